@@ -1,0 +1,108 @@
+"""Optimizers for coordinate networks."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+ADAM_LR = 3e-3
+MUON_LR = 0.05
+MUON_ADAM_LR = 1e-2
+
+
+class OptimizerGroup:
+    """Several optimizers that step together, with one ``state_dict``.
+
+    Args:
+        optimizers: the parts, over parameters that do not overlap.
+    """
+
+    def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        self.optimizers = list(optimizers)
+        self._initial_lrs = [
+            [float(group["lr"]) for group in optimizer.param_groups]
+            for optimizer in self.optimizers
+        ]
+
+    def scale_lrs(self, factor: float) -> None:
+        """Set every learning rate to ``factor`` times the one it was made with."""
+        for optimizer, initial_lrs in zip(self.optimizers, self._initial_lrs, strict=True):
+            for group, initial_lr in zip(optimizer.param_groups, initial_lrs, strict=True):
+                group["lr"] = initial_lr * factor
+
+    def zero_grad(self) -> None:
+        """Drop all gradients."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+    def step(self) -> None:
+        """Take one step with every part."""
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a resumed fit needs of the optimizers."""
+        return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up the state of an optimizer group made over the same parameters.
+
+        Raises:
+            ValueError: where the number of parts differs.
+        """
+        parts = state["optimizers"]
+        if len(parts) != len(self.optimizers):
+            raise ValueError(
+                f"the state holds {len(parts)} optimizers and this group {len(self.optimizers)}; "
+                "make the group with the optimizer that the state was saved from"
+            )
+        for optimizer, part in zip(self.optimizers, parts, strict=True):
+            optimizer.load_state_dict(part)
+
+
+def adam(module: nn.Module, *, lr: float = ADAM_LR) -> OptimizerGroup:
+    """Adam (Kingma and Ba 2015) on all parameters.
+
+    Args:
+        module: what to optimize.
+        lr: learning rate.
+    """
+    return OptimizerGroup([torch.optim.Adam(module.parameters(), lr=lr)])
+
+
+def muon(
+    module: nn.Module,
+    matrices: Iterable[Tensor],
+    *,
+    lr: float = MUON_LR,
+    adam_lr: float = MUON_ADAM_LR,
+) -> OptimizerGroup:
+    r"""Muon on the given matrices, Adam on all other parameters.
+
+    Muon (Jordan et al. 2024) steps along the orthogonal factor of the momentum, so that all
+    singular directions of a weight matrix grow alike. A coordinate network's fine detail
+    lies in the small ones, which Adam leaves behind (McGinnis et al. 2025, arXiv:2512.14366).
+
+    Args:
+        module: what to optimize.
+        matrices: its two-dimensional weights to be given to Muon: all but the output
+            layer's, as [hidden_matrices][nerf_posenc.networks.hidden_matrices] lists them.
+        lr: Muon's learning rate. A step moves a matrix by ``lr * sqrt(max(1, rows / columns))``
+            in spectral norm.
+        adam_lr: Adam's.
+
+    Raises:
+        ValueError: where there are no matrices, or one is not two-dimensional.
+    """
+    matrices = list(matrices)
+    if not matrices:
+        raise ValueError("muon needs at least one weight matrix; use adam for this module")
+    chosen = {id(matrix) for matrix in matrices}
+    rest = [p for p in module.parameters() if id(p) not in chosen]
+    parts: list[torch.optim.Optimizer] = [
+        torch.optim.Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="original")
+    ]
+    if rest:
+        parts.append(torch.optim.Adam(rest, lr=adam_lr))
+    return OptimizerGroup(parts)

@@ -1,0 +1,147 @@
+"""The pictures of a run, drawn with matplotlib."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from nerf_posenc.metrics import psnr_from_mse
+from nerf_posenc.report.results import FitResult, gain
+
+# Okabe and Ito's colours, told apart by colour-blind readers too.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DPI = 150
+_PANEL_INCHES = 3.4
+
+
+def most_detailed_window(
+    picture: Float[Tensor, "height width 3"], window_height: int, window_width: int
+) -> tuple[int, int]:
+    """Top row and left column of the window with the most fine detail.
+
+    Detail is the energy of the differences between neighbouring pixels.
+
+    Args:
+        picture: values in [0, 1].
+        window_height: rows of the window, at most the picture's.
+        window_width: columns of the window, at most the picture's.
+    """
+    grey = picture.mean(-1)
+    energy = torch.zeros_like(grey)
+    energy[:, 1:] += grey.diff(dim=1).square()
+    energy[1:, :] += grey.diff(dim=0).square()
+    means = torch.nn.functional.avg_pool2d(
+        energy[None, None], (window_height, window_width), stride=1
+    )[0, 0]
+    top, left = divmod(int(means.argmax()), means.shape[1])
+    return top, left
+
+
+def save_comparison(
+    path: Path, original: Float[Tensor, "height width 3"], results: Sequence[FitResult]
+) -> None:
+    """Draw the original and each reconstruction: whole, in a crop, and their error.
+
+    The crop is the most detailed window of the original. The error is the mean absolute
+    difference of the channels, on one scale for all fits.
+
+    Args:
+        path: PNG file to write.
+        original: values in [0, 1].
+        results: the fits, one column each.
+    """
+    original = original.cpu()
+    height, width, _ = original.shape
+    rows, columns = max(1, height // 4), max(1, width // 4)
+    top, left = most_detailed_window(original, rows, columns)
+    pictures = [original, *(result.reconstruction.cpu() for result in results)]
+    titles = ["original", *(_title(result, results) for result in results)]
+    errors = [(picture - original).abs().mean(-1) for picture in pictures[1:]]
+    scale = max(1 / 255, *(float(_thinned(error).quantile(0.99)) for error in errors))
+
+    figure, axes = _panels(3, len(pictures), height / width)
+    for column, (picture, title) in enumerate(zip(pictures, titles, strict=True)):
+        picture = picture.clamp(0, 1)
+        axes[0, column].imshow(picture.numpy(), interpolation="antialiased")
+        axes[0, column].set_title(title, fontsize=11)
+        edges = (left - 0.5, top - 0.5), columns, rows
+        axes[0, column].add_patch(Rectangle(*edges, fill=False, ec="white", lw=1.2))
+        window = picture[top : top + rows, left : left + columns]
+        axes[1, column].imshow(window.numpy(), interpolation="nearest")
+    axes[1, 0].set_ylabel(f"most detailed {columns} x {rows} pixels", fontsize=9)
+    for column, error in enumerate(errors, start=1):
+        shown = axes[2, column].imshow(error.numpy(), cmap="magma", vmin=0, vmax=scale)
+    axes[2, 0].set_axis_off()
+    bar_axis = axes[2, 0].inset_axes((0.08, 0.52, 0.84, 0.08))
+    bar = figure.colorbar(shown, cax=bar_axis, orientation="horizontal", extend="max")
+    bar.set_label("absolute error of values in [0, 1], one scale for all", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    figure.savefig(path, dpi=_DPI)
+
+
+def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
+    """Figure of bare panels of one shape, close together."""
+    panel_width = _PANEL_INCHES
+    panel_height = panel_width * aspect
+    gap, left, top = 0.08, 0.3, 0.35
+    figure_width = left + columns * (panel_width + gap)
+    figure_height = top + rows * (panel_height + gap)
+    figure = Figure(figsize=(figure_width, figure_height))
+    FigureCanvasAgg(figure)
+    axes: Any = figure.subplots(rows, columns, squeeze=False)
+    figure.subplots_adjust(
+        left=left / figure_width,
+        right=1 - gap / figure_width,
+        top=1 - top / figure_height,
+        bottom=gap / figure_height,
+        wspace=gap / panel_width,
+        hspace=gap / panel_height,
+    )
+    for axis in axes.flat:
+        axis.set_xticks([])
+        axis.set_yticks([])
+        axis.spines[:].set_visible(False)
+    return figure, axes
+
+
+def save_curves(path: Path, results: Sequence[FitResult]) -> None:
+    """Draw the PSNR of the training batches over steps and over seconds."""
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes: Any = figure.subplots(1, 2, sharey=True)
+    for result, colour in zip(results, _cycled(_COLOURS, len(results)), strict=True):
+        psnrs = [psnr_from_mse(record.loss) for record in result.history]
+        for axis, name in zip(axes, ("step", "seconds"), strict=True):
+            xs = [getattr(record, name) for record in result.history]
+            axis.plot(xs, psnrs, color=colour, lw=1.6, label=result.encoding)
+    axes[0].set_xlabel("training steps")
+    axes[1].set_xlabel("training time (s)")
+    axes[0].set_ylabel("PSNR of the batches (dB)")
+    for axis in axes:
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=_DPI)
+
+
+def _title(result: FitResult, results: Sequence[FitResult]) -> str:
+    gained = gain(result, results)
+    suffix = "" if gained is None else f" ({gained:+.1f})"
+    value = "inf" if math.isinf(result.psnr) else f"{result.psnr:.1f}"
+    return f"{result.encoding}: {value} dB{suffix}"
+
+
+def _cycled(values: Sequence[str], count: int) -> list[str]:
+    return [values[i % len(values)] for i in range(count)]
+
+
+def _thinned(values: Tensor, limit: int = 1 << 22) -> Tensor:
+    """At most ``limit`` of the values, as ``quantile`` refuses more than 2^24."""
+    return values.flatten()[:: 1 + values.numel() // limit]

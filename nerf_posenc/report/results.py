@@ -1,0 +1,120 @@
+"""The figures of a run: as a table for the terminal and as JSON for programs."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from nerf_posenc.fitting import Record
+from nerf_posenc.metrics import psnr_from_mse
+
+BASELINE = "none"
+"""Name of the fit that gains are counted from: raw coordinates."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """One fit, finished or ended early.
+
+    Attributes:
+        encoding: its name.
+        parameters: trainable numbers.
+        psnr: over all pixels, in dB.
+        ssim: over all pixels.
+        seconds: training time.
+        steps: steps taken.
+        history: mean loss (MSE of the batches) on the way.
+        reconstruction: the picture that was recovered, values in [0, 1].
+    """
+
+    encoding: str
+    parameters: int
+    psnr: float
+    ssim: float
+    seconds: float
+    steps: int
+    history: Sequence[Record]
+    reconstruction: Float[Tensor, "height width 3"]
+
+
+def gain(result: FitResult, results: Sequence[FitResult]) -> float | None:
+    """PSNR of a fit over that of the raw coordinates in dB; None where those were not fitted."""
+    for other in results:
+        if other.encoding == BASELINE and result.encoding != BASELINE:
+            return result.psnr - other.psnr
+    return None
+
+
+def table(results: Sequence[FitResult]) -> str:
+    """Lay the figures out in aligned columns."""
+    rows = [("encoding", "parameters", "PSNR (dB)", "SSIM", "seconds", "gain (dB)")]
+    for result in results:
+        gained = gain(result, results)
+        rows.append(
+            (
+                result.encoding,
+                f"{result.parameters:,}",
+                f"{result.psnr:.2f}",
+                "-" if math.isnan(result.ssim) else f"{result.ssim:.4f}",
+                f"{result.seconds:.1f}",
+                "-" if gained is None else f"{gained:+.2f}",
+            )
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [_aligned(row, widths) for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Join cells, the first flush left and the figures flush right."""
+    figures = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+    return "  ".join([row[0].ljust(widths[0]), *figures])
+
+
+def write_metrics(path: Path, results: Sequence[FitResult], run: dict[str, Any]) -> None:
+    """Write every figure, the histories and what describes the run as JSON.
+
+    Args:
+        path: file to write.
+        results: the fits.
+        run: configuration, versions, device and whatever else reproduces the run.
+    """
+    fits = [
+        {
+            "encoding": result.encoding,
+            "parameters": result.parameters,
+            "psnr_db": _finite(result.psnr),
+            "ssim": _finite(result.ssim),
+            "seconds": result.seconds,
+            "steps": result.steps,
+            "gain_db": _finite(gain(result, results)),
+            "history": [
+                {
+                    "step": record.step,
+                    "seconds": record.seconds,
+                    "mse": record.loss,
+                    "psnr_db": _finite(psnr_from_mse(record.loss)),
+                }
+                for record in result.history
+            ],
+        }
+        for result in results
+    ]
+    definitions = {
+        "psnr_db": "-10 log10(MSE) over all pixels, values clamped to [0, 1], float64",
+        "ssim": "Wang et al. 2004: 11 x 11 Gaussian window, sigma 1.5, mean over channels",
+        "history": "mean over the batches of the steps since the point before",
+    }
+    report = {**run, "definitions": definitions, "fits": fits}
+    path.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity and no NaN: they become null."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,82 @@
+"""Encoders of positions in a sequence."""
+
+import math
+
+import pytest
+import torch
+
+from nerf_posenc import SinusoidalEncoder, geometric_bands
+from tests.oracles import sine_of_band
+
+# Worked by hand for dim 4 and base 100, positions 0 to 3.
+TABLE = [
+    [0, 1, 0, 1],
+    [0.84147098, 0.54030231, 0.09983342, 0.99500417],
+    [0.90929743, -0.41614684, 0.19866933, 0.98006658],
+    [0.14112001, -0.9899925, 0.29552021, 0.95533649],
+]
+
+
+def test_the_worked_table() -> None:
+    table = SinusoidalEncoder(4, base=100.0).table(4)
+    torch.testing.assert_close(table, torch.tensor(TABLE), atol=2e-7, rtol=0)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 6, 33])
+def test_sines_on_even_and_cosines_on_odd_columns(dim: int) -> None:
+    positions = torch.tensor([0.0, 1.0, 2.5, -3.75, 1000.0])
+    codes = SinusoidalEncoder(dim)(positions)
+    assert codes.shape == (5, dim)
+    for column in range(dim):
+        band = 10_000 ** (-(column - column % 2) / dim)
+        expected = sine_of_band(positions, band, "cos" if column % 2 else "sin")
+        torch.testing.assert_close(codes[:, column].double(), expected, atol=4e-7, rtol=0)
+
+
+def test_integers_are_exact_where_float32_is_not() -> None:
+    position = 2**24 + 1
+    codes = SinusoidalEncoder(8)(torch.tensor([position]))
+    exact = torch.tensor([position], dtype=torch.float64)
+    for column in range(8):
+        band = float(geometric_bands(8)[column // 2])
+        expected = sine_of_band(exact, band, "cos" if column % 2 else "sin")
+        assert abs(codes[0, column].double() - expected[0]) < 3e-7
+
+
+@pytest.mark.parametrize("offset", [1, 17, 300])
+def test_a_shift_is_one_rotation_for_all_positions(offset: int) -> None:
+    dim = 16
+    encoder = SinusoidalEncoder(dim)
+    positions = torch.arange(200, dtype=torch.float64)
+    rotation = torch.zeros(dim, dim, dtype=torch.float64)
+    for i, band in enumerate(geometric_bands(dim).tolist()):
+        sin, cos = math.sin(band * offset), math.cos(band * offset)
+        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[cos, sin], [-sin, cos]])
+    shifted = encoder(positions) @ rotation.T
+    torch.testing.assert_close(shifted, encoder(positions + offset), atol=1e-12, rtol=0)
+
+
+def test_tables_go_on_from_an_offset() -> None:
+    encoder = SinusoidalEncoder(10)
+    assert torch.equal(encoder.table(12)[5:], encoder.table(7, offset=5))
+    assert encoder.table(0).shape == (0, 10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_codes_are_added_to_embeddings_in_their_type(dtype: torch.dtype) -> None:
+    encoder = SinusoidalEncoder(6)
+    embeddings = torch.rand(3, 9, 6).to(dtype)
+    added = encoder.add_to(embeddings, offset=70_000)
+    assert added.dtype == dtype
+    assert torch.equal(added, embeddings + encoder.table(9, offset=70_000).to(dtype))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="dim must be 1 or more; got 0"):
+        SinusoidalEncoder(0)
+    with pytest.raises(ValueError, match="base must be finite and positive"):
+        SinusoidalEncoder(4, base=-1.0)
+    with pytest.raises(ValueError, match="length must be 0 or more"):
+        SinusoidalEncoder(4).table(-1)
+    with pytest.raises(ValueError, match=r"embeddings must have shape \(\*batch, length, 4\)"):
+        SinusoidalEncoder(4).add_to(torch.zeros(2, 3, 5))
