@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import imageio.v3 as iio
 import numpy as np
+import numpy.typing as npt
 import torch
 import tyro
 from torch import Tensor, nn
@@ -101,7 +102,7 @@ class UsageError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit status: 0, 2 for a mistake in what was asked."""
+    """Run the program; return 0, 1 where a fit failed, 2 for a mistake in what was asked."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         return run(parse(arguments), arguments)
@@ -153,9 +154,16 @@ def parse(arguments: Sequence[str]) -> Options:
 
 def _unboxed(message: str) -> str:
     """Put the parser's boxed message into one line, without the help that follows."""
-    lines = [line.strip(" │╭╮╰╯─") for line in message.splitlines()[1:]]
-    kept = [line for line in lines if line and not line.startswith(("Argument", "For full"))]
-    return f"{' '.join(kept)} (see {PROGRAM} --help)"
+    sections: list[list[str]] = [[]]
+    for line in message.splitlines()[1:]:
+        text = line.strip(" │|")
+        if text and set(text) <= set("─-╰╯+"):
+            sections.append([])
+        elif text:
+            sections[-1].append(text)
+    said = [" ".join(sections[0]).removesuffix(".")]
+    said += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
+    return f"{'; '.join(said)} (see {PROGRAM} --help)"
 
 
 def run(options: Options, arguments: Sequence[str]) -> int:
@@ -180,9 +188,17 @@ def run(options: Options, arguments: Sequence[str]) -> int:
 
     results = []
     for encoding in options.encodings:
-        result = fit_picture(picture, encoding, options, device, precision)
+        try:
+            result = fit_picture(picture, encoding, options, device, precision)
+        except FloatingPointError as error:
+            print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
+            continue
         results.append(result)
         iio.imwrite(folder / f"{encoding}.png", eight_bit(result.reconstruction))
+    if not results:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return 1
     iio.imwrite(folder / "original.png", eight_bit(picture.colours))
     details = {
         "command": shlex.join(["python", PROGRAM, *arguments]),
@@ -210,7 +226,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             )
     for file in sorted(folder.iterdir()):
         say(f"wrote {file}")
-    return 0
+    return 0 if len(results) == len(options.encodings) else 1
 
 
 def pick_device(name: str) -> torch.device:
@@ -383,7 +399,7 @@ def ends_early_on_ctrl_c() -> Iterator[list[bool]]:
         signal.signal(signal.SIGINT, previous)
 
 
-def eight_bit(colours: Tensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def eight_bit(colours: Tensor) -> npt.NDArray[np.uint8]:
     """Round values in [0, 1] to 8 bits."""
     rounded = (colours.clamp(0, 1) * 255).round().to(torch.uint8)
     return np.asarray(rounded.cpu().numpy())

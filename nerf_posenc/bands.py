@@ -195,7 +195,7 @@ class SinCos(nn.Module):
         self.out_dim = 2 * self.num_bands * in_dim
         self.layout = layout
         self.phases = phases
-        self._bands = bands.reshape(self.num_bands, -1).expand(-1, in_dim).contiguous()
+        self._bands = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
         self._build(torch.device("cpu"))
 
     def _build(self, device: torch.device) -> None:

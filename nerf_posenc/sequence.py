@@ -60,7 +60,7 @@ class SinusoidalEncoder(nn.Module):
         features: Tensor = self.sincos(positions[..., None])
         return features[..., : self.out_dim]
 
-    def table(self, length: int, *, offset: float = 0) -> Float[Tensor, "length dim"]:
+    def table(self, length: int, *, offset: int | float = 0) -> Float[Tensor, "length dim"]:
         """Codes of ``length`` positions from ``offset`` on.
 
         Args:
@@ -81,7 +81,7 @@ class SinusoidalEncoder(nn.Module):
         return codes
 
     def add_to(
-        self, embeddings: Float[Tensor, "*batch length dim"], *, offset: float = 0
+        self, embeddings: Float[Tensor, "*batch length dim"], *, offset: int | float = 0
     ) -> Float[Tensor, "*batch length dim"]:
         """Add the code of each position to its token's embedding.
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -128,10 +129,10 @@ def _colours_from_file(path: Path) -> Tensor:
             f"cannot read {path} as a picture: it is damaged or of an unknown format ({reason})"
         ) from error
     colours = _rgb_from_pixels(pixels, path)
-    return torch.from_numpy(np.ascontiguousarray(colours, dtype=np.float32))
+    return torch.from_numpy(np.array(colours, dtype=np.float32, order="C"))
 
 
-def _pixels_from_file(path: Path) -> np.ndarray[Any, Any]:
+def _pixels_from_file(path: Path) -> npt.NDArray[Any]:
     """Stored pixels, upright, ``(height, width)`` or ``(height, width, 1...4)``."""
     with path.open("rb") as file:
         head = file.read(26)
@@ -154,12 +155,13 @@ def _pixels_from_file(path: Path) -> np.ndarray[Any, Any]:
         return np.asarray(upright.convert("RGBA" if has_alpha else "RGB"))
 
 
-def _read_png16(path: Path) -> np.ndarray[Any, Any]:
+def _read_png16(path: Path) -> npt.NDArray[Any]:
     """All 16 bits of a PNG."""
     import png
 
-    width, height, rows, info = png.Reader(filename=str(path)).asDirect()
-    pixels = np.vstack([np.asarray(row, dtype=np.uint16) for row in rows])
+    with path.open("rb") as file:
+        width, height, rows, info = png.Reader(file=file).asDirect()
+        pixels = np.vstack([np.asarray(row, dtype=np.uint16) for row in rows])
     return pixels.reshape(height, width, info["planes"])
 
 
@@ -170,7 +172,7 @@ def _exif_orientation(path: Path) -> int:
         return int(image.getexif().get(_EXIF_ORIENTATION, 1))
 
 
-def _read_tiff(path: Path) -> np.ndarray[Any, Any]:
+def _read_tiff(path: Path) -> npt.NDArray[Any]:
     """First page of a TIFF, with every bit of its depth."""
     import tifffile
     from PIL import Image
@@ -179,7 +181,7 @@ def _read_tiff(path: Path) -> np.ndarray[Any, Any]:
         page: Any = tiff.pages[0]
         orientation = int(page.tags[_EXIF_ORIENTATION].value) if 274 in page.tags else 1
         photometric = page.photometric
-        pixels: np.ndarray[Any, Any] = page.asarray()
+        pixels: npt.NDArray[Any] = page.asarray()
         if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and pixels.ndim == 3:
             pixels = np.moveaxis(pixels, 0, -1)
         if photometric == tifffile.PHOTOMETRIC.PALETTE:
@@ -196,7 +198,7 @@ def _read_tiff(path: Path) -> np.ndarray[Any, Any]:
     return _upright(pixels, orientation)
 
 
-def _upright(pixels: np.ndarray[Any, Any], orientation: int) -> np.ndarray[Any, Any]:
+def _upright(pixels: npt.NDArray[Any], orientation: int) -> npt.NDArray[Any]:
     """Undo an EXIF orientation (EXIF 2.3, tag 274): 1...8, other values mean 1."""
     if orientation >= 5:
         pixels = pixels.swapaxes(0, 1)
@@ -205,7 +207,7 @@ def _upright(pixels: np.ndarray[Any, Any], orientation: int) -> np.ndarray[Any, 
     return pixels[:: -1 if flip_rows else 1, :: -1 if flip_columns else 1]
 
 
-def _unit_range(pixels: np.ndarray[Any, Any], path: Path) -> np.ndarray[Any, Any]:
+def _unit_range(pixels: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
     """Values in [0, 1] from whole numbers, truth values or reals that are there already."""
     if pixels.dtype == bool:
         return pixels.astype(np.float32)
@@ -220,7 +222,7 @@ def _unit_range(pixels: np.ndarray[Any, Any], path: Path) -> np.ndarray[Any, Any
     raise SceneError(f"{path} holds {pixels.dtype} pixels; save it with 8 or 16 bits a channel")
 
 
-def _rgb_from_pixels(pixels: np.ndarray[Any, Any], path: Path) -> np.ndarray[Any, Any]:
+def _rgb_from_pixels(pixels: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
     """Float RGB ``(height, width, 3)`` from grey or RGB, each with alpha or without."""
     values = _unit_range(pixels, path)
     if values.ndim == 2:

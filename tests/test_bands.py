@@ -233,6 +233,7 @@ def test_coordinates_that_are_not_finite_give_nan_in_their_own_columns() -> None
     assert features[:, 4:].isfinite().all()
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -249,6 +250,7 @@ def test_octave_bands_refuse_what_they_cannot_make(
         octave_bands(**arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -266,6 +268,7 @@ def test_sincos_tables_refuse_what_they_cannot_make(
         SinCos(**{"in_dim": 2, "bands": octave_bands(3), **arguments})  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_shapes_that_do_not_fit_are_refused() -> None:
     table = SinCos(2, octave_bands(3))
     x = torch.zeros(4, 2)
@@ -277,6 +280,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         table(x, variance=torch.ones(3, 2))
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("base", [math.pi, 1.0])
 def test_compiled_whole_it_is_as_exact(base: float) -> None:
     table = SinCos(2, octave_bands(16, base=base))
@@ -285,6 +289,7 @@ def test_compiled_whole_it_is_as_exact(base: float) -> None:
     torch.testing.assert_close(compiled(x), table(x), atol=3e-7, rtol=0)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_exported_it_takes_any_batch() -> None:
     table = SinCos(2, octave_bands(8))
     rows = torch.export.Dim("rows")

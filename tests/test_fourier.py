@@ -71,11 +71,13 @@ def test_bands_may_be_any_list() -> None:
     torch.testing.assert_close(features, torch.tensor(expected), atol=3e-7, rtol=0)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_integer_coordinates_are_refused() -> None:
     with pytest.raises(TypeError, match=r"floating-point coordinates; got torch\.int64"):
         FourierEncoder(2)(torch.zeros(3, 2, dtype=torch.long))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_wrong_include_input_is_refused() -> None:
     with pytest.raises(ValueError, match="include_input must be"):
         FourierEncoder(2, include_input="yes")  # type: ignore[arg-type]

@@ -51,7 +51,9 @@ def test_a_shift_is_one_rotation_for_all_positions(offset: int) -> None:
     rotation = torch.zeros(dim, dim, dtype=torch.float64)
     for i, band in enumerate(geometric_bands(dim).tolist()):
         sin, cos = math.sin(band * offset), math.cos(band * offset)
-        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor([[cos, sin], [-sin, cos]])
+        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor(
+            [[cos, sin], [-sin, cos]], dtype=torch.float64
+        )
     shifted = encoder(positions) @ rotation.T
     torch.testing.assert_close(shifted, encoder(positions + offset), atol=1e-12, rtol=0)
 
@@ -71,6 +73,7 @@ def test_codes_are_added_to_embeddings_in_their_type(dtype: torch.dtype) -> None
     assert torch.equal(added, embeddings + encoder.table(9, offset=70_000).to(dtype))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="dim must be 1 or more; got 0"):
         SinusoidalEncoder(0)

@@ -89,7 +89,8 @@ def save_comparison(
 def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
     """Figure of bare panels of one shape, close together."""
     panel_width = _PANEL_INCHES
-    panel_height = panel_width * aspect
+    # A strip of a picture still gets a panel that can be seen.
+    panel_height = panel_width * min(4.0, max(0.25, aspect))
     gap, left, top = 0.08, 0.3, 0.35
     figure_width = left + columns * (panel_width + gap)
     figure_height = top + rows * (panel_height + gap)

@@ -1,0 +1,121 @@
+"""Rules of the house that a machine can hold."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import jaxtyping
+import pytest
+import torch
+
+import nerf_posenc
+
+ROOT = Path(__file__).parent.parent
+
+# Each module may import from the layers below its own, and within its own family.
+LAYERS = (
+    {"train_fit"},
+    {"scenes"},
+    {"nerf_posenc", "nerf_posenc.fields", "nerf_posenc.report"},
+    {
+        "nerf_posenc.fitting",
+        "nerf_posenc.fourier",
+        "nerf_posenc.sequence",
+        "nerf_posenc.networks",
+    },
+    {"nerf_posenc.optimizers"},
+    {"nerf_posenc.bands", "nerf_posenc.metrics"},
+)
+
+PUBLIC = [
+    "FourierEncoder",
+    "LAYOUTS",
+    "SinCos",
+    "SinusoidalEncoder",
+    "column_labels",
+    "geometric_bands",
+    "octave_bands",
+    "sincos",
+]
+
+
+def family(module: str) -> str:
+    """Name in ``LAYERS``: ``scenes``, ``train_fit`` or ``nerf_posenc.<module>``."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] == "nerf_posenc" else parts[0]
+
+
+def layer(module: str) -> int:
+    """Place in ``LAYERS``, 0 being the top."""
+    return next(i for i, modules in enumerate(LAYERS) if family(module) in modules)
+
+
+def sources() -> dict[str, Path]:
+    """Module name of every file of ours."""
+    files = [ROOT / "train_fit.py", *ROOT.glob("scenes/*.py"), *ROOT.glob("nerf_posenc/**/*.py")]
+    return {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in files
+    }
+
+
+def imports(file: Path) -> set[str]:
+    """Modules of ours that a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file} imports relatively"
+            module = node.module or ""
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {name if name in sources() else module for name in names}
+    return {name for name in found if name.split(".")[0] in ("train_fit", "scenes", "nerf_posenc")}
+
+
+@pytest.mark.parametrize("module", sorted(sources()))
+def test_imports_point_down(module: str) -> None:
+    for imported in imports(sources()[module]):
+        if family(imported) != family(module):
+            assert layer(imported) > layer(module), f"{module} imports {imported}"
+
+
+def test_the_public_surface_is_the_promised_one() -> None:
+    exported = {
+        name
+        for name, value in vars(nerf_posenc).items()
+        if not name.startswith("_") and not isinstance(value, type(sys))
+    }
+    assert sorted(exported) == PUBLIC
+
+
+def test_sines_are_computed_in_the_core_alone() -> None:
+    for module, file in sources().items():
+        if module == "nerf_posenc.bands":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            # A learning-rate schedule may take its one cosine from math.
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "math":
+                assert node.attr not in ("sin", "cos", "sin_", "cos_"), f"{module} takes a sine"
+
+
+def test_wrong_shapes_are_refused_by_the_run_time_checks() -> None:
+    # The canary: if this passes no error, the checks that all other tests run under are off.
+    with pytest.raises(jaxtyping.TypeCheckError):
+        nerf_posenc.sincos(torch.zeros(4, 3), torch.zeros(4, 3, dtype=torch.long))
+
+
+def test_importing_an_encoder_needs_torch_and_numpy_alone() -> None:
+    script = (
+        "import sys, torch\n"
+        "before = {name.split('.')[0] for name in sys.modules}\n"
+        "from nerf_posenc import FourierEncoder, SinusoidalEncoder\n"
+        "FourierEncoder(2)(torch.rand(3, 2)); SinusoidalEncoder(4).table(3)\n"
+        "new = {name.split('.')[0] for name in sys.modules} - before\n"
+        "print(*sorted(new - set(sys.stdlib_module_names)))"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert set(finished.stdout.split()) <= {"jaxtyping", "nerf_posenc", "numpy", "wadler_lindig"}

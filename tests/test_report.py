@@ -1,0 +1,75 @@
+"""What a run leaves behind."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from nerf_posenc import report
+from nerf_posenc.fitting import Record
+from nerf_posenc.report.figures import most_detailed_window
+
+
+def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> report.FitResult:
+    return report.FitResult(
+        encoding=encoding,
+        parameters=1234,
+        psnr=psnr,
+        ssim=math.nan if math.isinf(psnr) else 0.5,
+        seconds=1.25,
+        steps=20,
+        history=[Record(10, 0.5, 0.1), Record(20, 1.25, 0.0)],
+        reconstruction=torch.rand(height, width, 3),
+    )
+
+
+def test_the_table_counts_gains_from_the_raw_coordinates() -> None:
+    lines = report.table([result("none", 20.0), result("fourier", 34.5)]).splitlines()
+    assert lines[0].split()[0] == "encoding"
+    assert lines[2].split() == ["none", "1,234", "20.00", "0.5000", "1.2", "-"]
+    assert lines[3].split() == ["fourier", "1,234", "34.50", "0.5000", "1.2", "+14.50"]
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_without_raw_coordinates_there_is_no_gain() -> None:
+    assert report.table([result("fourier", 30.0)]).splitlines()[2].split()[-1] == "-"
+
+
+def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.json"
+    results = [result("none", 20.0), result("fourier", math.inf)]
+    report.write_metrics(path, results, {"command": "here"})
+    written = json.loads(path.read_text(), parse_constant=lambda name: 1 / 0)
+    assert written["command"] == "here"
+    assert written["fits"][0]["psnr_db"] == 20.0
+    assert written["fits"][1]["psnr_db"] is None
+    assert written["fits"][0]["history"][0] == {
+        "step": 10,
+        "seconds": 0.5,
+        "mse": 0.1,
+        "psnr_db": 10.0,
+    }
+
+
+def test_the_most_detailed_window_is_where_the_detail_is() -> None:
+    picture = torch.full((40, 60, 3), 0.5)
+    picture[22:28:2, 41:47] = 1.0
+    top, left = most_detailed_window(picture, 10, 12)
+    assert top <= 22
+    assert top + 10 >= 28
+    assert left <= 41
+    assert left + 12 >= 47
+
+
+def test_pictures_are_drawn_for_any_size(tmp_path: Path) -> None:
+    for height, width in ((20, 30), (1, 1), (3, 200), (200, 3)):
+        results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]
+        report.save_comparison(tmp_path / "c.png", torch.rand(height, width, 3), results)
+        report.save_curves(tmp_path / "p.png", results)
+        for name in ("c.png", "p.png"):
+            drawn = np.asarray(Image.open(tmp_path / name).convert("RGB"))
+            assert min(drawn.shape[:2]) > 40
+            assert drawn.std() > 0

@@ -1,0 +1,207 @@
+"""The command line, as a person meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import train_fit
+
+ROOT = Path(__file__).parent.parent
+SMALL = ["--size", "24", "--steps", "30", "--width", "16", "--depth", "2", "--batch-size", "200"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--image", "cat.png", "--bands", "4", "--out", "run", *SMALL]) == 0
+    printed = capsys.readouterr()
+    assert "bundled sample cat" in printed.out
+    rows = [line.split() for line in printed.out.splitlines()]
+    none, fourier = (next(r for r in rows if r[:1] == [name]) for name in ("none", "fourier"))
+    assert float(fourier[2]) - float(none[2]) == pytest.approx(float(fourier[5]), abs=0.011)
+    assert "step" in printed.err
+    assert "PSNR" in printed.err
+    names = {"comparison.png", "curves.png", "fourier.png", "metrics.json", "none.png"}
+    assert {path.name for path in Path("run").iterdir()} == names | {"original.png"}
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["options"]["bands"] == 4
+    assert metrics["options"]["lr"] == 0.05
+    assert metrics["options"]["seed"] == 0
+    assert metrics["command"].startswith("python train_fit.py --image cat.png --bands 4")
+    assert metrics["versions"]["torch"] == torch.__version__
+    for fit in metrics["fits"]:
+        assert fit["steps"] == 30
+        picture = np.asarray(Image.open(f"run/{fit['encoding']}.png")).astype(float) / 255
+        original = np.asarray(Image.open("run/original.png")).astype(float) / 255
+        eight_bit_psnr = -10 * np.log10(((picture - original) ** 2).mean())
+        assert fit["psnr_db"] == pytest.approx(eight_bit_psnr, abs=0.1)
+
+
+def test_the_same_seed_gives_the_same_figures_to_the_bit() -> None:
+    for name in ("a", "b"):
+        assert train_fit.main(["--out", name, "--quiet", *SMALL]) == 0
+    fits = [json.loads(Path(name, "metrics.json").read_text())["fits"] for name in "ab"]
+    for a, b in zip(*fits, strict=True):
+        assert a["psnr_db"] == b["psnr_db"]
+        assert [r["mse"] for r in a["history"]] == [r["mse"] for r in b["history"]]
+    for name in ("none.png", "fourier.png"):
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+def test_quiet_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--quiet", "--out", "run", *SMALL]) == 0
+    printed = capfd.readouterr()
+    assert printed.out == printed.err == ""
+
+
+def test_runs_never_share_a_folder_unless_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--quiet", *SMALL]) == 0
+    assert train_fit.main(["--quiet", *SMALL]) == 0
+    assert len(list(Path("runs").iterdir())) == 2
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").write_text("dear")
+    assert train_fit.main(["--quiet", "--out", "mine", *SMALL]) == 2
+    assert "holds files already" in capsys.readouterr().err
+    assert [path.name for path in Path("mine").iterdir()] == ["thesis.txt"]
+    assert train_fit.main(["--quiet", "--out", "mine", "--overwrite", *SMALL]) == 0
+    assert Path("mine/thesis.txt").read_text() == "dear"
+
+
+def bad_inputs() -> dict[str, list[str]]:
+    return {
+        "missing file": ["--image", "no/such/file.png"],
+        "unknown name": ["--image", "dragon"],
+        "folder": ["--image", "folder"],
+        "text": ["--image", "text.png"],
+        "truncated": ["--image", "truncated.png"],
+        "empty": ["--image", "empty.png"],
+        "no bands": ["--bands", "0"],
+        "negative bands": ["--bands", "-1"],
+        "too many bands": ["--bands", "101"],
+        "bands that are no number": ["--bands", "many"],
+        "no steps": ["--steps", "0"],
+        "no batch": ["--batch-size", "0"],
+        "no size": ["--size", "0"],
+        "no width": ["--width", "0"],
+        "no depth": ["--depth", "0"],
+        "bad rate": ["--lr", "-1"],
+        "unknown option": ["--bandz", "3"],
+        "unknown encoding": ["--encodings", "magic"],
+        "no encoding": ["--encodings"],
+        "an encoding twice": ["--encodings", "none", "none"],
+        "no such device": ["--device", "cuda:99"],
+        "unknown device": ["--device", "abacus"],
+        "a device torch knows": ["--device", "xla"],
+        "folder under a file": ["--out", "text.png/run"],
+        "folder is a file": ["--out", "text.png"],
+        "folder nobody can write": ["--out", "/proc/run"],
+    }
+
+
+@pytest.mark.parametrize("mistake", sorted(bad_inputs()))
+def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
+    mistake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("folder").mkdir()
+    Path("text.png").write_text("not a picture\n" * 20)
+    Path("empty.png").touch()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 50, 3), np.uint8)).save("w.png")
+    Path("truncated.png").write_bytes(Path("w.png").read_bytes()[:3000])
+    before = sorted(Path().rglob("*"))
+    assert train_fit.main([*bad_inputs()[mistake]]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith("train_fit.py: error: ")
+    assert len(printed.err) < 400
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_cuda_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--device", "cuda"]) == 2
+    assert "not on this machine; here are: " in capsys.readouterr().err
+
+
+def test_an_unknown_option_is_answered_with_the_nearest_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert train_fit.main(["--band", "3"]) == 2
+    assert "Perhaps you meant: --bands" in capsys.readouterr().err
+
+
+def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # 24 pixels: half a cycle a pixel is pi * 12, between octaves 3 and 4.
+    assert train_fit.main(["--bands", "64", "--out", "run", *SMALL]) == 0
+    assert "--bands 4 suffices" in capsys.readouterr().err
+    assert train_fit.main(["--bands", "6", "--out", "run2", *SMALL]) == 0
+    assert "suffices" not in capsys.readouterr().err
+
+
+def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:
+    Image.new("RGB", (1, 1), (200, 100, 50)).save("dot.png")
+    assert train_fit.main(["--image", "dot.png", "--steps", "20", "--width", "8"]) == 0
+    assert "dot.png, 1 x 1" in capsys.readouterr().out
+
+
+def test_a_rate_that_breaks_the_fit_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = ["--lr", "1e30", "--optimizer", "adam", "--out", "run", "--quiet"]
+    assert train_fit.main([*broken, *SMALL]) == 1
+    assert "use a smaller learning rate (--lr)" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train_fit.main(["--help"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    for option in vars(train_fit.Options()):
+        assert f"--{option.replace('_', '-')}" in printed
+    assert printed.count("(default:") == len(vars(train_fit.Options()))
+
+
+def test_ctrl_c_ends_a_fit_early_and_reports_what_there_is() -> None:
+    program = [sys.executable, str(ROOT / "train_fit.py"), "--encodings", "fourier"]
+    process = subprocess.Popen(
+        [*program, "--steps", "1000000", "--out", "run", "--width", "16", "--size", "64"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TQDM_MININTERVAL": "0.1"},
+    )
+    assert process.stderr is not None
+    seen = ""
+    deadline = time.monotonic() + 90
+    while "PSNR" not in seen and time.monotonic() < deadline:
+        seen += process.stderr.read(1)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=90)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert "fourier" in output
+    fit = json.loads(Path("run/metrics.json").read_text())["fits"][0]
+    assert 0 < fit["steps"] < 1_000_000
+
+
+@pytest.mark.slow
+def test_the_default_run_recovers_the_cat() -> None:
+    assert train_fit.main(["--image", "cat.png", "--bands", "10", "--out", "run", "--quiet"]) == 0
+    none, fourier = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert fourier["psnr_db"] >= 34
+    assert fourier["gain_db"] >= 10
+    assert fourier["psnr_db"] - none["psnr_db"] == fourier["gain_db"]
