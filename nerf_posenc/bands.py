@@ -1,36 +1,10 @@
-"""The core: bands of angular frequency, and exact sines and cosines on them.
-
-Every encoder of this library is *bands -> angles -> sin/cos*, and no sinusoid is
-computed outside this module. An angle is kept in **turns** (1 turn = 2 pi rad) until
-the whole turns have been taken away, because that subtraction is exact in floating
-point while a product with pi is not:
-
-* bands that are a power of two times pi give turns ``2**j * x``, exact in any
-  floating-point type, so float32 stays float32 and loses nothing at any octave;
-* all other bands have their turns computed in float64.
-
-A band that equals float64 pi times a power of two is taken as that multiple of pi itself.
-"""
+"""Bands of angular frequency, in radians per unit of the coordinate, and windows on them."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Num
-from torch import Tensor, nn
-
-Phases = tuple[Literal["sin", "cos"], Literal["sin", "cos"]]
-
-LAYOUTS = ("kpa", "pka", "pak", "apk", "akp", "kap")
-"""Column orders, outermost to innermost: k = band, p = phase (sin or cos), a = axis."""
-
-_TURN = 2 * math.pi
-
-# On a CPU the features are made in pieces of this many elements, so that what lies
-# between the coordinates and the output stays in cache and is never a second array of
-# the output's size. Measured in benchmarks/encoders.py.
-_CPU_PIECE = 1 << 18
+from jaxtyping import Float
+from torch import Tensor
 
 
 def octave_bands(
@@ -57,10 +31,8 @@ def octave_bands(
         >>> octave_bands(3) / math.pi
         tensor([1., 2., 4.], dtype=torch.float64)
     """
-    if num_bands < 0:
-        raise ValueError(f"num_bands must be 0 or more; got {num_bands}")
-    if not (math.isfinite(base) and base > 0):
-        raise ValueError(f"base must be finite and positive, in rad per unit; got {base}")
+    _require_count(num_bands)
+    _require_positive(base=base)
     if num_bands and not -100 <= min_octave <= min_octave + num_bands - 1 <= 100:
         raise ValueError(
             f"octaves {min_octave} to {min_octave + num_bands - 1} leave the range -100 to 100 "
@@ -70,7 +42,9 @@ def octave_bands(
     return torch.ldexp(torch.tensor(base, dtype=torch.float64), octaves)
 
 
-def geometric_bands(dim: int, *, base: float = 10_000.0) -> Float[Tensor, " num_bands"]:
+def geometric_bands(
+    dim: int, *, base: float = 10_000.0, last_reached: bool = False
+) -> Float[Tensor, " num_bands"]:
     r"""Angular frequencies that fall geometrically from 1 rad per position.
 
     $\omega_i = \text{base}^{-2i/\text{dim}}$ (Vaswani et al. 2017, section 3.5), so that the
@@ -80,6 +54,8 @@ def geometric_bands(dim: int, *, base: float = 10_000.0) -> Float[Tensor, " num_
         dim: width of the code that holds a sine and a cosine of each band, 1 or more. An
             odd width has a last band of which only the first phase has a column.
         base: ratio of the longest wavelength (not reached) to the shortest, greater than 0.
+        last_reached: space the bands so that the last one has that wavelength, as the
+            timestep embedding of diffusion models does: exponents ``i / (dim // 2 - 1)``.
 
     Returns:
         Bands in rad per position, float64, shape ``(ceil(dim / 2),)``.
@@ -93,288 +69,93 @@ def geometric_bands(dim: int, *, base: float = 10_000.0) -> Float[Tensor, " num_
     """
     if dim < 1:
         raise ValueError(f"dim must be 1 or more; got {dim}")
-    if not (math.isfinite(base) and base > 0):
-        raise ValueError(f"base must be finite and positive; got {base}")
-    exponents = torch.arange(0, dim, 2, dtype=torch.float64) / dim
+    _require_positive(base=base)
+    if last_reached and dim < 4:
+        raise ValueError(f"last_reached needs two bands, a dim of 4 or more; got {dim}")
+    exponents = torch.arange((dim + 1) // 2, dtype=torch.float64)
+    exponents = exponents / (dim // 2 - 1 if last_reached else dim / 2)
     return torch.pow(torch.tensor(base, dtype=torch.float64), -exponents)
 
 
-def sincos(
-    x: Num[Tensor, "*batch in_dim"],
-    bands: Float[Tensor, "num_bands *axes"],
-    *,
-    layout: str = "akp",
-    phases: Phases = ("sin", "cos"),
-    weight: Float[Tensor, " num_bands"] | None = None,
-    variance: Float[Tensor, "*batch in_dim"] | None = None,
-) -> Float[Tensor, "*batch out_dim"]:
-    r"""Sines and cosines of every coordinate on every band.
-
-    The columns hold $\sin(\omega_k x_a)$ and $\cos(\omega_k x_a)$; with a ``weight`` each
-    is multiplied by $w_k$ (coarse-to-fine windows: Lin et al. 2021, BARF, equation 14), and with
-    a ``variance`` by $\exp(-\omega_k^2 \sigma_a^2 / 2)$, which makes them the expectations
-    over $\mathcal N(x_a, \sigma_a^2)$ (Barron et al. 2021, mip-NeRF, equation 13).
-
-    To encode more than once on the same bands, keep a [SinCos][nerf_posenc.bands.SinCos],
-    which prepares the bands a single time.
+def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, " num_bands"]:
+    r"""Angular frequencies $\omega_k = \text{first} \cdot \text{ratio}^k$.
 
     Args:
-        x: coordinates, floating point of any range, or integer positions. Half-precision
-            values are taken as they are and computed on in float32.
-        bands: rad per unit of the coordinate, ``(num_bands,)`` for all axes or
-            ``(num_bands, in_dim)``; give float64, since they are taken at their exact value.
-        layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
-        phases: which of the two comes first.
-        weight: factor of each band.
-        variance: variance of each coordinate, in squared units of the coordinate.
+        num_bands: how many, 0 or more.
+        first: the first band, rad per unit, finite and positive.
+        ratio: from one band to the next, finite and positive.
 
     Returns:
-        Features of width ``2 * num_bands * in_dim`` in ``x.dtype`` (integers: the default
-        floating-point type).
+        Bands in float64.
 
     Raises:
-        ValueError: where a shape, the layout or the phases do not fit.
+        ValueError: where an argument is out of its range.
 
     Example:
-        >>> sincos(torch.tensor([[0.5]]), octave_bands(2)).round(decimals=4)
-        tensor([[ 1., -0., -0., -1.]])
+        >>> ratio_bands(3, first=1.0, ratio=10.0)
+        tensor([  1.,  10., 100.], dtype=torch.float64)
     """
-    table = SinCos(x.shape[-1], bands, layout=layout, phases=phases).to(x.device)
-    features: Tensor = table(x, weight=weight, variance=variance)
-    return features
+    _require_count(num_bands)
+    _require_positive(first=first, ratio=ratio)
+    exponents = torch.arange(num_bands, dtype=torch.float64)
+    return first * torch.pow(torch.tensor(ratio, dtype=torch.float64), exponents)
 
 
-class SinCos(nn.Module):
-    """[sincos][nerf_posenc.bands.sincos] with its bands prepared once and held on the device.
-
-    The bands are constants in float64: they follow the module to a device, but neither
-    ``.half()`` nor ``.to(dtype)`` reaches them, and they are not in the ``state_dict``.
+def linear_bands(num_bands: int, *, first: float, last: float) -> Float[Tensor, " num_bands"]:
+    """Angular frequencies at equal distances from ``first`` to ``last``, both included.
 
     Args:
-        in_dim: number of coordinates, 1 or more.
-        bands: rad per unit, ``(num_bands,)`` or ``(num_bands, in_dim)``.
-        layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
-        phases: ``("sin", "cos")`` or ``("cos", "sin")``.
-
-    Raises:
-        ValueError: where a shape, the layout or the phases do not fit.
-
-    Example:
-        >>> SinCos(3, octave_bands(10))(torch.rand(8, 3)).shape
-        torch.Size([8, 60])
-    """
-
-    _cycles: Tensor
-    _sign: Tensor
-
-    def __init__(
-        self,
-        in_dim: int,
-        bands: Float[Tensor, "num_bands *axes"],
-        *,
-        layout: str = "akp",
-        phases: Phases = ("sin", "cos"),
-    ) -> None:
-        super().__init__()
-        if in_dim < 1:
-            raise ValueError(f"in_dim must be 1 or more; got {in_dim}")
-        if layout not in LAYOUTS:
-            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
-        if sorted(phases) != ["cos", "sin"]:
-            raise ValueError(f"phases must be ('sin', 'cos') or ('cos', 'sin'); got {phases!r}")
-        bands = bands.detach().to("cpu", torch.float64)
-        if bands.shape[1:] not in ((), (in_dim,)):
-            raise ValueError(
-                f"bands must have shape (num_bands,) or (num_bands, {in_dim}); "
-                f"got {tuple(bands.shape)}"
-            )
-        if not bool(torch.isfinite(bands).all()):
-            raise ValueError("bands must be finite; got an infinite or undefined one")
-        self.in_dim = in_dim
-        self.num_bands = len(bands)
-        self.out_dim = 2 * self.num_bands * in_dim
-        self.layout = layout
-        self.phases = phases
-        self._bands = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
-        self._build(torch.device("cpu"))
-
-    def _build(self, device: torch.device) -> None:
-        """Lay the constants out, one value a column, in the nesting of the layout."""
-        cycles = self._bands / _TURN
-        # frexp gives mantissas in [0.5, 1): 0.5 is a power of two, and 0 a constant column.
-        mantissa = torch.frexp(cycles).mantissa.abs()
-        exact = bool(((mantissa == 0.5) | (mantissa == 0)).all())
-        is_cosine = torch.tensor([phase == "cos" for phase in self.phases])
-        columns = dict(k=self.num_bands, p=2, a=self.in_dim)
-        shape = tuple(columns[letter] for letter in self.layout)
-        cycles_columns = self._placed(cycles, "ka").expand(shape)
-        sign_columns = self._placed(1.0 - 2.0 * is_cosine, "p").expand(shape)
-        # Float64 does not exist on MPS; there the turns of other bands are made on the CPU.
-        cycles_device = "cpu" if device.type == "mps" and not exact else device
-        cycles_dtype = torch.float32 if exact else torch.float64
-        constants = {
-            "_cycles": cycles_columns.to(cycles_device, cycles_dtype),
-            "_sign": sign_columns.to(device, torch.float32),
-        }
-        for name, constant in constants.items():
-            self.register_buffer(name, constant.contiguous(), persistent=False)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> "SinCos":
-        super()._apply(fn, recurse)
-        self._build(self._sign.device)
-        return self
-
-    def _placed(self, value: Tensor, letters: str) -> Tensor:
-        """View ``value``, whose last dimensions are ``letters``, in the layout's three."""
-        order = sorted(range(len(letters)), key=lambda i: self.layout.index(letters[i]))
-        lead = value.ndim - len(letters)
-        value = value.permute(*range(lead), *(lead + i for i in order))
-        for i, letter in enumerate(self.layout):
-            if letter not in letters:
-                value = value.unsqueeze(lead + i)
-        return value
-
-    def forward(
-        self,
-        x: Num[Tensor, "*batch in_dim"],
-        *,
-        weight: Float[Tensor, " num_bands"] | None = None,
-        variance: Float[Tensor, "*batch in_dim"] | None = None,
-    ) -> Float[Tensor, "*batch out_dim"]:
-        """See [sincos][nerf_posenc.bands.sincos]."""
-        if x.ndim == 0 or x.shape[-1] != self.in_dim:
-            raise ValueError(
-                f"x must have shape (*batch, {self.in_dim}), the last dimension being the "
-                f"coordinates; got {tuple(x.shape)}"
-            )
-        out_dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-        if x.dtype in (torch.float16, torch.bfloat16):
-            x = x.float()
-        batch = x.shape[:-1]
-        x = x.reshape(math.prod(batch), self.in_dim)
-        if torch.compiler.is_compiling():
-            features = self._evaluate(x)
-        else:
-            features = _SinCosFunction.apply(x, self)
-        if weight is not None:
-            if weight.shape != (self.num_bands,):
-                raise ValueError(
-                    f"weight must have shape ({self.num_bands},), one factor a band; "
-                    f"got {tuple(weight.shape)}"
-                )
-            features = features * self._placed(weight.to(features.dtype), "k")
-        if variance is not None:
-            if variance.shape != (*batch, self.in_dim):
-                raise ValueError(
-                    f"variance must have the shape of x, {(*batch, self.in_dim)}; "
-                    f"got {tuple(variance.shape)}"
-                )
-            variance = variance.reshape(len(features), self.in_dim).to(features.dtype)
-            omega = self._cycles.to(variance) * _TURN
-            exponent = self._placed(variance, "a") * omega * omega
-            features = features * torch.exp(-0.5 * exponent)
-        return features.to(out_dtype).reshape(*batch, self.out_dim)
-
-    def _evaluate(self, x: Tensor) -> Tensor:
-        """Features ``(n, *columns)`` of coordinates ``(n, in_dim)``, by plain operations."""
-        dtype = _compute_dtype(x)
-        turns_dtype = self._cycles.dtype if x.dtype == torch.float32 else torch.float64
-        turns = self._placed(x.to(self._cycles.device, turns_dtype), "a") * self._cycles.to(
-            turns_dtype
-        )
-        turns = turns - turns.round()
-        # With alpha the sum is one fused multiply-add, so the quarter turn that makes a
-        # cosine of a sine costs no second rounding.
-        offset = (1 - self._sign.to(turns)) * (_TURN / 8)
-        angles = torch.add(offset, turns, alpha=_TURN)
-        return torch.sin(angles.to(x.device, dtype))
-
-    def _slopes(self, features: Tensor) -> Tensor:
-        """Derivative of each column with respect to its own coordinate."""
-        omega = self._cycles.to(features) * _TURN
-        partner = features.flip(1 + self.layout.index("p"))
-        return partner * (omega * self._sign.to(features))
-
-    def extra_repr(self) -> str:
-        """Show the widths and the convention."""
-        return (
-            f"in_dim={self.in_dim}, out_dim={self.out_dim}, num_bands={self.num_bands}, "
-            f"layout={self.layout!r}, phases={self.phases!r}"
-        )
-
-
-class _SinCosFunction(torch.autograd.Function):
-    """`SinCos._evaluate` in pieces, saving nothing but its output for the derivatives.
-
-    The derivative of a sine is the cosine beside it, so backward, forward-mode and second
-    derivatives all come out of the features that the next layer keeps anyway.
-    """
-
-    @staticmethod
-    def forward(x: Tensor, table: SinCos) -> Tensor:
-        if x.device.type != "cpu" or len(x) * table.out_dim <= _CPU_PIECE:
-            return table._evaluate(x)
-        features = x.new_empty(len(x), *table._cycles.shape, dtype=_compute_dtype(x))
-        rows = max(1, _CPU_PIECE // table.out_dim)
-        for x_piece, piece in zip(x.split(rows), features.split(rows), strict=True):
-            piece.copy_(table._evaluate(x_piece))
-        return features
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, SinCos], output: Tensor) -> None:
-        ctx.table = inputs[1]
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (features,) = ctx.saved_tensors
-        other = [1 + i for i, letter in enumerate(ctx.table.layout) if letter != "a"]
-        return (grad * ctx.table._slopes(features)).sum(other), None
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor, _: None) -> Tensor:
-        (features,) = ctx.saved_tensors
-        table: SinCos = ctx.table
-        return table._slopes(features) * table._placed(x_tangent, "a")
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int, None], x: Tensor, table: SinCos) -> tuple[Tensor, int]:
-        x = x.movedim(in_dims[0], 0)
-        features = _SinCosFunction.apply(x.reshape(-1, table.in_dim), table)
-        return features.reshape(*x.shape[:-1], *features.shape[1:]), 0
-
-
-def _compute_dtype(x: Tensor) -> torch.dtype:
-    """Type that sines are taken in: the coordinates' own, float32 for half and integers."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
-def column_labels(
-    in_dim: int, num_bands: int, layout: str, phases: Sequence[str] = ("sin", "cos")
-) -> list[tuple[int, str, int]]:
-    """Name the columns of a layout: a ``(band, phase, axis)`` triple for each, in order.
-
-    Args:
-        in_dim: number of coordinates.
-        num_bands: number of bands.
-        layout: one of ``LAYOUTS``.
-        phases: which phase comes first.
+        num_bands: how many, 0 or more.
+        first: the first band, rad per unit, finite and positive.
+        last: the last band, rad per unit, finite and positive.
 
     Returns:
-        ``2 * num_bands * in_dim`` triples.
+        Bands in float64.
 
     Raises:
-        ValueError: where the layout is not one of ``LAYOUTS``.
+        ValueError: where an argument is out of its range.
 
     Example:
-        >>> column_labels(1, 1, "akp")
-        [(0, 'sin', 0), (0, 'cos', 0)]
+        >>> linear_bands(3, first=1.0, last=3.0)
+        tensor([1., 2., 3.], dtype=torch.float64)
     """
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
-    values: dict[str, Sequence[Any]] = dict(k=range(num_bands), p=phases, a=range(in_dim))
-    outer, middle, inner = (values[letter] for letter in layout)
-    place = [layout.index(letter) for letter in "kpa"]
-    triples = [(i, j, m) for i in outer for j in middle for m in inner]
-    return [(t[place[0]], t[place[1]], t[place[2]]) for t in triples]
+    _require_count(num_bands)
+    _require_positive(first=first, last=last)
+    return torch.linspace(first, last, num_bands, dtype=torch.float64)
+
+
+def coarse_to_fine_weight(
+    num_bands: int, progress: float | Float[Tensor, ""]
+) -> Float[Tensor, " num_bands"]:
+    r"""Window that lets bands in one after the other, from coarse to fine.
+
+    $w_k = \tfrac12 \big(1 - \cos(\pi\, \mathrm{clamp}(\alpha - k, 0, 1))\big)$ with
+    $\alpha = \text{progress} \cdot L$ (Lin et al. 2021, BARF, equation 14).
+
+    Args:
+        num_bands: number of bands (or levels) L.
+        progress: from 0, where all are shut, to 1, where all are open; outside it is as at
+            the nearer end. A tensor keeps its device.
+
+    Returns:
+        Weights in [0, 1], float32.
+
+    Example:
+        >>> coarse_to_fine_weight(4, 0.375)
+        tensor([1.0000, 0.5000, 0.0000, 0.0000])
+    """
+    _require_count(num_bands)
+    alpha = torch.as_tensor(progress, dtype=torch.float32) * num_bands
+    bands = torch.arange(num_bands, dtype=torch.float32, device=alpha.device)
+    return (1 - torch.cos(math.pi * (alpha - bands).clamp(0, 1))) / 2
+
+
+def _require_count(num_bands: int) -> None:
+    if num_bands < 0:
+        raise ValueError(f"num_bands must be 0 or more; got {num_bands}")
+
+
+def _require_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be finite and positive; got {value}")

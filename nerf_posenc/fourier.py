@@ -1,15 +1,21 @@
 """Fourier encoders of continuous coordinates."""
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.bands import Phases, SinCos, octave_bands
+from nerf_posenc.bands import coarse_to_fine_weight, octave_bands
+from nerf_posenc.presets import PRESETS
+from nerf_posenc.sinusoids import Phases, SinCos, column_labels, project
 
 IncludeInput = Literal["front", "back"] | None
+
+Column = tuple[int, str, int]
+"""Band (-1 for the raw input), phase ("sin", "cos" or "x") and axis of a column."""
 
 
 class FourierEncoder(nn.Module):
@@ -24,10 +30,10 @@ class FourierEncoder(nn.Module):
 
     Args:
         in_dim: number of coordinates, 1 or more.
-        num_bands: number of octaves L, 0 or more. With 0 and no raw input there would be
-            no column, which is refused.
+        num_bands: number of octaves L, 0 or more, or one number for each axis. With 0 and
+            no raw input there would be no column, which is refused.
         bands: other bands in place of the octaves: rad per unit of the coordinate,
-            float64, ``(num_bands,)`` or ``(num_bands, in_dim)``. ``num_bands``,
+            float64, ``(num_bands,)`` or ``(num_bands, num_axes)``. ``num_bands``,
             ``min_octave`` and ``base`` are then not used.
         min_octave: octave of the first band.
         base: rad per unit at octave 0. NeRF's paper has pi; its code, and most that
@@ -36,6 +42,11 @@ class FourierEncoder(nn.Module):
         phases: which of sine and cosine comes first.
         include_input: put the raw coordinates before (``"front"``) or after (``"back"``)
             the features.
+        basis: encode the coordinates along these directions, ``(num_axes, in_dim)``, in
+            place of the axes (mip-NeRF 360's lifted basis:
+            [icosahedron_basis][nerf_posenc.icosahedron_basis]). It is a constant.
+        variance_scale: factor of every variance, other than 1 only to repeat a library's
+            mistake.
 
     Raises:
         ValueError: where an argument is out of its range.
@@ -46,12 +57,17 @@ class FourierEncoder(nn.Module):
         40
         >>> encoder(torch.rand(5, 7, 2)).shape
         torch.Size([5, 7, 40])
+        >>> FourierEncoder.preset("pytorch3d", in_dim=3, num_bands=6).out_dim
+        39
     """
+
+    basis: Tensor | None
+    _kept: Tensor | None
 
     def __init__(
         self,
         in_dim: int,
-        num_bands: int = 10,
+        num_bands: int | Sequence[int] = 10,
         *,
         bands: Float[Tensor, "num_bands *axes"] | None = None,
         min_octave: int = 0,
@@ -59,71 +75,305 @@ class FourierEncoder(nn.Module):
         layout: str = "akp",
         phases: Phases = ("sin", "cos"),
         include_input: IncludeInput = None,
+        basis: Float[Tensor, "num_axes in_dim"] | None = None,
+        variance_scale: float = 1.0,
     ) -> None:
         super().__init__()
         if include_input not in ("front", "back", None):
             raise ValueError(
                 f"include_input must be 'front', 'back' or None; got {include_input!r}"
             )
+        if basis is not None and basis.shape[1:] != (in_dim,):
+            raise ValueError(
+                f"basis must have shape (num_axes, {in_dim}); got {tuple(basis.shape)}"
+            )
+        num_axes = in_dim if basis is None else len(basis)
+        counts = [num_bands] if isinstance(num_bands, int) else list(num_bands)
+        if len(counts) not in (1, num_axes):
+            raise ValueError(f"num_bands must be one number or {num_axes}; got {counts}")
         if bands is None:
-            bands = octave_bands(num_bands, min_octave=min_octave, base=base)
-        if len(bands) == 0 and include_input is None:
+            bands = octave_bands(max(counts), min_octave=min_octave, base=base)
+        else:
+            counts = [len(bands)]
+        if max(counts) == 0 and include_input is None:
             raise ValueError(
                 "0 bands leave no column; give num_bands >= 1, or include_input='front' "
                 "for the raw coordinates alone"
             )
         self.include_input = include_input
-        self.sincos = SinCos(in_dim, bands, layout=layout, phases=phases)
+        self.variance_scale = variance_scale
+        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases)
+        self._in_dim = in_dim
+        self._constant_basis = None if basis is None else basis.detach().double().cpu()
+        self.register_buffer("basis", self._constant_basis, persistent=False)
+        # Bands that an axis does not have are made with the others' and left out.
+        labels = column_labels(num_axes, len(bands), layout, phases)
+        per_axis = counts * num_axes if len(counts) == 1 else counts
+        kept = [i for i, (band, _, axis) in enumerate(labels) if band < per_axis[axis]]
+        self._labels = [labels[i] for i in kept]
+        is_ragged = len(kept) < len(labels)
+        self.register_buffer("_kept", torch.tensor(kept) if is_ragged else None, persistent=False)
+
+    @classmethod
+    def preset(
+        cls, name: str, in_dim: int, num_bands: int | Sequence[int] = 10, **overrides: Any
+    ) -> "FourierEncoder":
+        """Make the encoder of another library, column for column and in its own units.
+
+        Args:
+            name: one of ``PRESETS``, which says what each stands for.
+            in_dim: number of coordinates.
+            num_bands: number of bands.
+            overrides: arguments that differ from the preset's, such as ``include_input``.
+
+        Raises:
+            ValueError: where the name is unknown, or the preset needs ``bands``.
+        """
+        if name not in PRESETS:
+            raise ValueError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
+        arguments = {**PRESETS[name], **overrides}
+        if "bands" in arguments and arguments["bands"] is None:
+            raise ValueError(f"preset {name!r} has no bands of its own; give bands=")
+        return cls(in_dim, num_bands, **arguments)
 
     @property
     def in_dim(self) -> int:
         """Number of coordinates."""
-        return self.sincos.in_dim
+        return self._in_dim
 
     @property
     def num_bands(self) -> int:
-        """Number of bands an axis."""
+        """Number of bands an axis, the largest where they differ."""
         return self.sincos.num_bands
 
     @property
     def out_dim(self) -> int:
         """Number of columns."""
-        return self.sincos.out_dim + (self.in_dim if self.include_input else 0)
+        return len(self._labels) + (self.in_dim if self.include_input else 0)
+
+    @property
+    def columns(self) -> list[Column]:
+        """What each column holds: its band, phase and axis."""
+        raw = [(-1, "x", axis) for axis in range(self.in_dim)] if self.include_input else []
+        return self._labels + raw if self.include_input == "back" else raw + self._labels
 
     def forward(
         self,
         x: Float[Tensor, "*batch in_dim"],
         *,
-        weight: Float[Tensor, " num_bands"] | None = None,
         variance: Float[Tensor, "*batch in_dim"] | None = None,
+        covariance: Float[Tensor, "*batch in_dim in_dim"] | None = None,
+        weight: Float[Tensor, " num_bands"] | None = None,
+        progress: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*batch out_dim"]:
-        """Encode coordinates.
+        r"""Encode coordinates, or Gaussians around them.
 
         Args:
             x: coordinates in [-1, 1], any batch shape, also empty. Keep them in float32:
                 a half-precision coordinate has already lost the high bands.
+            variance: of each coordinate. The features become their expectations over the
+                Gaussian, $\exp(-\omega^2 \sigma^2 / 2)$ times the features of its mean
+                (Barron et al. 2021, mip-NeRF, equations 13 and 14).
+            covariance: the same for a Gaussian of any orientation; what counts is its
+                variance along each axis or direction of the basis (Barron et al. 2022,
+                mip-NeRF 360, appendix).
             weight: factor of each band; the raw input keeps factor 1.
-            variance: variance of each coordinate: the features become expectations over
-                a Gaussian (mip-NeRF's integrated encoding).
+            progress: from 0 to 1, lets the bands in from coarse to fine:
+                [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
 
         Returns:
             Features in ``x.dtype``. A coordinate that is not finite gives NaN in its columns.
 
         Raises:
             TypeError: where ``x`` does not hold floating-point numbers.
-            ValueError: where a shape does not fit.
+            ValueError: where a shape does not fit or two arguments exclude each other.
         """
         if not x.is_floating_point():
             raise TypeError(
                 f"x must hold floating-point coordinates; got {x.dtype}. Pixel indices, say, "
                 "are first scaled to [-1, 1]"
             )
-        features: Tensor = self.sincos(x, weight=weight, variance=variance)
+        if x.ndim == 0 or x.shape[-1] != self.in_dim:
+            raise ValueError(f"x must have shape (*batch, {self.in_dim}); got {tuple(x.shape)}")
+        if weight is not None and progress is not None:
+            raise ValueError("give weight or progress, not both")
+        if progress is not None:
+            weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
+        features: Tensor = self.sincos(
+            x if self.basis is None else project(x, self.basis).to(x.device),
+            weight=weight,
+            variance=self._variance_along_axes(x, variance, covariance),
+            dtype=x.dtype,
+        )
+        if self._kept is not None:
+            features = features[..., self._kept]
         if self.include_input is None:
             return features
         parts = [x, features] if self.include_input == "front" else [features, x]
         return torch.cat(parts, dim=-1)
 
+    def _variance_along_axes(
+        self, x: Tensor, variance: Tensor | None, covariance: Tensor | None
+    ) -> Tensor | None:
+        if variance is None and covariance is None:
+            return None
+        if variance is not None and covariance is not None:
+            raise ValueError("give variance or covariance, not both")
+        shape = x.shape if variance is not None else (*x.shape, self.in_dim)
+        given = variance if variance is not None else covariance
+        assert given is not None
+        if given.shape != shape:
+            name = "variance" if variance is not None else "covariance"
+            raise ValueError(f"{name} must have shape {tuple(shape)}; got {tuple(given.shape)}")
+        if self.basis is None:
+            along = given if variance is not None else given.diagonal(dim1=-2, dim2=-1)
+        else:
+            basis = self.basis.to(given)
+            # The quadratic form of each direction, b' C b.
+            along = (
+                given @ basis.T.square()
+                if variance is not None
+                else ((given @ basis.T) * basis.T).sum(-2)
+            )
+        return along if self.variance_scale == 1 else along * self.variance_scale
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "FourierEncoder":
+        super()._apply(fn, recurse)
+        # A cast must not reach the directions either.
+        if self.basis is not None and self._constant_basis is not None:
+            device = self.basis.device
+            dtype = torch.float32 if device.type == "mps" else torch.float64
+            self.basis = self._constant_basis.to(device, dtype)
+        return self
+
     def extra_repr(self) -> str:
         """Show what the sub-module does not."""
-        return f"out_dim={self.out_dim}, include_input={self.include_input!r}"
+        return f"in_dim={self.in_dim}, out_dim={self.out_dim}, include_input={self.include_input!r}"
+
+
+def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
+    """Directions of a subdivided icosahedron, one of each opposite pair.
+
+    With 2 subdivisions of each edge these are the 21 directions that mip-NeRF 360 lifts a
+    Gaussian on (Barron et al. 2022, appendix). Their order and signs are ours.
+
+    Args:
+        subdivisions: parts that each edge is cut into, 1 or more: 1 gives 6 directions.
+
+    Returns:
+        Unit vectors in float64.
+
+    Raises:
+        ValueError: where ``subdivisions`` is below 1.
+
+    Example:
+        >>> icosahedron_basis().shape
+        torch.Size([21, 3])
+    """
+    if subdivisions < 1:
+        raise ValueError(f"subdivisions must be 1 or more; got {subdivisions}")
+    golden = (1 + math.sqrt(5)) / 2
+    signs = (-1.0, 1.0)
+    corners = [(0.0, a, b * golden) for a in signs for b in signs]
+    vertices = torch.tensor(
+        [corner[i:] + corner[:i] for corner in corners for i in range(3)], dtype=torch.float64
+    )
+    distances = torch.cdist(vertices, vertices)
+    # The edges of this icosahedron have length 2; a face is three corners that far apart.
+    near = (distances - 2).abs() < 1e-6
+    faces = [
+        (i, j, k)
+        for i in range(12)
+        for j in range(i)
+        for k in range(j)
+        if near[i, j] and near[j, k] and near[i, k]
+    ]
+    found: list[Tensor] = []
+    for face in faces:
+        for i in range(subdivisions + 1):
+            for j in range(subdivisions + 1 - i):
+                parts = (i, j, subdivisions - i - j)
+                point = sum(
+                    part * vertices[corner] for part, corner in zip(parts, face, strict=True)
+                )
+                assert isinstance(point, Tensor)
+                point = point / point.norm()
+                if not any((point @ other).abs() > 1 - 1e-9 for other in found):
+                    found.append(point)
+    return torch.stack(found)
+
+
+def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
+    """Where each column of ``target`` stands in ``source``.
+
+    ``source(x)[..., column_order(source, target)]`` equals ``target(x)`` to the bit.
+
+    Args:
+        source: the encoder whose columns there are.
+        target: the encoder whose columns are wanted: the same bands, in any convention.
+
+    Returns:
+        Indices, int64, ``(target.out_dim,)``.
+
+    Raises:
+        ValueError: where the two encode different things, or ``target`` has a raw input
+            that ``source`` lacks.
+    """
+    same_basis = (source.basis is None) == (target.basis is None) and (
+        source.basis is None or torch.equal(source.basis, target.basis)  # type: ignore[arg-type]
+    )
+    if not (
+        source.in_dim == target.in_dim
+        and torch.equal(source.sincos.bands, target.sincos.bands)
+        and same_basis
+    ):
+        raise ValueError(
+            "the encoders have different coordinates, bands or directions; only the order of "
+            "columns can be changed, so give both the same (base, min_octave, num_bands)"
+        )
+    place = {column: i for i, column in enumerate(source.columns)}
+    missing = [column for column in target.columns if column not in place]
+    if missing:
+        raise ValueError(
+            f"the source has no column for {missing[0]} (band, phase, axis), which the target has"
+        )
+    return torch.tensor([place[column] for column in target.columns], dtype=torch.long)
+
+
+def port_linear(linear: nn.Linear, source: FourierEncoder, target: FourierEncoder) -> nn.Linear:
+    """Carry a first linear layer from one column order to another.
+
+    ``port_linear(linear, source, target)(target(x))`` equals ``linear(source(x))`` but for
+    the order of the sums, so that a checkpoint of one library runs on the encoder of another.
+
+    Args:
+        linear: the layer after ``source``; it is not changed.
+        source: the encoder it was trained behind.
+        target: the encoder it is to stand behind.
+
+    Returns:
+        A new layer.
+
+    Raises:
+        ValueError: where the encoders differ in more than the order of their columns, or the
+            layer does not fit ``source``.
+    """
+    if linear.in_features != source.out_dim:
+        raise ValueError(
+            f"the layer takes {linear.in_features} features and the source gives {source.out_dim}"
+        )
+    order = column_order(source, target)
+    if len(order) != source.out_dim:
+        raise ValueError("the target lacks columns of the source, whose weights would be lost")
+    ported = nn.Linear(
+        target.out_dim,
+        linear.out_features,
+        bias=linear.bias is not None,
+        device=linear.weight.device,
+        dtype=linear.weight.dtype,
+    )
+    with torch.no_grad():
+        ported.weight.copy_(linear.weight[:, order.to(linear.weight.device)])
+        if linear.bias is not None:
+            ported.bias.copy_(linear.bias)
+    return ported

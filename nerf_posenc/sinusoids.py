@@ -1,0 +1,339 @@
+"""The core: exact sines and cosines of coordinates on bands.
+
+Every encoder of this library is *bands -> angles -> sin/cos*, and no sinusoid is
+computed outside this module. An angle is kept in **turns** (1 turn = 2 pi rad) until
+the whole turns have been taken away, because that subtraction is exact in floating
+point while a product with pi is not:
+
+* bands that are a power of two times pi give turns ``2**j * x``, exact in any
+  floating-point type, so float32 stays float32 and loses nothing at any octave;
+* all other bands have their turns computed in float64.
+
+A band that equals float64 pi times a power of two is taken as that multiple of pi itself.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Num
+from torch import Tensor, nn
+
+Phases = tuple[Literal["sin", "cos"], Literal["sin", "cos"]]
+
+LAYOUTS = ("kpa", "pka", "pak", "apk", "akp", "kap")
+"""Column orders, outermost to innermost: k = band, p = phase (sin or cos), a = axis."""
+
+_TURN = 2 * math.pi
+
+# On a CPU the features are made in pieces of this many elements, so that what lies
+# between the coordinates and the output stays in cache and is never a second array of
+# the output's size. Measured in benchmarks/encoders.py.
+_CPU_PIECE = 1 << 18
+
+
+def column_labels(
+    in_dim: int, num_bands: int, layout: str, phases: Sequence[str] = ("sin", "cos")
+) -> list[tuple[int, str, int]]:
+    """Name the columns of a layout: a ``(band, phase, axis)`` triple for each, in order.
+
+    Args:
+        in_dim: number of coordinates.
+        num_bands: number of bands.
+        layout: one of ``LAYOUTS``.
+        phases: which phase comes first.
+
+    Returns:
+        ``2 * num_bands * in_dim`` triples.
+
+    Raises:
+        ValueError: where the layout is not one of ``LAYOUTS``.
+
+    Example:
+        >>> column_labels(1, 1, "akp")
+        [(0, 'sin', 0), (0, 'cos', 0)]
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
+    values: dict[str, Sequence[Any]] = dict(k=range(num_bands), p=phases, a=range(in_dim))
+    outer, middle, inner = (values[letter] for letter in layout)
+    place = [layout.index(letter) for letter in "kpa"]
+    triples = [(i, j, m) for i in outer for j in middle for m in inner]
+    return [(t[place[0]], t[place[1]], t[place[2]]) for t in triples]
+
+
+def sincos(
+    x: Num[Tensor, "*batch in_dim"],
+    bands: Float[Tensor, "num_bands *axes"],
+    *,
+    layout: str = "akp",
+    phases: Phases = ("sin", "cos"),
+    weight: Float[Tensor, " num_bands"] | None = None,
+    variance: Float[Tensor, "*batch in_dim"] | None = None,
+) -> Float[Tensor, "*batch out_dim"]:
+    r"""Sines and cosines of every coordinate on every band.
+
+    The columns hold $\sin(\omega_k x_a)$ and $\cos(\omega_k x_a)$; with a ``weight`` each
+    is multiplied by $w_k$ (coarse-to-fine windows: Lin et al. 2021, BARF, equation 14), and with
+    a ``variance`` by $\exp(-\omega_k^2 \sigma_a^2 / 2)$, which makes them the expectations
+    over $\mathcal N(x_a, \sigma_a^2)$ (Barron et al. 2021, mip-NeRF, equation 13).
+
+    To encode more than once on the same bands, keep a [SinCos][nerf_posenc.SinCos],
+    which prepares the bands a single time.
+
+    Args:
+        x: coordinates, floating point of any range, or integer positions. Half-precision
+            values are taken as they are and computed on in float32.
+        bands: rad per unit of the coordinate, ``(num_bands,)`` for all axes or
+            ``(num_bands, in_dim)``; give float64, since they are taken at their exact value.
+        layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
+        phases: which of the two comes first.
+        weight: factor of each band.
+        variance: variance of each coordinate, in squared units of the coordinate.
+
+    Returns:
+        Features of width ``2 * num_bands * in_dim`` in ``x.dtype`` (integers: the default
+        floating-point type).
+
+    Raises:
+        ValueError: where a shape, the layout or the phases do not fit.
+
+    Example:
+        >>> from nerf_posenc import octave_bands
+        >>> sincos(torch.tensor([[0.5]]), octave_bands(2)).round(decimals=4)
+        tensor([[ 1., -0., -0., -1.]])
+    """
+    table = SinCos(x.shape[-1], bands, layout=layout, phases=phases).to(x.device)
+    features: Tensor = table(x, weight=weight, variance=variance)
+    return features
+
+
+class SinCos(nn.Module):
+    """[sincos][nerf_posenc.sincos] with its bands prepared once and held on the device.
+
+    The bands are constants in float64: they follow the module to a device, but neither
+    ``.half()`` nor ``.to(dtype)`` reaches them, and they are not in the ``state_dict``.
+
+    Args:
+        in_dim: number of coordinates, 1 or more.
+        bands: rad per unit, ``(num_bands,)`` or ``(num_bands, in_dim)``.
+        layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
+        phases: ``("sin", "cos")`` or ``("cos", "sin")``.
+
+    Raises:
+        ValueError: where a shape, the layout or the phases do not fit.
+
+    Example:
+        >>> from nerf_posenc import octave_bands
+        >>> SinCos(3, octave_bands(10))(torch.rand(8, 3)).shape
+        torch.Size([8, 60])
+    """
+
+    _cycles: Tensor
+    _sign: Tensor
+
+    def __init__(
+        self,
+        in_dim: int,
+        bands: Float[Tensor, "num_bands *axes"],
+        *,
+        layout: str = "akp",
+        phases: Phases = ("sin", "cos"),
+    ) -> None:
+        super().__init__()
+        if in_dim < 1:
+            raise ValueError(f"in_dim must be 1 or more; got {in_dim}")
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
+        if sorted(phases) != ["cos", "sin"]:
+            raise ValueError(f"phases must be ('sin', 'cos') or ('cos', 'sin'); got {phases!r}")
+        bands = bands.detach().to("cpu", torch.float64)
+        if bands.shape[1:] not in ((), (in_dim,)):
+            raise ValueError(
+                f"bands must have shape (num_bands,) or (num_bands, {in_dim}); "
+                f"got {tuple(bands.shape)}"
+            )
+        if not bool(torch.isfinite(bands).all()):
+            raise ValueError("bands must be finite; got an infinite or undefined one")
+        self.in_dim = in_dim
+        self.num_bands = len(bands)
+        self.out_dim = 2 * self.num_bands * in_dim
+        self.layout = layout
+        self.phases = phases
+        self.bands = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
+        self._build(torch.device("cpu"))
+
+    def _build(self, device: torch.device) -> None:
+        """Lay the constants out, one value a column, in the nesting of the layout."""
+        cycles = self.bands / _TURN
+        # frexp gives mantissas in [0.5, 1): 0.5 is a power of two, and 0 a constant column.
+        mantissa = torch.frexp(cycles).mantissa.abs()
+        exact = bool(((mantissa == 0.5) | (mantissa == 0)).all())
+        is_cosine = torch.tensor([phase == "cos" for phase in self.phases])
+        columns = dict(k=self.num_bands, p=2, a=self.in_dim)
+        shape = tuple(columns[letter] for letter in self.layout)
+        cycles_columns = self._placed(cycles, "ka").expand(shape)
+        sign_columns = self._placed(1.0 - 2.0 * is_cosine, "p").expand(shape)
+        # Float64 does not exist on MPS; there the turns of other bands are made on the CPU.
+        cycles_device = "cpu" if device.type == "mps" and not exact else device
+        cycles_dtype = torch.float32 if exact else torch.float64
+        constants = {
+            "_cycles": cycles_columns.to(cycles_device, cycles_dtype),
+            "_sign": sign_columns.to(device, torch.float32),
+        }
+        for name, constant in constants.items():
+            self.register_buffer(name, constant.contiguous(), persistent=False)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "SinCos":
+        super()._apply(fn, recurse)
+        self._build(self._sign.device)
+        return self
+
+    def _placed(self, value: Tensor, letters: str) -> Tensor:
+        """View ``value``, whose last dimensions are ``letters``, in the layout's three."""
+        order = sorted(range(len(letters)), key=lambda i: self.layout.index(letters[i]))
+        lead = value.ndim - len(letters)
+        value = value.permute(*range(lead), *(lead + i for i in order))
+        for i, letter in enumerate(self.layout):
+            if letter not in letters:
+                value = value.unsqueeze(lead + i)
+        return value
+
+    def forward(
+        self,
+        x: Num[Tensor, "*batch in_dim"],
+        *,
+        weight: Float[Tensor, " num_bands"] | None = None,
+        variance: Float[Tensor, "*batch in_dim"] | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Float[Tensor, "*batch out_dim"]:
+        """See [sincos][nerf_posenc.sincos].
+
+        ``dtype`` is that of the features where it is not to be the coordinates': float64
+        coordinates and float32 features have exact angles and the speed of float32 sines.
+        """
+        if x.ndim == 0 or x.shape[-1] != self.in_dim:
+            raise ValueError(
+                f"x must have shape (*batch, {self.in_dim}), the last dimension being the "
+                f"coordinates; got {tuple(x.shape)}"
+            )
+        if dtype is None:
+            dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+        sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
+        if x.dtype in (torch.float16, torch.bfloat16):
+            x = x.float()
+        batch = x.shape[:-1]
+        x = x.reshape(math.prod(batch), self.in_dim)
+        if torch.compiler.is_compiling():
+            features = self._evaluate(x, sine_dtype)
+        else:
+            features = _SinCosFunction.apply(x, self, sine_dtype)
+        if weight is not None:
+            if weight.shape != (self.num_bands,):
+                raise ValueError(
+                    f"weight must have shape ({self.num_bands},), one factor a band; "
+                    f"got {tuple(weight.shape)}"
+                )
+            features = features * self._placed(weight.to(features.dtype), "k")
+        if variance is not None:
+            if variance.shape != (*batch, self.in_dim):
+                raise ValueError(
+                    f"variance must have the shape of x, {(*batch, self.in_dim)}; "
+                    f"got {tuple(variance.shape)}"
+                )
+            variance = variance.reshape(len(features), self.in_dim).to(features.dtype)
+            omega = self._cycles.to(variance) * _TURN
+            exponent = self._placed(variance, "a") * omega * omega
+            features = features * torch.exp(-0.5 * exponent)
+        return features.to(dtype).reshape(*batch, self.out_dim)
+
+    def _evaluate(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        """Features ``(n, *columns)`` of coordinates ``(n, in_dim)``, by plain operations."""
+        turns_dtype = self._cycles.dtype if x.dtype == torch.float32 else torch.float64
+        turns = self._placed(x.to(self._cycles.device, turns_dtype), "a") * self._cycles.to(
+            turns_dtype
+        )
+        turns = turns - turns.round()
+        # With alpha the sum is one fused multiply-add, so the quarter turn that makes a
+        # cosine of a sine costs no second rounding.
+        offset = (1 - self._sign.to(turns)) * (_TURN / 8)
+        angles = torch.add(offset, turns, alpha=_TURN)
+        return torch.sin(angles.to(x.device, dtype))
+
+    def _slopes(self, features: Tensor) -> Tensor:
+        """Derivative of each column with respect to its own coordinate."""
+        omega = self._cycles.to(features) * _TURN
+        partner = features.flip(1 + self.layout.index("p"))
+        return partner * (omega * self._sign.to(features))
+
+    def extra_repr(self) -> str:
+        """Show the widths and the convention."""
+        return (
+            f"in_dim={self.in_dim}, out_dim={self.out_dim}, num_bands={self.num_bands}, "
+            f"layout={self.layout!r}, phases={self.phases!r}"
+        )
+
+
+class _SinCosFunction(torch.autograd.Function):
+    """`SinCos._evaluate` in pieces, saving nothing but its output for the derivatives.
+
+    The derivative of a sine is the cosine beside it, so backward, forward-mode and second
+    derivatives all come out of the features that the next layer keeps anyway.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, table: SinCos, dtype: torch.dtype) -> Tensor:
+        if x.device.type != "cpu" or len(x) * table.out_dim <= _CPU_PIECE:
+            return table._evaluate(x, dtype)
+        features = x.new_empty(len(x), *table._cycles.shape, dtype=dtype)
+        rows = max(1, _CPU_PIECE // table.out_dim)
+        for x_piece, piece in zip(x.split(rows), features.split(rows), strict=True):
+            piece.copy_(table._evaluate(x_piece, dtype))
+        return features
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, SinCos, torch.dtype], output: Tensor) -> None:
+        ctx.x_dtype, ctx.table = inputs[0].dtype, inputs[1]
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (features,) = ctx.saved_tensors
+        other = [1 + i for i, letter in enumerate(ctx.table.layout) if letter != "a"]
+        x_grad = (grad * ctx.table._slopes(features)).sum(other)
+        return x_grad.to(ctx.x_dtype), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, x_tangent: Tensor, *_: None) -> Tensor:
+        (features,) = ctx.saved_tensors
+        table: SinCos = ctx.table
+        return table._slopes(features) * table._placed(x_tangent.to(features), "a")
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int, None, None], x: Tensor, table: SinCos, dtype: torch.dtype
+    ) -> tuple[Tensor, int]:
+        x = x.movedim(in_dims[0], 0)
+        features = _SinCosFunction.apply(x.reshape(-1, table.in_dim), table, dtype)
+        return features.reshape(*x.shape[:-1], *features.shape[1:]), 0
+
+
+def project(
+    x: Float[Tensor, "*batch in_dim"], matrix: Float[Tensor, "num_directions in_dim"]
+) -> Float[Tensor, "*batch num_directions"]:
+    """Coordinates along other directions, ``x @ matrix.T``, in float64.
+
+    A float32 product would lose what a high band multiplies; and one in float64 heeds
+    neither autocast nor the switches for TF32 and bfloat16 products.
+
+    Args:
+        x: coordinates.
+        matrix: one direction a row.
+
+    Returns:
+        Float64 on the device of ``x`` (MPS has none: there, on the CPU).
+    """
+    device = torch.device("cpu") if x.device.type == "mps" else x.device
+    return x.to(device, torch.float64) @ matrix.to(device, torch.float64).T
