@@ -46,11 +46,12 @@ class OneBlobEncoder(nn.Module):
             ValueError: where its last dimension is not ``in_dim``.
         """
         _require_coordinates(x, self.in_dim)
-        edges = torch.arange(self.num_bins + 1, dtype=x.dtype, device=x.device) / self.num_bins
-        distance = edges - x[..., None]
+        work = x.to(_work_dtype(x))
+        edges = torch.arange(self.num_bins + 1, dtype=work.dtype, device=x.device) / self.num_bins
+        distance = edges - work[..., None]
         cdf = sum(_quartic_cdf((distance + turn) * self.num_bins) for turn in (-1, 0, 1))
         assert isinstance(cdf, Tensor)
-        return cdf.diff(dim=-1).flatten(-2)
+        return cdf.diff(dim=-1).flatten(-2).to(x.dtype)
 
     def extra_repr(self) -> str:
         """Show the widths."""
@@ -96,7 +97,7 @@ class TriangleWaveEncoder(nn.Module):
             ValueError: where its last dimension is not ``in_dim``.
         """
         _require_coordinates(x, self.in_dim)
-        work = x.double() if x.dtype == torch.float64 else x.float()
+        work = x.to(_work_dtype(x))
         octaves = torch.arange(self.num_bands, dtype=work.dtype, device=x.device)
         # Whole turns go before the phase comes, while the product is still exact.
         turns = work[..., None] * torch.exp2(octaves - 1)
@@ -114,6 +115,11 @@ def _quartic_cdf(u: Tensor) -> Tensor:
     u = u.clamp(-1, 1)
     square = u * u
     return (15 / 16) * u * (1 - (2 / 3) * square + (1 / 5) * square * square) + 0.5
+
+
+def _work_dtype(x: Tensor) -> torch.dtype:
+    """Half precision is computed on in float32."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _require_counts(**counts: int) -> None:

@@ -92,8 +92,8 @@ class SphericalHarmonicsEncoder(nn.Module):
         return values
 
     def extra_repr(self) -> str:
-        """Show the number of levels and the sign convention."""
-        return f"num_levels={self.num_levels}, condon_shortley={self.condon_shortley}"
+        """Show the width and the sign convention."""
+        return f"out_dim={self.out_dim}, condon_shortley={self.condon_shortley}"
 
 
 def _normalization(degree: int, m: int) -> float:

@@ -145,7 +145,8 @@ class HashGridEncoder(nn.Module):
         if progress is not None:
             weights = coarse_to_fine_weight(self.num_levels, progress).to(levels[0])
             levels = [level * weight for level, weight in zip(levels, weights, strict=True)]
-        return torch.cat(levels, dim=-1).reshape(*x.shape[:-1], self.out_dim)
+        features = torch.cat(levels, dim=-1).reshape(*x.shape[:-1], self.out_dim)
+        return features.to(_features_dtype(x, self.tables[0]))
 
     def _features_of(self, level: int, nodes: Int[Tensor, "n in_dim"]) -> Float[Tensor, "n width"]:
         """Look up the features of nodes of a level."""
@@ -305,7 +306,8 @@ class TriPlaneEncoder(nn.Module):
             features = parts[0] + parts[1] + parts[2]
         else:
             features = parts[0] * parts[1] * parts[2]
-        return features.reshape(*x.shape[:-1], self.out_dim)
+        features = features.reshape(*x.shape[:-1], self.out_dim)
+        return features.to(_features_dtype(x, self.planes))
 
     def _features_of(self, plane: int, nodes: Int[Tensor, "n 2"]) -> Float[Tensor, "n width"]:
         """Look up the features of nodes of a plane; behind the last one is the last one."""
@@ -343,6 +345,11 @@ def _unit_coordinates(x: Tensor, in_dim: int, bounds: tuple[float, float]) -> Te
     x = x.reshape(math.prod(x.shape[:-1]), in_dim)
     low, high = bounds
     return ((x - low) / (high - low)).clamp(0, 1)
+
+
+def _features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
+    """Type of the features: the table's, but float64 where the coordinates are."""
+    return torch.float64 if x.dtype == torch.float64 else table.dtype
 
 
 def _interpolate(

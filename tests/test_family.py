@@ -1,0 +1,257 @@
+"""What every encoder of the family does alike."""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import nerf_posenc as ne
+
+
+def coordinates(in_dim: int) -> Callable[..., Tensor]:
+    """Points in [-1, 1] away from the kinks of grids and waves."""
+
+    def draw(*batch: int) -> Tensor:
+        generator = torch.Generator().manual_seed(11)
+        return torch.rand(*batch, in_dim, generator=generator) * 1.9 - 0.95
+
+    return draw
+
+
+def directions(*batch: int) -> Tensor:
+    return nn.functional.normalize(coordinates(3)(*batch), dim=-1)
+
+
+def positions(*batch: int) -> Tensor:
+    return coordinates(1)(*batch)[..., 0] * 100
+
+
+@dataclass(frozen=True)
+class Case:
+    """An encoder, what it encodes, and how often it can be differentiated."""
+
+    make: Callable[[], nn.Module]
+    draw: Callable[..., Tensor]
+    derivatives: int = 2
+    has_axes: bool = True
+
+
+CASES = {
+    "fourier": Case(lambda: ne.FourierEncoder(2, 6), coordinates(2)),
+    "fourier-raw": Case(lambda: ne.FourierEncoder.preset("nerf", 3, 4), coordinates(3)),
+    "fourier-ragged": Case(lambda: ne.FourierEncoder(2, (3, 5), layout="kpa"), coordinates(2)),
+    "fourier-lifted": Case(
+        lambda: ne.FourierEncoder(3, 4, basis=ne.icosahedron_basis()), coordinates(3)
+    ),
+    "gaussian": Case(lambda: ne.GaussianEncoder(2, 16, sigma=3.0), coordinates(2)),
+    "learned-fourier": Case(lambda: ne.LearnedFourierEncoder(2, 16, sigma=3.0), coordinates(2)),
+    "one-blob": Case(lambda: ne.OneBlobEncoder(2, 8), coordinates(2)),
+    "triangle-wave": Case(lambda: ne.TriangleWaveEncoder(2, 4), coordinates(2), derivatives=1),
+    "hash-grid": Case(
+        lambda: ne.HashGridEncoder(3, 3, log2_table_size=6, base_resolution=3), coordinates(3)
+    ),
+    "hash-grid-smooth": Case(
+        lambda: ne.HashGridEncoder(
+            2, 3, log2_table_size=6, base_resolution=3, interpolation="smoothstep"
+        ),
+        coordinates(2),
+    ),
+    "dense-grid": Case(lambda: ne.DenseGridEncoder(2, base_resolution=5), coordinates(2)),
+    "tri-plane": Case(lambda: ne.TriPlaneEncoder(4, resolution=5), coordinates(3)),
+    "spherical-harmonics": Case(lambda: ne.SphericalHarmonicsEncoder(5), directions),
+    "sinusoidal": Case(lambda: ne.SinusoidalEncoder(8), positions, has_axes=False),
+    "timestep": Case(lambda: ne.SinusoidalEncoder.timestep(9), positions, has_axes=False),
+    "grid-sinusoidal": Case(lambda: ne.GridSinusoidalEncoder(12), coordinates(2)),
+    "rotary": Case(lambda: ne.RotaryEncoder(8), positions, has_axes=False),
+    "rotary-axial": Case(lambda: ne.RotaryEncoder(8, 2, pairing="half"), coordinates(2)),
+}
+
+ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+
+
+def encoded(encoder: nn.Module, x: Tensor) -> Tensor:
+    """Features as one tensor, a rotary encoder's cosines and sines side by side."""
+    features = encoder(x)
+    return torch.cat(features, -1) if isinstance(features, tuple) else features
+
+
+def width(encoder: nn.Module) -> int:
+    per_part = int(encoder.out_dim)  # type: ignore[arg-type]
+    return 2 * per_part if isinstance(encoder, ne.RotaryEncoder) else per_part
+
+
+@ALL
+@pytest.mark.parametrize("batch", [(), (0,), (5,), (2, 0, 3), (2, 3)])
+def test_any_batch_shape(case: Case, batch: tuple[int, ...]) -> None:
+    encoder = case.make()
+    features = encoded(encoder, case.draw(*batch))
+    assert features.shape == (*batch, width(encoder))
+
+
+@ALL
+def test_strided_input_gives_what_contiguous_input_gives(case: Case) -> None:
+    encoder = case.make()
+    x = case.draw(3, 4).transpose(0, 1)
+    assert not x.is_contiguous()
+    assert torch.equal(encoded(encoder, x), encoded(encoder, x.contiguous()))
+
+
+@ALL
+def test_rows_do_not_depend_on_their_neighbours(case: Case) -> None:
+    encoder = case.make()
+    x = case.draw(6)
+    rows = torch.stack([encoded(encoder, row) for row in x])
+    torch.testing.assert_close(rows, encoded(encoder, x), atol=1e-6, rtol=0)
+
+
+@ALL
+def test_float64_is_kept_and_float32_is_near_it(case: Case) -> None:
+    encoder = case.make()
+    x = case.draw(20)
+    single, double = encoded(encoder, x), encoded(encoder, x.double())
+    assert single.dtype == torch.float32
+    assert double.dtype == torch.float64
+    torch.testing.assert_close(single.double(), double, atol=2e-6, rtol=0)
+
+
+@ALL
+def test_casts_of_the_module_keep_its_constants(case: Case) -> None:
+    encoder = case.make()
+    if any(True for _ in encoder.parameters()) and not isinstance(encoder, ne.GaussianEncoder):
+        pytest.skip("its numbers are trained, and a cast is meant to reach them")
+    x = case.draw(20)
+    expected = encoded(encoder, x)
+    assert torch.equal(encoded(encoder.half().float(), x), expected)
+
+
+@ALL
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_goes_in_and_comes_out(case: Case, dtype: torch.dtype) -> None:
+    encoder = case.make()
+    x = case.draw(20).to(dtype)
+    features = encoded(encoder.to(dtype), x)
+    if not isinstance(encoder, ne.RotaryEncoder):
+        assert features.dtype == dtype
+    expected = encoded(case_with_state(case, encoder), x.float())
+    torch.testing.assert_close(features.float(), expected, atol=0.02, rtol=0.01)
+
+
+def case_with_state(case: Case, encoder: nn.Module) -> nn.Module:
+    """A fresh float32 encoder with the numbers of another."""
+    fresh = case.make()
+    fresh.load_state_dict(encoder.state_dict())
+    return fresh
+
+
+@ALL
+def test_copies_and_state_dicts_encode_alike(case: Case) -> None:
+    encoder = case.make()
+    x = case.draw(5)
+    assert torch.equal(encoded(copy.deepcopy(encoder), x), encoded(encoder, x))
+    assert torch.equal(encoded(case_with_state(case, encoder), x), encoded(encoder, x))
+
+
+@ALL
+def test_derivatives(case: Case) -> None:
+    encoder = case.make().double()
+    x = case.draw(2).double().requires_grad_()
+    if isinstance(encoder, ne.OneBlobEncoder):
+        x = (case.draw(2).double() / 2 + 0.5).requires_grad_()
+
+    def encode(x: Tensor) -> Tensor:
+        return encoded(encoder, x)
+
+    assert torch.autograd.gradcheck(encode, x)
+    if case.derivatives == 2:
+        assert torch.autograd.gradgradcheck(encode, x)
+
+
+@ALL
+def test_vmap_gives_what_a_batch_gives(case: Case) -> None:
+    encoder = case.make()
+    x = case.draw(6)
+    mapped = torch.func.vmap(lambda row: encoded(encoder, row))(x)
+    torch.testing.assert_close(mapped, encoded(encoder, x), atol=1e-6, rtol=0)
+
+
+@ALL
+@pytest.mark.usefixtures("unchecked")
+def test_it_compiles_as_one_graph(case: Case) -> None:
+    torch.compiler.reset()
+    encoder = case.make()
+    compiled = torch.compile(lambda x: encoded(encoder, x), fullgraph=True, backend="aot_eager")
+    x = case.draw(7)
+    torch.testing.assert_close(compiled(x), encoded(encoder, x), atol=1e-6, rtol=0)
+
+
+@ALL
+@pytest.mark.usefixtures("unchecked")
+def test_it_exports_with_a_free_batch_size(case: Case) -> None:
+    encoder = case.make()
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(encoder, (case.draw(4),), dynamic_shapes=({0: rows},))
+    x = case.draw(9)
+    torch.testing.assert_close(program.module()(x), encoder(x), atol=1e-6, rtol=0)
+
+
+@ALL
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.filterwarnings("ignore")
+def test_it_runs_in_onnxruntime(case: Case, tmp_path: Path) -> None:
+    import onnxruntime
+
+    encoder = case.make().eval()
+    path = tmp_path / "encoder.onnx"
+    torch.onnx.export(encoder, (case.draw(4),), path, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    x = case.draw(4) * 0.5
+    outputs = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    expected = encoder(x)
+    for ours, theirs in zip(
+        expected if isinstance(expected, tuple) else (expected,), outputs, strict=True
+    ):
+        torch.testing.assert_close(torch.from_numpy(theirs), ours, atol=2e-6, rtol=0)
+
+
+@ALL
+@pytest.mark.usefixtures("unchecked")
+def test_a_wrong_number_of_coordinates_is_named(case: Case) -> None:
+    if not case.has_axes:
+        pytest.skip("it takes positions of any shape")
+    encoder = case.make()
+    with pytest.raises(ValueError, match=r"must have shape \(\*batch, \d\).*got \(5, 7\)"):
+        encoder(torch.zeros(5, 7))
+
+
+@ALL
+@pytest.mark.usefixtures("unchecked")
+def test_integers_are_refused_where_coordinates_are_meant(case: Case) -> None:
+    encoder = case.make()
+    whole = torch.zeros(case.draw(3).shape, dtype=torch.long)
+    if isinstance(encoder, ne.SinusoidalEncoder | ne.GridSinusoidalEncoder | ne.RotaryEncoder):
+        torch.testing.assert_close(encoded(encoder, whole), encoded(encoder, whole.float()))
+        return
+    with pytest.raises(TypeError, match=r"floating-point.*got torch\.int64"):
+        encoder(whole)
+
+
+@ALL
+def test_coordinates_that_are_not_a_number_spoil_their_own_row_alone(case: Case) -> None:
+    encoder = case.make()
+    x = case.draw(3)
+    clean = encoded(encoder, x)
+    x[1] = math.nan
+    features = encoded(encoder, x)
+    assert features[1].isnan().any()
+    assert torch.equal(features[[0, 2]], clean[[0, 2]])
+
+
+@ALL
+def test_it_prints_its_widths(case: Case) -> None:
+    encoder = case.make()
+    assert any(str(n) in repr(encoder) for n in (encoder.out_dim, encoder.in_dim))
