@@ -51,7 +51,8 @@ class GaussianEncoder(nn.Module):
     ) -> None:
         super().__init__()
         matrix = _frequencies(in_dim, num_features, sigma, matrix, generator)
-        self.sincos = SinCos(len(matrix), torch.tensor([2 * math.pi]), layout="pka", phases=phases)
+        whole_turn = torch.tensor([2 * math.pi], dtype=torch.float64)
+        self.sincos = SinCos(len(matrix), whole_turn, layout="pka", phases=phases)
         self._hold(matrix)
 
     def _hold(self, matrix: Tensor) -> None:

@@ -5,8 +5,21 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
-from nerf_posenc import FourierEncoder, SinusoidalEncoder, geometric_bands, octave_bands
+from nerf_posenc import (
+    PRESETS,
+    FourierEncoder,
+    SinusoidalEncoder,
+    coarse_to_fine_weight,
+    column_order,
+    geometric_bands,
+    icosahedron_basis,
+    linear_bands,
+    octave_bands,
+    port_linear,
+    ratio_bands,
+)
 
 
 def test_the_default_is_equation_4_of_nerf() -> None:
@@ -86,3 +99,150 @@ def test_a_wrong_include_input_is_refused() -> None:
 def test_it_prints_its_convention() -> None:
     assert "layout='akp'" in repr(FourierEncoder(2, 3))
     assert octave_bands(0).shape == (0,)
+
+
+def test_the_expectation_over_a_gaussian_of_any_orientation() -> None:
+    generator = torch.Generator().manual_seed(2)
+    mean = torch.tensor([0.2, -0.5, 0.4])
+    root = torch.tensor([[0.2, 0.0, 0.0], [0.1, 0.15, 0.0], [-0.1, 0.05, 0.3]])
+    draws = mean + torch.randn(400_000, 3, generator=generator) @ root.T
+    for basis in (None, icosahedron_basis()):
+        encoder = FourierEncoder(3, 3, base=1.0, basis=basis)
+        sampled = encoder(draws).double().mean(0)
+        exact = encoder(mean, covariance=root @ root.T).double()
+        # The standard error of a mean of 400,000 values of at most 1 is at most 1.6e-3.
+        torch.testing.assert_close(exact, sampled, atol=8e-3, rtol=0)
+
+
+def test_a_diagonal_covariance_is_its_variance() -> None:
+    x, variance = torch.rand(7, 3), torch.rand(7, 3) * 0.1
+    for basis in (None, icosahedron_basis()):
+        encoder = FourierEncoder(3, 4, basis=basis)
+        by_covariance = encoder(x, covariance=torch.diag_embed(variance))
+        torch.testing.assert_close(by_covariance, encoder(x, variance=variance))
+
+
+def test_nerfstudios_variance_lacks_its_factor_only_under_its_name() -> None:
+    x, variance = torch.rand(3, 2), torch.full((3, 2), 0.01)
+    theirs = FourierEncoder.preset("nerfstudio", 2, 1)(x, variance=variance)
+    exact = FourierEncoder.preset("nerfstudio", 2, 1, variance_scale=1.0)(x, variance=variance)
+    plain = FourierEncoder.preset("nerfstudio", 2, 1)(x)
+    torch.testing.assert_close(theirs, plain * math.exp(-0.01 / 2))
+    torch.testing.assert_close(exact, plain * math.exp(-0.01 * (2 * math.pi) ** 2 / 2))
+
+
+@pytest.mark.parametrize(("subdivisions", "expected"), [(1, 6), (2, 21), (3, 46)])
+def test_the_lifted_basis_has_one_of_each_opposite_pair(subdivisions: int, expected: int) -> None:
+    basis = icosahedron_basis(subdivisions)
+    assert basis.shape == (expected, 3)
+    torch.testing.assert_close(basis.norm(dim=1), torch.ones(expected, dtype=torch.float64))
+    assert ((basis @ basis.T).abs() - torch.eye(expected)).max() < 0.99
+    # A symmetric set of directions is a tight frame.
+    frame = basis.T @ basis
+    torch.testing.assert_close(frame, torch.eye(3, dtype=torch.float64) * expected / 3)
+
+
+def test_coarse_to_fine_lets_bands_in_one_by_one() -> None:
+    encoder = FourierEncoder(2, 4, layout="kpa", include_input="front")
+    x = torch.rand(9, 2)
+    assert torch.equal(encoder(x, progress=1.0), encoder(x))
+    shut = encoder(x, progress=0.0)
+    assert torch.equal(shut[:, :2], x)
+    assert not shut[:, 2:].any()
+    half = encoder(x, progress=0.5)
+    assert torch.equal(half[:, :10], encoder(x)[:, :10])
+    assert not half[:, 10:].any()
+    # Three eighths of the way a band and a half is open: (1 - cos(pi / 2)) / 2.
+    open_part = encoder(x, progress=torch.tensor(0.375))
+    torch.testing.assert_close(open_part[:, 6:10], encoder(x)[:, 6:10] / 2)
+    assert coarse_to_fine_weight(5, 2.0).tolist() == [1.0] * 5
+
+
+def test_axes_may_have_different_numbers_of_bands() -> None:
+    x = torch.rand(6, 2)
+    encoder = FourierEncoder(2, (1, 3), layout="akp")
+    assert encoder.out_dim == 8
+    expected = torch.cat([FourierEncoder(1, 1)(x[:, :1]), FourierEncoder(1, 3)(x[:, 1:])], -1)
+    assert torch.equal(encoder(x), expected)
+    assert encoder.columns[:3] == [(0, "sin", 0), (0, "cos", 0), (0, "sin", 1)]
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_presets_are_frozen_and_know_their_columns(name: str) -> None:
+    bands = linear_bands(3, first=1.0, last=4.0) if "bands" in PRESETS[name] else None
+    overrides = {} if bands is None else {"bands": bands}
+    encoder = FourierEncoder.preset(name, 2, 3, **overrides)
+    x = torch.rand(4, 2)
+    features = encoder(x)
+    for column, (band, phase, axis) in enumerate(encoder.columns):
+        expected = x[:, axis]
+        if phase != "x":
+            angle = x[:, axis].double() * encoder.sincos.bands[band, axis]
+            expected = getattr(torch, phase)(angle).float()
+        torch.testing.assert_close(features[:, column], expected, atol=1e-6, rtol=0)
+    with pytest.raises(TypeError):
+        PRESETS[name]["base"] = 3.0  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "source", [name for name in sorted(PRESETS) if "bands" not in PRESETS[name]]
+)
+def test_a_checkpoint_ports_from_every_convention_to_every_other(source: str) -> None:
+    base = PRESETS[source]["base"]
+    x = torch.rand(50, 3) * 2 - 1
+    there = FourierEncoder.preset(source, 3, 5, include_input="front")
+    network = nn.Sequential(nn.Linear(there.out_dim, 16), nn.ReLU(), nn.Linear(16, 3))
+    before = network(there(x))
+    for target in sorted(PRESETS):
+        if "bands" in PRESETS[target]:
+            continue
+        here = FourierEncoder.preset(target, 3, 5, base=base, include_input="back")
+        assert torch.equal(here(x), there(x)[:, column_order(there, here)])
+        first = port_linear(network[0], there, here)  # type: ignore[arg-type]
+        after = nn.Sequential(first, *list(network)[1:])(here(x))
+        torch.testing.assert_close(after, before, atol=1e-5, rtol=0)
+
+
+def test_what_cannot_be_ported_is_refused() -> None:
+    raw, plain = FourierEncoder.preset("nerf", 3, 4), FourierEncoder(3, 4, base=1.0)
+    with pytest.raises(ValueError, match="different coordinates, bands or directions"):
+        column_order(raw, FourierEncoder(3, 4))
+    with pytest.raises(ValueError, match="the source has no column"):
+        column_order(plain, raw)
+    with pytest.raises(ValueError, match="would be lost"):
+        port_linear(nn.Linear(raw.out_dim, 2), raw, plain)
+    with pytest.raises(ValueError, match="takes 7 features and the source gives 27"):
+        port_linear(nn.Linear(7, 2), raw, raw)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused() -> None:
+    encoder = FourierEncoder(2, 3)
+    x = torch.zeros(4, 2)
+    with pytest.raises(ValueError, match="variance or covariance, not both"):
+        encoder(x, variance=x, covariance=torch.zeros(4, 2, 2))
+    with pytest.raises(ValueError, match=r"covariance must have shape \(4, 2, 2\)"):
+        encoder(x, covariance=torch.zeros(4, 2))
+    with pytest.raises(ValueError, match=r"variance must have shape \(4, 2\)"):
+        encoder(x, variance=torch.zeros(2))
+    with pytest.raises(ValueError, match="weight or progress, not both"):
+        encoder(x, weight=torch.ones(3), progress=0.5)
+    with pytest.raises(ValueError, match="no preset 'nerv'; there are barf"):
+        FourierEncoder.preset("nerv", 3)
+    with pytest.raises(ValueError, match="give bands="):
+        FourierEncoder.preset("rff", 3)
+    with pytest.raises(ValueError, match="num_bands must be one number or 3"):
+        FourierEncoder(3, (1, 2))
+    with pytest.raises(ValueError, match="basis must have shape"):
+        FourierEncoder(2, basis=icosahedron_basis())
+
+
+def test_rff_positional_encoding() -> None:
+    # rff.functional.positional_encoding(v, sigma, m): cosines first, of 2 pi sigma^(j/m) v.
+    sigma, m = 10.0, 4
+    bands = ratio_bands(m, first=2 * math.pi, ratio=sigma ** (1 / m))
+    x = torch.rand(3, 2)
+    features = FourierEncoder.preset("rff", 2, bands=bands)(x)
+    angles = 2 * math.pi * sigma ** (torch.arange(m).double() / m) * x.double()[..., None]
+    expected = torch.cat([angles.cos(), angles.sin()], -1).flatten(-2)
+    torch.testing.assert_close(features.double(), expected, atol=1e-6, rtol=0)

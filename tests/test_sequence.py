@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nerf_posenc import SinusoidalEncoder, geometric_bands
+from nerf_posenc import GridSinusoidalEncoder, SinusoidalEncoder, geometric_bands
 from tests.oracles import sine_of_band
 
 # Worked by hand for dim 4 and base 100, positions 0 to 3.
@@ -83,3 +83,83 @@ def test_what_does_not_fit_is_refused() -> None:
         SinusoidalEncoder(4).table(-1)
     with pytest.raises(ValueError, match=r"embeddings must have shape \(\*batch, length, 4\)"):
         SinusoidalEncoder(4).add_to(torch.zeros(2, 3, 5))
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("phases", [("sin", "cos"), ("cos", "sin")])
+@pytest.mark.parametrize("offset", [1, -3, 0.5, 1000])
+def test_the_shift_matrix_shifts(split: bool, phases: tuple[str, str], offset: float) -> None:
+    encoder = SinusoidalEncoder(12, split=split, phases=phases)  # type: ignore[arg-type]
+    positions = torch.arange(50, dtype=torch.float64)
+    shifted = encoder(positions) @ encoder.shift_matrix(offset).T
+    torch.testing.assert_close(shifted, encoder(positions + offset), atol=1e-11, rtol=0)
+
+
+def test_shift_matrices_are_rotations_and_need_whole_pairs() -> None:
+    encoder = SinusoidalEncoder(8)
+    matrix = encoder.shift_matrix(5)
+    torch.testing.assert_close(matrix @ matrix.T, torch.eye(8, dtype=torch.float64))
+    torch.testing.assert_close(matrix @ encoder.shift_matrix(2), encoder.shift_matrix(7))
+    with pytest.raises(ValueError, match="use an even width"):
+        SinusoidalEncoder(7).shift_matrix(1)
+
+
+def test_similarity_is_the_sum_of_cosines_of_the_offset() -> None:
+    encoder = SinusoidalEncoder(128)
+    positions = torch.arange(256, dtype=torch.float64)
+    similarity = encoder.similarity(positions, positions[128:129])[:, 0]
+    offsets = positions - 128
+    expected = torch.cos(offsets[:, None] * geometric_bands(128)).sum(-1)
+    torch.testing.assert_close(similarity, expected)
+    assert int(similarity.argmax()) == 128
+
+
+def test_timestep_embeddings_of_odd_width_end_in_a_zero() -> None:
+    codes = SinusoidalEncoder.timestep(9)(torch.tensor([3.0, 500.0]))
+    assert torch.equal(codes[:, 8], torch.zeros(2))
+    assert torch.equal(codes[:, :8], SinusoidalEncoder.timestep(8)(torch.tensor([3.0, 500.0])))
+    with pytest.raises(ValueError, match="dim must be 4 or more"):
+        SinusoidalEncoder.timestep(3)
+
+
+def blocks(name: str, height: int, width: int) -> list[torch.Tensor]:
+    """Sines and cosines of rows and columns, as each library's documentation orders them."""
+    bands = geometric_bands(4)
+    rows = torch.arange(height).double()[:, None, None].expand(-1, width, 1) * bands
+    columns = torch.arange(width).double()[None, :, None].expand(height, -1, 1) * bands
+    parts = {"H": rows, "W": columns}
+    order = {
+        "timm": ["sinH", "sinW", "cosH", "cosW"],
+        "timm-interleaved": ["sinH", "cosH", "sinW", "cosW"],
+        "mae": ["sinW", "cosW", "sinH", "cosH"],
+        "diffusers": ["sinW", "cosW", "sinH", "cosH"],
+        "monai": ["sinW", "cosW", "sinH", "cosH"],
+    }[name]
+    return [getattr(torch, entry[:3])(parts[entry[3]]) for entry in order]
+
+
+@pytest.mark.parametrize("name", ["timm", "timm-interleaved", "mae", "diffusers", "monai"])
+def test_grids_have_the_orders_of_the_libraries(name: str) -> None:
+    table = GridSinusoidalEncoder.preset(name, 8).table((3, 5))
+    expected = torch.cat(blocks(name, 3, 5), -1)
+    torch.testing.assert_close(table.double(), expected, atol=4e-7, rtol=0)
+
+
+def test_tatp22_grids_interleave_each_axis_and_cut_at_the_width() -> None:
+    table = GridSinusoidalEncoder.preset("tatp22", 6).table((2, 3))
+    assert table.shape == (2, 3, 6)
+    rows = SinusoidalEncoder(4).table(2)[:, None].expand(2, 3, 4)
+    columns = SinusoidalEncoder(4).table(3)[None].expand(2, 3, 4)
+    assert torch.equal(table, torch.cat([rows, columns], -1)[..., :6])
+
+
+def test_grids_of_three_axes_put_width_first_then_the_rest_backwards() -> None:
+    table = GridSinusoidalEncoder.preset("monai", 12, 3).table((2, 3, 4))
+    width = SinusoidalEncoder(4, split=True).table(4)
+    assert torch.equal(table[0, 0, :, :4], width)
+    with pytest.raises(ValueError, match="no preset 'vit'"):
+        GridSinusoidalEncoder.preset("vit", 8)
+    with pytest.raises(ValueError, match="shape must have 2 sizes"):
+        GridSinusoidalEncoder(8).table((2, 3, 4))
+    with pytest.raises(ValueError, match="num_axes must be 1 or more"):
+        GridSinusoidalEncoder(8, 0)

@@ -1,0 +1,154 @@
+"""Hashed and dense grids and planes, against the papers' definitions written out."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from nerf_posenc import DenseGridEncoder, HashGridEncoder, TriPlaneEncoder
+
+PRIMES = (1, 2654435761, 805459861, 3674653429)
+
+
+def by_the_book(
+    tables: list[torch.Tensor], x: list[float], *, base: int, growth: float, size: int
+) -> list[float]:
+    """Instant-NGP's encoding of one point, in Python's whole numbers."""
+    features: list[float] = []
+    for level, table in enumerate(tables):
+        scale = base * growth**level - 1
+        resolution = math.ceil(scale) + 1
+        position = [(v + 1) / 2 * scale + 0.5 for v in x]
+        total = torch.zeros(table.shape[1])
+        for corner in itertools.product((0, 1), repeat=len(x)):
+            weight, node = 1.0, []
+            for p, c in zip(position, corner, strict=True):
+                fraction = p - math.floor(p)
+                weight *= fraction if c else 1 - fraction
+                node.append(math.floor(p) + c)
+            row = 0
+            if resolution ** len(x) <= size:
+                row = sum(n * resolution**i for i, n in enumerate(node)) % resolution ** len(x)
+            else:
+                for n, prime in zip(node, PRIMES, strict=False):
+                    row ^= (n * prime) & 0xFFFFFFFF
+                row %= size
+            total += table[row] * weight
+        features += total.tolist()
+    return features
+
+
+@pytest.mark.parametrize("in_dim", [1, 2, 3, 4])
+def test_hash_grids_are_the_papers(in_dim: int) -> None:
+    encoder = HashGridEncoder(in_dim, 4, base_resolution=3, growth=1.7, log2_table_size=5)
+    for table in encoder.tables:
+        torch.nn.init.normal_(table)
+    tables = [table.detach() for table in encoder.tables]
+    x = torch.rand(10, in_dim) * 2 - 1
+    rows = [by_the_book(tables, row, base=3, growth=1.7, size=32) for row in x.double().tolist()]
+    torch.testing.assert_close(encoder(x).detach(), torch.tensor(rows), atol=2e-5, rtol=0)
+
+
+def test_dense_levels_come_first_and_have_a_row_a_node() -> None:
+    encoder = HashGridEncoder(2, 5, base_resolution=4, log2_table_size=8)
+    assert encoder.resolutions == [4, 8, 16, 32, 64]
+    assert [len(table) for table in encoder.tables] == [16, 64, 256, 256, 256]
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "smoothstep"])
+def test_grids_are_continuous_and_meet_their_nodes(interpolation: str) -> None:
+    encoder = DenseGridEncoder(
+        1,
+        base_resolution=5,
+        features_per_level=1,
+        interpolation=interpolation,  # type: ignore[arg-type]
+    )
+    torch.nn.init.normal_(encoder.tables[0])
+    # Node n lies where the position, x of [0, 1] times 4 plus a half, is n.
+    nodes = torch.arange(1, 5)
+    x = ((nodes - 0.5) / 4) * 2 - 1
+    expected = encoder.tables[0][nodes].detach()
+    torch.testing.assert_close(encoder(x[:, None]).detach(), expected, atol=1e-5, rtol=0)
+    line = encoder(torch.linspace(-1, 0.7, 20_001)[:, None]).detach()
+    assert line.diff(dim=0).abs().max() < 2e-3
+
+
+def test_smoothstep_has_derivatives_that_meet_at_the_nodes() -> None:
+    for interpolation, meets in (("linear", False), ("smoothstep", True)):
+        encoder = DenseGridEncoder(1, base_resolution=5, interpolation=interpolation).double()  # type: ignore[arg-type]
+        torch.nn.init.normal_(encoder.tables[0])
+        node = (2 - 0.5) / 4 * 2 - 1
+        x = torch.tensor([[node - 1e-9], [node + 1e-9]], dtype=torch.float64, requires_grad=True)
+        (slopes,) = torch.autograd.grad(encoder(x).sum(), x)
+        assert bool((slopes[0] - slopes[1]).abs() < 1e-5) == meets
+
+
+def test_second_derivatives_with_respect_to_coordinates() -> None:
+    encoder = HashGridEncoder(
+        2, 2, base_resolution=3, log2_table_size=4, interpolation="smoothstep"
+    )
+    encoder = encoder.double()
+    hessian = torch.autograd.functional.hessian(
+        lambda x: encoder(x).sum(), torch.tensor([0.3, -0.2], dtype=torch.float64)
+    )
+    assert isinstance(hessian, torch.Tensor)
+    assert hessian.abs().min() > 0
+    torch.testing.assert_close(hessian, hessian.T)
+
+
+def test_progress_lets_levels_in_from_coarse_to_fine() -> None:
+    encoder = HashGridEncoder(2, 4, log2_table_size=8)
+    x = torch.rand(5, 2)
+    assert torch.equal(encoder(x, progress=1.0), encoder(x))
+    half = encoder(x, progress=0.5)
+    assert torch.equal(half[:, :4], encoder(x)[:, :4])
+    assert not half[:, 4:].any()
+
+
+@pytest.mark.parametrize("reduce", ["sum", "product", "concat"])
+def test_tri_planes_put_three_bilinear_planes_together(reduce: str) -> None:
+    encoder = TriPlaneEncoder(3, resolution=6, reduce=reduce)  # type: ignore[arg-type]
+    x = torch.rand(20, 3) * 2 - 1
+    planes = encoder.planes.detach().reshape(3, 1, 6, 6, 3).permute(0, 1, 4, 2, 3)
+    samples = [
+        torch.nn.functional.grid_sample(
+            planes[i], x[None, None][..., list(axes)], align_corners=True
+        )[0, :, 0].T
+        for i, axes in enumerate(((0, 1), (0, 2), (1, 2)))
+    ]
+    expected = {
+        "sum": sum(samples),
+        "product": samples[0] * samples[1] * samples[2],
+        "concat": torch.cat(samples, -1),
+    }[reduce]
+    assert isinstance(expected, torch.Tensor)
+    torch.testing.assert_close(encoder(x).detach(), expected, atol=1e-5, rtol=0)
+
+
+def test_coordinates_outside_are_taken_to_the_edge() -> None:
+    for encoder in (HashGridEncoder(2, 3, log2_table_size=6), TriPlaneEncoder(2, resolution=4)):
+        x = torch.full((1, encoder.in_dim), 1.0)
+        assert torch.equal(encoder(x * 7), encoder(x))
+        assert torch.equal(encoder(x * -7), encoder(-x))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(in_dim=5), "in_dim must be 1 to 4"),
+        (dict(num_levels=0), "num_levels and features_per_level"),
+        (dict(base_resolution=1), "base_resolution 2 or more"),
+        (dict(growth=0.5), "growth must be 1 or more"),
+        (dict(log2_table_size=40), "log2_table_size must be 0 to 32"),
+        (dict(convention="mine"), "convention must be"),
+        (dict(bounds=(1.0, 1.0)), "bounds must be a lower and a higher"),
+        (dict(interpolation="cubic"), "interpolation must be"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        HashGridEncoder(**{"in_dim": 2, **arguments})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="reduce must be"):
+        TriPlaneEncoder(reduce="max")  # type: ignore[arg-type]
