@@ -1,0 +1,147 @@
+"""Error, time and peak memory of the Fourier encoder beside other libraries' forms.
+
+The forms are the libraries' formulas in PyTorch: ``sin(2^k pi x)`` by one product (siren, BARF,
+tiny-cuda-nn's torch stand-ins), nerfstudio's and pytorch3d's, which take the cosine as a sine a
+quarter turn on, and nerf-pytorch's loop over the bands.
+"""
+
+import argparse
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from benchmarks.timing import machine, medians
+from nerf_posenc import PRESETS, FourierEncoder, octave_bands, sincos
+
+NUM_BANDS = 10
+OCTAVES = 2.0 ** torch.arange(NUM_BANDS)
+
+
+def nerfstudio(x: Tensor) -> Tensor:
+    scaled = (2 * math.pi * x)[..., None] * OCTAVES
+    scaled = scaled.flatten(-2)
+    return torch.sin(torch.cat([scaled, scaled + math.pi / 2], -1))
+
+
+def pytorch3d(x: Tensor) -> Tensor:
+    embedded = (x[..., None] * OCTAVES).flatten(-2)
+    return torch.cat([embedded, embedded + math.pi / 2], -1).sin()
+
+
+def nerf_pytorch(x: Tensor) -> Tensor:
+    return torch.cat(
+        [f(x * octave) for octave in OCTAVES.tolist() for f in (torch.sin, torch.cos)], -1
+    )
+
+
+def sine_and_cosine(x: Tensor) -> Tensor:
+    angles = (x[..., None] * (math.pi * OCTAVES)).flatten(-2)
+    return torch.cat([angles.sin(), angles.cos()], -1)
+
+
+FORMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "nerfstudio": nerfstudio,
+    "pytorch3d": pytorch3d,
+    "nerf-pytorch": nerf_pytorch,
+    "sin, cos": sine_and_cosine,
+}
+
+
+def error_table(octaves: list[int], reach: float) -> None:
+    """Largest error of a sine or a cosine, against float64 on exactly reduced angles."""
+    x = (torch.rand(200_000, generator=torch.Generator().manual_seed(0)) * 2 - 1) * reach
+    print(f"\nlargest error in float32, |x| <= {reach:g} (bands pi 2^k; last two: 2^k and e 2^k)")
+    print(
+        f"{'k':>3} {'sin(pi 2^k x)':>14} {'sin(.. + pi/2)':>14} "
+        f"{'ours':>9} {'base 1':>9} {'base e':>9}"
+    )
+    for k in octaves:
+        turns = np.fmod(np.ldexp(x.double().numpy(), k), 2.0)
+        exact = torch.from_numpy(np.stack([np.sin(math.pi * turns), np.cos(math.pi * turns)], -1))
+        angle = x * (math.pi * 2.0**k)
+        naive = torch.stack([angle.sin(), angle.cos()], -1)
+        shifted = torch.stack([angle.sin(), (angle + math.pi / 2).sin()], -1)
+        ours = sincos(x[:, None], octave_bands(1, min_octave=k))
+        errors = [float((form.double() - exact).abs().max()) for form in (naive, shifted, ours)]
+        for base in (1.0, math.e):
+            # Extended precision holds the angle to 2^-64 of itself; numpy's sine reduces it well.
+            wide = x.numpy().astype(np.longdouble) * np.longdouble(base) * np.longdouble(2.0) ** k
+            expected = np.stack([np.sin(wide), np.cos(wide)], -1).astype(np.float64)
+            features = sincos(x[:, None], octave_bands(1, min_octave=k, base=base))
+            errors.append(float(np.abs(features.double().numpy() - expected).max()))
+        columns = " ".join(f"{e:{w}.1e}" for e, w in zip(errors, (14, 14, 9, 9, 9), strict=True))
+        print(f"{k:>3} {columns}")
+
+
+class PeakBytes(TorchDispatchMode):
+    """Most bytes of tensor storage that live at once, from the first operation on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: dict[int, tuple[object, int]] = {}
+        self.peak = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        outputs = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(outputs):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                self.live[storage._cdata] = (
+                    torch.multiprocessing.reductions.StorageWeakRef(storage),
+                    storage.nbytes(),
+                )
+        self.live = {
+            key: (ref, size) for key, (ref, size) in self.live.items() if not ref.expired()
+        }  # type: ignore[attr-defined]
+        self.peak = max(self.peak, sum(size for _, size in self.live.values()))
+        return outputs
+
+
+def peak_memory(form: Callable[[Tensor], Tensor], x: Tensor) -> float:
+    """Peak memory of a call in units of its output."""
+    form(x)
+    with PeakBytes() as mode:
+        output = form(x)
+    return mode.peak / (output.numel() * output.element_size())
+
+
+def time_table(num_points: int, rounds: int) -> None:
+    """Time and peak memory of a call, 3-D, 10 bands."""
+    x = torch.rand(num_points, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    ours: dict[str, Callable[[Tensor], Tensor]] = {"ours (default)": FourierEncoder(3, NUM_BANDS)}
+    for name in ("nerf", "mipnerf", "nerfstudio", "pytorch3d", "tiny-cuda-nn"):
+        assert name in PRESETS
+        ours[f"ours ({name})"] = FourierEncoder.preset(name, 3, NUM_BANDS)
+    forms = {**FORMS, **ours}
+    times = medians(
+        {name: lambda form=form: form(x) for name, form in forms.items()}, rounds=rounds
+    )  # type: ignore[misc]
+    fastest = min(times[name] for name in FORMS)
+    print(f"\n{num_points:,} points, 3-D, L=10: median of {rounds} interleaved rounds")
+    print(f"{'form':<22} {'ms':>8} {'to fastest form':>16} {'peak / output':>14}")
+    for name, form in forms.items():
+        print(
+            f"{name:<22} {times[name] * 1e3:8.3f} {times[name] / fastest:16.2f} "
+            f"{peak_memory(form, x):14.2f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    rounds = parser.parse_args().rounds
+    print(machine())
+    with torch.no_grad():
+        error_table([0, 3, 6, 9, 12, 15, 20, 25, 30], 1.0)
+        error_table([0, 9, 20, 30], 1000.0)
+        for num_points in (8_192, 262_144):
+            time_table(num_points, rounds)
+
+
+if __name__ == "__main__":
+    main()
