@@ -1,0 +1,300 @@
+"""Draw the figures of the documentation: ``python docs/make_figures.py``."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from torch import Tensor
+
+import nerf_posenc as ne
+from nerf_posenc.schemes import binary_codes, index_codes, normalized_index_codes
+
+IMAGES = Path(__file__).parent / "images"
+BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
+
+
+def panels(columns: int, width: float = 3.6, height: float = 3.2) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(1, columns, squeeze=False)[0]
+
+
+def save(figure: Figure, name: str) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    figure.savefig(IMAGES / f"{name}.png", dpi=110)
+
+
+def heat(
+    axis: Any,
+    values: Tensor,
+    title: str,
+    x: str,
+    y: str,
+    x_range: tuple[float, float] | None = None,
+    **options: Any,
+) -> Any:
+    extent = None if x_range is None else (*x_range, len(values) - 0.5, -0.5)
+    pixels = values.detach().numpy()
+    drawn = axis.imshow(pixels, aspect="auto", interpolation="nearest", extent=extent, **options)
+    axis.set_title(title, fontsize=10)
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    return drawn
+
+
+def line_panel(axis: Any, title: str, x: str, y: str) -> None:
+    axis.set_title(title, fontsize=10)
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def sinusoids() -> None:
+    figure, axes = panels(2, 5.0)
+    codes = ne.SinusoidalEncoder(512).table(100)
+    drawn = heat(
+        axes[0],
+        codes,
+        "SinusoidalEncoder(512).table(100)",
+        "column",
+        "position",
+        cmap="RdBu_r",
+        vmin=-1,
+        vmax=1,
+    )
+    figure.colorbar(drawn, ax=axes[0])
+    positions = torch.arange(256.0)
+    similarity = ne.SinusoidalEncoder(128).similarity(positions, positions[128:129])[:, 0]
+    axes[1].plot(positions, similarity, color=BLUE)
+    axes[1].axvline(128, color="grey", lw=0.8)
+    line_panel(
+        axes[1], "Similarity of position 128 to all, dim 128", "position", "product of the codes"
+    )
+    save(figure, "sinusoids")
+
+
+def grids_of_positions() -> None:
+    figure, axes = panels(3)
+    for axis, name in zip(axes, ("timm", "mae", "detr"), strict=True):
+        codes = ne.GridSinusoidalEncoder.preset(name, 32).table((8, 8)).flatten(0, 1)
+        heat(
+            axis,
+            codes,
+            f"preset {name!r}, 8 x 8 grid",
+            "column",
+            "row * 8 + column",
+            cmap="RdBu_r",
+            vmin=-1,
+            vmax=1,
+        )
+    save(figure, "grid_sinusoids")
+
+
+def rotary() -> None:
+    figure, axes = panels(2, 5.0)
+    distance = torch.arange(0, 200)
+    for dim, colour in ((32, BLUE), (128, ORANGE)):
+        encoder = ne.RotaryEncoder(dim)
+        ones = torch.ones(200, dim)
+        products = (encoder.rotate(ones, distance) * encoder.rotate(ones, distance * 0)).mean(-1)
+        axes[0].plot(distance, products, color=colour, label=f"dim {dim}")
+    axes[0].legend(frameon=False)
+    line_panel(axes[0], "RotaryEncoder: product of equal vectors", "offset", "mean product")
+    bias = ne.alibi_bias(4, 64)
+    for head, colour in zip(range(4), (BLUE, ORANGE, GREEN, "black"), strict=True):
+        axes[1].plot(bias[head, 63], color=colour, label=f"head {head + 1}")
+    axes[1].legend(frameon=False)
+    line_panel(axes[1], "alibi_bias: last query of 64", "key", "bias")
+    save(figure, "rotary")
+
+
+def memory_networks() -> None:
+    figure, axes = panels(2)
+    for axis, length in zip(axes, (5, 12), strict=True):
+        drawn = heat(
+            axis,
+            ne.MemN2NPositionEncoder(20).table(length),
+            f"MemN2N, {length} words",
+            "column",
+            "word",
+            cmap="viridis",
+            vmin=0,
+            vmax=1,
+        )
+    figure.colorbar(drawn, ax=axes)
+    save(figure, "memn2n")
+
+
+def kernels() -> None:
+    figure, axes = panels(2, 5.0)
+    d = torch.linspace(-1, 1, 4001, dtype=torch.float64)
+    for num_bands, colour in ((4, BLUE), (6, ORANGE), (8, GREEN)):
+        encoder = ne.FourierEncoder(1, num_bands)
+        kernel = encoder(d[:, None]) @ encoder(torch.zeros(1, dtype=torch.float64)) / num_bands
+        axes[0].plot(d, kernel, color=colour, lw=1, label=f"L = {num_bands}")
+    axes[0].legend(frameon=False)
+    line_panel(axes[0], "FourierEncoder: octaves", "distance d", "kernel k(d)")
+    for sigma, colour in ((1.0, BLUE), (4.0, ORANGE), (16.0, GREEN)):
+        generator = torch.Generator().manual_seed(0)
+        gaussian = ne.GaussianEncoder(1, 2048, sigma=sigma, generator=generator)
+        kernel = gaussian(d[:, None]) @ gaussian(torch.zeros(1, dtype=torch.float64)) / 2048
+        axes[1].plot(d, kernel, color=colour, lw=1, label=f"sigma = {sigma:g}")
+    axes[1].legend(frameon=False)
+    line_panel(axes[1], "GaussianEncoder: 2048 frequencies", "distance d", "kernel k(d)")
+    save(figure, "kernels")
+
+
+def coordinates() -> None:
+    figure, axes = panels(3)
+    x = torch.linspace(-1, 1, 512)[:, None]
+    heat(
+        axes[0],
+        ne.FourierEncoder(1, 6)(x).T,
+        "FourierEncoder(1, 6)",
+        "x",
+        "column",
+        x_range=(-1, 1),
+        cmap="RdBu_r",
+    )
+    variance = torch.linspace(0, 0.3, 512)[:, None] ** 2
+    heat(
+        axes[1],
+        ne.FourierEncoder(1, 6)(x, variance=variance).T,
+        "with variance growing to the right",
+        "x",
+        "column",
+        x_range=(-1, 1),
+        cmap="RdBu_r",
+        vmin=-1,
+        vmax=1,
+    )
+    progress = torch.stack(
+        [ne.coarse_to_fine_weight(10, p) for p in torch.linspace(0, 1, 100).tolist()]
+    )
+    heat(
+        axes[2],
+        progress.T,
+        "coarse_to_fine_weight(10, progress)",
+        "progress (%)",
+        "band",
+        cmap="viridis",
+    )
+    save(figure, "fourier")
+
+
+def other_waves() -> None:
+    figure, axes = panels(2)
+    x = torch.linspace(0, 1, 512)[:, None]
+    heat(
+        axes[0],
+        ne.OneBlobEncoder(1, 16)(x).T,
+        "OneBlobEncoder(1, 16)",
+        "x",
+        "bin",
+        x_range=(0, 1),
+        cmap="viridis",
+    )
+    heat(
+        axes[1],
+        ne.TriangleWaveEncoder(1, 6)(x).T,
+        "TriangleWaveEncoder(1, 6)",
+        "x",
+        "band",
+        x_range=(0, 1),
+        cmap="RdBu_r",
+    )
+    save(figure, "other_waves")
+
+
+def grids() -> None:
+    figure, axes = panels(3)
+    line = torch.linspace(-1, 1, 256)
+    points = torch.cartesian_prod(line, line).flip(-1)
+    encoder = ne.HashGridEncoder(
+        2,
+        4,
+        features_per_level=1,
+        base_resolution=4,
+        log2_table_size=6,
+        generator=torch.Generator().manual_seed(0),
+    )
+    features = encoder(points).reshape(256, 256, 4)
+    for axis, level in zip(axes, (0, 1, 3), strict=True):
+        title = (
+            f"level {level}: {encoder.resolutions[level]} nodes, {len(encoder.tables[level])} rows"  # type: ignore[arg-type]
+        )
+        heat(axis, features[..., level], title, "x", "y", cmap="viridis")
+    save(figure, "hash_grid")
+
+
+def directions() -> None:
+    figure, axes = panels(4, 3.0, 2.4)
+    theta = torch.linspace(0, math.pi, 90)[:, None]
+    phi = torch.linspace(-math.pi, math.pi, 180)[None]
+    xyz = torch.stack(
+        torch.broadcast_tensors(theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos()), -1
+    )
+    features = ne.SphericalHarmonicsEncoder(4)(xyz)
+    for axis, (degree, m) in zip(axes, ((1, 0), (2, -2), (3, 1), (3, 3)), strict=True):
+        heat(
+            axis,
+            features[..., degree * degree + degree + m],
+            f"degree {degree}, m = {m}",
+            "longitude",
+            "latitude",
+            cmap="RdBu_r",
+        )
+        axis.set_xticks([])
+        axis.set_yticks([])
+    save(figure, "spherical_harmonics")
+
+
+def naive_schemes() -> None:
+    figure, axes = panels(4, 3.0)
+    for length, colour in ((20, ORANGE), (60, BLUE)):
+        axes[0].plot(index_codes(length), color=colour, label=f"{length} words")
+        axes[1].plot(normalized_index_codes(length), color=colour, label=f"{length} words")
+    axes[0].legend(frameon=False)
+    line_panel(axes[0], "index: grows without end", "position", "code")
+    line_panel(axes[1], "normalised: depends on the length", "position", "code")
+    heat(
+        axes[2],
+        binary_codes(64, num_bits=6),
+        "binary: steps of unequal size",
+        "bit",
+        "position",
+        cmap="Greys",
+    )
+    heat(
+        axes[3],
+        ne.SinusoidalEncoder(12, base=64.0).table(64),
+        "sinusoidal: smooth digits",
+        "column",
+        "position",
+        cmap="RdBu_r",
+    )
+    save(figure, "naive_schemes")
+
+
+def main() -> None:
+    for draw in (
+        sinusoids,
+        grids_of_positions,
+        rotary,
+        memory_networks,
+        kernels,
+        coordinates,
+        other_waves,
+        grids,
+        directions,
+        naive_schemes,
+    ):
+        draw()
+
+
+if __name__ == "__main__":
+    main()
