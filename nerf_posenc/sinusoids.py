@@ -13,7 +13,6 @@ A band that equals float64 pi times a power of two is taken as that multiple of 
 """
 
 import math
-import threading
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -29,10 +28,9 @@ LAYOUTS = ("kpa", "pka", "pak", "apk", "akp", "kap")
 
 _TURN = 2 * math.pi
 
-# On a CPU the features are made in pieces of this many elements, in the output itself and
-# two arrays of this size that are kept, so that nothing else of the output's size is ever
-# allocated. Smaller pieces spend their time on calls: see benchmarks/encoders.py.
-_CPU_PIECE = 1 << 19
+# On a CPU the turns that are made in float64 are made in pieces of this many elements, so
+# that they stay in cache and are not a second and larger array of the output's size.
+_CPU_PIECE = 1 << 17
 
 
 def column_labels(
@@ -267,15 +265,15 @@ class SinCos(nn.Module):
         x: Tensor,
         dtype: torch.dtype,
         out: Tensor | None = None,
-        work: tuple[Tensor, Tensor] | tuple[None, None] = (None, None),
+        arrays: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> Tensor:
         """Features ``(n, *columns)`` of coordinates ``(n, in_dim)``.
 
-        Without ``out`` and ``work`` these are plain differentiable operations; with them
-        nothing is allocated. ``work`` is two arrays of the output's shape in the type of the
-        turns, of which the first may be ``out``.
+        Without ``out`` and ``arrays`` these are plain differentiable operations; with them
+        nothing is allocated. ``arrays`` are two of the output's shape in the type of the
+        turns. The first may be ``out``, and with it alone the product is made twice.
         """
-        angles, whole = work
+        work, whole = arrays
         turns_dtype = self._turns_dtype(x)
         cycles, offset = self._cycles, self._offset
         if turns_dtype != cycles.dtype:
@@ -283,11 +281,15 @@ class SinCos(nn.Module):
             cycles = cycles.to(turns_dtype)
             offset = (1 - self._sign.to(turns_dtype)) * (_TURN / 8)
         x = x.to(cycles.device, turns_dtype).reshape(x.shape[0], *self._x_shape)
-        turns = torch.mul(x, cycles, out=angles)
-        turns = torch.sub(turns, torch.round(turns, out=whole), out=angles)
+        if work is not None and whole is None:
+            less_whole = torch.round(torch.mul(x, -cycles, out=work), out=work)
+            turns = torch.addcmul(less_whole, x, cycles, out=work)
+        else:
+            turns = torch.mul(x, cycles, out=work)
+            turns = torch.sub(turns, torch.round(turns, out=whole), out=work)
         # With alpha the sum is one fused multiply-add, so the quarter turn that makes a
         # cosine of a sine costs no second rounding.
-        angles = torch.add(offset, turns, alpha=_TURN, out=angles)
+        angles = torch.add(offset, turns, alpha=_TURN, out=work)
         return torch.sin(angles.to(self._sign.device, dtype), out=out)
 
     def _turns_dtype(self, x: Tensor) -> torch.dtype:
@@ -316,35 +318,8 @@ def _is_transformed(x: Tensor) -> bool:
     )
 
 
-_kept = threading.local()
-
-
-def _scratch(name: str, size: int, dtype: torch.dtype) -> Tensor:
-    """Working memory of this thread that is kept between calls.
-
-    Fresh pages would cost more than the arithmetic done in them.
-    """
-    key = f"{name}-{dtype}"
-    memory: Tensor | None = getattr(_kept, key, None)
-    if memory is None or len(memory) < size:
-        with torch.inference_mode(False):
-            memory = torch.empty(max(size, _CPU_PIECE), dtype=dtype)
-        setattr(_kept, key, memory)
-    return memory[:size]
-
-
-def _fill(out: Tensor, x: Tensor, table: SinCos) -> None:
-    """Evaluate into ``out``, in memory that is there already."""
-    turns_dtype = table._turns_dtype(x)
-    whole = _scratch("whole", out.numel(), turns_dtype).view(out.shape)
-    angles = out
-    if turns_dtype != out.dtype:
-        angles = _scratch("angles", out.numel(), turns_dtype).view(out.shape)
-    table._evaluate(x, out.dtype, out, (angles, whole))
-
-
 class _SinCosFunction(torch.autograd.Function):
-    """`SinCos._evaluate` in pieces, saving nothing but its output for the derivatives.
+    """`SinCos._evaluate` in place, saving nothing but its output for the derivatives.
 
     The derivative of a sine is the cosine beside it, so backward, forward-mode and second
     derivatives all come out of the features that the next layer keeps anyway.
@@ -355,12 +330,13 @@ class _SinCosFunction(torch.autograd.Function):
         if x.device.type != "cpu":
             return table._evaluate(x, dtype)
         features = x.new_empty(len(x), *table._columns, dtype=dtype)
+        if table._turns_dtype(x) == dtype:
+            return table._evaluate(x, dtype, features, (features, None))
         rows = max(1, _CPU_PIECE // max(1, table.out_dim))
-        if len(x) <= rows:
-            _fill(features, x, table)
-        else:
-            for x_piece, piece in zip(x.split(rows), features.split(rows), strict=True):
-                _fill(piece, x_piece, table)
+        work = x.new_empty(2, min(rows, len(x)), *table._columns, dtype=torch.float64)
+        for x_piece, piece in zip(x.split(rows), features.split(rows), strict=True):
+            turns, whole = work[:, : len(piece)]
+            table._evaluate(x_piece, dtype, piece, (turns, whole))
         return features
 
     @staticmethod
