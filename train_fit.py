@@ -23,10 +23,10 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 import nerf_posenc
-from nerf_posenc import FourierEncoder, report
+from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder, report
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
 from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
-from nerf_posenc.networks import MLP, hidden_matrices, num_parameters
+from nerf_posenc.networks import NETWORKS, hidden_matrices, num_parameters
 from nerf_posenc.optimizers import ADAM_LR, MUON_LR, OptimizerGroup, adam, muon
 from scenes import Picture, SceneError, open_picture
 
@@ -34,6 +34,26 @@ PROGRAM = "train_fit.py"
 
 # Bands this far above the picture's Nyquist frequency pass without a warning.
 SPARE_BANDS = 2
+
+# Peak rates that did best on the bundled cat in 12 s, among those tried: see
+# docs/fitting.md.
+LEARNING_RATES = {
+    ("relu", "muon"): MUON_LR,
+    ("relu", "adam"): ADAM_LR,
+    ("siren", "muon"): 2e-3,
+    ("siren", "adam"): 1e-3,
+    ("finer", "muon"): 2e-3,
+    ("finer", "adam"): 1e-3,
+    ("gauss", "muon"): 2e-3,
+    ("gauss", "adam"): 3e-3,
+    ("wire", "adam"): 3e-3,
+    ("mfn", "muon"): 1e-2,
+    ("mfn", "adam"): 1e-2,
+}
+
+# Tancik et al. 2020 chose sigma 10 for photographs and 14 for text where the Nyquist
+# frequency is 128 cycles per unit.
+SIGMA_TO_NYQUIST = 0.09
 
 # A fit this little above one constant colour has not learned the picture.
 COLLAPSED_DB = 0.5
@@ -54,8 +74,13 @@ class Options:
     bands: int = 10
     """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1."""
 
-    encodings: tuple[Literal["none", "fourier"], ...] = ("none", "fourier")
-    """What to fit, in this order; none is the raw coordinates."""
+    encodings: tuple[Literal["none", "fourier", "gaussian", "hash"], ...] = ("none", "fourier")
+    """What to fit, in this order: none is the raw coordinates, fourier the octaves, gaussian
+    128 random frequencies, hash a multi-resolution hash grid of 12 levels."""
+
+    sigma: float | None = None
+    """Standard deviation of the gaussian frequencies in cycles per unit (half the longer
+    side); None is 0.09 of the picture's Nyquist frequency."""
 
     size: int | None = None
     """First shrink the picture to this many pixels along its longer side."""
@@ -66,17 +91,22 @@ class Options:
     batch_size: int | None = None
     """Pixels a step; None is 8192 on a CPU and 65536 on a GPU."""
 
+    network: Literal["relu", "siren", "finer", "gauss", "wire", "mfn"] = "relu"
+    """Network behind the encoding; all but relu are meant for raw coordinates."""
+
     width: int = 256
     """Units in each hidden layer."""
 
     depth: int = 4
     """Hidden layers."""
 
-    optimizer: Literal["muon", "adam"] = "muon"
-    """Muon on the hidden weight matrices with Adam on the rest, or Adam on everything."""
+    optimizer: Literal["auto", "muon", "adam"] = "auto"
+    """Muon on the hidden weight matrices with Adam on the rest, or Adam on everything; auto
+    is muon for the relu network and adam for the others."""
 
     lr: float | None = None
-    """Peak learning rate; None is 0.05 for muon and 0.003 for adam."""
+    """Peak learning rate; None is the one that did best for the network and optimizer, as
+    0.05 for relu with muon and 0.003 with adam."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type the network trains in; auto is bfloat16 where the processor computes in it."""
@@ -144,9 +174,13 @@ def parse(arguments: Sequence[str]) -> Options:
     if not 1 <= options.bands <= 100:
         raise UsageError(f"--bands must be 1 to 100; got {options.bands}")
     if not options.encodings:
-        raise UsageError("--encodings needs one name or more: none, fourier")
+        raise UsageError("--encodings needs one name or more: none, fourier, gaussian, hash")
     if len(set(options.encodings)) < len(options.encodings):
         raise UsageError("--encodings names an encoding twice; give each once")
+    if options.sigma is not None and not (math.isfinite(options.sigma) and options.sigma > 0):
+        raise UsageError(f"--sigma must be a finite number above 0; got {options.sigma}")
+    if options.network == "wire" and options.optimizer == "muon":
+        raise UsageError("--network wire has complex matrices, which muon cannot step; use adam")
     if options.lr is not None and not (math.isfinite(options.lr) and options.lr > 0):
         raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
     return options
@@ -172,11 +206,14 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     picture = open_picture(options.image)
     if options.size is not None:
         picture = picture.resized(options.size)
-    precision = pick_precision(options.precision, device)
+    precision = pick_precision(options.precision, device, options.network)
     on_cpu = device.type == "cpu"
     options.steps = options.steps or (600 if on_cpu else 2000)
     options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
-    options.lr = options.lr or (MUON_LR if options.optimizer == "muon" else ADAM_LR)
+    if options.optimizer == "auto":
+        options.optimizer = "muon" if options.network == "relu" else "adam"
+    options.lr = options.lr or LEARNING_RATES[options.network, options.optimizer]
+    options.sigma = options.sigma or SIGMA_TO_NYQUIST * picture.nyquist / (2 * math.pi)
     folder = make_run_folder(options, picture.name)
 
     say = (lambda line: None) if options.quiet else print
@@ -254,8 +291,10 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def pick_precision(name: str, device: torch.device) -> torch.dtype:
-    """Choose the type that the network trains in."""
+def pick_precision(name: str, device: torch.device, network: str) -> torch.dtype:
+    """Choose the type that the network trains in; a complex one knows float32 alone."""
+    if network == "wire":
+        return torch.float32
     if name != "auto":
         return torch.float32 if name == "float32" else torch.bfloat16
     # Elsewhere bfloat16 is emulated and slower than float32.
@@ -321,13 +360,27 @@ def warn_of_bands(num_bands: int, picture: Picture) -> None:
         )
 
 
-def make_model(encoding: str, options: Options) -> nn.Module:
+def make_encoder(encoding: str, options: Options, picture: Picture) -> nn.Module:
+    """Build the encoder of a name; raw coordinates pass through as they are."""
+    if encoding == "fourier":
+        return FourierEncoder(2, options.bands)
+    if encoding == "gaussian":
+        assert options.sigma is not None
+        generator = torch.Generator().manual_seed(options.seed)
+        return GaussianEncoder(2, 128, sigma=options.sigma, generator=generator)
+    if encoding == "hash":
+        # From 16 nodes along the picture to one a pixel.
+        growth = max(1.0, (max(picture.size) / 16) ** (1 / 11))
+        return HashGridEncoder(2, 12, log2_table_size=14, base_resolution=16, growth=growth)
+    return nn.Identity()
+
+
+def make_model(encoding: str, options: Options, picture: Picture) -> nn.Module:
     """Build the encoder and the network behind it."""
     torch.manual_seed(options.seed)
-    if encoding == "none":
-        return MLP(2, 3, width=options.width, depth=options.depth)
-    encoder = FourierEncoder(2, options.bands)
-    network = MLP(encoder.out_dim, 3, width=options.width, depth=options.depth)
+    encoder = make_encoder(encoding, options, picture)
+    in_dim = getattr(encoder, "out_dim", 2)
+    network = NETWORKS[options.network](in_dim, 3, width=options.width, depth=options.depth)
     return nn.Sequential(encoder, network)
 
 
@@ -349,7 +402,7 @@ def fit_picture(
     """Fit one encoding and measure what it recovered."""
     assert options.steps is not None
     assert options.batch_size is not None
-    model = make_model(encoding, options).to(device)
+    model = make_model(encoding, options, picture).to(device)
     coordinates = picture.coordinates().to(device)
     colours = picture.colours.reshape(-1, 3).to(device)
     batches = ShuffledBatches(coordinates, colours, options.batch_size, seed=options.seed)

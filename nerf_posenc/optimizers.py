@@ -9,6 +9,7 @@ from torch import Tensor, nn
 ADAM_LR = 3e-3
 MUON_LR = 0.05
 MUON_ADAM_LR = 1e-2
+_ADAM_EPS = 1e-15
 
 
 class OptimizerGroup:
@@ -64,11 +65,14 @@ class OptimizerGroup:
 def adam(module: nn.Module, *, lr: float = ADAM_LR) -> OptimizerGroup:
     """Adam (Kingma and Ba 2015) on all parameters.
 
+    Its epsilon is 1e-15, which the small gradients of a hash grid's tables need (Müller et
+    al. 2022, section 4).
+
     Args:
         module: what to optimize.
         lr: learning rate.
     """
-    return OptimizerGroup([torch.optim.Adam(module.parameters(), lr=lr)])
+    return OptimizerGroup([torch.optim.Adam(module.parameters(), lr=lr, eps=_ADAM_EPS)])
 
 
 def muon(
@@ -104,5 +108,5 @@ def muon(
         torch.optim.Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="original")
     ]
     if rest:
-        parts.append(torch.optim.Adam(rest, lr=adam_lr))
+        parts.append(torch.optim.Adam(rest, lr=adam_lr, eps=_ADAM_EPS))
     return OptimizerGroup(parts)

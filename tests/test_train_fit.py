@@ -97,6 +97,8 @@ def bad_inputs() -> dict[str, list[str]]:
         "no width": ["--width", "0"],
         "no depth": ["--depth", "0"],
         "bad rate": ["--lr", "-1"],
+        "bad sigma": ["--sigma", "0"],
+        "muon on complex matrices": ["--network", "wire", "--optimizer", "muon"],
         "unknown option": ["--bandz", "3"],
         "unknown encoding": ["--encodings", "magic"],
         "no encoding": ["--encodings"],
@@ -150,6 +152,19 @@ def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
     assert "--bands 4 suffices" in capsys.readouterr().err
     assert train_fit.main(["--bands", "6", "--out", "run2", *SMALL]) == 0
     assert "suffices" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("network", ["relu", "siren", "finer", "gauss", "wire", "mfn"])
+def test_every_network_and_encoding_is_fitted(network: str) -> None:
+    names = ["none", "fourier", "gaussian", "hash"] if network == "relu" else ["none"]
+    options = ["--network", network, "--encodings", *names, "--out", "run", "--quiet", *SMALL]
+    assert train_fit.main(options) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert [fit["encoding"] for fit in metrics["fits"]] == names
+    assert all(fit["psnr_db"] > 5 for fit in metrics["fits"])
+    assert metrics["options"]["optimizer"] == ("muon" if network == "relu" else "adam")
+    # 24 pixels: 6 cycles per unit at Nyquist.
+    assert metrics["options"]["sigma"] == pytest.approx(0.54)
 
 
 def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:
