@@ -111,7 +111,7 @@ class GaussianEncoder(nn.Module):
 class LearnedFourierEncoder(GaussianEncoder):
     """[GaussianEncoder][nerf_posenc.GaussianEncoder] whose frequencies are trained.
 
-    The matrix starts as the sampled one (Li et al. 2021, arXiv:2106.02795, equation 1) and is
+    The matrix starts as the sampled one (Li et al. 2021, arXiv:2106.02795) and is
     a parameter.
 
     Args:

@@ -13,7 +13,7 @@ class MLP(nn.Sequential):
     """Fully connected ReLU network with a sigmoid output.
 
     ``depth`` hidden layers of ``width`` units, He-uniform weights and zero biases (He et
-    al. 2015, equation 14), then a linear layer to ``out_dim`` values in (0, 1).
+    al. 2015, section 2.2), then a linear layer to ``out_dim`` values in (0, 1).
 
     Args:
         in_dim: number of inputs, an encoder's ``out_dim``.
@@ -55,7 +55,7 @@ class Sine(nn.Module):
 
 
 class FinerSine(nn.Module):
-    """The activation of FINER, sin(omega (|z| + 1) z) (Liu et al. 2024, equation 3).
+    """The activation of FINER, sin(omega (|z| + 1) z) (Liu et al. 2024).
 
     As in the authors' code, no gradient goes through ``|z| + 1``.
     """
@@ -82,7 +82,7 @@ class GaussianBump(nn.Module):
 
 
 class GaborWavelet(nn.Module):
-    """The activation of WIRE, exp(i omega z - |scale z|^2) (Saragadam et al. 2023, equation 4).
+    """The activation of WIRE, exp(i omega z - |scale z|^2) (Saragadam et al. 2023).
 
     For real values it is complex; ``real`` keeps its real part.
     """
@@ -211,8 +211,8 @@ class MultiplicativeFilterNetwork(nn.Module):
     r"""FourierNet: products of sines of the coordinates, with linear maps between.
 
     $z_1 = g_1(x)$, $z_{i+1} = g_{i+1}(x) \circ (W_i z_i + b_i)$ with
-    $g_i(x) = \sin(\omega_i x + \phi_i)$ (Fathony et al. 2021, equations 3 and 6), first
-    weights as in the authors' code.
+    $g_i(x) = \sin(\omega_i x + \phi_i)$ (Fathony et al. 2021), first weights as in the
+    authors' code.
 
     Args:
         in_dim: number of coordinates.

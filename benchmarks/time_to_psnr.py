@@ -1,0 +1,205 @@
+"""PSNR of every recipe at equal seconds, on the same pictures, in one run.
+
+Each recipe is fitted once for each budget, with as many steps as its own measured speed allows
+and the same cosine schedule laid over them, so that none is caught with its rate still high. The
+published recipes have their own network, first weights, optimizer and batch, and the rate that did
+best for them over a small grid at ``--tune-seconds`` on the first picture, as ours have.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from benchmarks.timing import machine
+from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
+from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
+from nerf_posenc.metrics import psnr
+from nerf_posenc.networks import MLP, NETWORKS, hidden_matrices
+from nerf_posenc.optimizers import OptimizerGroup, adam, muon
+from scenes import Picture, open_picture
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to fit a picture.
+
+    Attributes:
+        model: from the picture to a fresh model.
+        optimizer: from the model and a rate to its optimizer.
+        rates: rates to choose from.
+        batch_size: pixels a step.
+        bfloat16: whether it trains under autocast.
+    """
+
+    model: Callable[[Picture], nn.Module]
+    optimizer: Callable[[nn.Module, float], OptimizerGroup]
+    rates: Sequence[float]
+    batch_size: int = 8192
+    bfloat16: bool = True
+
+
+def behind(encoder: Any, *, width: int = 256, depth: int = 4) -> nn.Module:
+    """ReLU network behind an encoder."""
+    return nn.Sequential(encoder, MLP(encoder.out_dim, 3, width=width, depth=depth))
+
+
+def gaussian(picture: Picture) -> GaussianEncoder:
+    """128 frequencies at Tancik's share of the Nyquist frequency, as train_fit.py has them."""
+    generator = torch.Generator().manual_seed(0)
+    return GaussianEncoder(2, 128, sigma=0.09 * max(picture.size) / 4, generator=generator)
+
+
+def hash_grid(picture: Picture, log2_table_size: int = 14) -> HashGridEncoder:
+    """12 levels from 16 nodes along the picture to one a pixel."""
+    growth = (max(picture.size) / 16) ** (1 / 11)
+    return HashGridEncoder(2, 12, log2_table_size=log2_table_size, growth=growth)
+
+
+def by_adam(module: nn.Module, rate: float) -> OptimizerGroup:
+    """Adam on everything."""
+    return adam(module, lr=rate)
+
+
+def by_muon(module: nn.Module, rate: float) -> OptimizerGroup:
+    """Muon on the hidden matrices, Adam on the rest."""
+    return muon(module, hidden_matrices(module), lr=rate)
+
+
+def on_coordinates(name: str) -> Callable[[Picture], nn.Module]:
+    """A network of the field on raw coordinates."""
+    return lambda picture: NETWORKS[name](2, 3)
+
+
+RECIPES = {
+    "ours: octaves, Muon": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_muon, (0.05, 0.1)),
+    "ours: Gaussian, Muon": Recipe(lambda p: behind(gaussian(p)), by_muon, (0.05, 0.1)),
+    "ours: hash grid, Muon": Recipe(
+        lambda p: behind(hash_grid(p, 17), width=64, depth=2), by_muon, (0.05, 0.1), bfloat16=False
+    ),
+    "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
+    "octaves, Adam": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_adam, (1e-3, 3e-3, 6e-3)),
+    "Fourier features, Adam": Recipe(lambda p: behind(gaussian(p)), by_adam, (1e-3, 3e-3, 6e-3)),
+    "SIREN": Recipe(on_coordinates("siren"), by_adam, (3e-4, 1e-3, 2e-3)),
+    "FINER": Recipe(on_coordinates("finer"), by_adam, (3e-4, 1e-3, 2e-3)),
+    "Gauss": Recipe(on_coordinates("gauss"), by_adam, (1e-3, 3e-3, 6e-3)),
+    "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
+    "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
+    "instant-NGP hash grid": Recipe(
+        lambda p: behind(hash_grid(p), width=64, depth=2), by_adam, (5e-3, 1e-2), bfloat16=False
+    ),
+    "instant-NGP, large table": Recipe(
+        lambda p: behind(hash_grid(p, 17), width=64, depth=2),
+        by_adam,
+        (5e-3, 1e-2),
+        bfloat16=False,
+    ),
+}
+
+
+def fit_for(
+    recipe: Recipe, rate: float, picture: Picture, seconds: float, seed: int
+) -> dict[str, float]:
+    """Fit a picture in about so many seconds and measure what came of it."""
+    coordinates, colours = picture.coordinates(), picture.colours.reshape(-1, 3)
+    batches = ShuffledBatches(coordinates, colours, recipe.batch_size, seed=seed)
+    autocast_dtype = torch.bfloat16 if recipe.bfloat16 else None
+
+    def fresh(num_steps: int) -> FitState:
+        torch.manual_seed(seed)
+        model = recipe.model(picture)
+        return FitState(model, recipe.optimizer(model, rate), num_steps)
+
+    def run(state: FitState) -> FitState:
+        return fit(state, batches, autocast_dtype=autocast_dtype, record_every=state.num_steps)
+
+    run(fresh(3))
+    trial = run(fresh(max(5, round(seconds))))
+    state = run(fresh(max(2, round(seconds * trial.step / trial.seconds))))
+    reconstruction = predict(state.model, coordinates).reshape(picture.colours.shape)
+    score = psnr(reconstruction, picture.colours)
+    return {"psnr_db": score, "steps": state.step, "seconds": state.seconds}
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """PSNR against seconds, the mean over pictures of the medians over seeds."""
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axis = figure.subplots()
+    for name in RECIPES:
+        points = medians_of(results, name)
+        if points:
+            style = "-o" if name.startswith("ours") else "--."
+            axis.plot(list(points), list(points.values()), style, label=name)
+    axis.set_xscale("log")
+    axis.set_xlabel("training time (s)")
+    axis.set_ylabel("PSNR (dB)")
+    axis.grid(alpha=0.25)
+    axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.savefig(path, dpi=120)
+
+
+def medians_of(results: list[dict[str, Any]], name: str) -> dict[float, float]:
+    """From the budget to the mean over pictures of the median over seeds."""
+    mine = [row for row in results if row["recipe"] == name]
+    points = {}
+    for budget in sorted({row["budget"] for row in mine}):
+        by_picture: dict[str, list[float]] = {}
+        for row in mine:
+            if row["budget"] == budget:
+                by_picture.setdefault(row["picture"], []).append(row["psnr_db"])
+        points[budget] = statistics.mean(statistics.median(v) for v in by_picture.values())
+    return points
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pictures", nargs="+", default=["cat"])
+    parser.add_argument("--size", type=int, default=None, help="longer side of the pictures")
+    parser.add_argument("--seconds", nargs="+", type=float, default=[5, 10, 30])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--tune-seconds", type=float, default=10)
+    parser.add_argument("--out", type=Path, default=Path("runs/time_to_psnr"))
+    options = parser.parse_args()
+    pictures = [open_picture(name) for name in options.pictures]
+    if options.size is not None:
+        pictures = [picture.resized(options.size) for picture in pictures]
+    options.out.mkdir(parents=True, exist_ok=True)
+    print(machine(), flush=True)
+
+    rates: dict[str, float] = {}
+    for name, recipe in RECIPES.items():
+        tried = {
+            rate: fit_for(recipe, rate, pictures[0], options.tune_seconds, seed=0)["psnr_db"]
+            for rate in recipe.rates
+        }
+        rates[name] = max(tried, key=lambda rate: tried[rate])
+        print(f"{name:<26} { ({k: round(v, 2) for k, v in tried.items()}) }", flush=True)
+
+    results: list[dict[str, Any]] = []
+    for seed in range(options.seeds):
+        for picture in pictures:
+            for budget in options.seconds:
+                for name, recipe in RECIPES.items():
+                    row = fit_for(recipe, rates[name], picture, budget, seed)
+                    about = dict(recipe=name, rate=rates[name], picture=picture.name)
+                    results.append({**about, "budget": budget, "seed": seed, **row})
+                    record = {"machine": machine(), "rates": rates, "results": results}
+                    (options.out / "results.json").write_text(json.dumps(record, indent=1))
+    draw(results, options.out / "time_to_psnr.png")
+    print(f"\nPSNR in dB, median over {options.seeds} seeds, mean over {len(pictures)} pictures")
+    print(f"{'recipe':<26} {'rate':>7} " + " ".join(f"{s:>6g} s" for s in options.seconds))
+    for name in RECIPES:
+        scores = medians_of(results, name)
+        row_text = " ".join(f"{scores[s]:8.2f}" for s in options.seconds)
+        print(f"{name:<26} {rates[name]:>7g} {row_text}")
+
+
+if __name__ == "__main__":
+    main()
