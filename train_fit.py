@@ -371,7 +371,7 @@ def make_encoder(encoding: str, options: Options, picture: Picture) -> nn.Module
     if encoding == "hash":
         # From 16 nodes along the picture to one a pixel.
         growth = max(1.0, (max(picture.size) / 16) ** (1 / 11))
-        return HashGridEncoder(2, 12, log2_table_size=14, base_resolution=16, growth=growth)
+        return HashGridEncoder(2, 12, log2_table_size=17, base_resolution=16, growth=growth)
     return nn.Identity()
 
 
