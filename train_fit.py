@@ -23,37 +23,17 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 import nerf_posenc
-from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder, report
+from nerf_posenc import recipes, report
+from nerf_posenc.devices import computes_bfloat16, describe, pick_device
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
 from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
-from nerf_posenc.networks import NETWORKS, hidden_matrices, num_parameters
-from nerf_posenc.optimizers import ADAM_LR, MUON_LR, OptimizerGroup, adam, muon
+from nerf_posenc.networks import NETWORKS, num_parameters
 from scenes import Picture, SceneError, open_picture
 
 PROGRAM = "train_fit.py"
 
 # Bands this far above the picture's Nyquist frequency pass without a warning.
 SPARE_BANDS = 2
-
-# Peak rates that did best on the bundled cat in 12 s, among those tried: see
-# docs/fitting.md.
-LEARNING_RATES = {
-    ("relu", "muon"): MUON_LR,
-    ("relu", "adam"): ADAM_LR,
-    ("siren", "muon"): 2e-3,
-    ("siren", "adam"): 1e-3,
-    ("finer", "muon"): 2e-3,
-    ("finer", "adam"): 1e-3,
-    ("gauss", "muon"): 2e-3,
-    ("gauss", "adam"): 3e-3,
-    ("wire", "adam"): 3e-3,
-    ("mfn", "muon"): 1e-2,
-    ("mfn", "adam"): 1e-2,
-}
-
-# Tancik et al. 2020 chose sigma 10 for photographs and 14 for text where the Nyquist
-# frequency is 128 cycles per unit.
-SIGMA_TO_NYQUIST = 0.09
 
 # A fit this little above one constant colour has not learned the picture.
 COLLAPSED_DB = 0.5
@@ -74,7 +54,7 @@ class Options:
     bands: int = 10
     """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1."""
 
-    encodings: tuple[Literal["none", "fourier", "gaussian", "hash"], ...] = ("none", "fourier")
+    encodings: tuple[recipes.Encoding, ...] = ("none", "fourier")
     """What to fit, in this order: none is the raw coordinates, fourier the octaves, gaussian
     128 random frequencies, hash a multi-resolution hash grid of 12 levels."""
 
@@ -91,7 +71,7 @@ class Options:
     batch_size: int | None = None
     """Pixels a step; None is 8192 on a CPU and 65536 on a GPU."""
 
-    network: Literal["relu", "siren", "finer", "gauss", "wire", "mfn"] = "relu"
+    network: recipes.NetworkName = "relu"
     """Network behind the encoding; all but relu are meant for raw coordinates."""
 
     width: int = 256
@@ -179,8 +159,6 @@ def parse(arguments: Sequence[str]) -> Options:
         raise UsageError("--encodings names an encoding twice; give each once")
     if options.sigma is not None and not (math.isfinite(options.sigma) and options.sigma > 0):
         raise UsageError(f"--sigma must be a finite number above 0; got {options.sigma}")
-    if options.network == "wire" and options.optimizer == "muon":
-        raise UsageError("--network wire has complex matrices, which muon cannot step; use adam")
     if options.lr is not None and not (math.isfinite(options.lr) and options.lr > 0):
         raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
     return options
@@ -202,20 +180,16 @@ def _unboxed(message: str) -> str:
 
 def run(options: Options, arguments: Sequence[str]) -> int:
     """Fit what was asked for and write the run folder."""
-    device = pick_device(options.device)
+    try:
+        device = pick_device(options.device)
+    except ValueError as error:
+        raise UsageError(f"--device {error}") from None
     picture = open_picture(options.image)
     if options.size is not None:
         picture = picture.resized(options.size)
     precision = pick_precision(options.precision, device, options.network)
-    on_cpu = device.type == "cpu"
-    options.steps = options.steps or (600 if on_cpu else 2000)
-    options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
-    if options.optimizer == "auto":
-        options.optimizer = "muon" if options.network == "relu" else "adam"
-    options.lr = options.lr or LEARNING_RATES[options.network, options.optimizer]
-    options.sigma = options.sigma or SIGMA_TO_NYQUIST * picture.nyquist / (2 * math.pi)
+    resolve(options, picture, device)
     folder = make_run_folder(options, picture.name)
-
     say = (lambda line: None) if options.quiet else print
     width, height = picture.size
     say(f"picture  {picture.source}, {width} x {height}")
@@ -226,18 +200,14 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     results = []
     for encoding in options.encodings:
         try:
-            result = fit_picture(picture, encoding, options, device, precision)
+            results.append(fit_picture(picture, encoding, options, device, precision))
         except FloatingPointError as error:
             print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
-            continue
-        results.append(result)
-        iio.imwrite(folder / f"{encoding}.png", eight_bit(result.reconstruction))
     if not results:
         with contextlib.suppress(OSError):
             folder.rmdir()
         return 1
-    iio.imwrite(folder / "original.png", eight_bit(picture.colours))
-    details = {
+    run_details = {
         "command": shlex.join(["python", PROGRAM, *arguments]),
         "options": {**asdict(options), "out": str(folder)},
         "picture": {"name": picture.name, "source": picture.source, "size": picture.size},
@@ -250,45 +220,61 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             "numpy": np.__version__,
         },
     }
-    report.write_metrics(folder / "metrics.json", results, details)
-    report.save_comparison(folder / "comparison.png", picture.colours, results)
-    report.save_curves(folder / "curves.png", results)
+    write_folder(folder, picture, results, run_details)
     say(f"\n{report.table(results)}\n")
-    flat_db = psnr(picture.colours.mean((0, 1)).expand_as(picture.colours), picture.colours)
-    for result in results:
-        if result.psnr < flat_db + COLLAPSED_DB:
-            say(
-                f"note: {result.encoding} stayed at one constant colour ({flat_db:.1f} dB); "
-                "try more --steps, another --seed or a smaller --lr"
-            )
+    for note in notes(picture, results, options):
+        say(f"note: {note}")
     for file in sorted(folder.iterdir()):
         say(f"wrote {file}")
     return 0 if len(results) == len(options.encodings) else 1
 
 
-def pick_device(name: str) -> torch.device:
-    """Choose the device to compute on.
+def resolve(options: Options, picture: Picture, device: torch.device) -> None:
+    """Put numbers in place of what was left to the program.
 
     Raises:
-        UsageError: where it is unknown or not there.
+        UsageError: where the optimizer does not go with the network.
     """
-    available = ["cpu"]
-    if torch.backends.mps.is_available():
-        available.insert(0, "mps")
-    if torch.cuda.is_available():
-        available.insert(0, "cuda")
-    if name == "auto":
-        return torch.device(available[0])
+    on_cpu = device.type == "cpu"
+    options.steps = options.steps or (600 if on_cpu else 2000)
+    options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
+    if options.optimizer == "auto":
+        options.optimizer = recipes.default_optimizer(options.network)
     try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise UsageError(f"--device {name} is unknown; here are: {', '.join(available)}") from None
-    too_high = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
-    if device.type not in available or too_high:
-        raise UsageError(
-            f"--device {name} is not on this machine; here are: {', '.join(available)}"
-        )
-    return device
+        options.lr = options.lr or recipes.default_rate(options.network, options.optimizer)
+    except ValueError as error:
+        raise UsageError(f"--network {error}") from None
+    options.sigma = options.sigma or recipes.default_sigma(max(picture.size))
+
+
+def write_folder(
+    folder: Path,
+    picture: Picture,
+    results: Sequence[report.FitResult],
+    run_details: dict[str, Any],
+) -> None:
+    """Write the figures and the pictures of a run."""
+    iio.imwrite(folder / "original.png", eight_bit(picture.colours))
+    for result in results:
+        iio.imwrite(folder / f"{result.encoding}.png", eight_bit(result.reconstruction))
+    report.write_metrics(folder / "metrics.json", results, run_details)
+    report.save_comparison(folder / "comparison.png", picture.colours, results)
+    report.save_curves(folder / "curves.png", results)
+
+
+def notes(picture: Picture, results: Sequence[report.FitResult], options: Options) -> Iterator[str]:
+    """What a person should know who reads the table."""
+    flat = picture.colours.mean((0, 1)).expand_as(picture.colours)
+    flat_db = psnr(flat, picture.colours)
+    for result in results:
+        if result.steps < (options.steps or 0):
+            taken = f"{result.steps} of {options.steps} steps"
+            yield f"{result.encoding} was ended early, after {taken}"
+        elif result.psnr < flat_db + COLLAPSED_DB:
+            yield (
+                f"{result.encoding} stayed at one constant colour ({flat_db:.1f} dB); try more "
+                "--steps, another --seed or a smaller --lr"
+            )
 
 
 def pick_precision(name: str, device: torch.device, network: str) -> torch.dtype:
@@ -297,22 +283,7 @@ def pick_precision(name: str, device: torch.device, network: str) -> torch.dtype
         return torch.float32
     if name != "auto":
         return torch.float32 if name == "float32" else torch.bfloat16
-    # Elsewhere bfloat16 is emulated and slower than float32.
-    computes_bfloat16 = (
-        torch.cuda.is_bf16_supported(including_emulation=False)
-        if device.type == "cuda"
-        else device.type == "cpu" and torch.cpu._is_avx512_bf16_supported()
-    )
-    return torch.bfloat16 if computes_bfloat16 else torch.float32
-
-
-def describe(device: torch.device) -> str:
-    """Name a device for a person."""
-    if device.type == "cuda":
-        return f"{device} ({torch.cuda.get_device_name(device)})"
-    if device.type == "cpu":
-        return f"cpu ({torch.get_num_threads()} threads)"
-    return str(device)
+    return torch.bfloat16 if computes_bfloat16(device) else torch.float32
 
 
 def make_run_folder(options: Options, name: str) -> Path:
@@ -360,41 +331,25 @@ def warn_of_bands(num_bands: int, picture: Picture) -> None:
         )
 
 
-def make_encoder(encoding: str, options: Options, picture: Picture) -> nn.Module:
-    """Build the encoder of a name; raw coordinates pass through as they are."""
-    if encoding == "fourier":
-        return FourierEncoder(2, options.bands)
-    if encoding == "gaussian":
-        assert options.sigma is not None
-        generator = torch.Generator().manual_seed(options.seed)
-        return GaussianEncoder(2, 128, sigma=options.sigma, generator=generator)
-    if encoding == "hash":
-        # From 16 nodes along the picture to one a pixel.
-        growth = max(1.0, (max(picture.size) / 16) ** (1 / 11))
-        return HashGridEncoder(2, 12, log2_table_size=17, base_resolution=16, growth=growth)
-    return nn.Identity()
-
-
-def make_model(encoding: str, options: Options, picture: Picture) -> nn.Module:
+def make_model(encoding: recipes.Encoding, options: Options, picture: Picture) -> nn.Module:
     """Build the encoder and the network behind it."""
     torch.manual_seed(options.seed)
-    encoder = make_encoder(encoding, options, picture)
+    encoder = recipes.make_encoder(
+        encoding,
+        2,
+        resolution=max(picture.size),
+        num_bands=options.bands,
+        sigma=options.sigma,
+        seed=options.seed,
+    )
     in_dim = getattr(encoder, "out_dim", 2)
     network = NETWORKS[options.network](in_dim, 3, width=options.width, depth=options.depth)
     return nn.Sequential(encoder, network)
 
 
-def make_optimizer(model: nn.Module, options: Options) -> OptimizerGroup:
-    """Build the optimizer that the options name."""
-    assert options.lr is not None
-    if options.optimizer == "adam":
-        return adam(model, lr=options.lr)
-    return muon(model, hidden_matrices(model), lr=options.lr)
-
-
 def fit_picture(
     picture: Picture,
-    encoding: str,
+    encoding: recipes.Encoding,
     options: Options,
     device: torch.device,
     precision: torch.dtype,
@@ -406,7 +361,10 @@ def fit_picture(
     coordinates = picture.coordinates().to(device)
     colours = picture.colours.reshape(-1, 3).to(device)
     batches = ShuffledBatches(coordinates, colours, options.batch_size, seed=options.seed)
-    state = FitState(model, make_optimizer(model, options), options.steps)
+    assert options.optimizer != "auto"
+    assert options.lr is not None
+    optimizer = recipes.make_optimizer(model, options.optimizer, options.lr)
+    state = FitState(model, optimizer, options.steps)
     bar = tqdm(total=options.steps, desc=f"{encoding:8}", unit="step", disable=options.quiet)
 
     def show(state: FitState) -> None:

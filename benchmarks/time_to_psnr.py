@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
+from nerf_posenc import FourierEncoder, HashGridEncoder, recipes
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
 from nerf_posenc.metrics import psnr
-from nerf_posenc.networks import MLP, NETWORKS, hidden_matrices
-from nerf_posenc.optimizers import OptimizerGroup, adam, muon
+from nerf_posenc.networks import MLP, NETWORKS
+from nerf_posenc.optimizers import OptimizerGroup
 from scenes import Picture, open_picture
 
 
@@ -51,26 +51,30 @@ def behind(encoder: Any, *, width: int = 256, depth: int = 4) -> nn.Module:
     return nn.Sequential(encoder, MLP(encoder.out_dim, 3, width=width, depth=depth))
 
 
-def gaussian(picture: Picture) -> GaussianEncoder:
-    """128 frequencies at Tancik's share of the Nyquist frequency, as train_fit.py has them."""
-    generator = torch.Generator().manual_seed(0)
-    return GaussianEncoder(2, 128, sigma=0.09 * max(picture.size) / 4, generator=generator)
+def gaussian(picture: Picture) -> nn.Module:
+    """128 random frequencies, as train_fit.py has them."""
+    return recipes.make_encoder("gaussian", 2, resolution=max(picture.size))
 
 
-def hash_grid(picture: Picture, log2_table_size: int = 14) -> HashGridEncoder:
-    """12 levels from 16 nodes along the picture to one a pixel."""
+def hash_grid(picture: Picture) -> nn.Module:
+    """12 levels in tables of 2^17 rows, as train_fit.py has them."""
+    return recipes.make_encoder("hash", 2, resolution=max(picture.size))
+
+
+def small_hash_grid(picture: Picture) -> nn.Module:
+    """The same in tables of 2^14 rows, about as many numbers as the other recipes have."""
     growth = (max(picture.size) / 16) ** (1 / 11)
-    return HashGridEncoder(2, 12, log2_table_size=log2_table_size, growth=growth)
+    return HashGridEncoder(2, 12, log2_table_size=14, growth=growth)
 
 
 def by_adam(module: nn.Module, rate: float) -> OptimizerGroup:
     """Adam on everything."""
-    return adam(module, lr=rate)
+    return recipes.make_optimizer(module, "adam", rate)
 
 
 def by_muon(module: nn.Module, rate: float) -> OptimizerGroup:
     """Muon on the hidden matrices, Adam on the rest."""
-    return muon(module, hidden_matrices(module), lr=rate)
+    return recipes.make_optimizer(module, "muon", rate)
 
 
 def on_coordinates(name: str) -> Callable[[Picture], nn.Module]:
@@ -82,7 +86,7 @@ RECIPES = {
     "ours: octaves, Muon": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_muon, (0.05, 0.1)),
     "ours: Gaussian, Muon": Recipe(lambda p: behind(gaussian(p)), by_muon, (0.05, 0.1)),
     "ours: hash grid, Muon": Recipe(
-        lambda p: behind(hash_grid(p, 17), width=64, depth=2), by_muon, (0.05, 0.1), bfloat16=False
+        lambda p: behind(hash_grid(p), width=64, depth=2), by_muon, (0.05, 0.1), bfloat16=False
     ),
     "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
     "octaves, Adam": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_adam, (1e-3, 3e-3, 6e-3)),
@@ -93,10 +97,13 @@ RECIPES = {
     "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
     "instant-NGP hash grid": Recipe(
-        lambda p: behind(hash_grid(p), width=64, depth=2), by_adam, (5e-3, 1e-2), bfloat16=False
+        lambda p: behind(small_hash_grid(p), width=64, depth=2),
+        by_adam,
+        (5e-3, 1e-2),
+        bfloat16=False,
     ),
     "instant-NGP, large table": Recipe(
-        lambda p: behind(hash_grid(p, 17), width=64, depth=2),
+        lambda p: behind(hash_grid(p), width=64, depth=2),
         by_adam,
         (5e-3, 1e-2),
         bfloat16=False,

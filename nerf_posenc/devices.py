@@ -1,0 +1,54 @@
+"""Where to compute, and in which type."""
+
+import torch
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """Choose the device to compute on.
+
+    Args:
+        name: ``"auto"`` for CUDA, MPS or the CPU, the first that is there; or a device's name.
+
+    Raises:
+        ValueError: where the device is unknown or not on this machine.
+
+    Example:
+        >>> pick_device("cpu")
+        device(type='cpu')
+    """
+    available = ["cpu"]
+    if torch.backends.mps.is_available():
+        available.insert(0, "mps")
+    if torch.cuda.is_available():
+        available.insert(0, "cuda")
+    if name == "auto":
+        return torch.device(available[0])
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"{name} is unknown; here are: {', '.join(available)}") from None
+    too_high = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+    if device.type not in available or too_high:
+        raise ValueError(f"{name} is not on this machine; here are: {', '.join(available)}")
+    return device
+
+
+def computes_bfloat16(device: torch.device) -> bool:
+    """Tell whether a device computes in bfloat16; elsewhere it is emulated, and slower."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
+
+
+def describe(device: torch.device) -> str:
+    """Name a device for a person.
+
+    Example:
+        >>> describe(torch.device("cpu")).startswith("cpu (")
+        True
+    """
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    if device.type == "cpu":
+        return f"cpu ({torch.get_num_threads()} threads)"
+    return str(device)

@@ -1,0 +1,127 @@
+"""What goes with what: encoders by name, and the optimizer and rate of each network."""
+
+import math
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from nerf_posenc.fourier import FourierEncoder
+from nerf_posenc.gaussian import GaussianEncoder
+from nerf_posenc.grids import HashGridEncoder
+from nerf_posenc.networks import hidden_matrices
+from nerf_posenc.optimizers import ADAM_LR, MUON_LR, OptimizerGroup, adam, muon
+
+Encoding = Literal["none", "fourier", "gaussian", "hash"]
+NetworkName = Literal["relu", "siren", "finer", "gauss", "wire", "mfn"]
+Optimizer = Literal["muon", "adam"]
+
+# Tancik et al. 2020 chose sigma 10 for photographs and 14 for text where the Nyquist
+# frequency is 128 cycles per unit.
+_SIGMA_TO_NYQUIST = 0.09
+
+# Peak rates that did best among those tried: docs/fitting.md.
+_RATES: dict[tuple[str, str], float] = {
+    ("relu", "muon"): MUON_LR,
+    ("relu", "adam"): ADAM_LR,
+    ("siren", "muon"): 2e-3,
+    ("siren", "adam"): 1e-3,
+    ("finer", "muon"): 2e-3,
+    ("finer", "adam"): 3e-4,
+    ("gauss", "muon"): 2e-3,
+    ("gauss", "adam"): 3e-3,
+    ("wire", "adam"): 5e-3,
+    ("mfn", "muon"): 1e-2,
+    ("mfn", "adam"): 1e-2,
+}
+
+
+def default_sigma(resolution: int) -> float:
+    """Standard deviation of Gaussian frequencies for so many samples, 0.09 of Nyquist.
+
+    Args:
+        resolution: samples across [-1, 1], 1 or more.
+
+    Returns:
+        Cycles per unit of the coordinate.
+
+    Example:
+        >>> default_sigma(512)
+        11.52
+    """
+    return _SIGMA_TO_NYQUIST * resolution / 4
+
+
+def make_encoder(
+    name: Encoding,
+    in_dim: int,
+    *,
+    resolution: int,
+    num_bands: int = 10,
+    sigma: float | None = None,
+    seed: int = 0,
+) -> nn.Module:
+    """Build an encoder for coordinates in [-1, 1].
+
+    Args:
+        name: ``"none"`` passes the coordinates through; ``"fourier"`` has octaves of pi,
+            ``"gaussian"`` 128 random frequencies, ``"hash"`` 12 levels from 16 nodes an axis
+            to one a sample, in tables of 2^17 rows.
+        in_dim: number of coordinates.
+        resolution: samples across [-1, 1] along the longest axis, 1 or more.
+        num_bands: octaves of ``"fourier"``.
+        sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
+        seed: of the random frequencies.
+
+    Returns:
+        A module with ``out_dim``, but for ``"none"``, an identity.
+
+    Raises:
+        ValueError: where the name is unknown.
+    """
+    if name == "none":
+        return nn.Identity()
+    if name == "fourier":
+        return FourierEncoder(in_dim, num_bands)
+    if name == "gaussian":
+        sigma = default_sigma(resolution) if sigma is None else sigma
+        generator = torch.Generator().manual_seed(seed)
+        return GaussianEncoder(in_dim, 128, sigma=sigma, generator=generator)
+    if name == "hash":
+        growth = max(1.0, (resolution / 16) ** (1 / 11))
+        return HashGridEncoder(in_dim, 12, log2_table_size=17, growth=growth)
+    raise ValueError(f"no encoding {name!r}; there are {', '.join(get_args(Encoding))}")
+
+
+def default_optimizer(network: NetworkName) -> Optimizer:
+    """Muon for the ReLU network, Adam for those whose published rates it does not beat."""
+    return "muon" if network == "relu" else "adam"
+
+
+def default_rate(network: NetworkName, optimizer: Optimizer) -> float:
+    """Peak learning rate that did best for a network.
+
+    Raises:
+        ValueError: where the two do not go together.
+    """
+    if (network, optimizer) not in _RATES:
+        raise ValueError(f"{network} has complex matrices, which {optimizer} cannot step; use adam")
+    return _RATES[network, optimizer]
+
+
+def make_optimizer(module: nn.Module, optimizer: Optimizer, rate: float) -> OptimizerGroup:
+    """Build the optimizer of a name: Muon on the hidden matrices and Adam on the rest, or Adam.
+
+    Args:
+        module: what to optimize.
+        optimizer: ``"muon"`` or ``"adam"``.
+        rate: peak learning rate, finite and positive.
+
+    Raises:
+        ValueError: where the rate is out of its range, or there is no matrix for Muon.
+    """
+    if not (math.isfinite(rate) and rate > 0):
+        raise ValueError(f"rate must be finite and positive; got {rate}")
+    if optimizer == "adam":
+        return adam(module, lr=rate)
+    return muon(module, hidden_matrices(module), lr=rate)
