@@ -36,7 +36,7 @@ def pick_device(name: str = "auto") -> torch.device:
 def computes_bfloat16(device: torch.device) -> bool:
     """Tell whether a device computes in bfloat16; elsewhere it is emulated, and slower."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
 
 
