@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nerf_posenc.checks import require_coordinates, require_counts
+
 
 class OneBlobEncoder(nn.Module):
     r"""A blob around the coordinate, binned: a soft one-hot code.
@@ -27,7 +29,7 @@ class OneBlobEncoder(nn.Module):
 
     def __init__(self, in_dim: int, num_bins: int = 16) -> None:
         super().__init__()
-        _require_counts(in_dim=in_dim, num_bins=num_bins)
+        require_counts(in_dim=in_dim, num_bins=num_bins)
         self.in_dim = in_dim
         self.num_bins = num_bins
         self.out_dim = in_dim * num_bins
@@ -45,7 +47,7 @@ class OneBlobEncoder(nn.Module):
             TypeError: where ``x`` does not hold floating-point numbers.
             ValueError: where its last dimension is not ``in_dim``.
         """
-        _require_coordinates(x, self.in_dim)
+        require_coordinates(x, self.in_dim)
         work = x.to(_work_dtype(x))
         edges = torch.arange(self.num_bins + 1, dtype=work.dtype, device=x.device) / self.num_bins
         distance = edges - work[..., None]
@@ -78,7 +80,7 @@ class TriangleWaveEncoder(nn.Module):
 
     def __init__(self, in_dim: int, num_bands: int = 12) -> None:
         super().__init__()
-        _require_counts(in_dim=in_dim, num_bands=num_bands)
+        require_counts(in_dim=in_dim, num_bands=num_bands)
         self.in_dim = in_dim
         self.num_bands = num_bands
         self.out_dim = in_dim * num_bands
@@ -96,7 +98,7 @@ class TriangleWaveEncoder(nn.Module):
             TypeError: where ``x`` does not hold floating-point numbers.
             ValueError: where its last dimension is not ``in_dim``.
         """
-        _require_coordinates(x, self.in_dim)
+        require_coordinates(x, self.in_dim)
         work = x.to(_work_dtype(x))
         octaves = torch.arange(self.num_bands, dtype=work.dtype, device=x.device)
         # Whole turns go before the phase comes, while the product is still exact.
@@ -120,16 +122,3 @@ def _quartic_cdf(u: Tensor) -> Tensor:
 def _work_dtype(x: Tensor) -> torch.dtype:
     """Half precision is computed on in float32."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
-def _require_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be 1 or more; got {count}")
-
-
-def _require_coordinates(x: Tensor, in_dim: int) -> None:
-    if not x.is_floating_point():
-        raise TypeError(f"x must hold floating-point coordinates; got {x.dtype}")
-    if x.ndim == 0 or x.shape[-1] != in_dim:
-        raise ValueError(f"x must have shape (*batch, {in_dim}); got {tuple(x.shape)}")

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from nerf_posenc.checks import require_coordinates
+
 _MAX_LEVELS = 8
 
 
@@ -53,12 +55,7 @@ class SphericalHarmonicsEncoder(nn.Module):
             TypeError: where the directions are not floating-point numbers.
             ValueError: where their last dimension is not 3.
         """
-        if not directions.is_floating_point():
-            raise TypeError(f"directions must be floating-point; got {directions.dtype}")
-        if directions.ndim == 0 or directions.shape[-1] != 3:
-            raise ValueError(
-                f"directions must have shape (*batch, 3); got {tuple(directions.shape)}"
-            )
+        require_coordinates(directions, 3, name="directions")
         dtype = torch.float64 if directions.dtype == torch.float64 else torch.float32
         x, y, z = directions.to(dtype).unbind(-1)
         columns: list[Tensor] = [torch.empty(0)] * self.out_dim

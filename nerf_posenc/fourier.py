@@ -9,8 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.bands import coarse_to_fine_weight, octave_bands
+from nerf_posenc.checks import require_coordinates
+from nerf_posenc.layouts import Phases, column_labels
 from nerf_posenc.presets import PRESETS
-from nerf_posenc.sinusoids import Phases, SinCos, column_labels, project
+from nerf_posenc.sinusoids import SinCos, project
 
 IncludeInput = Literal["front", "back"] | None
 
@@ -188,13 +190,7 @@ class FourierEncoder(nn.Module):
             TypeError: where ``x`` does not hold floating-point numbers.
             ValueError: where a shape does not fit or two arguments exclude each other.
         """
-        if not x.is_floating_point():
-            raise TypeError(
-                f"x must hold floating-point coordinates; got {x.dtype}. Pixel indices, say, "
-                "are first scaled to [-1, 1]"
-            )
-        if x.ndim == 0 or x.shape[-1] != self.in_dim:
-            raise ValueError(f"x must have shape (*batch, {self.in_dim}); got {tuple(x.shape)}")
+        require_coordinates(x, self.in_dim)
         if weight is not None and progress is not None:
             raise ValueError("give weight or progress, not both")
         if progress is not None:
@@ -301,79 +297,3 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
                 if not any((point @ other).abs() > 1 - 1e-9 for other in found):
                     found.append(point)
     return torch.stack(found)
-
-
-def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
-    """Where each column of ``target`` stands in ``source``.
-
-    ``source(x)[..., column_order(source, target)]`` equals ``target(x)`` to the bit.
-
-    Args:
-        source: the encoder whose columns there are.
-        target: the encoder whose columns are wanted: the same bands, in any convention.
-
-    Returns:
-        Indices, int64, ``(target.out_dim,)``.
-
-    Raises:
-        ValueError: where the two encode different things, or ``target`` has a raw input
-            that ``source`` lacks.
-    """
-    same_basis = (source.basis is None) == (target.basis is None) and (
-        source.basis is None or torch.equal(source.basis, target.basis)  # type: ignore[arg-type]
-    )
-    if not (
-        source.in_dim == target.in_dim
-        and torch.equal(source.sincos.bands, target.sincos.bands)
-        and same_basis
-    ):
-        raise ValueError(
-            "the encoders have different coordinates, bands or directions; only the order of "
-            "columns can be changed, so give both the same (base, min_octave, num_bands)"
-        )
-    place = {column: i for i, column in enumerate(source.columns)}
-    missing = [column for column in target.columns if column not in place]
-    if missing:
-        raise ValueError(
-            f"the source has no column for {missing[0]} (band, phase, axis), which the target has"
-        )
-    return torch.tensor([place[column] for column in target.columns], dtype=torch.long)
-
-
-def port_linear(linear: nn.Linear, source: FourierEncoder, target: FourierEncoder) -> nn.Linear:
-    """Carry a first linear layer from one column order to another.
-
-    ``port_linear(linear, source, target)(target(x))`` equals ``linear(source(x))`` but for
-    the order of the sums, so that a checkpoint of one library runs on the encoder of another.
-
-    Args:
-        linear: the layer after ``source``; it is not changed.
-        source: the encoder it was trained behind.
-        target: the encoder it is to stand behind.
-
-    Returns:
-        A new layer.
-
-    Raises:
-        ValueError: where the encoders differ in more than the order of their columns, or the
-            layer does not fit ``source``.
-    """
-    if linear.in_features != source.out_dim:
-        raise ValueError(
-            f"the layer takes {linear.in_features} features and the source gives {source.out_dim}"
-        )
-    order = column_order(source, target)
-    if len(order) != source.out_dim:
-        raise ValueError("the target lacks columns of the source, whose weights would be lost")
-    ported = nn.Linear(
-        target.out_dim,
-        linear.out_features,
-        bias=linear.bias is not None,
-        device=linear.weight.device,
-        dtype=linear.weight.dtype,
-    )
-    with torch.no_grad():
-        ported.weight.copy_(linear.weight[:, order.to(linear.weight.device)])
-        if linear.bias is not None:
-            ported.bias.copy_(linear.bias)
-    return ported

@@ -7,7 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.sinusoids import Phases, SinCos, project
+from nerf_posenc.checks import require_coordinates, require_counts
+from nerf_posenc.layouts import Phases
+from nerf_posenc.sinusoids import SinCos, project
 
 
 class GaussianEncoder(nn.Module):
@@ -87,10 +89,7 @@ class GaussianEncoder(nn.Module):
             TypeError: where ``x`` does not hold floating-point numbers.
             ValueError: where a shape does not fit.
         """
-        if not x.is_floating_point():
-            raise TypeError(f"x must hold floating-point coordinates; got {x.dtype}")
-        if x.ndim == 0 or x.shape[-1] != self.in_dim:
-            raise ValueError(f"x must have shape (*batch, {self.in_dim}); got {tuple(x.shape)}")
+        require_coordinates(x, self.in_dim)
         along = None if variance is None else variance @ self.matrix.T.square().to(variance)
         cycles = project(x, self.matrix).to(x.device)
         features: Tensor = self.sincos(cycles, variance=along, dtype=x.dtype)
@@ -149,9 +148,7 @@ def _frequencies(
                 f"got {tuple(matrix.shape)}"
             )
         return matrix.detach().to(torch.float32).clone()
-    for name, count in dict(in_dim=in_dim, num_features=num_features).items():
-        if count < 1:
-            raise ValueError(f"{name} must be 1 or more; got {count}")
+    require_counts(in_dim=in_dim, num_features=num_features)
     if not (math.isfinite(sigma) and sigma > 0):
         raise ValueError(f"sigma must be finite and positive, in cycles per unit; got {sigma}")
     device = torch.device("cpu") if generator is None else generator.device

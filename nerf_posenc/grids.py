@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.bands import coarse_to_fine_weight
+from nerf_posenc.checks import require_coordinates
 
 # Müller et al. 2022, section 3; the fourth is tiny-cuda-nn's, for 4-D.
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
@@ -336,10 +337,7 @@ def _require_interpolation(name: str) -> None:
 
 def _unit_coordinates(x: Tensor, in_dim: int, bounds: tuple[float, float]) -> Tensor:
     """Coordinates ``(n, in_dim)`` in [0, 1], at least float32."""
-    if not x.is_floating_point():
-        raise TypeError(f"x must hold floating-point coordinates; got {x.dtype}")
-    if x.ndim == 0 or x.shape[-1] != in_dim:
-        raise ValueError(f"x must have shape (*batch, {in_dim}); got {tuple(x.shape)}")
+    require_coordinates(x, in_dim)
     if x.dtype in (torch.float16, torch.bfloat16):
         x = x.float()
     x = x.reshape(math.prod(x.shape[:-1]), in_dim)

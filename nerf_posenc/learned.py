@@ -5,6 +5,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nerf_posenc.checks import require_counts, require_embeddings
+
 
 class LearnedPositionEncoder(nn.Module):
     """A trained code for each position (Gehring et al. 2017, ConvS2S; Devlin et al. 2019, BERT).
@@ -32,7 +34,7 @@ class LearnedPositionEncoder(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        _require_counts(max_length=max_length, dim=dim)
+        require_counts(max_length=max_length, dim=dim)
         if not std > 0:
             raise ValueError(f"std must be positive; got {std}")
         self.codes = nn.Parameter(torch.empty(max_length, dim).normal_(0, std, generator=generator))
@@ -138,7 +140,7 @@ class MemN2NPositionEncoder(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        _require_counts(dim=dim)
+        require_counts(dim=dim)
         self.out_dim = dim
 
     def table(self, length: int) -> Float[Tensor, "length dim"]:
@@ -153,7 +155,7 @@ class MemN2NPositionEncoder(nn.Module):
         Raises:
             ValueError: where ``length`` is below 1.
         """
-        _require_counts(length=length)
+        require_counts(length=length)
         word = torch.arange(1, length + 1, dtype=torch.float64)[:, None] / length
         column = torch.arange(1, self.out_dim + 1, dtype=torch.float64) / self.out_dim
         return ((1 - word) - column * (1 - 2 * word)).to(torch.get_default_dtype())
@@ -172,11 +174,7 @@ class MemN2NPositionEncoder(nn.Module):
         Raises:
             ValueError: where the width is not ``dim``.
         """
-        if embeddings.ndim < 2 or embeddings.shape[-1] != self.out_dim:
-            raise ValueError(
-                f"embeddings must have shape (*batch, length, {self.out_dim}); "
-                f"got {tuple(embeddings.shape)}"
-            )
+        require_embeddings(embeddings, self.out_dim)
         return embeddings * self.table(embeddings.shape[-2]).to(embeddings)
 
     def extra_repr(self) -> str:
@@ -245,9 +243,3 @@ class TemporalEncoder(nn.Module):
             inputs + self.input_codes.table(count).flip(0).to(inputs),
             outputs + self.output_codes.table(count).flip(0).to(outputs),
         )
-
-
-def _require_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be 1 or more; got {count}")

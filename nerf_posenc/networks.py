@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Inexact
 from torch import Tensor, nn
 
+from nerf_posenc.checks import require_counts
+
 
 class MLP(nn.Sequential):
     """Fully connected ReLU network with a sigmoid output.
@@ -30,7 +32,7 @@ class MLP(nn.Sequential):
     """
 
     def __init__(self, in_dim: int, out_dim: int, *, width: int = 256, depth: int = 4) -> None:
-        _require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
+        require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
         layers: list[nn.Module] = []
         for layer_in in [in_dim] + [width] * (depth - 1):
             linear = nn.Linear(layer_in, width)
@@ -162,7 +164,7 @@ def gauss(
     Raises:
         ValueError: where a count is below 1.
     """
-    _require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
+    require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
     return _plain_network(lambda: GaussianBump(scale), in_dim, out_dim, width, depth)
 
 
@@ -192,7 +194,7 @@ def wire(
     Raises:
         ValueError: where a count is below 1.
     """
-    _require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
+    require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
 
     def wavelet() -> nn.Module:
         return GaborWavelet(omega, scale, real=real)
@@ -235,7 +237,7 @@ class MultiplicativeFilterNetwork(nn.Module):
         input_scale: float = 256.0,
     ) -> None:
         super().__init__()
-        _require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
+        require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
         filters = [nn.Linear(in_dim, width) for _ in range(depth)]
         linears = [nn.Linear(width, width) for _ in range(depth - 1)]
         with torch.no_grad():
@@ -293,7 +295,7 @@ def _sine_network(
     width: int,
     depth: int,
 ) -> nn.Sequential:
-    _require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
+    require_counts(in_dim=in_dim, out_dim=out_dim, width=width, depth=depth)
     network = _plain_network(activation, in_dim, out_dim, width, depth)
     linears = [layer for layer in network if isinstance(layer, nn.Linear)]
     for i, linear in enumerate(linears):
@@ -310,9 +312,3 @@ def _plain_network(
     for layer_in in [in_dim] + [width] * (depth - 1):
         layers += [nn.Linear(layer_in, width), activation()]
     return nn.Sequential(*layers, nn.Linear(width, out_dim), FromSymmetric())
-
-
-def _require_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be 1 or more; got {count}")

@@ -10,7 +10,9 @@ from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.bands import geometric_bands
-from nerf_posenc.sinusoids import Phases, SinCos, column_labels
+from nerf_posenc.checks import require_counts, require_embeddings
+from nerf_posenc.layouts import Phases, column_labels
+from nerf_posenc.sinusoids import SinCos
 
 
 class SinusoidalEncoder(nn.Module):
@@ -141,11 +143,7 @@ class SinusoidalEncoder(nn.Module):
         Raises:
             ValueError: where the width is not ``dim``.
         """
-        if embeddings.ndim < 2 or embeddings.shape[-1] != self.out_dim:
-            raise ValueError(
-                f"embeddings must have shape (*batch, length, {self.out_dim}); "
-                f"got {tuple(embeddings.shape)}"
-            )
+        require_embeddings(embeddings, self.out_dim)
         codes = self.table(embeddings.shape[-2], offset=offset)
         return embeddings + codes.to(embeddings)
 
@@ -262,9 +260,7 @@ class GridSinusoidalEncoder(nn.Module):
         span: float | None = None,
     ) -> None:
         super().__init__()
-        for name, count in dict(dim=dim, num_axes=num_axes).items():
-            if count < 1:
-                raise ValueError(f"{name} must be 1 or more; got {count}")
+        require_counts(dim=dim, num_axes=num_axes)
         # An even number of columns an axis, as many as reach dim; what is over is left out.
         axis_dim = 2 * math.ceil(dim / (2 * num_axes))
         self._dim = dim

@@ -13,54 +13,20 @@ A band that equals float64 pi times a power of two is taken as that multiple of 
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-Phases = tuple[Literal["sin", "cos"], Literal["sin", "cos"]]
-
-LAYOUTS = ("kpa", "pka", "pak", "apk", "akp", "kap")
-"""Column orders, outermost to innermost: k = band, p = phase (sin or cos), a = axis."""
+from nerf_posenc.layouts import LAYOUTS, Phases
 
 _TURN = 2 * math.pi
 
 # On a CPU the turns that are made in float64 are made in pieces of this many elements, so
 # that they stay in cache and are not a second and larger array of the output's size.
 _CPU_PIECE = 1 << 17
-
-
-def column_labels(
-    in_dim: int, num_bands: int, layout: str, phases: Sequence[str] = ("sin", "cos")
-) -> list[tuple[int, str, int]]:
-    """Name the columns of a layout: a ``(band, phase, axis)`` triple for each, in order.
-
-    Args:
-        in_dim: number of coordinates.
-        num_bands: number of bands.
-        layout: one of ``LAYOUTS``.
-        phases: which phase comes first.
-
-    Returns:
-        ``2 * num_bands * in_dim`` triples.
-
-    Raises:
-        ValueError: where the layout is not one of ``LAYOUTS``.
-
-    Example:
-        >>> column_labels(1, 1, "akp")
-        [(0, 'sin', 0), (0, 'cos', 0)]
-    """
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
-    values: dict[str, Sequence[Any]] = dict(k=range(num_bands), p=phases, a=range(in_dim))
-    outer, middle, inner = (values[letter] for letter in layout)
-    place = [layout.index(letter) for letter in "kpa"]
-    triples = [(i, j, m) for i in outer for j in middle for m in inner]
-    return [(t[place[0]], t[place[1]], t[place[2]]) for t in triples]
 
 
 def sincos(

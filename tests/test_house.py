@@ -18,7 +18,7 @@ LAYERS = (
     {"train_fit"},
     {"scenes"},
     {"nerf_posenc", "nerf_posenc.fields", "nerf_posenc.report"},
-    {"nerf_posenc.recipes", "nerf_posenc.schemes"},
+    {"nerf_posenc.porting", "nerf_posenc.recipes", "nerf_posenc.schemes"},
     {
         "nerf_posenc.blobs",
         "nerf_posenc.directions",
@@ -33,7 +33,13 @@ LAYERS = (
         "nerf_posenc.spaces",
     },
     {"nerf_posenc.optimizers", "nerf_posenc.presets", "nerf_posenc.sinusoids"},
-    {"nerf_posenc.bands", "nerf_posenc.devices", "nerf_posenc.metrics"},
+    {
+        "nerf_posenc.bands",
+        "nerf_posenc.checks",
+        "nerf_posenc.devices",
+        "nerf_posenc.layouts",
+        "nerf_posenc.metrics",
+    },
 )
 
 PUBLIC = [
