@@ -41,26 +41,19 @@ COLLAPSED_DB = 0.5
 
 @dataclass
 class Options:
-    """Fit a small network to a picture, with and without an encoding of its coordinates.
-
-    The same network is fitted with the same optimizer, steps, batches and seed once for
-    each encoding. The figures are printed, and a run folder keeps them with the pictures.
-    """
+    """Fit a small network to a picture, with and without an encoding of its coordinates."""
 
     image: str = "cat"
-    """Picture to fit: a file, or a bundled sample (astronaut, cat, coffee, hubble,
-    motorcycle, retina, rocket)."""
+    """Picture file to fit, or a bundled sample; an unknown name lists the samples."""
 
     bands: int = 10
     """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1."""
 
     encodings: tuple[recipes.Encoding, ...] = ("none", "fourier")
-    """What to fit, in this order: none is the raw coordinates, fourier the octaves, gaussian
-    128 random frequencies, hash a multi-resolution hash grid of 12 levels."""
+    """What to fit: raw coordinates, octaves, 128 random frequencies, a hash grid."""
 
     sigma: float | None = None
-    """Standard deviation of the gaussian frequencies in cycles per unit (half the longer
-    side); None is 0.09 of the picture's Nyquist frequency."""
+    """Spread of gaussian frequencies, cycles per unit; None is 0.09 of Nyquist."""
 
     size: int | None = None
     """First shrink the picture to this many pixels along its longer side."""
@@ -81,12 +74,10 @@ class Options:
     """Hidden layers."""
 
     optimizer: Literal["auto", "muon", "adam"] = "auto"
-    """Muon on the hidden weight matrices with Adam on the rest, or Adam on everything; auto
-    is muon for the relu network and adam for the others."""
+    """Muon on matrices with Adam on the rest, or Adam; auto is muon for relu, else adam."""
 
     lr: float | None = None
-    """Peak learning rate; None is the one that did best for the network and optimizer, as
-    0.05 for relu with muon and 0.003 with adam."""
+    """Peak learning rate; None is the best found for the network and the optimizer."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type the network trains in; auto is bfloat16 where the processor computes in it."""

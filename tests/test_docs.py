@@ -37,14 +37,3 @@ def test_every_preset_is_listed_on_its_page() -> None:
     sequence = (ROOT / "docs/encoders/sequence.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in fourier for name in PRESETS)
     assert all(f"`{name}`" in sequence for name in GRID_PRESETS)
-
-
-def test_help_and_samples_agree() -> None:
-    import train_fit
-    from scenes import SAMPLES
-
-    text = " ".join((ROOT / "train_fit.py").read_text(encoding="utf-8").split())
-    listed = re.search(r"bundled sample \(([^)]*)\)", text)
-    assert listed is not None
-    assert sorted(listed[1].split(", ")) == sorted(SAMPLES)
-    assert train_fit.Options().image in SAMPLES
