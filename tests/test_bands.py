@@ -71,7 +71,6 @@ def test_inside_autocast_the_error_is_the_same() -> None:
     x = uniform(1000, 3)
     table = SinCos(3, octave_bands(20))
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(table(x), table(x.clone()))
         inside = table(x)
     assert inside.dtype == torch.float32
     assert torch.equal(inside, table(x))

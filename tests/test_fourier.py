@@ -16,7 +16,6 @@ from nerf_posenc import (
     geometric_bands,
     icosahedron_basis,
     linear_bands,
-    octave_bands,
     port_linear,
     ratio_bands,
 )
@@ -97,8 +96,10 @@ def test_a_wrong_include_input_is_refused() -> None:
 
 
 def test_it_prints_its_convention() -> None:
-    assert "layout='akp'" in repr(FourierEncoder(2, 3))
-    assert octave_bands(0).shape == (0,)
+    shown = repr(FourierEncoder(2, 3, layout="pka", phases=("cos", "sin"), include_input="back"))
+    assert "layout='pka'" in shown
+    assert "phases=('cos', 'sin')" in shown
+    assert "include_input='back'" in shown
 
 
 def test_the_expectation_over_a_gaussian_of_any_orientation() -> None:

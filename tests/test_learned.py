@@ -1,7 +1,12 @@
 """Trained tables, memory networks, and the schemes that lead to sinusoids."""
 
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
+from torch import nn
 
 from nerf_posenc import LearnedPositionEncoder, MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc.schemes import (
@@ -83,6 +88,44 @@ def test_temporal_codes_count_back_from_the_latest_memory() -> None:
         assert torch.equal(outputs[1, 3 - age], 1 + encoder.output_codes.codes[age])
     with pytest.raises(ValueError, match="6 learned ones"):
         encoder(torch.zeros(7, 3), torch.zeros(7, 3))
+
+
+EMBEDDINGS = torch.rand(4, 6, generator=torch.Generator().manual_seed(0))
+MODULES = [
+    pytest.param(lambda: LearnedPositionEncoder(9, 6), (torch.tensor([0, 8, 3]),), id="learned"),
+    pytest.param(lambda: MemN2NPositionEncoder(6), (EMBEDDINGS,), id="memn2n"),
+    pytest.param(lambda: TemporalEncoder(5, 6), (EMBEDDINGS, EMBEDDINGS + 1), id="temporal"),
+]
+
+
+def flat(outputs: object) -> torch.Tensor:
+    """One tensor of an encoder's one or two."""
+    parts = outputs if isinstance(outputs, tuple | list) else (outputs,)
+    return torch.cat([torch.as_tensor(part) for part in parts])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("make", "inputs"), MODULES)
+def test_they_compile_export_copy_and_run_in_onnxruntime(
+    make: Callable[[], nn.Module], inputs: tuple[torch.Tensor, ...], tmp_path: Path
+) -> None:
+    import onnxruntime
+
+    torch.compiler.reset()
+    encoder = make()
+    expected = flat(encoder(*inputs)).detach()
+    compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")
+    fresh = make()
+    fresh.load_state_dict(encoder.state_dict())
+    program = torch.export.export(encoder, inputs)
+    for other in (compiled, fresh, copy.deepcopy(encoder), program.module()):
+        torch.testing.assert_close(flat(other(*inputs)).detach(), expected)
+    torch.onnx.export(encoder, inputs, tmp_path / "e.onnx", dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(tmp_path / "e.onnx", providers=["CPUExecutionProvider"])
+    names = [entry.name for entry in session.get_inputs()]
+    feed = {name: x.numpy() for name, x in zip(names, inputs, strict=True)}
+    torch.testing.assert_close(flat(session.run(None, feed)), expected)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,9 @@ def test_networks_of_one_width_have_one_size(name: str) -> None:
 
 def test_complex_networks_have_about_the_size_of_real_ones() -> None:
     assert num_parameters(wire(2, 3)) == pytest.approx(num_parameters(MLP(2, 3)), rel=0.02)
+    real = wire(2, 3, width=32, depth=2, real=True)
+    assert num_parameters(real) == num_parameters(MLP(2, 3, width=32, depth=2))
+    assert real(torch.rand(5, 2)).shape == (5, 3)
 
 
 def test_siren_keeps_its_signal_from_layer_to_layer() -> None:
