@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fit a small network to a picture with and without an encoding, and show the difference."""
+"""Fit a picture or a radiance field with and without an encoding, and show the difference."""
 
 import contextlib
 import io
@@ -9,26 +9,28 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import imageio.v3 as iio
 import numpy as np
-import numpy.typing as npt
 import torch
 import tyro
 from torch import Tensor, nn
 from tqdm import tqdm
 
 import nerf_posenc
-from nerf_posenc import recipes, report
+from nerf_posenc import radiance, recipes, report
 from nerf_posenc.devices import computes_bfloat16, describe, pick_device
-from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
+from nerf_posenc.fitting import DrawBatch, FitState, Loss, ShuffledBatches, fit, mse, predict
 from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
 from nerf_posenc.networks import NETWORKS, num_parameters
-from scenes import Picture, SceneError, open_picture
+from nerf_posenc.orbit import orbit_poses
+from nerf_posenc.rendering import render, rows_at_once, score_views
+from nerf_posenc.views import camera_rays
+from scenes import BUILT_IN, Picture, Scene, SceneError, open_picture, open_scene
 
 PROGRAM = "train_fit.py"
 
@@ -41,10 +43,13 @@ COLLAPSED_DB = 0.5
 
 @dataclass
 class Options:
-    """Fit a small network to a picture, with and without an encoding of its coordinates."""
+    """Fit a picture or a radiance field, with and without an encoding of its coordinates."""
 
-    image: str = "cat"
-    """Picture file to fit, or a bundled sample; an unknown name lists the samples."""
+    image: str | None = None
+    """Picture to fit: a file or a bundled sample; cat where no --scene is named either."""
+
+    scene: str | None = None
+    """Scene to fit: a folder of posed pictures, or blocks, cloud, spheres or struts."""
 
     bands: int = 10
     """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1."""
@@ -56,28 +61,40 @@ class Options:
     """Spread of gaussian frequencies, cycles per unit; None is 0.09 of Nyquist."""
 
     size: int | None = None
-    """First shrink the picture to this many pixels along its longer side."""
+    """First shrink the pictures to this many pixels along their longer side."""
 
     steps: int | None = None
-    """Optimizer steps of each fit; None is 600 on a CPU and 2000 on a GPU."""
+    """Optimizer steps of each fit; None: picture 600, scene 1500; on a GPU 2000 and 5000."""
 
     batch_size: int | None = None
-    """Pixels a step; None is 8192 on a CPU and 65536 on a GPU."""
+    """Pixels or rays a step; None: 8192 and 512; on a GPU 65536 and 8192."""
 
     network: recipes.NetworkName = "relu"
-    """Network behind the encoding; all but relu are meant for raw coordinates."""
+    """Network behind the encoding of a picture; all but relu are meant for raw coordinates."""
 
-    width: int = 256
-    """Units in each hidden layer."""
+    field: radiance.FieldName = "small"
+    """Field of a scene: small, with an occupancy grid; that of NeRF; or that of mip-NeRF."""
 
-    depth: int = 4
-    """Hidden layers."""
+    width: int | None = None
+    """Units in each hidden layer; None: picture 256, scene 128; 256 for nerf and mip."""
+
+    depth: int | None = None
+    """Hidden layers; None is 4; 8 for nerf and mip."""
 
     optimizer: Literal["auto", "muon", "adam"] = "auto"
     """Muon on matrices with Adam on the rest, or Adam; auto is muon for relu, else adam."""
 
     lr: float | None = None
     """Peak learning rate; None is the best found for the network and the optimizer."""
+
+    background: Literal["white", "black", "random"] = "white"
+    """What is behind a scene whose pictures have an opacity; random while fitting alone."""
+
+    test_views: int = 25
+    """Views of a scene to measure by, evenly spread over those it holds out."""
+
+    turntable: int = 36
+    """Frames of the film that goes round a fitted scene; 0 for none."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type the network trains in; auto is bfloat16 where the processor computes in it."""
@@ -132,12 +149,18 @@ def parse(arguments: Sequence[str]) -> Options:
         if not stop.code:
             raise
         raise UsageError(_unboxed(printed.getvalue())) from None
-    at_least_one = ("steps", "batch_size", "width", "depth", "size")
+    at_least_one = ("steps", "batch_size", "width", "depth", "size", "test_views")
     for name in at_least_one:
         value = getattr(options, name)
         if value is not None and value < 1:
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} must be 1 or more; got {value}")
+    if options.turntable < 0:
+        raise UsageError(f"--turntable must be 0 or more; got {options.turntable}")
+    if options.image is not None and options.scene is not None:
+        raise UsageError("give --image or --scene, not both")
+    if options.scene is not None and options.network != "relu":
+        raise UsageError(f"--network {options.network} is for pictures; a --scene has a --field")
     if options.bands == 0:
         raise UsageError(
             "--bands must be 1 or more; 0 bands are the raw coordinates: --encodings none"
@@ -175,23 +198,40 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         device = pick_device(options.device)
     except ValueError as error:
         raise UsageError(f"--device {error}") from None
-    picture = open_picture(options.image)
-    if options.size is not None:
-        picture = picture.resized(options.size)
     precision = pick_precision(options.precision, device, options.network)
-    resolve(options, picture, device)
-    folder = make_run_folder(options, picture.name)
     say = (lambda line: None) if options.quiet else print
-    width, height = picture.size
-    say(f"picture  {picture.source}, {width} x {height}")
+    subject: Picture | Scene
+    if options.scene is None:
+        options.image = options.image or "cat"
+        subject = open_picture(options.image)
+        if options.size is not None:
+            subject = subject.resized(options.size)
+        size = subject.size
+    else:
+        if options.scene in BUILT_IN and not Path(options.scene).is_dir():
+            say(f"rendering the built-in scene {options.scene} ...")
+        subject = open_scene(options.scene, size=options.size)
+        subject = replace(subject, test=subject.test.subset(options.test_views))
+        size = subject.train.size
+    resolve(options, size, device)
+    folder = run_folder(options, subject.name)
+    kind = "picture" if isinstance(subject, Picture) else "scene"
+    say(f"{kind:8} {subject.source}, {size[0]} x {size[1]}")
+    if isinstance(subject, Scene):
+        say(f"views    {len(subject.train)} to fit, {len(subject.test)} to measure by")
+        for note in subject.notes:
+            say(f"note: {note}")
     say(f"device   {describe(device)}, {str(precision).removeprefix('torch.')}")
-    if not options.quiet and "fourier" in options.encodings:
-        warn_of_bands(options.bands, picture)
+    if isinstance(subject, Picture) and not options.quiet and "fourier" in options.encodings:
+        warn_of_bands(options.bands, max(size))
 
-    results = []
+    results: list[report.FitResult] = []
     for encoding in options.encodings:
         try:
-            results.append(fit_picture(picture, encoding, options, device, precision))
+            if isinstance(subject, Picture):
+                results.append(fit_picture(subject, encoding, options, device, precision))
+            else:
+                results.append(fit_scene(subject, encoding, options, device, precision, folder))
         except FloatingPointError as error:
             print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
     if not results:
@@ -201,7 +241,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     run_details = {
         "command": shlex.join(["python", PROGRAM, *arguments]),
         "options": {**asdict(options), "out": str(folder)},
-        "picture": {"name": picture.name, "source": picture.source, "size": picture.size},
+        kind: {"name": subject.name, "source": subject.source, "size": size},
         "device": describe(device),
         "precision": str(precision).removeprefix("torch."),
         "versions": {
@@ -211,52 +251,67 @@ def run(options: Options, arguments: Sequence[str]) -> int:
             "numpy": np.__version__,
         },
     }
-    write_folder(folder, picture, results, run_details)
+    report.write_metrics(folder / "metrics.json", results, run_details)
+    if isinstance(subject, Picture):
+        pictures = [r for r in results if isinstance(r, report.PictureResult)]
+        report.write_picture_run(folder, subject.colours, pictures)
+        flat = flat_psnr(subject.colours)
+    else:
+        fields = [r for r in results if isinstance(r, report.SceneResult)]
+        truth = subject.test.over(behind(options))
+        report.write_scene_run(folder, truth, fields)
+        flat = flat_psnr(truth)
     say(f"\n{report.table(results)}\n")
-    for note in notes(picture, results, options):
+    for note in notes(results, options, flat):
         say(f"note: {note}")
     for file in sorted(folder.iterdir()):
-        say(f"wrote {file}")
+        say(f"wrote {file}{'/' if file.is_dir() else ''}")
     return 0 if len(results) == len(options.encodings) else 1
 
 
-def resolve(options: Options, picture: Picture, device: torch.device) -> None:
+def resolve(options: Options, size: tuple[int, int], device: torch.device) -> None:
     """Put numbers in place of what was left to the program.
 
     Raises:
         UsageError: where the optimizer does not go with the network.
     """
     on_cpu = device.type == "cpu"
-    options.steps = options.steps or (600 if on_cpu else 2000)
-    options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
+    is_scene = options.scene is not None
+    full = options.field != "small"
+    if is_scene:
+        options.steps = options.steps or (1500 if on_cpu else 5000)
+        options.batch_size = options.batch_size or (512 if on_cpu else 1024 if full else 8192)
+        options.width = options.width or (256 if full else 128)
+        options.depth = options.depth or (8 if full else 4)
+    else:
+        options.steps = options.steps or (600 if on_cpu else 2000)
+        options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
+        options.width = options.width or 256
+        options.depth = options.depth or 4
     if options.optimizer == "auto":
         options.optimizer = recipes.default_optimizer(options.network)
+    if is_scene:
+        rates = {"muon": radiance.MUON_LR, "adam": radiance.ADAM_LR}
+        options.lr = options.lr or rates[options.optimizer]
     try:
         options.lr = options.lr or recipes.default_rate(options.network, options.optimizer)
     except ValueError as error:
         raise UsageError(f"--network {error}") from None
-    options.sigma = options.sigma or recipes.default_sigma(max(picture.size))
+    options.sigma = options.sigma or recipes.default_sigma(max(size))
 
 
-def write_folder(
-    folder: Path,
-    picture: Picture,
-    results: Sequence[report.FitResult],
-    run_details: dict[str, Any],
-) -> None:
-    """Write the figures and the pictures of a run."""
-    iio.imwrite(folder / "original.png", eight_bit(picture.colours))
-    for result in results:
-        iio.imwrite(folder / f"{result.encoding}.png", eight_bit(result.reconstruction))
-    report.write_metrics(folder / "metrics.json", results, run_details)
-    report.save_comparison(folder / "comparison.png", picture.colours, results)
-    report.save_curves(folder / "curves.png", results)
+def behind(options: Options) -> float:
+    """Grey behind the views that a scene is measured by."""
+    return 0.0 if options.background == "black" else 1.0
 
 
-def notes(picture: Picture, results: Sequence[report.FitResult], options: Options) -> Iterator[str]:
+def flat_psnr(truth: Tensor) -> float:
+    """PSNR of one constant colour, the mean."""
+    return psnr(truth.flatten(0, -2).mean(0).expand_as(truth), truth)
+
+
+def notes(results: Sequence[report.FitResult], options: Options, flat_db: float) -> Iterator[str]:
     """What a person should know who reads the table."""
-    flat = picture.colours.mean((0, 1)).expand_as(picture.colours)
-    flat_db = psnr(flat, picture.colours)
     for result in results:
         if result.steps < (options.steps or 0):
             taken = f"{result.steps} of {options.steps} steps"
@@ -277,47 +332,33 @@ def pick_precision(name: str, device: torch.device, network: str) -> torch.dtype
     return torch.bfloat16 if computes_bfloat16(device) else torch.float32
 
 
-def make_run_folder(options: Options, name: str) -> Path:
-    """Make the run folder, never one that another run has filled.
+def run_folder(options: Options, name: str) -> Path:
+    """Make the run folder.
 
     Raises:
         UsageError: where it cannot be made or written, or holds files already.
     """
     try:
-        if options.out is not None:
-            options.out.mkdir(parents=True, exist_ok=True)
-            if not options.overwrite and any(options.out.iterdir()):
-                raise UsageError(
-                    f"--out {options.out} holds files already; name another folder or add "
-                    "--overwrite"
-                )
-            folder = options.out
-        else:
-            stamp = time.strftime("%Y%m%d-%H%M%S")
-            folder = Path("runs", f"{name}-{stamp}")
-            for again in range(2, 1000):
-                with contextlib.suppress(FileExistsError):
-                    folder.mkdir(parents=True)
-                    break
-                folder = Path("runs", f"{name}-{stamp}-{again}")
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
+        return report.make_run_folder(options.out, name, overwrite=options.overwrite)
+    except FileExistsError as error:
+        if options.out is not None and options.out.is_dir():
+            raise UsageError(f"--out {error}; name another folder or add --overwrite") from None
+        raise UsageError(f"--out {options.out} is a file; name a folder") from None
     except OSError as error:
         place = options.out or "runs"
         raise UsageError(
             f"cannot write to the folder {place}: {error.strerror}; use --out"
         ) from None
-    return folder
 
 
-def warn_of_bands(num_bands: int, picture: Picture) -> None:
-    """Say so where bands lie far above what the picture's pixels can hold."""
-    enough = 1 + max(0, math.floor(math.log2(picture.nyquist / math.pi)))
+def warn_of_bands(num_bands: int, resolution: int) -> None:
+    """Say so where bands lie far above what so many pixels across [-1, 1] can hold."""
+    # Half a cycle a pixel is pi * resolution / 2 rad per unit.
+    enough = 1 + max(0, math.floor(math.log2(resolution / 2)))
     if num_bands > enough + SPARE_BANDS:
         print(
             f"warning: bands above {enough} lie beyond the Nyquist frequency of a picture of "
-            f"{max(picture.size)} pixels and only add noise; --bands {enough} suffices",
+            f"{resolution} pixels and only add noise; --bands {enough} suffices",
             file=sys.stderr,
         )
 
@@ -334,6 +375,8 @@ def make_model(encoding: recipes.Encoding, options: Options, picture: Picture) -
         seed=options.seed,
     )
     in_dim = getattr(encoder, "out_dim", 2)
+    assert options.width is not None
+    assert options.depth is not None
     network = NETWORKS[options.network](in_dim, 3, width=options.width, depth=options.depth)
     return nn.Sequential(encoder, network)
 
@@ -344,7 +387,7 @@ def fit_picture(
     options: Options,
     device: torch.device,
     precision: torch.dtype,
-) -> report.FitResult:
+) -> report.PictureResult:
     """Fit one encoding and measure what it recovered."""
     assert options.steps is not None
     assert options.batch_size is not None
@@ -356,23 +399,10 @@ def fit_picture(
     assert options.lr is not None
     optimizer = recipes.make_optimizer(model, options.optimizer, options.lr)
     state = FitState(model, optimizer, options.steps)
-    bar = tqdm(total=options.steps, desc=f"{encoding:8}", unit="step", disable=options.quiet)
-
-    def show(state: FitState) -> None:
-        bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
-        bar.update(state.step - bar.n)
-
-    with bar, ends_early_on_ctrl_c() as interrupted:
-        fit(
-            state,
-            batches,
-            autocast_dtype=None if precision == torch.float32 else precision,
-            on_record=show,
-            should_stop=lambda: bool(interrupted),
-        )
+    run_fit(state, batches, encoding, options, precision)
     rows = 8192 if device.type == "cpu" else 1 << 18
     reconstruction = predict(model, coordinates, rows=rows).cpu().reshape(picture.colours.shape)
-    return report.FitResult(
+    return report.PictureResult(
         encoding=encoding,
         parameters=num_parameters(model),
         psnr=psnr(reconstruction, picture.colours),
@@ -382,6 +412,121 @@ def fit_picture(
         history=state.history,
         reconstruction=reconstruction,
     )
+
+
+def fit_scene(
+    scene: Scene,
+    encoding: recipes.Encoding,
+    options: Options,
+    device: torch.device,
+    precision: torch.dtype,
+    folder: Path,
+) -> report.SceneResult:
+    """Fit a radiance field with one encoding, and measure it on views that it has not seen."""
+    assert options.steps is not None
+    assert options.batch_size is not None
+    assert options.optimizer != "auto"
+    which = radiance.FieldOptions(
+        options.field,
+        encoding,
+        num_bands=options.bands,
+        sigma=options.sigma,
+        width=options.width,
+        depth=options.depth,
+        seed=options.seed,
+    )
+    try:
+        renderer = radiance.make_renderer(which, scene.train).to(device)
+        batches = radiance.make_batches(
+            renderer,
+            scene.train,
+            options.batch_size,
+            seed=options.seed,
+            background=options.background,
+            device=device,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    optimizer = radiance.make_optimizer(renderer, options.optimizer, options.lr)
+    state = FitState(renderer, optimizer, options.steps)
+    run_fit(
+        state,
+        batches,
+        encoding,
+        options,
+        precision,
+        loss_fn=radiance.loss_of(which),
+        after_step=radiance.grid_upkeep(renderer, autocast_dtype=autocast_of(precision)),
+    )
+    started = time.perf_counter()
+    label = f"{encoding:8} test views"
+    with tqdm(total=len(scene.test), desc=label, unit="view", disable=options.quiet) as bar:
+        views = score_views(
+            renderer, scene.test, background=behind(options), on_view=partial(bar.update, 1)
+        )
+    render_seconds = time.perf_counter() - started
+    if options.turntable:
+        write_turntable(renderer, scene, encoding, options, folder)
+    return report.SceneResult(
+        encoding=encoding,
+        parameters=num_parameters(renderer),
+        psnr=sum(view.psnr for view in views) / len(views),
+        ssim=sum(view.ssim for view in views) / len(views),
+        seconds=state.seconds,
+        steps=state.step,
+        history=state.history,
+        views=views,
+        render_seconds=render_seconds,
+    )
+
+
+def write_turntable(
+    renderer: nn.Module, scene: Scene, encoding: str, options: Options, folder: Path
+) -> None:
+    """Write the film of a camera that goes round the scene."""
+    camera = scene.train.cameras[0]
+    device = next(renderer.parameters()).device
+    poses = orbit_poses(scene.train.world_from_camera, options.turntable)
+    frames = []
+    for pose in tqdm(poses, f"{encoding:8} turntable", unit="frame", disable=options.quiet):
+        rays = camera_rays(camera, pose, background=behind(options)).to(device)
+        shown = render(renderer, rays, rows=rows_at_once(renderer)).colour
+        frames.append(shown.view(camera.height, camera.width, 3).cpu())
+    report.write_video(folder / f"turntable_{encoding}", torch.stack(frames))
+
+
+def autocast_of(precision: torch.dtype) -> torch.dtype | None:
+    """Type to run under autocast in; None for float32, which needs none."""
+    return None if precision == torch.float32 else precision
+
+
+def run_fit(
+    state: FitState,
+    draw_batch: DrawBatch,
+    encoding: str,
+    options: Options,
+    precision: torch.dtype,
+    *,
+    loss_fn: Loss = mse,
+    after_step: Callable[[FitState], None] | None = None,
+) -> None:
+    """Run a fit with a progress bar; a first Ctrl-C ends it early."""
+    bar = tqdm(total=options.steps, desc=f"{encoding:8}", unit="step", disable=options.quiet)
+
+    def show(state: FitState) -> None:
+        bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
+        bar.update(state.step - bar.n)
+
+    with bar, ends_early_on_ctrl_c() as interrupted:
+        fit(
+            state,
+            draw_batch,
+            loss_fn,
+            autocast_dtype=autocast_of(precision),
+            after_step=after_step,
+            on_record=show,
+            should_stop=lambda: bool(interrupted),
+        )
 
 
 @contextlib.contextmanager
@@ -399,12 +544,6 @@ def ends_early_on_ctrl_c() -> Iterator[list[bool]]:
         yield interrupted
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-def eight_bit(colours: Tensor) -> npt.NDArray[np.uint8]:
-    """Round values in [0, 1] to 8 bits."""
-    rounded = (colours.clamp(0, 1) * 255).round().to(torch.uint8)
-    return np.asarray(rounded.cpu().numpy())
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from nerf_posenc.optimizers import OptimizerGroup
 
-DrawBatch = Callable[[int], tuple[Tensor, Tensor]]
+DrawBatch = Callable[[int], tuple[Any, Tensor]]
 """From the step number to that step's inputs and targets. Being a function of the step
 alone, it needs no state of its own for a fit to be resumed."""
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[[Any, Tensor], Tensor]
 
 
 @dataclass
@@ -104,6 +104,7 @@ def fit(
     schedule: Callable[[float], float] = cosine_decay,
     autocast_dtype: torch.dtype | None = None,
     record_every: int = 10,
+    after_step: Callable[[FitState], None] | None = None,
     on_record: Callable[[FitState], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> FitState:
@@ -118,6 +119,7 @@ def fit(
         schedule: from progress in [0, 1) to the factor of the learning rate.
         autocast_dtype: run the network under autocast in this type; None for float32.
         record_every: steps from one record to the next.
+        after_step: called after each step, as to keep an occupancy grid up to date.
         on_record: called after each record, as by a progress bar.
         should_stop: asked before each step.
 
@@ -141,6 +143,8 @@ def fit(
         state.optimizer.step()
         losses.append(loss.detach())
         state.step += 1
+        if after_step is not None:
+            after_step(state)
         if state.step % record_every == 0 or state.step == state.num_steps:
             _record(state, losses, started, on_record)
             losses = []

@@ -23,6 +23,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from scenes.scene import SceneError
+
 SAMPLES = {
     "astronaut": ("astronaut.png", "NASA, public domain"),
     "cat": ("chelsea.png", "Stefan van der Walt, CC0"),
@@ -35,10 +37,6 @@ SAMPLES = {
 """Bundled samples: file in scikit-image's wheel, and source."""
 
 _EXIF_ORIENTATION = 274
-
-
-class SceneError(ValueError):
-    """What was asked for cannot be opened; the message says what and how to mend it."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,33 @@ def open_picture(name_or_path: str) -> Picture:
     )
 
 
+def rgba_from_file(path: Path) -> Float[Tensor, "height width 4"]:
+    """Colours and opacity of a picture file, values in [0, 1], not multiplied.
+
+    Raises:
+        SceneError: where the file is no readable picture.
+    """
+    values = _channels_from_file(path)
+    grey = values.shape[2] < 3
+    colours = np.repeat(values[..., :1], 3, axis=-1) if grey else values[..., :3]
+    opacity = values[..., -1:] if values.shape[2] in (2, 4) else np.ones_like(values[..., :1])
+    rgba = np.concatenate([colours, opacity], axis=-1)
+    return torch.from_numpy(np.array(rgba, dtype=np.float32, order="C"))
+
+
 def _colours_from_file(path: Path) -> Tensor:
+    """RGB over white."""
+    values = _channels_from_file(path)
+    colours = values
+    if values.shape[2] in (2, 4):
+        alpha = values[..., -1:]
+        colours = values[..., :-1] * alpha + (1 - alpha)
+    colours = np.broadcast_to(colours, (*colours.shape[:2], 3))
+    return torch.from_numpy(np.array(colours, dtype=np.float32, order="C"))
+
+
+def _channels_from_file(path: Path) -> npt.NDArray[Any]:
+    """Values in [0, 1], ``(height, width, 1...4)``: grey or RGB, each with alpha or without."""
     try:
         pixels = _pixels_from_file(path)
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
@@ -128,8 +152,14 @@ def _colours_from_file(path: Path) -> Tensor:
         raise SceneError(
             f"cannot read {path} as a picture: it is damaged or of an unknown format ({reason})"
         ) from error
-    colours = _rgb_from_pixels(pixels, path)
-    return torch.from_numpy(np.array(colours, dtype=np.float32, order="C"))
+    values = _unit_range(pixels, path)
+    if values.ndim == 2:
+        values = values[..., None]
+    if values.ndim != 3 or not 1 <= values.shape[2] <= 4 or 0 in values.shape:
+        raise SceneError(
+            f"{path} holds an array of shape {pixels.shape}, not a picture of 1 to 4 channels"
+        )
+    return values
 
 
 def _pixels_from_file(path: Path) -> npt.NDArray[Any]:
@@ -220,20 +250,3 @@ def _unit_range(pixels: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
             )
         return pixels
     raise SceneError(f"{path} holds {pixels.dtype} pixels; save it with 8 or 16 bits a channel")
-
-
-def _rgb_from_pixels(pixels: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
-    """Float RGB ``(height, width, 3)`` from grey or RGB, each with alpha or without."""
-    values = _unit_range(pixels, path)
-    if values.ndim == 2:
-        values = values[..., None]
-    if values.ndim != 3 or not 1 <= values.shape[2] <= 4 or 0 in values.shape:
-        raise SceneError(
-            f"{path} holds an array of shape {pixels.shape}, not a picture of 1 to 4 channels"
-        )
-    has_alpha = values.shape[2] in (2, 4)
-    colours = values[..., :-1] if has_alpha else values
-    if has_alpha:
-        alpha = values[..., -1:]
-        colours = colours * alpha + (1 - alpha)
-    return np.broadcast_to(colours, (*colours.shape[:2], 3))

@@ -13,8 +13,8 @@ from nerf_posenc.fitting import Record
 from nerf_posenc.report.figures import most_detailed_window
 
 
-def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> report.FitResult:
-    return report.FitResult(
+def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> report.PictureResult:
+    return report.PictureResult(
         encoding=encoding,
         parameters=1234,
         psnr=psnr,

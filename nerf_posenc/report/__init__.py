@@ -2,6 +2,14 @@
 
 from nerf_posenc.report.figures import save_comparison as save_comparison
 from nerf_posenc.report.figures import save_curves as save_curves
+from nerf_posenc.report.figures import save_views as save_views
+from nerf_posenc.report.folder import eight_bit as eight_bit
+from nerf_posenc.report.folder import make_run_folder as make_run_folder
+from nerf_posenc.report.folder import write_picture_run as write_picture_run
+from nerf_posenc.report.folder import write_scene_run as write_scene_run
+from nerf_posenc.report.folder import write_video as write_video
 from nerf_posenc.report.results import FitResult as FitResult
+from nerf_posenc.report.results import PictureResult as PictureResult
+from nerf_posenc.report.results import SceneResult as SceneResult
 from nerf_posenc.report.results import table as table
 from nerf_posenc.report.results import write_metrics as write_metrics

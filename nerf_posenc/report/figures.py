@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from nerf_posenc.metrics import psnr_from_mse
-from nerf_posenc.report.results import FitResult, gain
+from nerf_posenc.report.results import FitResult, PictureResult, SceneResult, gain
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -45,7 +45,7 @@ def most_detailed_window(
 
 
 def save_comparison(
-    path: Path, original: Float[Tensor, "height width 3"], results: Sequence[FitResult]
+    path: Path, original: Float[Tensor, "height width 3"], results: Sequence[PictureResult]
 ) -> None:
     """Draw the original and each reconstruction: whole, in a crop, and their error.
 
@@ -86,9 +86,61 @@ def save_comparison(
     figure.savefig(path, dpi=_DPI)
 
 
+def save_views(
+    path: Path,
+    truth: Float[Tensor, "views height width 3"],
+    results: Sequence[SceneResult],
+    *,
+    rows: int = 3,
+) -> None:
+    """Draw test views: the truth, then each fit with its error and its depth.
+
+    Errors and depths have one scale for all.
+
+    Args:
+        path: PNG file to write.
+        truth: all test views, values in [0, 1].
+        results: the fits.
+        rows: views to draw, evenly spread, at most all.
+    """
+    rows = min(rows, len(truth))
+    chosen = [i * len(truth) // rows for i in range(rows)]
+    height, width = truth.shape[1:3]
+    figure, axes = _panels(rows, 1 + 3 * len(results), height / width)
+    errors, depths = [], []
+    for result in results:
+        shown = [result.views[i].rendering for i in chosen]
+        errors.append(
+            [(r.colour - truth[i]).abs().mean(-1) for r, i in zip(shown, chosen, strict=True)]
+        )
+        depths.append([torch.where(r.opacity > 0.5, r.depth, torch.nan) for r in shown])
+    scale = max(1 / 255, *(float(_thinned(e).quantile(0.99)) for row in errors for e in row))
+    finite = torch.cat([d[d.isfinite()] for row in depths for d in row])
+    nearest, farthest = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+    for row, view in enumerate(chosen):
+        axes[row, 0].imshow(truth[view].clamp(0, 1).numpy())
+        axes[row, 0].set_ylabel(results[0].views[view].name, fontsize=9)
+        for fit, result in enumerate(results):
+            panels = axes[row, 1 + 3 * fit : 4 + 3 * fit]
+            score = result.views[view]
+            panels[0].imshow(score.rendering.colour.clamp(0, 1).numpy())
+            at = panels[0].transAxes
+            panels[0].text(0.02, 0.02, f"{score.psnr:.1f} dB", transform=at, fontsize=9)
+            panels[1].imshow(errors[fit][row].numpy(), cmap="magma", vmin=0, vmax=scale)
+            panels[2].imshow(
+                depths[fit][row].numpy(), cmap="viridis_r", vmin=nearest, vmax=farthest
+            )
+    axes[0, 0].set_title("truth", fontsize=11)
+    for fit, result in enumerate(results):
+        axes[0, 1 + 3 * fit].set_title(_title(result, results), fontsize=11)
+        axes[0, 2 + 3 * fit].set_title(f"error, 0 to {scale:.2f}", fontsize=10)
+        axes[0, 3 + 3 * fit].set_title("depth, near is bright", fontsize=10)
+    figure.savefig(path, dpi=_DPI * 2 // 3)
+
+
 def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
     """Figure of bare panels of one shape, close together."""
-    panel_width = _PANEL_INCHES
+    panel_width = _PANEL_INCHES if columns < 6 else _PANEL_INCHES * 0.75
     # A strip of a picture still gets a panel that can be seen.
     panel_height = panel_width * min(4.0, max(0.25, aspect))
     gap, left, top = 0.08, 0.3, 0.35

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nerf_posenc.fitting import Record
 from nerf_posenc.metrics import psnr_from_mse
+from nerf_posenc.rendering import ViewScore
 
 BASELINE = "none"
 """Name of the fit that gains are counted from: raw coordinates."""
@@ -24,12 +25,11 @@ class FitResult:
     Attributes:
         encoding: its name.
         parameters: trainable numbers.
-        psnr: over all pixels, in dB.
-        ssim: over all pixels.
+        psnr: in dB.
+        ssim: structural similarity.
         seconds: training time.
         steps: steps taken.
         history: mean loss (MSE of the batches) on the way.
-        reconstruction: the picture that was recovered, values in [0, 1].
     """
 
     encoding: str
@@ -39,7 +39,30 @@ class FitResult:
     seconds: float
     steps: int
     history: Sequence[Record]
+
+
+@dataclass(frozen=True)
+class PictureResult(FitResult):
+    """Fit of a picture; PSNR and SSIM are over all its pixels.
+
+    Attributes:
+        reconstruction: the picture that was recovered, values in [0, 1].
+    """
+
     reconstruction: Float[Tensor, "height width 3"]
+
+
+@dataclass(frozen=True)
+class SceneResult(FitResult):
+    """Fit of a radiance field; PSNR and SSIM are means over the views that were not fitted.
+
+    Attributes:
+        views: those views, as the field shows them.
+        render_seconds: to render all of them.
+    """
+
+    views: Sequence[ViewScore]
+    render_seconds: float
 
 
 def gain(result: FitResult, results: Sequence[FitResult]) -> float | None:
@@ -103,16 +126,28 @@ def write_metrics(path: Path, results: Sequence[FitResult], run: dict[str, Any])
                 }
                 for record in result.history
             ],
+            **_of_views(result),
         }
         for result in results
     ]
     definitions = {
-        "psnr_db": "-10 log10(MSE) over all pixels, values clamped to [0, 1], float64",
+        "psnr_db": "-10 log10(MSE) over all pixels of a picture, or its mean over the test views; "
+        "values clamped to [0, 1], float64",
         "ssim": "Wang et al. 2004: 11 x 11 Gaussian window, sigma 1.5, mean over channels",
         "history": "mean over the batches of the steps since the point before",
     }
     report = {**run, "definitions": definitions, "fits": fits}
     path.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _of_views(result: FitResult) -> dict[str, Any]:
+    if not isinstance(result, SceneResult):
+        return {}
+    views = [
+        {"name": view.name, "psnr_db": _finite(view.psnr), "ssim": _finite(view.ssim)}
+        for view in result.views
+    ]
+    return {"views": views, "render_seconds": result.render_seconds}
 
 
 def _finite(value: float | None) -> float | None:

@@ -1,0 +1,112 @@
+"""The folder that a run leaves behind."""
+
+import contextlib
+import importlib.util
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import imageio.v3 as iio
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float
+from torch import Tensor
+
+from nerf_posenc.report.figures import save_comparison, save_curves, save_views
+from nerf_posenc.report.results import PictureResult, SceneResult
+
+_FRAMES_PER_SECOND = 15
+
+
+def make_run_folder(out: Path | None, name: str, *, overwrite: bool = False) -> Path:
+    """Make a run folder, never one that another run has filled.
+
+    Args:
+        out: the folder; None for a new one under ``runs/``.
+        name: of what is fitted, for the new folder's name.
+        overwrite: let ``out`` hold files already.
+
+    Raises:
+        FileExistsError: where ``out`` holds files already.
+        OSError: where it cannot be made or written.
+    """
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        if not overwrite and any(out.iterdir()):
+            raise FileExistsError(f"{out} holds files already")
+        folder = out
+    else:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        folder = Path("runs", f"{name}-{stamp}")
+        for again in range(2, 1000):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(parents=True)
+                break
+            folder = Path("runs", f"{name}-{stamp}-{again}")
+    probe = folder / ".writable"
+    probe.touch()
+    probe.unlink()
+    return folder
+
+
+def write_picture_run(
+    folder: Path, original: Float[Tensor, "height width 3"], results: Sequence[PictureResult]
+) -> None:
+    """Write the pictures and figures of fits to a picture."""
+    iio.imwrite(folder / "original.png", eight_bit(original))
+    for result in results:
+        iio.imwrite(folder / f"{result.encoding}.png", eight_bit(result.reconstruction))
+    save_comparison(folder / "comparison.png", original, results)
+    save_curves(folder / "curves.png", results)
+
+
+def write_scene_run(
+    folder: Path, truth: Float[Tensor, "views height width 3"], results: Sequence[SceneResult]
+) -> None:
+    """Write the views and figures of fits to a scene."""
+    _write_views(folder / "truth", list(truth))
+    for result in results:
+        _write_views(folder / result.encoding, [v.rendering.colour for v in result.views])
+    save_views(folder / "comparison.png", truth, results)
+    save_curves(folder / "curves.png", results)
+
+
+def _write_views(folder: Path, pictures: Sequence[Tensor]) -> None:
+    folder.mkdir(exist_ok=True)
+    for i, picture in enumerate(pictures):
+        iio.imwrite(folder / f"view_{i:03}.png", eight_bit(picture))
+
+
+def write_video(path: Path, frames: Float[Tensor, "frames height width 3"]) -> Path:
+    """Write an endless film: MP4 where imageio-ffmpeg is installed, else GIF.
+
+    Args:
+        path: file without suffix.
+        frames: values in [0, 1].
+
+    Returns:
+        The file that was written.
+    """
+    shown = eight_bit(frames)
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
+        file = path.with_suffix(".gif")
+        iio.imwrite(file, shown, duration=1000 / _FRAMES_PER_SECOND, loop=0)
+        return file
+    file = path.with_suffix(".mp4")
+    # The codec takes even sides only.
+    even = [(0, 0), (0, shown.shape[1] % 2), (0, shown.shape[2] % 2), (0, 0)]
+    iio.imwrite(
+        file,
+        np.pad(shown, even, mode="edge"),
+        plugin="FFMPEG",
+        fps=_FRAMES_PER_SECOND,
+        macro_block_size=2,
+        quality=8,
+    )
+    return file
+
+
+def eight_bit(colours: Float[Tensor, "*shape"]) -> npt.NDArray[np.uint8]:
+    """Round values in [0, 1] to 8 bits."""
+    rounded = (colours.clamp(0, 1) * 255).round().byte()
+    return np.asarray(rounded.cpu().numpy())
