@@ -159,6 +159,13 @@ def parse(arguments: Sequence[str]) -> Options:
         raise UsageError(f"--turntable must be 0 or more; got {options.turntable}")
     if options.image is not None and options.scene is not None:
         raise UsageError("give --image or --scene, not both")
+    if options.scene is not None and options.field != "small":
+        wrong = set(options.encodings) - {"none", "fourier"}
+        if wrong:
+            raise UsageError(
+                f"--field {options.field} is made for the encodings none and fourier, not for "
+                f"{', '.join(sorted(wrong))}; use the small field"
+            )
     if options.scene is not None and options.network != "relu":
         raise UsageError(f"--network {options.network} is for pictures; a --scene has a --field")
     if options.bands == 0:

@@ -132,7 +132,7 @@ class RadianceField(nn.Module):
         z = torch.cat([self.feature(hidden), seen], dim=-1)
         for layer in self.head:
             z = F.relu(layer(z))
-        colour = torch.sigmoid(self.colour_output(z).float())
+        colour = torch.sigmoid(_unhalved(self.colour_output(z)))
         colour = colour * (1 + 2 * self.colour_padding) - self.colour_padding
         return self._density(hidden), colour
 
@@ -151,7 +151,7 @@ class RadianceField(nn.Module):
         return hidden
 
     def _density(self, hidden: Tensor) -> Tensor:
-        value = self.density_output(hidden)[..., 0].float()
+        value = _unhalved(self.density_output(hidden)[..., 0])
         if self.density_activation == "relu":
             return F.relu(value)
         if self.density_activation == "softplus":
@@ -159,8 +159,18 @@ class RadianceField(nn.Module):
         return torch.exp(value.clamp(max=_MAX_LOG_DENSITY))
 
 
+def _unhalved(values: Tensor) -> Tensor:
+    """Half precision as float32."""
+    return values if values.dtype == torch.float64 else values.float()
+
+
 def _out_dim(encoder: Any) -> int:
     return 3 if encoder is None else int(encoder.out_dim)
+
+
+def _middle(depth: int) -> int | None:
+    """Layer that the place joins behind, the fifth of eight; None where there is but one."""
+    return min(depth // 2 + 1, depth - 1) or None
 
 
 def _octaves(
@@ -192,7 +202,7 @@ def nerf_field(
         *_octaves(num_bands, num_direction_bands, include_input="front"),
         width=width,
         depth=depth,
-        skip=depth // 2 + 1,
+        skip=_middle(depth),
         feature_dim=width,
         head_width=width // 2,
         density="relu",
@@ -216,7 +226,7 @@ def mip_field(
         *_octaves(num_bands, num_direction_bands, include_input=None),
         width=width,
         depth=depth,
-        skip=depth // 2 + 1,
+        skip=_middle(depth),
         feature_dim=width,
         head_width=width // 2,
         density="softplus",

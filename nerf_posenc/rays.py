@@ -14,6 +14,9 @@ from torch import Tensor
 
 from nerf_posenc.checks import require_counts
 
+Distortion = tuple[int | float, int | float, int | float, int | float]
+"""Radial k1, k2 and tangential p1, p2."""
+
 # Newton's method on a lens settles in a few steps where it settles at all.
 _LENS_ITERATIONS = 30
 _LENS_TOLERANCE = 1e-9
@@ -37,17 +40,17 @@ class Camera:
         ValueError: where a size or a focal length is not positive, or a value not finite.
 
     Example:
-        >>> Camera.from_angle(4, 2, math.pi / 2)
-        Camera(width=4, height=2, fx=2.0, fy=2.0, cx=2.0, cy=1.0, distortion=(0.0, 0.0, 0.0, 0.0))
+        >>> round(Camera.from_angle(4, 2, math.pi / 2).fx, 6)
+        2.0
     """
 
     width: int
     height: int
-    fx: float
-    fy: float
-    cx: float
-    cy: float
-    distortion: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    fx: int | float
+    fy: int | float
+    cx: int | float
+    cy: int | float
+    distortion: Distortion = (0.0, 0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         require_counts(width=self.width, height=self.height)
@@ -115,9 +118,7 @@ class Camera:
         return seen * seen.new_tensor(focal) + seen.new_tensor(centre)
 
 
-def distort(
-    points: Float[Tensor, "*batch 2"], distortion: tuple[float, float, float, float]
-) -> Float[Tensor, "*batch 2"]:
+def distort(points: Float[Tensor, "*batch 2"], distortion: Distortion) -> Float[Tensor, "*batch 2"]:
     r"""Move points of the plane z = 1, x right and y down, to where a lens shows them.
 
     $x (1 + k_1 r^2 + k_2 r^4) + 2 p_1 x y + p_2 (r^2 + 2 x^2)$, and y alike with $p_1$ and
@@ -141,7 +142,7 @@ def distort(
 
 
 def undistort(
-    points: Float[Tensor, "*batch 2"], distortion: tuple[float, float, float, float]
+    points: Float[Tensor, "*batch 2"], distortion: Distortion
 ) -> Float[Tensor, "*batch 2"]:
     """Invert [distort][nerf_posenc.rays.distort], by Newton's method in float64.
 

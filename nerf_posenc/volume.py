@@ -40,7 +40,8 @@ def weights_from_density(
         lengths: of the intervals.
     """
     thickness = density * lengths
-    before = thickness.cumsum(-1) - thickness
+    # Summed without the interval itself: an endless one would swallow all before it in rounding.
+    before = torch.nn.functional.pad(thickness[..., :-1].cumsum(-1), (1, 0))
     return torch.exp(-before) * -torch.expm1(-thickness)
 
 

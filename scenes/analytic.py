@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -32,6 +32,7 @@ _SHELL = 0.008
 _DARK = 4e-5
 
 
+@runtime_checkable
 class Medium(Protocol):
     """Density and colour as formulas of the place.
 
@@ -143,7 +144,7 @@ class Cloud:
         return (base * layers * forward).clamp(0, 1)
 
 
-def _rgb(red: float, green: float, blue: float) -> Tensor:
+def _rgb(red: int | float, green: int | float, blue: int | float) -> Tensor:
     return torch.tensor([red, green, blue], dtype=torch.float64)
 
 

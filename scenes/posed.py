@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nerf_posenc.rays import Camera
+from nerf_posenc.rays import Camera, Distortion
 from nerf_posenc.views import Views
 from scenes.images import rgba_from_file
 from scenes.scene import Scene, SceneError
@@ -265,13 +265,13 @@ def _camera_of(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]
 
 
 def _scaled_camera(
-    full_width: float,
-    full_height: float,
-    fx: float,
-    fy: float,
-    cx: float,
-    cy: float,
-    distortion: tuple[float, float, float, float],
+    full_width: int | float,
+    full_height: int | float,
+    fx: int | float,
+    fy: int | float,
+    cx: int | float,
+    cy: int | float,
+    distortion: Distortion,
 ) -> Callable[[int, int], Camera]:
     """Camera given for one size of picture, for that of the file."""
 

@@ -17,8 +17,9 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"train_fit"},
     {"scenes"},
-    {"nerf_posenc", "nerf_posenc.fields", "nerf_posenc.report"},
-    {"nerf_posenc.porting", "nerf_posenc.recipes", "nerf_posenc.schemes"},
+    {"nerf_posenc", "nerf_posenc.radiance", "nerf_posenc.report"},
+    {"nerf_posenc.porting", "nerf_posenc.recipes", "nerf_posenc.rendering", "nerf_posenc.schemes"},
+    {"nerf_posenc.fields", "nerf_posenc.views"},
     {
         "nerf_posenc.blobs",
         "nerf_posenc.directions",
@@ -31,14 +32,21 @@ LAYERS = (
         "nerf_posenc.rotary",
         "nerf_posenc.sequence",
         "nerf_posenc.spaces",
+        "nerf_posenc.volume",
     },
-    {"nerf_posenc.optimizers", "nerf_posenc.presets", "nerf_posenc.sinusoids"},
+    {
+        "nerf_posenc.optimizers",
+        "nerf_posenc.presets",
+        "nerf_posenc.rays",
+        "nerf_posenc.sinusoids",
+    },
     {
         "nerf_posenc.bands",
         "nerf_posenc.checks",
         "nerf_posenc.devices",
         "nerf_posenc.layouts",
         "nerf_posenc.metrics",
+        "nerf_posenc.orbit",
     },
 )
 

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 import train_fit
+from nerf_posenc import report
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--size", "24", "--steps", "30", "--width", "16", "--depth", "2", "--batch-size", "200"]
@@ -83,6 +84,12 @@ def bad_inputs() -> dict[str, list[str]]:
     return {
         "missing file": ["--image", "no/such/file.png"],
         "unknown name": ["--image", "dragon"],
+        "unknown scene": ["--scene", "dragon"],
+        "folder that is no scene": ["--scene", "folder"],
+        "picture and scene": ["--image", "cat", "--scene", "spheres"],
+        "network of a picture": ["--scene", "spheres", "--network", "siren"],
+        "no test views": ["--scene", "spheres", "--test-views", "0"],
+        "negative film": ["--scene", "spheres", "--turntable", "-1"],
         "folder": ["--image", "folder"],
         "text": ["--image", "text.png"],
         "truncated": ["--image", "truncated.png"],
@@ -165,6 +172,56 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
     assert metrics["options"]["optimizer"] == ("muon" if network == "relu" else "adam")
     # 24 pixels: 6 cycles per unit at Nyquist.
     assert metrics["options"]["sigma"] == pytest.approx(0.54)
+
+
+def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--scene", "spheres", "--size", "12", "--steps", "20", "--width", "16"]
+    options += ["--depth", "1", "--turntable", "3", "--test-views", "2", "--out", "run"]
+    assert train_fit.main(options) == 0
+    printed = capsys.readouterr()
+    assert "built-in scene spheres" in printed.out
+    assert "48 to fit, 2 to measure by" in printed.out
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["scene"]["name"] == "spheres"
+    assert metrics["options"]["lr"] == 0.02
+    for fit in metrics["fits"]:
+        assert len(fit["views"]) == 2
+        mean = sum(view["psnr_db"] for view in fit["views"]) / 2
+        assert fit["psnr_db"] == pytest.approx(mean)
+        truth = [np.asarray(Image.open(f"run/truth/view_00{i}.png")) / 255 for i in range(2)]
+        shown = [np.asarray(Image.open(f"run/{fit['encoding']}/view_00{i}.png")) for i in range(2)]
+        for a, b, view in zip(truth, shown, fit["views"], strict=True):
+            measured = -10 * np.log10(((a - b / 255) ** 2).mean())
+            assert view["psnr_db"] == pytest.approx(measured, abs=0.1)
+    films = sorted(path.name for path in Path("run").glob("turntable_*"))
+    assert [film.split(".")[0] for film in films] == ["turntable_fourier", "turntable_none"]
+    assert Path("run/comparison.png").exists()
+
+
+def test_films_are_gifs_where_there_is_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    film = report.write_video(Path("film"), torch.rand(4, 8, 9, 3))
+    assert film.suffix == ".gif"
+    with Image.open(film) as image:
+        assert image.size == (9, 8)
+        assert getattr(image, "n_frames", 1) == 4
+
+
+@pytest.mark.parametrize("field", ["nerf", "mip"])
+def test_the_published_fields_are_fitted(field: str) -> None:
+    options = ["--scene", "cloud", "--field", field, "--size", "8", "--steps", "3", "--width", "8"]
+    options += ["--batch-size", "16", "--turntable", "0", "--test-views", "1", "--quiet"]
+    assert train_fit.main([*options, "--out", "run"]) == 0
+    assert len(json.loads(Path("run/metrics.json").read_text())["fits"]) == 2
+
+
+def test_a_field_that_does_not_take_the_encoding_is_a_mistake_that_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--scene", "cloud", "--field", "nerf", "--encodings", "hash", "--size", "6"]
+    assert train_fit.main([*options, "--quiet", "--out", "run"]) == 2
+    assert "use the small field" in capsys.readouterr().err
+    assert not Path("run").exists()
 
 
 def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:

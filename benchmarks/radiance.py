@@ -1,0 +1,187 @@
+"""PSNR of radiance-field recipes on held-out views after equal seconds of training, in one run.
+
+Each recipe gets as many steps as its own measured speed allows, with its schedule laid over them.
+The published ones keep their network, samples, rays, optimizer and rate: tiny-NeRF (8 x 256, L = 6,
+64 samples, Adam 5e-4, one whole view a step, no occupancy grid), a small NeRF (4 x 128, L = 10, 64
+samples, 1024 rays, Adam 5e-4) and instant-NGP's (hash grid, Adam 1e-2, occupancy grid, random
+background), at a table size for a CPU. ``--table`` compares encodings of our field instead.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.timing import machine
+from nerf_posenc import FourierEncoder
+from nerf_posenc.devices import computes_bfloat16, pick_device
+from nerf_posenc.fields import RadianceField, hash_field
+from nerf_posenc.fitting import FitState, fit
+from nerf_posenc.optimizers import OptimizerGroup, adam
+from nerf_posenc.radiance import (
+    FieldOptions,
+    grid_upkeep,
+    make_batches,
+    make_optimizer,
+    make_renderer,
+)
+from nerf_posenc.rays import Rays
+from nerf_posenc.rendering import (
+    GridRenderer,
+    HierarchicalRenderer,
+    photometric_loss,
+    score_views,
+)
+from nerf_posenc.views import Background, RayBatches, Views
+from nerf_posenc.volume import OccupancyGrid
+from scenes import open_scene
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way to fit a field: its renderer, optimizer and rays a step; None for a whole view."""
+
+    renderer: Callable[[Views], nn.Module]
+    optimizer: Callable[[nn.Module], OptimizerGroup]
+    rays: int | None
+    background: Background = "white"
+
+
+def small(encoding: str, num_bands: int = 10) -> Callable[[Views], nn.Module]:
+    """Our field."""
+    return lambda views: make_renderer(FieldOptions("small", encoding, num_bands=num_bands), views)
+
+
+def by_muon(renderer: nn.Module) -> OptimizerGroup:
+    """Our optimizer."""
+    return make_optimizer(renderer, "muon")
+
+
+def tiny_nerf(views: Views) -> nn.Module:
+    """The field of bmild's tiny_nerf.ipynb: no directions, raw place before the sines."""
+    field = RadianceField(
+        FourierEncoder(3, 6, include_input="front"),
+        None,
+        width=256,
+        depth=8,
+        skip=5,
+        feature_dim=256,
+        head_width=128,
+        density="relu",
+    )
+    return HierarchicalRenderer(field, num_coarse=64, num_fine=0)
+
+
+def small_nerf(views: Views) -> nn.Module:
+    """A NeRF for a small machine."""
+    field = RadianceField(
+        FourierEncoder(3, 10, include_input="front"),
+        FourierEncoder(3, 4, include_input="front"),
+        density="softplus",
+    )
+    return HierarchicalRenderer(field, num_coarse=64, num_fine=0)
+
+
+def instant_ngp(views: Views) -> nn.Module:
+    """Instant-NGP's field, with a finest level of two nodes a pixel."""
+    field = hash_field(num_levels=8, log2_table_size=15, finest_resolution=2 * max(views.size))
+    return GridRenderer(field, OccupancyGrid(), num_samples=64)
+
+
+RECIPES = {
+    "ours: small field, L = 10, Muon": Recipe(small("fourier"), by_muon, 512),
+    "tiny-NeRF": Recipe(tiny_nerf, lambda m: adam(m, lr=5e-4), None),
+    "small NeRF, Adam": Recipe(small_nerf, lambda m: adam(m, lr=5e-4), 1024),
+    "instant-NGP": Recipe(instant_ngp, lambda m: adam(m, lr=1e-2), 512, "random"),
+}
+TABLE = {
+    "none": Recipe(small("none"), by_muon, 512),
+    **{f"L = {bands}": Recipe(small("fourier", bands), by_muon, 512) for bands in (4, 6, 8, 10)},
+    "gaussian": Recipe(small("gaussian"), by_muon, 512),
+}
+
+
+def whole_views(views: Views, device: torch.device) -> Callable[[int], tuple[Rays, Tensor]]:
+    """One view a step, as tiny-NeRF draws them."""
+    truth = views.over(1.0).flatten(1, 2)
+
+    def draw(step: int) -> tuple[Rays, Tensor]:
+        generator = torch.Generator().manual_seed(step)
+        view = int(torch.randint(len(views), (1,), generator=generator))
+        return views.rays(view).to(device)._replace(seed=step), truth[view].to(device)
+
+    return draw
+
+
+def fit_for(
+    recipe: Recipe, train: Views, test: Views, seconds: float, device: torch.device
+) -> dict[str, float]:
+    """Fit for about so many seconds and score the held-out views."""
+    dtype = torch.bfloat16 if computes_bfloat16(device) else None
+
+    def run(num_steps: int) -> FitState:
+        torch.manual_seed(0)
+        renderer = recipe.renderer(train).to(device)
+        if recipe.rays is None:
+            draw = whole_views(train, device)
+        else:
+            draw = make_batches(
+                renderer, train, recipe.rays, seed=0, background=recipe.background, device=device
+            )
+        assert isinstance(draw, RayBatches) or recipe.rays is None
+        state = FitState(renderer, recipe.optimizer(renderer), num_steps)
+        upkeep = grid_upkeep(renderer, autocast_dtype=dtype)
+        return fit(state, draw, photometric_loss, autocast_dtype=dtype, after_step=upkeep)
+
+    # Speed changes as the grid empties: one short fit tells the first, a longer one the rest.
+    trial = run(2)
+    for share in (0.05, 0.3):
+        trial = run(max(2, round(share * seconds * trial.step / trial.seconds)))
+    state = run(max(2, round(seconds * trial.step / trial.seconds)))
+    started = time.perf_counter()
+    scores = score_views(state.model, test)
+    return {
+        "psnr_db": statistics.mean(score.psnr for score in scores),
+        "ssim": statistics.mean(score.ssim for score in scores),
+        "steps": state.step,
+        "seconds": state.seconds,
+        "seconds_a_view": (time.perf_counter() - started) / len(test),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scene", help="folder of posed pictures, or a built-in scene")
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--test-views", type=int, default=25)
+    parser.add_argument("--table", action="store_true", help="encodings of our field")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, default=Path("runs/radiance.json"))
+    options = parser.parse_args()
+    scene = open_scene(options.scene, size=options.size)
+    test = scene.test.subset(options.test_views)
+    print(f"{machine()}\n{scene.source}, {scene.train.size}, {len(test)} test views", flush=True)
+    print(f"{'recipe':<34} {'dB':>6} {'SSIM':>7} {'steps':>6} {'s':>6} {'s a view':>9}")
+    results = {}
+    for name, recipe in (TABLE if options.table else RECIPES).items():
+        row = fit_for(recipe, scene.train, test, options.seconds, pick_device(options.device))
+        results[name] = row
+        print(
+            f"{name:<34} {row['psnr_db']:6.2f} {row['ssim']:7.4f} {row['steps']:6.0f} "
+            f"{row['seconds']:6.1f} {row['seconds_a_view']:9.2f}",
+            flush=True,
+        )
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        record = {"machine": machine(), "scene": scene.source, "results": results}
+        options.out.write_text(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()
