@@ -24,6 +24,7 @@ from tqdm import tqdm
 import nerf_posenc
 from nerf_posenc import radiance, recipes, report
 from nerf_posenc.devices import computes_bfloat16, describe, pick_device
+from nerf_posenc.fields import RadianceField
 from nerf_posenc.fitting import DrawBatch, FitState, Loss, ShuffledBatches, fit, mse, predict
 from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
 from nerf_posenc.networks import NETWORKS, num_parameters
@@ -262,12 +263,19 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     if isinstance(subject, Picture):
         pictures = [r for r in results if isinstance(r, report.PictureResult)]
         report.write_picture_run(folder, subject.colours, pictures)
+        shown = report.shown_picture(subject.name, subject.colours, pictures)
+        films = {}
         flat = flat_psnr(subject.colours)
     else:
         fields = [r for r in results if isinstance(r, report.SceneResult)]
         truth = subject.test.over(behind(options))
         report.write_scene_run(folder, truth, fields)
+        shown = report.shown_views(truth, fields)
+        films = {r.encoding: r.film for r in fields if r.film is not None}
         flat = flat_psnr(truth)
+    report.write_page(
+        folder / "report.html", subject.name, shown, results, run_details, films=films
+    )
     say(f"\n{report.table(results)}\n")
     for note in notes(results, options, flat):
         say(f"note: {note}")
@@ -370,7 +378,7 @@ def warn_of_bands(num_bands: int, resolution: int) -> None:
         )
 
 
-def make_model(encoding: recipes.Encoding, options: Options, picture: Picture) -> nn.Module:
+def make_model(encoding: recipes.Encoding, options: Options, picture: Picture) -> nn.Sequential:
     """Build the encoder and the network behind it."""
     torch.manual_seed(options.seed)
     encoder = recipes.make_encoder(
@@ -418,6 +426,8 @@ def fit_picture(
         steps=state.step,
         history=state.history,
         reconstruction=reconstruction,
+        bands=report.bands_of(model[0]),
+        kernel=report.kernel_of(model[0], 2),
     )
 
 
@@ -472,8 +482,7 @@ def fit_scene(
             renderer, scene.test, background=behind(options), on_view=partial(bar.update, 1)
         )
     render_seconds = time.perf_counter() - started
-    if options.turntable:
-        write_turntable(renderer, scene, encoding, options, folder)
+    film = write_turntable(renderer, scene, encoding, options, folder)
     return report.SceneResult(
         encoding=encoding,
         parameters=num_parameters(renderer),
@@ -484,13 +493,18 @@ def fit_scene(
         history=state.history,
         views=views,
         render_seconds=render_seconds,
+        film=film,
+        bands=report.bands_of(encoder_of(renderer)),
+        kernel=report.kernel_of(encoder_of(renderer), 3),
     )
 
 
 def write_turntable(
     renderer: nn.Module, scene: Scene, encoding: str, options: Options, folder: Path
-) -> None:
-    """Write the film of a camera that goes round the scene."""
+) -> Path | None:
+    """Write the film of a camera that goes round the scene; None where none is asked for."""
+    if options.turntable == 0:
+        return None
     camera = scene.train.cameras[0]
     device = next(renderer.parameters()).device
     poses = orbit_poses(scene.train.world_from_camera, options.turntable)
@@ -499,7 +513,13 @@ def write_turntable(
         rays = camera_rays(camera, pose, background=behind(options)).to(device)
         shown = render(renderer, rays, rows=rows_at_once(renderer)).colour
         frames.append(shown.view(camera.height, camera.width, 3).cpu())
-    report.write_video(folder / f"turntable_{encoding}", torch.stack(frames))
+    return report.write_video(folder / f"turntable_{encoding}", torch.stack(frames))
+
+
+def encoder_of(renderer: nn.Module) -> nn.Module:
+    """Encoder of the places that a renderer's field is asked at."""
+    fields = [module for module in renderer.modules() if isinstance(module, RadianceField)]
+    return fields[0].position_encoder or nn.Identity()
 
 
 def autocast_of(precision: torch.dtype) -> torch.dtype | None:

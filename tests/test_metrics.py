@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
+from nerf_posenc.metrics import power_spectrum, psnr, psnr_by_band, psnr_from_mse, ssim
 
 
 @pytest.mark.parametrize("error", [0.5, 0.1, 0.01])
@@ -55,3 +55,53 @@ def test_shapes_that_differ_are_refused() -> None:
     for metric in (psnr, ssim):
         with pytest.raises(ValueError, match="one shape"):
             metric(torch.zeros(12, 12, 3), torch.zeros(12, 13, 3))
+
+
+def grating(cycles_x: int, cycles_y: int, size: int = 64, amplitude: float = 0.1) -> torch.Tensor:
+    """Whole cycles across the picture, around grey."""
+    place = torch.arange(size, dtype=torch.float64) / size
+    phase = 2 * math.pi * (cycles_x * place[None, :] + cycles_y * place[:, None])
+    return (0.5 + amplitude * torch.cos(phase))[..., None].expand(size, size, 3)
+
+
+@pytest.mark.parametrize(("cycles", "octave"), [(1, 0), (2, 1), (5, 2), (8, 3), (17, 4), (30, 5)])
+def test_an_error_in_one_octave_shows_in_that_octave_alone(cycles: int, octave: int) -> None:
+    # n cycles across two units are n pi rad per unit, in the octave round(log2 n).
+    original = grating(3, 0)
+    error = grating(0, cycles, amplitude=0.02) - 0.5
+    for band in psnr_by_band(original + error, original):
+        if band.octave == octave:
+            # The mean square of a cosine is half its amplitude's square.
+            assert band.psnr == pytest.approx(-10 * math.log10(0.02**2 / 2), abs=1e-6)
+        else:
+            assert band.psnr > 200
+
+
+def test_the_bands_errors_add_up_to_the_mean_squared_error() -> None:
+    original, other = torch.rand(2, 21, 34, 3)
+    bands = psnr_by_band(other, original)
+    total = sum(10 ** (-band.psnr / 10) for band in bands)
+    assert -10 * math.log10(total) == pytest.approx(psnr(other, original))
+    assert sum(band.energy for band in bands) == pytest.approx(
+        float(original.double().square().mean())
+    )
+
+
+def test_a_lost_octave_is_not_recovered_and_the_others_are() -> None:
+    original = grating(2, 0) + grating(0, 16) - 0.5
+    bands = {band.octave: band for band in psnr_by_band(grating(2, 0), original)}
+    assert bands[1].recovered == pytest.approx(1.0)
+    assert bands[4].recovered == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_spectrum_of_a_grating_is_one_line() -> None:
+    frequencies, power = power_spectrum(grating(6, 0))
+    assert float(frequencies[power.argmax()]) == pytest.approx(6 * math.pi)
+    assert float(power.sort().values[-2]) < 1e-20
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (1, 9, 3), (2, 2, 3)])
+def test_the_smallest_pictures_have_bands(shape: tuple[int, int, int]) -> None:
+    picture = torch.rand(shape)
+    assert len(psnr_by_band(picture, picture)) >= 1
+    power_spectrum(picture)

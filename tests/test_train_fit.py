@@ -34,7 +34,14 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
     assert float(fourier[2]) - float(none[2]) == pytest.approx(float(fourier[5]), abs=0.011)
     assert "step" in printed.err
     assert "PSNR" in printed.err
-    names = {"comparison.png", "curves.png", "fourier.png", "metrics.json", "none.png"}
+    names = {
+        "comparison.png",
+        "curves.png",
+        "fourier.png",
+        "metrics.json",
+        "none.png",
+        "report.html",
+    }
     assert {path.name for path in Path("run").iterdir()} == names | {"original.png"}
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert metrics["options"]["bands"] == 4

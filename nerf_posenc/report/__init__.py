@@ -8,8 +8,13 @@ from nerf_posenc.report.folder import make_run_folder as make_run_folder
 from nerf_posenc.report.folder import write_picture_run as write_picture_run
 from nerf_posenc.report.folder import write_scene_run as write_scene_run
 from nerf_posenc.report.folder import write_video as write_video
+from nerf_posenc.report.page import shown_picture as shown_picture
+from nerf_posenc.report.page import shown_views as shown_views
+from nerf_posenc.report.page import write_page as write_page
 from nerf_posenc.report.results import FitResult as FitResult
 from nerf_posenc.report.results import PictureResult as PictureResult
 from nerf_posenc.report.results import SceneResult as SceneResult
+from nerf_posenc.report.results import bands_of as bands_of
+from nerf_posenc.report.results import kernel_of as kernel_of
 from nerf_posenc.report.results import table as table
 from nerf_posenc.report.results import write_metrics as write_metrics

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from nerf_posenc.fitting import Record
+from nerf_posenc.fourier import FourierEncoder
+from nerf_posenc.gaussian import GaussianEncoder
 from nerf_posenc.metrics import psnr_from_mse
 from nerf_posenc.rendering import ViewScore
 
@@ -18,7 +21,7 @@ BASELINE = "none"
 """Name of the fit that gains are counted from: raw coordinates."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitResult:
     """One fit, finished or ended early.
 
@@ -30,6 +33,8 @@ class FitResult:
         seconds: training time.
         steps: steps taken.
         history: mean loss (MSE of the batches) on the way.
+        bands: of the encoding, in rad per unit, where it has them for every axis.
+        kernel: distances along an axis, and how alike the features are at each.
     """
 
     encoding: str
@@ -39,9 +44,11 @@ class FitResult:
     seconds: float
     steps: int
     history: Sequence[Record]
+    bands: Sequence[float] = ()
+    kernel: tuple[Sequence[float], Sequence[float]] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PictureResult(FitResult):
     """Fit of a picture; PSNR and SSIM are over all its pixels.
 
@@ -52,17 +59,50 @@ class PictureResult(FitResult):
     reconstruction: Float[Tensor, "height width 3"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SceneResult(FitResult):
     """Fit of a radiance field; PSNR and SSIM are means over the views that were not fitted.
 
     Attributes:
         views: those views, as the field shows them.
         render_seconds: to render all of them.
+        film: of the camera's way round, where there is one.
     """
 
     views: Sequence[ViewScore]
     render_seconds: float
+    film: Path | None = None
+
+
+def kernel_of(encoder: nn.Module, in_dim: int) -> tuple[list[float], list[float]] | None:
+    """How alike the features of two places are, by their distance along the first axis.
+
+    The features' inner product over their norms: what a network behind them can tell apart.
+
+    Args:
+        encoder: of coordinates.
+        in_dim: number of coordinates.
+
+    Returns:
+        Distances in [-1, 1] and similarities; None for an encoder whose features are trained.
+    """
+    if not isinstance(encoder, FourierEncoder | GaussianEncoder):
+        return None
+    distances = torch.linspace(-1, 1, 801)
+    places = torch.zeros(len(distances), in_dim)
+    places[:, 0] = distances
+    with torch.no_grad():
+        features = encoder.cpu()(places)
+        middle = features[len(distances) // 2]
+        alike = features @ middle / (features.norm(dim=-1) * middle.norm())
+    return distances.tolist(), alike.tolist()
+
+
+def bands_of(encoder: nn.Module) -> list[float]:
+    """Bands of an encoder in rad per unit; none where they are random or trained."""
+    if not isinstance(encoder, FourierEncoder):
+        return []
+    return [float(band) for band in encoder.sincos.bands.flatten()]
 
 
 def gain(result: FitResult, results: Sequence[FitResult]) -> float | None:

@@ -1,0 +1,176 @@
+"""Line charts as SVG for the page: they scale, follow dark mode, and give values on hovering."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+_WIDTH, _HEIGHT = 640.0, 300.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 14.0, 44.0
+# A chart with more points than it has pixels is only slower.
+_MOST_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line.
+
+    Attributes:
+        name: for the legend.
+        xs: finite numbers.
+        ys: numbers; those that are not finite are left out.
+        colour: number of the colour in the page's palette.
+    """
+
+    name: str
+    xs: Sequence[int | float]
+    ys: Sequence[int | float]
+    colour: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A vertical line at a value of x, with a name."""
+
+    x: int | float
+    name: str
+
+
+def line_chart(
+    series: Sequence[Series],
+    *,
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    log_y: bool = False,
+    marks: Sequence[Mark] = (),
+    dots: bool = False,
+) -> str:
+    """Draw lines.
+
+    Args:
+        series: what to draw; on a logarithmic axis values of 0 or less are left out.
+        x_label: with its unit.
+        y_label: with its unit.
+        log_x: logarithmic axis.
+        log_y: logarithmic axis.
+        marks: vertical lines.
+        dots: mark each point too.
+
+    Returns:
+        An SVG element, its text escaped; the values lie in its ``data-series``.
+    """
+    lines = [(s, _drawable(s, log_x, log_y)) for s in series]
+    xs = [x for _, points in lines for x, _ in points] or [1.0, 2.0]
+    ys = [y for _, points in lines for _, y in points] or [1.0, 2.0]
+    marks = [m for m in marks if min(xs) <= m.x <= max(xs)]
+    to_x = _axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT, log_x)
+    low, high = _padded(min(ys), max(ys), log_y)
+    to_y = _axis(low, high, _HEIGHT - _BOTTOM, _TOP, log_y)
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" tabindex="0" '
+        f'aria-label="{escape(y_label)} against {escape(x_label)}" '
+        f"data-series='{_data(lines, to_x, to_y, x_label, y_label)}'>"
+    ]
+    for y in _ticks(low, high, log_y):
+        at = to_y(y)
+        parts.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at}" y2="{at}"/>'
+        )
+        parts.append(f'<text x="{_LEFT - 7}" y="{at + 4}" text-anchor="end">{_shown(y)}</text>')
+    for x in _ticks(min(xs), max(xs), log_x):
+        at = to_x(x)
+        parts.append(
+            f'<line class="grid" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}"/>'
+        )
+        parts.append(
+            f'<text x="{at}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{_shown(x)}</text>'
+        )
+    for mark in marks:
+        at = to_x(mark.x)
+        parts.append(
+            f'<line class="mark" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}">'
+            f"<title>{escape(mark.name)}</title></line>"
+            f'<text class="marked" x="{at + 3}" y="{_TOP + 9}">{escape(mark.name)}</text>'
+        )
+    for one, points in lines:
+        places = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
+        parts.append(f'<polyline class="line c{one.colour}" points="{places}"/>')
+        if dots:
+            parts += [
+                f'<circle class="dot c{one.colour}" cx="{to_x(x)}" cy="{to_y(y)}" r="3"/>'
+                for x, y in points
+            ]
+    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    parts.append(
+        f'<text class="label" x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle">'
+        f"{escape(x_label)}</text>"
+    )
+    parts.append(
+        f'<text class="label" transform="translate(14 {_HEIGHT / 2 - 10}) rotate(-90)" '
+        f'text-anchor="middle">{escape(y_label)}</text>'
+    )
+    parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')
+    return "".join(parts)
+
+
+def _drawable(series: Series, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
+    points = [
+        (float(x), float(y))
+        for x, y in zip(series.xs, series.ys, strict=True)
+        if math.isfinite(x) and math.isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
+    ]
+    step = 1 + len(points) // _MOST_POINTS
+    return points[::step] + ([points[-1]] if points and (len(points) - 1) % step else [])
+
+
+def _padded(low: int | float, high: int | float, log: bool) -> tuple[float, float]:
+    if log:
+        return low / 1.3, high * 1.3
+    pad = 0.05 * (high - low) or 0.5
+    return low - pad, high + pad
+
+
+def _axis(low: int | float, high: int | float, start: float, end: float, log: bool) -> Any:
+    scale: Any = math.log if log else float
+    first, last = scale(low), scale(high)
+
+    def place(value: float) -> float:
+        share = (scale(value) - first) / (last - first) if last > first else 0.5
+        return round(start + share * (end - start), 2)
+
+    return place
+
+
+def _ticks(low: int | float, high: int | float, log: bool) -> list[float]:
+    if log and high / low >= 10:
+        values = LogLocator(numticks=8).tick_values(low, high)
+    else:
+        values = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    return [float(v) for v in values if low <= v <= high and (v > 0 or not log)]
+
+
+def _shown(value: int | float) -> str:
+    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:g}"
+
+
+def _data(lines: Any, to_x: Any, to_y: Any, x_label: str, y_label: str) -> str:
+    data = {
+        "x": x_label,
+        "y": y_label,
+        "lines": [
+            {
+                "name": one.name,
+                "colour": one.colour,
+                "points": [[to_x(x), to_y(y), float(f"{x:.5g}"), float(f"{y:.5g}")] for x, y in p],
+            }
+            for one, p in lines
+        ],
+    }
+    return escape(json.dumps(data, allow_nan=False), quote=True)
