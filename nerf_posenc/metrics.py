@@ -142,9 +142,9 @@ def psnr_by_band(
 
     Example:
         >>> import torch
-        >>> grey = torch.full((8, 8, 3), 0.5)
+        >>> grey = torch.full((12, 12, 3), 0.5)
         >>> [band.octave for band in psnr_by_band(grey, grey)]
-        [None, 0, 1, 2]
+        [None, 0, 1, 2, 3]
     """
     _require_one_shape(prediction, target)
     original = target.detach().cpu().double().clamp(0, 1)
