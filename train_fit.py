@@ -6,34 +6,30 @@ import io
 import math
 import platform
 import shlex
-import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
 import tyro
-from torch import Tensor, nn
-from tqdm import tqdm
+from torch import Tensor
 
 import nerf_posenc
 from nerf_posenc import radiance, recipes, report
 from nerf_posenc.devices import computes_bfloat16, describe, pick_device
-from nerf_posenc.fields import RadianceField
-from nerf_posenc.fitting import DrawBatch, FitState, Loss, ShuffledBatches, fit, mse, predict
-from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
-from nerf_posenc.networks import NETWORKS, num_parameters
-from nerf_posenc.orbit import orbit_poses
-from nerf_posenc.rendering import render, rows_at_once, score_views
-from nerf_posenc.views import camera_rays
+from nerf_posenc.metrics import psnr
+from nerf_posenc.radiance import FieldOptions
+from nerf_posenc.trials import Training, try_picture, try_scene
 from scenes import BUILT_IN, Picture, Scene, SceneError, open_picture, open_scene
 
 PROGRAM = "train_fit.py"
+
+AnyOptions = TypeVar("AnyOptions")
+
+PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
 # Bands this far above the picture's Nyquist frequency pass without a warning.
 SPARE_BANDS = 2
@@ -44,10 +40,13 @@ COLLAPSED_DB = 0.5
 
 @dataclass
 class Options:
-    """Fit a picture or a radiance field, with and without an encoding of its coordinates."""
+    """Fit a picture or a scene with and without encoding; or: train_fit.py compare RUN ..."""
 
     image: str | None = None
     """Picture to fit: a file or a bundled sample; cat where no --scene is named either."""
+
+    images: tuple[str, ...] = ()
+    """Several pictures, or folders of pictures: each gets a run of its own, then their mean."""
 
     scene: str | None = None
     """Scene to fit: a folder of posed pictures, or blocks, cloud, spheres or struts."""
@@ -116,6 +115,20 @@ class Options:
     """Print errors only."""
 
 
+@dataclass
+class CompareOptions:
+    """Write one page over several runs."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of runs."""
+
+    out: Path = Path("runs/comparison.html")
+    """Page to write."""
+
+    overwrite: bool = False
+    """Let --out be a file that is there already."""
+
+
 class UsageError(Exception):
     """A mistake in what was asked for; the message says how to mend it."""
 
@@ -124,7 +137,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return 0, 1 where a fit failed, 2 for a mistake in what was asked."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        return run(parse(arguments), arguments)
+        if arguments[:1] == ["compare"]:
+            return compare(read_options(CompareOptions, arguments[1:]))
+        options = parse(arguments)
+        if options.images:
+            return run_each(options, arguments)
+        return 0 if len(run(options, arguments)) == len(options.encodings) else 1
     except (UsageError, SceneError) as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return 2
@@ -142,14 +160,7 @@ def parse(arguments: Sequence[str]) -> Options:
     Raises:
         UsageError: where it cannot be read, or a number is out of its range.
     """
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(printed):
-            options = tyro.cli(Options, args=list(arguments), prog=PROGRAM)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise UsageError(_unboxed(printed.getvalue())) from None
+    options = read_options(Options, arguments)
     at_least_one = ("steps", "batch_size", "width", "depth", "size", "test_views")
     for name in at_least_one:
         value = getattr(options, name)
@@ -158,8 +169,9 @@ def parse(arguments: Sequence[str]) -> Options:
             raise UsageError(f"--{flag} must be 1 or more; got {value}")
     if options.turntable < 0:
         raise UsageError(f"--turntable must be 0 or more; got {options.turntable}")
-    if options.image is not None and options.scene is not None:
-        raise UsageError("give --image or --scene, not both")
+    given = [options.image is not None, bool(options.images), options.scene is not None]
+    if sum(given) > 1:
+        raise UsageError("give one of --image, --images and --scene")
     if options.scene is not None and options.field != "small":
         wrong = set(options.encodings) - {"none", "fourier"}
         if wrong:
@@ -186,6 +198,39 @@ def parse(arguments: Sequence[str]) -> Options:
     return options
 
 
+def read_options(kind: type[AnyOptions], arguments: Sequence[str]) -> AnyOptions:
+    """Read options as the parser knows them; its message becomes one line.
+
+    Raises:
+        UsageError: where they cannot be read.
+    """
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            return tyro.cli(kind, args=list(arguments), prog=PROGRAM)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UsageError(_unboxed(printed.getvalue())) from None
+
+
+def compare(options: CompareOptions) -> int:
+    """Write one page over several runs."""
+    if not options.runs:
+        raise UsageError("compare needs the folder of one run or more")
+    if options.out.exists() and not options.overwrite:
+        raise UsageError(f"--out {options.out} is there already; name another or add --overwrite")
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        results = report.write_comparison(options.out, options.runs)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"cannot write {options.out}: {error.strerror}; use --out") from None
+    print(f"{report.table(results)}\n\nwrote {options.out}")
+    return 0
+
+
 def _unboxed(message: str) -> str:
     """Put the parser's boxed message into one line, without the help that follows."""
     sections: list[list[str]] = [[]]
@@ -200,8 +245,47 @@ def _unboxed(message: str) -> str:
     return f"{'; '.join(said)} (see {PROGRAM} --help)"
 
 
-def run(options: Options, arguments: Sequence[str]) -> int:
-    """Fit what was asked for and write the run folder."""
+def run_each(options: Options, arguments: Sequence[str]) -> int:
+    """Fit several pictures, each in a folder of its own; one that fails does not stop the rest."""
+    files: list[str] = []
+    for name in options.images:
+        folder = Path(name)
+        if folder.is_dir():
+            found = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURE_SUFFIXES)
+            if not found:
+                raise UsageError(f"--images {name} holds no picture")
+            files += map(str, found)
+        else:
+            files.append(name)
+    parent = run_folder(options, "pictures")
+    scores: dict[str, dict[str, float]] = {}
+    failed = 0
+    for number, file in enumerate(files):
+        if not options.quiet:
+            print(f"\n[{number + 1} of {len(files)}] {file}")
+        name = f"{number:03}-{Path(file).stem}"
+        mine = replace(options, image=file, images=(), out=parent / name)
+        try:
+            results = run(mine, arguments)
+        except (UsageError, SceneError) as error:
+            print(f"{PROGRAM}: error: {error}", file=sys.stderr)
+            results = []
+        failed += len(results) < len(options.encodings)
+        if results:
+            scores[name] = {result.encoding: result.psnr for result in results}
+    table = report.table_of_pictures(scores, options.encodings)
+    if scores:
+        (parent / "pictures.txt").write_text(table + "\n", encoding="utf-8")
+    else:
+        with contextlib.suppress(OSError):
+            parent.rmdir()
+    if not options.quiet:
+        print(f"\n{table}\n\nwrote {parent}/")
+    return 1 if failed else 0
+
+
+def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
+    """Fit what was asked for and write the run folder; return the fits that did not fail."""
     try:
         device = pick_device(options.device)
     except ValueError as error:
@@ -236,16 +320,13 @@ def run(options: Options, arguments: Sequence[str]) -> int:
     results: list[report.FitResult] = []
     for encoding in options.encodings:
         try:
-            if isinstance(subject, Picture):
-                results.append(fit_picture(subject, encoding, options, device, precision))
-            else:
-                results.append(fit_scene(subject, encoding, options, device, precision, folder))
+            results.append(fit_one(subject, encoding, options, device, precision, folder))
         except FloatingPointError as error:
             print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
     if not results:
         with contextlib.suppress(OSError):
             folder.rmdir()
-        return 1
+        return []
     run_details = {
         "command": shlex.join(["python", PROGRAM, *arguments]),
         "options": {**asdict(options), "out": str(folder)},
@@ -281,7 +362,7 @@ def run(options: Options, arguments: Sequence[str]) -> int:
         say(f"note: {note}")
     for file in sorted(folder.iterdir()):
         say(f"wrote {file}{'/' if file.is_dir() else ''}")
-    return 0 if len(results) == len(options.encodings) else 1
+    return results
 
 
 def resolve(options: Options, size: tuple[int, int], device: torch.device) -> None:
@@ -378,72 +459,44 @@ def warn_of_bands(num_bands: int, resolution: int) -> None:
         )
 
 
-def make_model(encoding: recipes.Encoding, options: Options, picture: Picture) -> nn.Sequential:
-    """Build the encoder and the network behind it."""
-    torch.manual_seed(options.seed)
-    encoder = recipes.make_encoder(
-        encoding,
-        2,
-        resolution=max(picture.size),
-        num_bands=options.bands,
-        sigma=options.sigma,
-        seed=options.seed,
-    )
-    in_dim = getattr(encoder, "out_dim", 2)
-    assert options.width is not None
-    assert options.depth is not None
-    network = NETWORKS[options.network](in_dim, 3, width=options.width, depth=options.depth)
-    return nn.Sequential(encoder, network)
-
-
-def fit_picture(
-    picture: Picture,
-    encoding: recipes.Encoding,
-    options: Options,
-    device: torch.device,
-    precision: torch.dtype,
-) -> report.PictureResult:
-    """Fit one encoding and measure what it recovered."""
-    assert options.steps is not None
-    assert options.batch_size is not None
-    model = make_model(encoding, options, picture).to(device)
-    coordinates = picture.coordinates().to(device)
-    colours = picture.colours.reshape(-1, 3).to(device)
-    batches = ShuffledBatches(coordinates, colours, options.batch_size, seed=options.seed)
-    assert options.optimizer != "auto"
-    assert options.lr is not None
-    optimizer = recipes.make_optimizer(model, options.optimizer, options.lr)
-    state = FitState(model, optimizer, options.steps)
-    run_fit(state, batches, encoding, options, precision)
-    rows = 8192 if device.type == "cpu" else 1 << 18
-    reconstruction = predict(model, coordinates, rows=rows).cpu().reshape(picture.colours.shape)
-    return report.PictureResult(
-        encoding=encoding,
-        parameters=num_parameters(model),
-        psnr=psnr(reconstruction, picture.colours),
-        ssim=ssim(reconstruction, picture.colours),
-        seconds=state.seconds,
-        steps=state.step,
-        history=state.history,
-        reconstruction=reconstruction,
-        bands=report.bands_of(model[0]),
-        kernel=report.kernel_of(model[0], 2),
-    )
-
-
-def fit_scene(
-    scene: Scene,
+def fit_one(
+    subject: Picture | Scene,
     encoding: recipes.Encoding,
     options: Options,
     device: torch.device,
     precision: torch.dtype,
     folder: Path,
-) -> report.SceneResult:
-    """Fit a radiance field with one encoding, and measure it on views that it has not seen."""
+) -> report.FitResult:
+    """Fit the picture or the scene with one encoding, by options that are resolved."""
     assert options.steps is not None
     assert options.batch_size is not None
     assert options.optimizer != "auto"
-    which = radiance.FieldOptions(
+    assert options.lr is not None
+    assert options.width is not None
+    assert options.depth is not None
+    training = Training(
+        options.steps,
+        options.batch_size,
+        options.optimizer,
+        options.lr,
+        device,
+        None if precision == torch.float32 else precision,
+        options.seed,
+        options.quiet,
+    )
+    if isinstance(subject, Picture):
+        return try_picture(
+            subject.coordinates(),
+            subject.colours,
+            encoding,
+            training,
+            network=options.network,
+            width=options.width,
+            depth=options.depth,
+            num_bands=options.bands,
+            sigma=options.sigma,
+        )
+    field = FieldOptions(
         options.field,
         encoding,
         num_bands=options.bands,
@@ -453,124 +506,17 @@ def fit_scene(
         seed=options.seed,
     )
     try:
-        renderer = radiance.make_renderer(which, scene.train).to(device)
-        batches = radiance.make_batches(
-            renderer,
-            scene.train,
-            options.batch_size,
-            seed=options.seed,
+        return try_scene(
+            subject.train,
+            subject.test,
+            field,
+            training,
             background=options.background,
-            device=device,
+            film=folder / f"turntable_{encoding}" if options.turntable else None,
+            num_frames=options.turntable,
         )
     except ValueError as error:
-        raise UsageError(str(error)) from None
-    optimizer = radiance.make_optimizer(renderer, options.optimizer, options.lr)
-    state = FitState(renderer, optimizer, options.steps)
-    run_fit(
-        state,
-        batches,
-        encoding,
-        options,
-        precision,
-        loss_fn=radiance.loss_of(which),
-        after_step=radiance.grid_upkeep(renderer, autocast_dtype=autocast_of(precision)),
-    )
-    started = time.perf_counter()
-    label = f"{encoding:8} test views"
-    with tqdm(total=len(scene.test), desc=label, unit="view", disable=options.quiet) as bar:
-        views = score_views(
-            renderer, scene.test, background=behind(options), on_view=partial(bar.update, 1)
-        )
-    render_seconds = time.perf_counter() - started
-    film = write_turntable(renderer, scene, encoding, options, folder)
-    return report.SceneResult(
-        encoding=encoding,
-        parameters=num_parameters(renderer),
-        psnr=sum(view.psnr for view in views) / len(views),
-        ssim=sum(view.ssim for view in views) / len(views),
-        seconds=state.seconds,
-        steps=state.step,
-        history=state.history,
-        views=views,
-        render_seconds=render_seconds,
-        film=film,
-        bands=report.bands_of(encoder_of(renderer)),
-        kernel=report.kernel_of(encoder_of(renderer), 3),
-    )
-
-
-def write_turntable(
-    renderer: nn.Module, scene: Scene, encoding: str, options: Options, folder: Path
-) -> Path | None:
-    """Write the film of a camera that goes round the scene; None where none is asked for."""
-    if options.turntable == 0:
-        return None
-    camera = scene.train.cameras[0]
-    device = next(renderer.parameters()).device
-    poses = orbit_poses(scene.train.world_from_camera, options.turntable)
-    frames = []
-    for pose in tqdm(poses, f"{encoding:8} turntable", unit="frame", disable=options.quiet):
-        rays = camera_rays(camera, pose, background=behind(options)).to(device)
-        shown = render(renderer, rays, rows=rows_at_once(renderer)).colour
-        frames.append(shown.view(camera.height, camera.width, 3).cpu())
-    return report.write_video(folder / f"turntable_{encoding}", torch.stack(frames))
-
-
-def encoder_of(renderer: nn.Module) -> nn.Module:
-    """Encoder of the places that a renderer's field is asked at."""
-    fields = [module for module in renderer.modules() if isinstance(module, RadianceField)]
-    return fields[0].position_encoder or nn.Identity()
-
-
-def autocast_of(precision: torch.dtype) -> torch.dtype | None:
-    """Type to run under autocast in; None for float32, which needs none."""
-    return None if precision == torch.float32 else precision
-
-
-def run_fit(
-    state: FitState,
-    draw_batch: DrawBatch,
-    encoding: str,
-    options: Options,
-    precision: torch.dtype,
-    *,
-    loss_fn: Loss = mse,
-    after_step: Callable[[FitState], None] | None = None,
-) -> None:
-    """Run a fit with a progress bar; a first Ctrl-C ends it early."""
-    bar = tqdm(total=options.steps, desc=f"{encoding:8}", unit="step", disable=options.quiet)
-
-    def show(state: FitState) -> None:
-        bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
-        bar.update(state.step - bar.n)
-
-    with bar, ends_early_on_ctrl_c() as interrupted:
-        fit(
-            state,
-            draw_batch,
-            loss_fn,
-            autocast_dtype=autocast_of(precision),
-            after_step=after_step,
-            on_record=show,
-            should_stop=lambda: bool(interrupted),
-        )
-
-
-@contextlib.contextmanager
-def ends_early_on_ctrl_c() -> Iterator[list[bool]]:
-    """Let a first Ctrl-C fill the list that is given, and a second one stop the program."""
-    interrupted: list[bool] = []
-
-    def note(signum: int, frame: Any) -> None:
-        if interrupted:
-            raise KeyboardInterrupt
-        interrupted.append(True)
-
-    previous = signal.signal(signal.SIGINT, note)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        raise UsageError(f"--scene {options.scene}: {error}") from None
 
 
 if __name__ == "__main__":

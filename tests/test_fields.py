@@ -32,7 +32,8 @@ from nerf_posenc.rendering import (
 )
 from nerf_posenc.views import RayBatches, Views, camera_rays, carve, live_pixels
 from nerf_posenc.volume import OccupancyGrid
-from scenes.analytic import BUILT_IN, hemisphere_poses, look_at_middle, render_exactly
+from scenes.analytic import BUILT_IN
+from scenes.exact import hemisphere_poses, look_at_middle, render_exactly
 
 
 def count(module: nn.Module) -> int:

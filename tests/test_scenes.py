@@ -14,7 +14,7 @@ from nerf_posenc.metrics import psnr
 from nerf_posenc.rays import Camera
 from nerf_posenc.views import camera_rays
 from scenes import BUILT_IN, SceneError, open_scene
-from scenes.analytic import hemisphere_poses, look_at_middle, render_exactly
+from scenes.exact import hemisphere_poses, look_at_middle, render_exactly
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))

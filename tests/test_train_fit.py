@@ -89,10 +89,15 @@ def test_runs_never_share_a_folder_unless_told_so(capsys: pytest.CaptureFixture[
 
 def bad_inputs() -> dict[str, list[str]]:
     return {
+        "compare nothing": ["compare"],
+        "compare no run": ["compare", "folder"],
+        "compare a missing run": ["compare", "no/such/run"],
         "missing file": ["--image", "no/such/file.png"],
         "unknown name": ["--image", "dragon"],
         "unknown scene": ["--scene", "dragon"],
         "folder that is no scene": ["--scene", "folder"],
+        "picture and pictures": ["--image", "cat", "--images", "cat"],
+        "a folder without pictures": ["--images", "folder"],
         "picture and scene": ["--image", "cat", "--scene", "spheres"],
         "network of a picture": ["--scene", "spheres", "--network", "siren"],
         "no test views": ["--scene", "spheres", "--test-views", "0"],
@@ -203,6 +208,49 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
     films = sorted(path.name for path in Path("run").glob("turntable_*"))
     assert [film.split(".")[0] for film in films] == ["turntable_fourier", "turntable_none"]
     assert Path("run/comparison.png").exists()
+
+
+def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, seed in (("a", "0"), ("b", "1")):
+        assert train_fit.main(["--out", name, "--seed", seed, "--quiet", *SMALL]) == 0
+    assert train_fit.main(["compare", "a", "b", "--out", "both.html"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("a", "b"):
+        for fit in json.loads(Path(name, "metrics.json").read_text())["fits"]:
+            assert f"{name}: {fit['encoding']}" in printed
+            assert f"{fit['psnr_db']:.2f}" in printed
+    page = Path("both.html").read_text()
+    # Both are of one picture, which is there once beside its four fits.
+    assert page.count('data-name="original"') == 1
+    assert page.count('data-name="a: fourier"') == 1
+    before = Path("both.html").read_bytes()
+    assert train_fit.main(["compare", "a", "--out", "both.html"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert Path("both.html").read_bytes() == before
+
+
+def test_several_pictures_are_fitted_and_one_that_fails_does_not_stop_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("in").mkdir()
+    for name in ("a", "b"):
+        Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8)).save(
+            f"in/{name}.png"
+        )
+    Path("in/broken.png").write_text("no picture")
+    Path("in/notes.txt").write_text("no picture either")
+    assert train_fit.main(["--images", "in", "cat", "--out", "run", *SMALL]) == 1
+    printed = capsys.readouterr()
+    assert "cannot read in/broken.png" in printed.err
+    lines = [line.split() for line in printed.out.splitlines()]
+    rows = {line[0]: line for line in lines if line and line[0][:3].isdigit()}
+    assert list(rows) == ["000-a", "001-b", "003-cat"]
+    mean = next(line for line in lines if line[:2] == ["mean", "of"])
+    for column in (1, 2):
+        expected = sum(float(row[column]) for row in rows.values()) / 3
+        assert float(mean[column + 2]) == pytest.approx(expected, abs=0.011)
+    assert Path("run/003-cat/report.html").exists()
+    assert Path("run/pictures.txt").read_text().strip() in printed.out
 
 
 def test_films_are_gifs_where_there_is_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:

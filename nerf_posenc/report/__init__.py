@@ -17,4 +17,6 @@ from nerf_posenc.report.results import SceneResult as SceneResult
 from nerf_posenc.report.results import bands_of as bands_of
 from nerf_posenc.report.results import kernel_of as kernel_of
 from nerf_posenc.report.results import table as table
+from nerf_posenc.report.results import table_of_pictures as table_of_pictures
 from nerf_posenc.report.results import write_metrics as write_metrics
+from nerf_posenc.report.stored import write_comparison as write_comparison

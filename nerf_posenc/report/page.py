@@ -107,7 +107,7 @@ def write_page(
     page = environment.get_template("page.html.j2").render(
         title=title,
         rows=[_row(result, results, i) for i, result in enumerate(results)],
-        names=[result.encoding for result in results],
+        band_names=[r.encoding for r in results if r.encoding in shown[0].fits],
         best=max(results, key=lambda result: result.psnr).encoding,
         pictures=[_picture(one, scale) for one in shown],
         error_scale=f"{scale:.2f}",

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,26 @@ def table(results: Sequence[FitResult]) -> str:
     lines = [_aligned(row, widths) for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def table_of_pictures(scores: Mapping[str, Mapping[str, float]], encodings: Sequence[str]) -> str:
+    """Lay out the PSNR of several pictures, one row each, and their mean in dB.
+
+    Args:
+        scores: PSNR by picture and encoding; a fit that failed is left out.
+        encodings: the columns.
+    """
+    rows = [("picture", *(f"{encoding} (dB)" for encoding in encodings))]
+    for name, by_encoding in scores.items():
+        cells = (f"{by_encoding[e]:.2f}" if e in by_encoding else "-" for e in encodings)
+        rows.append((name, *cells))
+    means = []
+    for encoding in encodings:
+        known = [by[encoding] for by in scores.values() if encoding in by]
+        means.append(f"{sum(known) / len(known):.2f}" if known else "-")
+    rows.append((f"mean of {len(scores)}", *means))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(_aligned(row, widths) for row in rows)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
