@@ -185,6 +185,14 @@ def loss_of(options: FieldOptions) -> Callable[[Rendering, Tensor], Tensor]:
     return partial(photometric_loss, coarse_weight=0.1 if options.field == "mip" else 1.0)
 
 
-def without_grid(renderer: GridRenderer) -> GridRenderer:
-    """The same field, asked everywhere: what the grid saves, and whether it hides anything."""
-    return GridRenderer(renderer.field, None, num_samples=renderer.num_samples)
+def without_pruning(renderer: GridRenderer) -> GridRenderer:
+    """The same field, asked everywhere in the visual hull: what pruning saves, and what it hides.
+
+    Outside the hull the field was never fitted and may hold anything.
+    """
+    hull = None
+    if renderer.grid is not None:
+        hull = OccupancyGrid(renderer.grid.resolution)
+        hull = hull.to(renderer.grid.density.device)
+        hull.carve(~renderer.grid.possible)
+    return GridRenderer(renderer.field, hull, num_samples=renderer.num_samples)

@@ -18,12 +18,11 @@ from scenes.exact import hemisphere_poses, look_at_middle, render_exactly
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
-def test_views_are_the_integral_to_60_db(name: str) -> None:
+def test_views_are_the_integral_to_55_db(name: str) -> None:
     medium = BUILT_IN[name]()
     rays = camera_rays(Camera.from_angle(14, 14, 0.6), look_at_middle(0.3, 0.5))
     seen = render_exactly(medium, rays)
     finer = render_exactly(medium, rays, step=medium.step / 8)
-    # 60 dB below full scale is an RMS error of 1/1000.
     assert psnr(seen.colour, finer.colour) > 55
     assert float((seen.opacity - finer.opacity).abs().max()) < 2e-3
 
