@@ -221,7 +221,6 @@ def compare(options: CompareOptions) -> int:
     if options.out.exists() and not options.overwrite:
         raise UsageError(f"--out {options.out} is there already; name another or add --overwrite")
     try:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
         results = report.write_comparison(options.out, options.runs)
     except ValueError as error:
         raise UsageError(str(error)) from None

@@ -20,7 +20,7 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
     """Write one page over several runs.
 
     Args:
-        path: HTML file.
+        path: HTML file; its folder is made, once all runs are read.
         folders: of runs, each with its ``metrics.json`` and pictures as the run left them.
 
     Returns:
@@ -43,6 +43,7 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
             else:
                 shown[twin] = replace(shown[twin], fits={**shown[twin].fits, **picture.fits})
     title = "Comparison of " + ", ".join(folder.name for folder in folders)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_page(path, title, shown, results, {"command": "\n".join(commands)})
     return results
 
