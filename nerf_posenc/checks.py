@@ -1,6 +1,8 @@
 """Checks of what users pass, each with an error that says what to pass."""
 
+import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 
 def require_counts(**counts: int) -> None:
@@ -45,3 +47,9 @@ def require_embeddings(embeddings: Tensor, dim: int) -> None:
         raise ValueError(
             f"embeddings must have shape (*batch, length, {dim}); got {tuple(embeddings.shape)}"
         )
+
+
+def inside_transform() -> bool:
+    """Tell whether a transform of ``torch.func`` or forward-mode differentiation is at work."""
+    transforms: bool = torch._C._are_functorch_transforms_active()
+    return transforms or forward_ad._current_level >= 0

@@ -1,22 +1,21 @@
 """Trained grids: hashed, dense, and planes. Interpolation is differentiable twice."""
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.bands import coarse_to_fine_weight
-from nerf_posenc.checks import require_coordinates
+from nerf_posenc.checks import inside_transform, require_coordinates
 
 # Müller et al. 2022, section 3; the fourth is tiny-cuda-nn's, for 4-D.
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
-_UINT32 = 0xFFFFFFFF
 
 Interpolation = Literal["linear", "smoothstep"]
 
@@ -53,6 +52,11 @@ class HashGridEncoder(nn.Module):
         >>> encoder(torch.rand(5, 3)).shape
         torch.Size([5, 8])
     """
+
+    _scales: Tensor
+    _factors: Tensor
+    _rows: Tensor
+    _first_row: Tensor
 
     def __init__(
         self,
@@ -93,25 +97,52 @@ class HashGridEncoder(nn.Module):
         self.interpolation = interpolation
         self.bounds = bounds
         self.convention = convention
-        self._table_size = None if log2_table_size is None else 1 << log2_table_size
         # Cells an axis of each level, as the multiplier of coordinates in [0, 1].
         sizes = [base_resolution * growth**level for level in range(num_levels)]
         is_ngp = convention == "instant-ngp"
         self.scales = [size - 1 if is_ngp else float(math.floor(size)) for size in sizes]
         self.resolutions = [math.ceil(scale) + 1 for scale in self.scales]
-        self.tables = nn.ParameterList(
-            _new_table(self._num_rows(resolution), features_per_level, generator)
-            for resolution in self.resolutions
+        nodes = [resolution**in_dim for resolution in self.resolutions]
+        if log2_table_size is None:
+            self.num_dense, self.rows_per_level = num_levels, nodes
+        else:
+            most = 1 << log2_table_size
+            self.num_dense = sum(n <= most for n in nodes) if is_ngp else 0
+            hashed = [most] * (num_levels - self.num_dense)
+            self.rows_per_level = nodes[: self.num_dense] + hashed
+        self.table = nn.Parameter(
+            torch.empty(sum(self.rows_per_level), features_per_level).uniform_(
+                -1e-4, 1e-4, generator=generator
+            )
         )
+        self._build(None)
 
-    def _num_rows(self, resolution: int) -> int:
-        nodes = resolution**self.in_dim
-        return nodes if self._is_dense(resolution) or self._table_size is None else self._table_size
+    def _build(self, device: torch.device | None) -> None:
+        """Make what the lookup needs of every level, on the device of the table."""
+        axes = range(self.in_dim)
+        strides = [[size**axis for axis in axes] for size in self.resolutions[: self.num_dense]]
+        hashed = self.num_levels - self.num_dense
+        constants = {
+            "_scales": torch.tensor(self.scales, dtype=torch.float64),
+            "_factors": torch.tensor(strides + [list(_PRIMES[: self.in_dim])] * hashed),
+            "_rows": torch.tensor(self.rows_per_level)[:, None],
+        }
+        constants["_first_row"] = constants["_rows"].cumsum(0) - constants["_rows"]
+        for name, constant in constants.items():
+            is_mps = device is not None and device.type == "mps"
+            if is_mps and constant.is_floating_point():
+                constant = constant.float()
+            self.register_buffer(name, constant.to(device), persistent=False)
 
-    def _is_dense(self, resolution: int) -> bool:
-        if self._table_size is None:
-            return True
-        return self.convention == "instant-ngp" and resolution**self.in_dim <= self._table_size
+    def _apply(self, fn: Any, recurse: bool = True) -> "HashGridEncoder":
+        super()._apply(fn, recurse)
+        self._build(self.table.device)  # A cast is not meant for its constants.
+        return self
+
+    @property
+    def tables(self) -> list[Tensor]:
+        """Rows of each level, as views of the one table."""
+        return list(self.table.split(self.rows_per_level))
 
     def forward(
         self,
@@ -127,7 +158,7 @@ class HashGridEncoder(nn.Module):
                 [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
 
         Returns:
-            Features, levels outermost, in the type of the tables or of float64 coordinates.
+            Features, levels outermost, in the type of the table or of float64 coordinates.
 
         Raises:
             TypeError: where ``x`` does not hold floating-point numbers.
@@ -135,43 +166,35 @@ class HashGridEncoder(nn.Module):
         """
         unit = _unit_coordinates(x, self.in_dim, self.bounds)
         offset = 0.5 if self.convention == "instant-ngp" else 0.0
-        levels = [
-            _interpolate(
-                unit * scale + offset,
-                partial(self._features_of, level),
-                self.interpolation,
-            )
-            for level, scale in enumerate(self.scales)
-        ]
+        position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + offset
+        cell, weights = _cells(position, self.interpolation)
+        features = _weighted_rows(self.table, self._rows_of(cell), weights)
         if progress is not None:
-            weights = coarse_to_fine_weight(self.num_levels, progress).to(levels[0])
-            levels = [level * weight for level, weight in zip(levels, weights, strict=True)]
-        features = torch.cat(levels, dim=-1).reshape(*x.shape[:-1], self.out_dim)
-        return features.to(_features_dtype(x, self.tables[0]))
+            window = coarse_to_fine_weight(self.num_levels, progress)
+            features = features * window.to(features)[:, None]
+        features = features.reshape(*x.shape[:-1], self.out_dim)
+        return features.to(_features_dtype(x, self.table))
 
-    def _features_of(self, level: int, nodes: Int[Tensor, "n in_dim"]) -> Float[Tensor, "n width"]:
-        """Look up the features of nodes of a level."""
-        return F.embedding(self._rows_of(level, nodes), self.tables[level])
-
-    def _rows_of(self, level: int, nodes: Int[Tensor, "n in_dim"]) -> Int[Tensor, " n"]:
-        """Row of each node in the table of a level."""
-        num_rows = len(self.tables[level])
-        if self._is_dense(self.resolutions[level]):
-            strides = [self.resolutions[level] ** axis for axis in range(self.in_dim)]
-            # The node behind the last one is stored in the next row, as tiny-cuda-nn has it.
-            row = sum(nodes[:, axis] * strides[axis] for axis in range(self.in_dim))
-            assert isinstance(row, Tensor)
-            return row % num_rows
-        row = nodes[:, 0] * _PRIMES[0]
-        for axis in range(1, self.in_dim):
-            row = row ^ (nodes[:, axis] * _PRIMES[axis])
-        return (row & _UINT32) % num_rows
+    def _rows_of(
+        self, cell: Int[Tensor, "n num_levels in_dim"]
+    ) -> Int[Tensor, "n num_levels corners"]:
+        """Row of the table for each corner of the cells, one a level."""
+        sides = _sides(cell, cell + 1, self._factors)
+        dense = [(low[:, : self.num_dense], high[:, : self.num_dense]) for low, high in sides]
+        hashed = [(low[:, self.num_dense :], high[:, self.num_dense :]) for low, high in sides]
+        nodes, rows = self._rows.split((self.num_dense, self.num_levels - self.num_dense))
+        sums = _of_corners(dense, torch.add)
+        # The node behind the last one is stored in the next row, as tiny-cuda-nn has it.
+        sums = torch.where(sums >= nodes, sums - nodes, sums)
+        # Rows are a power of two, so their last bits are those of a 32-bit hash.
+        hashes = _of_corners(hashed, torch.bitwise_xor) & (rows - 1)
+        return torch.cat((sums, hashes), dim=1) + self._first_row
 
     def extra_repr(self) -> str:
         """Show the shape of the grid."""
         return (
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, resolutions={self.resolutions}, "
-            f"rows={[len(table) for table in self.tables]}"
+            f"rows={self.rows_per_level}"
         )
 
 
@@ -248,7 +271,7 @@ class TriPlaneEncoder(nn.Module):
         torch.Size([5, 8])
     """
 
-    _PLANES = ((0, 1), (0, 2), (1, 2))
+    _AXES = ((0, 1), (0, 2), (1, 2))
 
     def __init__(
         self,
@@ -292,36 +315,25 @@ class TriPlaneEncoder(nn.Module):
             TypeError: where ``x`` does not hold floating-point numbers.
             ValueError: where its last dimension is not 3.
         """
-        unit = _unit_coordinates(x, 3, self.bounds) * (self.resolution - 1)
-        parts = [
-            _interpolate(
-                unit[:, list(axes)],
-                partial(self._features_of, plane),
-                self.interpolation,
-            )
-            for plane, axes in enumerate(self._PLANES)
-        ]
-        if self.reduce == "concat":
-            features = torch.cat(parts, dim=-1)
-        elif self.reduce == "sum":
-            features = parts[0] + parts[1] + parts[2]
-        else:
-            features = parts[0] * parts[1] * parts[2]
+        position = _unit_coordinates(x, 3, self.bounds) * (self.resolution - 1)
+        position = position[:, self._AXES]
+        cell, weights = _cells(position, self.interpolation)
+        strides = torch.tensor((1, self.resolution), device=cell.device)
+        last = self.resolution - 1
+        sides = _sides(cell.clamp(max=last), (cell + 1).clamp(max=last), strides)
+        first_row = torch.arange(3, device=cell.device)[:, None] * self.resolution**2
+        rows = _of_corners(sides, torch.add) + first_row
+        features = _weighted_rows(self.planes.flatten(0, 1), rows, weights)
+        if self.reduce == "sum":
+            features = features.sum(1)
+        elif self.reduce == "product":
+            features = features[:, 0] * features[:, 1] * features[:, 2]
         features = features.reshape(*x.shape[:-1], self.out_dim)
         return features.to(_features_dtype(x, self.planes))
-
-    def _features_of(self, plane: int, nodes: Int[Tensor, "n 2"]) -> Float[Tensor, "n width"]:
-        """Look up the features of nodes of a plane; behind the last one is the last one."""
-        columns, rows = nodes.clamp(max=self.resolution - 1).unbind(-1)
-        return F.embedding(columns + self.resolution * rows, self.planes[plane])
 
     def extra_repr(self) -> str:
         """Show the shape of the planes."""
         return f"out_dim={self.out_dim}, resolution={self.resolution}, reduce={self.reduce!r}"
-
-
-def _new_table(rows: int, width: int, generator: torch.Generator | None) -> nn.Parameter:
-    return nn.Parameter(torch.empty(rows, width).uniform_(-1e-4, 1e-4, generator=generator))
 
 
 def _require_bounds(bounds: Sequence[float]) -> None:
@@ -350,26 +362,76 @@ def _features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else table.dtype
 
 
-def _interpolate(
-    position: Float[Tensor, "n in_dim"],
-    rows_of: Callable[[Tensor], Tensor],
-    interpolation: Interpolation,
-) -> Float[Tensor, "n width"]:
-    """Weighted sum of the rows at the corners of the cell that each position lies in.
+def _cells(
+    position: Float[Tensor, "n grids axes"], interpolation: Interpolation
+) -> tuple[Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]]:
+    """Cell that each position lies in, in every grid, and the weights of its corners.
 
-    ``position`` is in cells from node 0; ``rows_of`` looks up the rows of nodes.
+    ``position`` is in cells from node 0. A position that is not finite is put into cell 0
+    and has weights that are not a number.
     """
-    # A position that is not finite looks up node 0 and makes its weights NaN.
-    cell = position.detach().nan_to_num(0.0).floor()
+    cell = position.detach().nan_to_num(0.0, 0.0, 0.0).floor()
     fraction = position - cell
     if interpolation == "smoothstep":
         fraction = fraction * fraction * (3 - 2 * fraction)
-    nodes = cell.long()
-    total: Tensor | None = None
-    for corner in itertools.product((0, 1), repeat=position.shape[1]):
-        step = torch.tensor(corner, device=position.device)
-        weight = torch.where(step.bool(), fraction, 1 - fraction).prod(-1, keepdim=True)
-        term = weight * rows_of(nodes + step)
-        total = term if total is None else total + term
-    assert total is not None
+    sides = [(1 - part, part) for part in fraction.unbind(-1)]
+    return cell.long(), _of_corners(sides, torch.mul)
+
+
+def _sides(
+    low: Int[Tensor, "n grids axes"],
+    high: Int[Tensor, "n grids axes"],
+    factors: Int[Tensor, "*grids axes"],
+) -> list[tuple[Int[Tensor, "n grids"], Int[Tensor, "n grids"]]]:
+    """What the nodes on the low and the high side of a cell add to a row, axis by axis."""
+    axes = zip(low.unbind(-1), high.unbind(-1), factors.unbind(-1), strict=True)
+    return [(nodes * factor, next_nodes * factor) for nodes, next_nodes, factor in axes]
+
+
+def _of_corners(
+    sides: Sequence[tuple[Shaped[Tensor, "n grids"], Shaped[Tensor, "n grids"]]],
+    combine: Callable[[Tensor, Tensor], Tensor],
+) -> Shaped[Tensor, "n grids corners"]:
+    """Combine what belongs to the low and the high side of a cell, an axis, for each corner."""
+    # Corner by corner, since operations over the few corners of a point are slow ones.
+    corners = [functools.reduce(combine, corner) for corner in itertools.product(*sides)]
+    return torch.stack(corners, dim=-1)
+
+
+def _weighted_rows(
+    table: Float[Tensor, "rows width"],
+    rows: Int[Tensor, "n grids corners"],
+    weights: Float[Tensor, "n grids corners"],
+) -> Float[Tensor, "n grids width"]:
+    """Weighted sum of the rows of the table, over the corners."""
+    if torch.compiler.is_compiling() or inside_transform() or table.dtype != weights.dtype:
+        return (F.embedding(rows, table) * weights[..., None]).sum(2)
+    total: Tensor = _WeightedRows.apply(table, rows, weights)
     return total
+
+
+class _WeightedRows(torch.autograd.Function):
+    """The sum without the rows in memory one by one, and the table's gradient in one pass."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(table, rows, weights)
+        flat, factors = rows.flatten(0, 1), weights.flatten(0, 1)
+        total = F.embedding_bag(flat, table, per_sample_weights=factors, mode="sum")
+        return total.reshape(*rows.shape[:2], table.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, Tensor | None]:
+        table, rows, weights = ctx.saved_tensors
+        table_grad = weights_grad = None
+        if ctx.needs_input_grad[0]:
+            width = table.shape[1]
+            flat = grad.new_zeros(table.numel())
+            # One feature at a time is several times faster on a CPU than a row at a time.
+            for i in range(width):
+                terms = weights * grad[:, :, i, None]
+                flat = flat.scatter_add(0, (rows * width + i).flatten(), terms.flatten())
+            table_grad = flat.view_as(table)
+        if ctx.needs_input_grad[2]:
+            weights_grad = (F.embedding(rows, table) * grad[:, :, None]).sum(-1)
+        return table_grad, None, weights_grad

@@ -72,7 +72,7 @@ def adam(module: nn.Module, *, lr: float = ADAM_LR) -> OptimizerGroup:
         module: what to optimize.
         lr: learning rate.
     """
-    return OptimizerGroup([torch.optim.Adam(module.parameters(), lr=lr, eps=_ADAM_EPS)])
+    return OptimizerGroup([_adam(module.parameters(), lr)])
 
 
 def muon(
@@ -108,5 +108,12 @@ def muon(
         torch.optim.Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="original")
     ]
     if rest:
-        parts.append(torch.optim.Adam(rest, lr=adam_lr, eps=_ADAM_EPS))
+        parts.append(_adam(rest, adam_lr))
     return OptimizerGroup(parts)
+
+
+def _adam(parameters: Iterable[Tensor], lr: float) -> torch.optim.Adam:
+    parameters = list(parameters)
+    # One pass over memory instead of ten; complex numbers have no such kernel.
+    fused = not any(parameter.is_complex() for parameter in parameters)
+    return torch.optim.Adam(parameters, lr=lr, eps=_ADAM_EPS, fused=fused)

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
+from nerf_posenc.checks import inside_transform
 from nerf_posenc.layouts import LAYOUTS, Phases
 
 _TURN = 2 * math.pi
@@ -202,7 +202,7 @@ class SinCos(nn.Module):
         x = x.reshape(math.prod(batch), self.in_dim)
         if torch.compiler.is_compiling():
             features = self._evaluate(x, sine_dtype)
-        elif _is_transformed(x):
+        elif (x.requires_grad and torch.is_grad_enabled()) or inside_transform():
             features = _SinCosFunction.apply(x, self, sine_dtype)
         else:
             # The same, without what an autograd function costs a call.
@@ -273,15 +273,6 @@ class SinCos(nn.Module):
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, num_bands={self.num_bands}, "
             f"layout={self.layout!r}, phases={self.phases!r}"
         )
-
-
-def _is_transformed(x: Tensor) -> bool:
-    """Tell whether anything follows what is done to ``x``: autograd or a transform."""
-    return (
-        (x.requires_grad and torch.is_grad_enabled())
-        or torch._C._are_functorch_transforms_active()
-        or forward_ad._current_level >= 0
-    )
 
 
 class _SinCosFunction(torch.autograd.Function):

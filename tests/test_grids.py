@@ -42,8 +42,7 @@ def by_the_book(
 @pytest.mark.parametrize("in_dim", [1, 2, 3, 4])
 def test_hash_grids_are_the_papers(in_dim: int) -> None:
     encoder = HashGridEncoder(in_dim, 4, base_resolution=3, growth=1.7, log2_table_size=5)
-    for table in encoder.tables:
-        torch.nn.init.normal_(table)
+    torch.nn.init.normal_(encoder.table)
     tables = [table.detach() for table in encoder.tables]
     x = torch.rand(10, in_dim) * 2 - 1
     rows = [by_the_book(tables, row, base=3, growth=1.7, size=32) for row in x.double().tolist()]
@@ -64,7 +63,7 @@ def test_grids_are_continuous_and_meet_their_nodes(interpolation: str) -> None:
         features_per_level=1,
         interpolation=interpolation,  # type: ignore[arg-type]
     )
-    torch.nn.init.normal_(encoder.tables[0])
+    torch.nn.init.normal_(encoder.table)
     # Node n lies where the position, x of [0, 1] times 4 plus a half, is n.
     nodes = torch.arange(1, 5)
     x = ((nodes - 0.5) / 4) * 2 - 1
@@ -77,7 +76,7 @@ def test_grids_are_continuous_and_meet_their_nodes(interpolation: str) -> None:
 def test_smoothstep_has_derivatives_that_meet_at_the_nodes() -> None:
     for interpolation, meets in (("linear", False), ("smoothstep", True)):
         encoder = DenseGridEncoder(1, base_resolution=5, interpolation=interpolation).double()  # type: ignore[arg-type]
-        torch.nn.init.normal_(encoder.tables[0])
+        torch.nn.init.normal_(encoder.table)
         node = (2 - 0.5) / 4 * 2 - 1
         x = torch.tensor([[node - 1e-9], [node + 1e-9]], dtype=torch.float64, requires_grad=True)
         (slopes,) = torch.autograd.grad(encoder(x).sum(), x)

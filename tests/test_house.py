@@ -43,12 +43,12 @@ LAYERS = (
     },
     {
         "nerf_posenc.bands",
-        "nerf_posenc.checks",
         "nerf_posenc.devices",
         "nerf_posenc.layouts",
         "nerf_posenc.metrics",
         "nerf_posenc.orbit",
     },
+    {"nerf_posenc.checks"},
 )
 
 PUBLIC = [
