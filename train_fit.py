@@ -2,6 +2,7 @@
 """Fit a picture or a radiance field with and without an encoding, and show the difference."""
 
 import contextlib
+import importlib.util
 import io
 import math
 import platform
@@ -20,9 +21,17 @@ from torch import Tensor
 import nerf_posenc
 from nerf_posenc import radiance, recipes, report
 from nerf_posenc.devices import computes_bfloat16, describe, pick_device
+from nerf_posenc.live import LivePage
 from nerf_posenc.metrics import psnr
 from nerf_posenc.radiance import FieldOptions
-from nerf_posenc.trials import Training, try_picture, try_scene
+from nerf_posenc.trials import (
+    Audience,
+    Training,
+    filmed_truth,
+    sampled_windows,
+    try_picture,
+    try_scene,
+)
 from scenes import BUILT_IN, Picture, Scene, SceneError, open_picture, open_scene
 
 PROGRAM = "train_fit.py"
@@ -95,6 +104,15 @@ class Options:
 
     turntable: int = 36
     """Frames of the film that goes round a fitted scene; 0 for none."""
+
+    film: int = 24
+    """Frames of the film that shows the fits as they learn, 2 or more; 0 for none."""
+
+    figures: bool = False
+    """Also write every figure for print, as PNG and SVG."""
+
+    live: bool = False
+    """Show the fits as they learn on a page at 127.0.0.1; a scene's camera can be turned."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type the network trains in; auto is bfloat16 where the processor computes in it."""
@@ -169,6 +187,10 @@ def parse(arguments: Sequence[str]) -> Options:
             raise UsageError(f"--{flag} must be 1 or more; got {value}")
     if options.turntable < 0:
         raise UsageError(f"--turntable must be 0 or more; got {options.turntable}")
+    if options.film < 0 or options.film == 1:
+        raise UsageError(f"--film must be 2 or more, or 0 for none; got {options.film}")
+    if options.live and importlib.util.find_spec("viser") is None:
+        raise UsageError("--live needs viser: pip install 'nerf_posenc[live]'")
     given = [options.image is not None, bool(options.images), options.scene is not None]
     if sum(given) > 1:
         raise UsageError("give one of --image, --images and --scene")
@@ -317,11 +339,14 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         warn_of_bands(options.bands, max(size))
 
     results: list[report.FitResult] = []
-    for encoding in options.encodings:
-        try:
-            results.append(fit_one(subject, encoding, options, device, precision, folder))
-        except FloatingPointError as error:
-            print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
+    with live_page(subject, device) if options.live else contextlib.nullcontext() as page:
+        if page is not None:
+            print(f"live     {page.url}", flush=True)
+        for encoding in options.encodings:
+            try:
+                results.append(fit_one(subject, encoding, options, device, precision, folder, page))
+            except FloatingPointError as error:
+                print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
     if not results:
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -342,19 +367,28 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
     report.write_metrics(folder / "metrics.json", results, run_details)
     if isinstance(subject, Picture):
         pictures = [r for r in results if isinstance(r, report.PictureResult)]
-        report.write_picture_run(folder, subject.colours, pictures)
+        report.write_picture_run(folder, subject.colours, pictures, figures=options.figures)
         shown = report.shown_picture(subject.name, subject.colours, pictures)
+        filmed = sampled_windows(subject.colours, subject.colours)
         films = {}
         flat = flat_psnr(subject.colours)
     else:
         fields = [r for r in results if isinstance(r, report.SceneResult)]
         truth = subject.test.over(behind(options))
-        report.write_scene_run(folder, truth, fields)
+        report.write_scene_run(folder, truth, fields, figures=options.figures)
         shown = report.shown_views(truth, fields)
         films = {r.encoding: r.film for r in fields if r.film is not None}
+        filmed = [filmed_truth(subject.test, behind(options))]
         flat = flat_psnr(truth)
+    learning = report.write_film(folder / "learning", filmed, results)
     report.write_page(
-        folder / "report.html", subject.name, shown, results, run_details, films=films
+        folder / "report.html",
+        subject.name,
+        shown,
+        results,
+        run_details,
+        films=films,
+        learning=learning,
     )
     say(f"\n{report.table(results)}\n")
     for note in notes(results, options, flat):
@@ -458,6 +492,15 @@ def warn_of_bands(num_bands: int, resolution: int) -> None:
         )
 
 
+def live_page(subject: Picture | Scene, device: torch.device) -> LivePage:
+    """Page that shows the fits of a picture or a scene."""
+    if isinstance(subject, Picture):
+        whole, _ = sampled_windows(subject.colours, subject.colours)
+        return LivePage(subject.name, original=whole)
+    pixels = 96**2 if device.type == "cpu" else 512**2
+    return LivePage(subject.name, poses=subject.train.world_from_camera, pixels=pixels)
+
+
 def fit_one(
     subject: Picture | Scene,
     encoding: recipes.Encoding,
@@ -465,6 +508,7 @@ def fit_one(
     device: torch.device,
     precision: torch.dtype,
     folder: Path,
+    audience: Audience | None,
 ) -> report.FitResult:
     """Fit the picture or the scene with one encoding, by options that are resolved."""
     assert options.steps is not None
@@ -482,6 +526,8 @@ def fit_one(
         None if precision == torch.float32 else precision,
         options.seed,
         options.quiet,
+        options.film,
+        audience,
     )
     if isinstance(subject, Picture):
         return try_picture(

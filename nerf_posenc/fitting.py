@@ -120,7 +120,7 @@ def fit(
         autocast_dtype: run the network under autocast in this type; None for float32.
         record_every: steps from one record to the next.
         after_step: called after each step, as to keep an occupancy grid up to date.
-        on_record: called after each record, as by a progress bar.
+        on_record: called after each record, as by a progress bar; its time is not counted.
         should_stop: asked before each step.
 
     Returns:
@@ -136,7 +136,7 @@ def fit(
         inputs, targets = draw_batch(state.step)
         state.optimizer.scale_lrs(schedule(state.step / state.num_steps))
         state.optimizer.zero_grad()
-        with _autocast(device, autocast_dtype):
+        with autocast(device, autocast_dtype):
             prediction = state.model(inputs)
         loss = loss_fn(prediction, targets)
         loss.backward()
@@ -146,19 +146,20 @@ def fit(
         if after_step is not None:
             after_step(state)
         if state.step % record_every == 0 or state.step == state.num_steps:
-            _record(state, losses, started, on_record)
+            _record(state, losses, started)
             losses = []
+            if on_record is not None:
+                on_record(state)
+                # What is done with a record takes none of the training time.
+                started = time.perf_counter() - state.seconds
     if losses:
-        _record(state, losses, started, on_record)
+        _record(state, losses, started)
+        if on_record is not None:
+            on_record(state)
     return state
 
 
-def _record(
-    state: FitState,
-    losses: list[Tensor],
-    started: float,
-    on_record: Callable[[FitState], None] | None,
-) -> None:
+def _record(state: FitState, losses: list[Tensor], started: float) -> None:
     loss = float(torch.stack(losses).mean())
     state.seconds = time.perf_counter() - started
     if not math.isfinite(loss):
@@ -166,11 +167,10 @@ def _record(
             f"the loss became {loss} at step {state.step}; use a smaller learning rate"
         )
     state.history.append(Record(state.step, state.seconds, loss))
-    if on_record is not None:
-        on_record(state)
 
 
-def _autocast(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+def autocast(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+    """Autocast in this type; None for no autocast."""
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
 
 

@@ -3,11 +3,11 @@
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,13 +16,34 @@ from tqdm import tqdm
 
 from nerf_posenc import radiance, recipes
 from nerf_posenc.fields import RadianceField
-from nerf_posenc.fitting import DrawBatch, FitState, Loss, ShuffledBatches, fit, mse, predict
+from nerf_posenc.fitting import (
+    DrawBatch,
+    FitState,
+    Loss,
+    ShuffledBatches,
+    autocast,
+    fit,
+    mse,
+    predict,
+)
 from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
 from nerf_posenc.networks import NETWORKS, num_parameters
 from nerf_posenc.orbit import orbit_poses
+from nerf_posenc.rays import Camera
 from nerf_posenc.rendering import render, rows_at_once, score_views
-from nerf_posenc.report import PictureResult, SceneResult, bands_of, kernel_of, write_video
+from nerf_posenc.report import (
+    PictureResult,
+    SceneResult,
+    Snapshot,
+    bands_of,
+    kernel_of,
+    most_detailed_window,
+    write_video,
+)
 from nerf_posenc.views import Background, Views, camera_rays
+
+# Longer side of what a film shows; a view costs many samples a pixel and gets half.
+_FILMED_PIXELS = 256
 
 
 @dataclass(frozen=True)
@@ -38,6 +59,8 @@ class Training:
         autocast_dtype: type the network trains in; None for float32.
         seed: of the weights and the batches.
         quiet: show no progress.
+        num_snapshots: to take of each fit on its way; 0 for none, else 2 or more.
+        audience: who watches, as a page in a browser.
     """
 
     num_steps: int
@@ -48,6 +71,33 @@ class Training:
     autocast_dtype: torch.dtype | None = None
     seed: int = 0
     quiet: bool = True
+    num_snapshots: int = 0
+    audience: "Audience | None" = None
+
+
+@runtime_checkable
+class Audience(Protocol):
+    """Who watches fits as they go on, told of each record. Its time is not training time."""
+
+    def watch_picture(self, name: str, state: FitState, show: Callable[[], Tensor]) -> None:
+        """See a picture's fit.
+
+        Args:
+            name: of the encoding.
+            state: of the fit.
+            show: gives the picture as it is now, ``(height, width, 3)``, few pixels of a large one.
+        """
+
+    def watch_field(
+        self, name: str, state: FitState, look: Callable[[Camera, Tensor], Tensor]
+    ) -> None:
+        """See a field's fit.
+
+        Args:
+            name: of the encoding.
+            state: of the fit.
+            look: from a camera and its pose ``(4, 4)`` to what it sees, ``(height, width, 3)``.
+        """
 
 
 def try_picture(
@@ -93,8 +143,28 @@ def try_picture(
     batches = ShuffledBatches(places, targets, training.batch_size, seed=training.seed)
     optimizer = recipes.make_optimizer(model, training.optimizer, training.rate)
     state = FitState(model, optimizer, training.num_steps)
-    _fit_with_progress(state, batches, encoding, training)
     rows = 8192 if training.device.type == "cpu" else 1 << 18
+    grids = sampled_windows(colours, coordinates.reshape(*colours.shape[:2], 2))
+
+    def shown(grid: Tensor) -> Tensor:
+        with autocast(training.device, training.autocast_dtype):
+            values = predict(model, grid.reshape(-1, 2).to(training.device), rows=rows)
+        return values.cpu().reshape(*grid.shape[:2], 3)
+
+    audience = training.audience
+
+    def watch(state: FitState) -> None:
+        assert audience is not None
+        audience.watch_picture(encoding, state, lambda: shown(grids[0]))
+
+    snapshots = _fit_with_progress(
+        state,
+        batches,
+        encoding,
+        training,
+        shoot=lambda: [shown(grid) for grid in grids],
+        watch=watch if audience else None,
+    )
     reconstruction = predict(model, places, rows=rows).cpu().reshape(colours.shape)
     return PictureResult(
         encoding=encoding,
@@ -107,6 +177,7 @@ def try_picture(
         reconstruction=reconstruction,
         bands=bands_of(encoder),
         kernel=kernel_of(encoder, 2),
+        snapshots=snapshots,
     )
 
 
@@ -146,15 +217,29 @@ def try_scene(
     )
     optimizer = radiance.make_optimizer(renderer, training.optimizer, training.rate)
     state = FitState(renderer, optimizer, training.num_steps)
-    _fit_with_progress(
+    grey = 0.0 if background == "black" else 1.0
+
+    def look(camera: Camera, pose: Tensor) -> Tensor:
+        with autocast(training.device, training.autocast_dtype):
+            return _look(renderer, camera, pose, grey)
+
+    filmed = _filmed_view(test)
+    audience = training.audience
+
+    def watch(state: FitState) -> None:
+        assert audience is not None
+        audience.watch_field(options.encoding, state, look)
+
+    snapshots = _fit_with_progress(
         state,
         batches,
         options.encoding,
         training,
         loss_fn=radiance.loss_of(options),
         after_step=radiance.grid_upkeep(renderer, autocast_dtype=training.autocast_dtype),
+        shoot=lambda: [look(filmed.cameras[0], filmed.world_from_camera[0])],
+        watch=watch if audience else None,
     )
-    grey = 0.0 if background == "black" else 1.0
     started = time.perf_counter()
     label = f"{options.encoding:8} test views"
     with tqdm(total=len(test), desc=label, unit="view", disable=training.quiet) as bar:
@@ -178,22 +263,54 @@ def try_scene(
         film=film,
         bands=bands_of(encoder),
         kernel=kernel_of(encoder, 3),
+        snapshots=snapshots,
     )
+
+
+def sampled_windows(
+    picture: Float[Tensor, "height width 3"], values: Float[Tensor, "height width channels"]
+) -> list[Float[Tensor, "_height _width channels"]]:
+    """What a film shows of a picture: all of it, and its most detailed window, in few samples.
+
+    Args:
+        picture: values in [0, 1].
+        values: what to take the samples from: the picture, or the coordinates of its pixels.
+    """
+    rows, columns = (max(1, n // 4) for n in picture.shape[:2])
+    top, left = most_detailed_window(picture, rows, columns)
+    windows = values, values[top : top + rows, left : left + columns]
+    strides = (-(-max(window.shape[:2]) // _FILMED_PIXELS) for window in windows)
+    return [window[::n, ::n] for window, n in zip(windows, strides, strict=True)]
+
+
+def filmed_truth(views: Views, background: float) -> Float[Tensor, "_height _width 3"]:
+    """What the film of a scene is to come to: a test view, in few pixels.
+
+    Args:
+        views: the test views.
+        background: grey behind.
+    """
+    return _filmed_view(views).over(background)[0]
+
+
+def _filmed_view(views: Views) -> Views:
+    return views.subset(1).resized(_FILMED_PIXELS // 2)
 
 
 def _frames(
     renderer: nn.Module, views: Views, count: int, grey: float, name: str, quiet: bool
 ) -> Tensor:
     """What a camera sees that goes round."""
-    camera = views.cameras[0]
-    device = next(renderer.parameters()).device
-    frames = []
     poses = orbit_poses(views.world_from_camera, count)
-    for pose in tqdm(poses, f"{name:8} turntable", unit="frame", disable=quiet):
-        rays = camera_rays(camera, pose, background=grey).to(device)
-        shown = render(renderer, rays, rows=rows_at_once(renderer)).colour
-        frames.append(shown.view(camera.height, camera.width, 3).cpu())
-    return torch.stack(frames)
+    shown = tqdm(poses, f"{name:8} turntable", unit="frame", disable=quiet)
+    return torch.stack([_look(renderer, views.cameras[0], pose, grey) for pose in shown])
+
+
+def _look(renderer: nn.Module, camera: Camera, pose: Tensor, grey: float) -> Tensor:
+    """What a camera sees of a fitted field."""
+    rays = camera_rays(camera, pose, background=grey).to(next(renderer.parameters()).device)
+    colour = render(renderer, rays, rows=rows_at_once(renderer)).colour
+    return colour.float().cpu().view(camera.height, camera.width, 3)
 
 
 def _fit_with_progress(
@@ -204,13 +321,28 @@ def _fit_with_progress(
     *,
     loss_fn: Loss = mse,
     after_step: Callable[[FitState], None] | None = None,
-) -> None:
-    """Run a fit with a progress bar; a first Ctrl-C ends it early."""
+    shoot: Callable[[], Sequence[Tensor]],
+    watch: Callable[[FitState], None] | None,
+) -> list[Snapshot]:
+    """Run a fit with a progress bar and snapshots; a first Ctrl-C ends it early."""
     bar = tqdm(total=state.num_steps, desc=f"{name:8}", unit="step", disable=training.quiet)
+    snapshots: list[Snapshot] = []
+    count = training.num_snapshots
+    # A fit changes most at its beginning.
+    due = [state.num_steps * (i / (count - 1)) ** 2 for i in range(count)]
+
+    def take_snapshot(state: FitState) -> None:
+        snapshots.append(Snapshot(state.step, psnr_from_mse(state.history[-1].loss), shoot()))
 
     def show(state: FitState) -> None:
         bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
         bar.update(state.step - bar.n)
+        if due and state.step >= due[0]:
+            take_snapshot(state)
+            while due and state.step >= due[0]:
+                del due[0]
+        if watch is not None:
+            watch(state)
 
     with bar, _ends_early_on_ctrl_c() as interrupted:
         fit(
@@ -222,6 +354,9 @@ def _fit_with_progress(
             on_record=show,
             should_stop=lambda: bool(interrupted),
         )
+    if due and state.step:
+        take_snapshot(state)
+    return snapshots
 
 
 @contextlib.contextmanager

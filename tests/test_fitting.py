@@ -58,6 +58,21 @@ def test_a_fit_that_is_saved_and_resumed_is_the_same_to_the_bit(name: str) -> No
     assert [r.loss for r in whole.history] == [r.loss for r in second.history]
 
 
+def test_what_is_done_with_a_record_is_not_training_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+
+    def draw_batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        now[0] += 1
+        return X, Y
+
+    def dawdle(state: FitState) -> None:
+        now[0] += 1000
+
+    state = fit(new_state("adam", 30), draw_batch, on_record=dawdle)
+    assert [record.seconds for record in state.history] == [10, 20, 30]
+
+
 def test_the_same_seed_gives_the_same_fit_to_the_bit() -> None:
     runs = [fit(new_state("muon"), batches(), autocast_dtype=torch.bfloat16) for _ in range(2)]
     for a, b in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"train_fit"},
     {"scenes"},
-    {"nerf_posenc", "nerf_posenc.trials"},
+    {"nerf_posenc", "nerf_posenc.live", "nerf_posenc.trials"},
     {"nerf_posenc.radiance", "nerf_posenc.report"},
     {"nerf_posenc.porting", "nerf_posenc.recipes", "nerf_posenc.rendering", "nerf_posenc.schemes"},
     {"nerf_posenc.fields", "nerf_posenc.views"},

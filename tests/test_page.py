@@ -1,7 +1,6 @@
 """The page of a run, driven in a real browser."""
 
 import math
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,11 @@ from nerf_posenc import FourierEncoder, report
 from nerf_posenc.fitting import Record
 from nerf_posenc.rendering import ViewScore
 from nerf_posenc.volume import Rendering
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 HOSTILE = '"><script>alert(1)</script>.png'
 HISTORY = [Record(10 * i, 0.5 * i, 0.1 / i) for i in range(1, 30)]
-
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Debian's Chromium: apt-get install chromium"
-)
 
 
 def results_for(original: torch.Tensor) -> list[report.PictureResult]:
@@ -62,19 +58,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shown = report.shown_picture(HOSTILE, original, results)
     report.write_page(file, HOSTILE, shown, results, {"command": "python train_fit.py", "x": 1})
     return file
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    quiet = "--disable-quic --disable-background-networking --disable-component-update"
-    with playwright.sync_playwright() as running:
-        launched = running.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-gpu", "--disable-sync", *quiet.split()],
-        )
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

@@ -2,15 +2,17 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageSequence
 
-from nerf_posenc import report
+from nerf_posenc import FourierEncoder, report
 from nerf_posenc.fitting import Record
-from nerf_posenc.report.figures import most_detailed_window
+from nerf_posenc.report.figures import most_detailed_window, save_frequencies, save_kernels
 
 
 def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> report.PictureResult:
@@ -23,6 +25,7 @@ def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> rep
         steps=20,
         history=[Record(10, 0.5, 0.1), Record(20, 1.25, 0.0)],
         reconstruction=torch.rand(height, width, 3),
+        kernel=report.kernel_of(FourierEncoder(2, 3), 2) if encoding == "fourier" else None,
     )
 
 
@@ -69,7 +72,35 @@ def test_pictures_are_drawn_for_any_size(tmp_path: Path) -> None:
         results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]
         report.save_comparison(tmp_path / "c.png", torch.rand(height, width, 3), results)
         report.save_curves(tmp_path / "p.png", results)
-        for name in ("c.png", "p.png"):
+        fits = {result.encoding: result.reconstruction for result in results}
+        save_frequencies(tmp_path / "f.png", torch.rand(height, width, 3), fits)
+        save_kernels(tmp_path / "k.png", results)
+        for name in ("c.png", "p.png", "f.png", "k.png"):
             drawn = np.asarray(Image.open(tmp_path / name).convert("RGB"))
             assert min(drawn.shape[:2]) > 40
             assert drawn.std() > 0
+
+
+def test_a_film_has_a_frame_a_snapshot_and_fits_that_ended_early_stand_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As GIF, which is read back exactly for plain colours.
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    def grey(value: float) -> torch.Tensor:
+        return torch.full((10, 20, 3), value)
+
+    snapshots = [report.Snapshot(10 * i, 20.0, [grey(i / 5)]) for i in range(1, 4)]
+    results = [
+        replace(result("none", 20.0), snapshots=snapshots[:1]),
+        replace(result("fourier", 30.0), snapshots=snapshots),
+    ]
+    file = report.write_film(tmp_path / "film", [grey(1.0)], results)
+    assert file is not None
+    with Image.open(file) as film:
+        assert film.width == 3 * 288
+        frames = [np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(film)]
+    seen = [[int(frame[100, 144 + 288 * column, 0]) for column in range(3)] for frame in frames]
+    assert seen[:3] == [[255, 51, 51], [255, 51, 102], [255, 51, 153]]
+    assert all(row == seen[2] for row in seen[3:])
+    assert report.write_film(tmp_path / "none", [grey(1.0)], [result("none", 20.0)]) is None

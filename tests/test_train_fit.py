@@ -101,7 +101,9 @@ def bad_inputs() -> dict[str, list[str]]:
         "picture and scene": ["--image", "cat", "--scene", "spheres"],
         "network of a picture": ["--scene", "spheres", "--network", "siren"],
         "no test views": ["--scene", "spheres", "--test-views", "0"],
-        "negative film": ["--scene", "spheres", "--turntable", "-1"],
+        "negative turntable": ["--scene", "spheres", "--turntable", "-1"],
+        "negative film": ["--film", "-1"],
+        "film of one frame": ["--film", "1"],
         "folder": ["--image", "folder"],
         "text": ["--image", "text.png"],
         "truncated": ["--image", "truncated.png"],
@@ -205,9 +207,30 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
         for a, b, view in zip(truth, shown, fit["views"], strict=True):
             measured = -10 * np.log10(((a - b / 255) ** 2).mean())
             assert view["psnr_db"] == pytest.approx(measured, abs=0.1)
+    assert list(Path("run").glob("learning.*"))
     films = sorted(path.name for path in Path("run").glob("turntable_*"))
     assert [film.split(".")[0] for film in films] == ["turntable_fourier", "turntable_none"]
     assert Path("run/comparison.png").exists()
+
+
+def test_figures_for_print_are_written_when_asked_for() -> None:
+    assert train_fit.main(["--out", "run", "--figures", "--film", "0", "--quiet", *SMALL]) == 0
+    names = ("comparison", "curves", "frequencies", "kernels")
+    for name in names:
+        with Image.open(f"run/figures/{name}.png") as image:
+            assert image.width > 400
+        assert "<svg" in Path(f"run/figures/{name}.svg").read_text()
+    assert len(list(Path("run/figures").iterdir())) == 2 * len(names)
+    assert not list(Path("run").glob("learning.*"))
+
+
+def test_a_live_page_without_its_server_is_a_mistake_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert train_fit.main(["--live", *SMALL]) == 2
+    assert "pip install 'nerf_posenc[live]'" in capsys.readouterr().err
+    assert not Path("runs").exists()
 
 
 def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> None:

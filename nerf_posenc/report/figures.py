@@ -1,7 +1,7 @@
 """The pictures of a run, drawn with matplotlib."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from nerf_posenc.metrics import psnr_from_mse
+from nerf_posenc.metrics import power_spectrum, psnr_by_band, psnr_from_mse
 from nerf_posenc.report.results import FitResult, PictureResult, SceneResult, gain
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
@@ -53,7 +53,7 @@ def save_comparison(
     difference of the channels, on one scale for all fits.
 
     Args:
-        path: PNG file to write.
+        path: file to write; its suffix says how, as .png or .svg.
         original: values in [0, 1].
         results: the fits, one column each.
     """
@@ -98,7 +98,7 @@ def save_views(
     Errors and depths have one scale for all.
 
     Args:
-        path: PNG file to write.
+        path: file to write; its suffix says how, as .png or .svg.
         truth: all test views, values in [0, 1].
         results: the fits.
         rows: views to draw, evenly spread, at most all.
@@ -166,9 +166,7 @@ def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
 
 def save_curves(path: Path, results: Sequence[FitResult]) -> None:
     """Draw the PSNR of the training batches over steps and over seconds."""
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes: Any = figure.subplots(1, 2, sharey=True)
+    figure, axes = _charts(2, sharey=True)
     for result, colour in zip(results, _cycled(_COLOURS, len(results)), strict=True):
         psnrs = [psnr_from_mse(record.loss) for record in result.history]
         for axis, name in zip(axes, ("step", "seconds"), strict=True):
@@ -177,11 +175,65 @@ def save_curves(path: Path, results: Sequence[FitResult]) -> None:
     axes[0].set_xlabel("training steps")
     axes[1].set_xlabel("training time (s)")
     axes[0].set_ylabel("PSNR of the batches (dB)")
+    axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=_DPI)
+
+
+def save_frequencies(
+    path: Path,
+    original: Float[Tensor, "height width 3"],
+    fits: Mapping[str, Float[Tensor, "height width 3"]],
+) -> None:
+    """Draw what is recovered at each spatial frequency.
+
+    Left the radially averaged power spectra, right the PSNR within each octave.
+
+    Args:
+        path: file to write.
+        original: values in [0, 1].
+        fits: reconstructions by the fit's name.
+    """
+    figure, (left, right) = _charts(2)
+    frequencies, power = power_spectrum(original)
+    left.loglog(frequencies, power, color="grey", lw=2.4, label="original")
+    colours = _cycled(_COLOURS, len(fits))
+    for i, (name, fit) in enumerate(fits.items()):
+        left.loglog(frequencies, power_spectrum(fit)[1], color=colours[i], lw=1.4, label=name)
+        scores = psnr_by_band(fit, original)
+        places = [-1.0 if score.octave is None else score.octave for score in scores]
+        right.plot(places, [s.psnr for s in scores], "-o", color=colours[i], lw=1.4, ms=4)
+    nyquist = math.pi * max(original.shape[:2]) / 2
+    left.axvline(nyquist, color="grey", lw=0.8, ls=":")
+    left.set_xlabel("angular frequency (rad per unit)")
+    left.set_ylabel("mean power")
+    left.legend(frameon=False)
+    right.set_xticks(places, ["mean", *(f"$2^{{{int(k)}}}\\pi$" for k in places[1:])])
+    right.set_xlabel("octave around (rad per unit)")
+    right.set_ylabel("PSNR within the octave (dB)")
+    figure.savefig(path, dpi=_DPI)
+
+
+def save_kernels(path: Path, results: Sequence[FitResult]) -> None:
+    """Draw how alike each encoding's features are, by distance, where it has a kernel."""
+    figure, (axis,) = _charts(1)
+    for result, colour in zip(results, _cycled(_COLOURS, len(results)), strict=True):
+        if result.kernel is not None:
+            axis.plot(*result.kernel, color=colour, lw=1.6, label=result.encoding)
+    axis.set_xlabel("distance along x (units)")
+    axis.set_ylabel("similarity of features")
+    axis.legend(frameon=False)
+    figure.savefig(path, dpi=_DPI)
+
+
+def _charts(columns: int, **options: Any) -> tuple[Figure, Any]:
+    """Figure of plain axes in one row."""
+    figure = Figure(figsize=(4.5 * columns, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, columns, squeeze=False, **options)[0]
     for axis in axes:
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False)
-    figure.savefig(path, dpi=_DPI)
+    return figure, axes
 
 
 def _title(result: FitResult, results: Sequence[FitResult]) -> str:

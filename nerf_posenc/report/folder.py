@@ -3,7 +3,7 @@
 import contextlib
 import importlib.util
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -12,10 +12,14 @@ import numpy.typing as npt
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.report.figures import save_comparison, save_curves, save_views
-from nerf_posenc.report.results import PictureResult, SceneResult
-
-_FRAMES_PER_SECOND = 15
+from nerf_posenc.report.figures import (
+    save_comparison,
+    save_curves,
+    save_frequencies,
+    save_kernels,
+    save_views,
+)
+from nerf_posenc.report.results import FitResult, PictureResult, SceneResult
 
 
 def make_run_folder(out: Path | None, name: str, *, overwrite: bool = False) -> Path:
@@ -50,25 +54,76 @@ def make_run_folder(out: Path | None, name: str, *, overwrite: bool = False) -> 
 
 
 def write_picture_run(
-    folder: Path, original: Float[Tensor, "height width 3"], results: Sequence[PictureResult]
+    folder: Path,
+    original: Float[Tensor, "height width 3"],
+    results: Sequence[PictureResult],
+    *,
+    figures: bool = False,
 ) -> None:
-    """Write the pictures and figures of fits to a picture."""
+    """Write the pictures and figures of fits to a picture.
+
+    Args:
+        folder: of the run.
+        original: values in [0, 1].
+        results: the fits.
+        figures: write every figure for print too, each as PNG and SVG, in ``figures/``.
+    """
     iio.imwrite(folder / "original.png", eight_bit(original))
     for result in results:
         iio.imwrite(folder / f"{result.encoding}.png", eight_bit(result.reconstruction))
     save_comparison(folder / "comparison.png", original, results)
     save_curves(folder / "curves.png", results)
+    if figures:
+        fits = {result.encoding: result.reconstruction for result in results}
+        for file in _figure_files(folder, "comparison"):
+            save_comparison(file, original, results)
+        _write_figures(folder, original, fits, results)
 
 
 def write_scene_run(
-    folder: Path, truth: Float[Tensor, "views height width 3"], results: Sequence[SceneResult]
+    folder: Path,
+    truth: Float[Tensor, "views height width 3"],
+    results: Sequence[SceneResult],
+    *,
+    figures: bool = False,
 ) -> None:
-    """Write the views and figures of fits to a scene."""
+    """Write the views and figures of fits to a scene.
+
+    Args:
+        folder: of the run.
+        truth: the test views, values in [0, 1].
+        results: the fits.
+        figures: write every figure for print too, each as PNG and SVG, in ``figures/``; the
+            frequencies are those of the first view.
+    """
     _write_views(folder / "truth", list(truth))
     for result in results:
         _write_views(folder / result.encoding, [v.rendering.colour for v in result.views])
     save_views(folder / "comparison.png", truth, results)
     save_curves(folder / "curves.png", results)
+    if figures:
+        fits = {result.encoding: result.views[0].rendering.colour for result in results}
+        for file in _figure_files(folder, "comparison"):
+            save_views(file, truth, results)
+        _write_figures(folder, truth[0], fits, results)
+
+
+def _write_figures(
+    folder: Path, original: Tensor, fits: Mapping[str, Tensor], results: Sequence[FitResult]
+) -> None:
+    """Write the figures that pictures and scenes have in common."""
+    for file in _figure_files(folder, "curves"):
+        save_curves(file, results)
+    for file in _figure_files(folder, "frequencies"):
+        save_frequencies(file, original, fits)
+    if any(result.kernel is not None for result in results):
+        for file in _figure_files(folder, "kernels"):
+            save_kernels(file, results)
+
+
+def _figure_files(folder: Path, name: str) -> list[Path]:
+    (folder / "figures").mkdir(exist_ok=True)
+    return [folder / "figures" / f"{name}{suffix}" for suffix in (".png", ".svg")]
 
 
 def _write_views(folder: Path, pictures: Sequence[Tensor]) -> None:
@@ -77,12 +132,15 @@ def _write_views(folder: Path, pictures: Sequence[Tensor]) -> None:
         iio.imwrite(folder / f"view_{i:03}.png", eight_bit(picture))
 
 
-def write_video(path: Path, frames: Float[Tensor, "frames height width 3"]) -> Path:
+def write_video(
+    path: Path, frames: Float[Tensor, "frames height width 3"], *, rate: int = 15
+) -> Path:
     """Write an endless film: MP4 where imageio-ffmpeg is installed, else GIF.
 
     Args:
         path: file without suffix.
         frames: values in [0, 1].
+        rate: frames a second.
 
     Returns:
         The file that was written.
@@ -90,7 +148,7 @@ def write_video(path: Path, frames: Float[Tensor, "frames height width 3"]) -> P
     shown = eight_bit(frames)
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         file = path.with_suffix(".gif")
-        iio.imwrite(file, shown, duration=1000 / _FRAMES_PER_SECOND, loop=0)
+        iio.imwrite(file, shown, duration=1000 / rate, loop=0)
         return file
     file = path.with_suffix(".mp4")
     # The codec takes even sides only.
@@ -99,7 +157,7 @@ def write_video(path: Path, frames: Float[Tensor, "frames height width 3"]) -> P
         file,
         np.pad(shown, even, mode="edge"),
         plugin="FFMPEG",
-        fps=_FRAMES_PER_SECOND,
+        fps=rate,
         macro_block_size=2,
         quality=8,
     )

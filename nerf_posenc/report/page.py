@@ -76,6 +76,7 @@ def write_page(
     run: Mapping[str, Any],
     *,
     films: Mapping[str, Path] | None = None,
+    learning: Path | None = None,
 ) -> None:
     """Write the page.
 
@@ -86,6 +87,7 @@ def write_page(
         results: the fits.
         run: what reproduces the run: command, options, versions.
         films: turntables by the fit's name.
+        learning: film of the fits as they learn.
     """
     # Here, because a user of the encoders alone has no jinja2.
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -114,6 +116,7 @@ def write_page(
         charts=_charts(shown, results),
         bands=_bands(shown[0], results),
         films={name: _data_url(file) for name, file in (films or {}).items()},
+        learning=None if learning is None else _data_url(learning),
         command=run.get("command", ""),
         details=json.dumps({k: v for k, v in run.items() if k != "command"}, indent=2),
     )

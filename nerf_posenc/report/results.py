@@ -21,6 +21,21 @@ BASELINE = "none"
 """Name of the fit that gains are counted from: raw coordinates."""
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """What a fit shows on its way.
+
+    Attributes:
+        step: steps taken.
+        psnr: of the last batches, in dB.
+        pictures: values in [0, 1], one or more, the same ones in every snapshot of a fit.
+    """
+
+    step: int
+    psnr: float
+    pictures: Sequence[Float[Tensor, "_height _width 3"]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitResult:
     """One fit, finished or ended early.
@@ -35,6 +50,7 @@ class FitResult:
         history: mean loss (MSE of the batches) on the way.
         bands: of the encoding, in rad per unit, where it has them for every axis.
         kernel: distances along an axis, and how alike the features are at each.
+        snapshots: what it showed on its way, for a film.
     """
 
     encoding: str
@@ -46,6 +62,7 @@ class FitResult:
     history: Sequence[Record]
     bands: Sequence[float] = ()
     kernel: tuple[Sequence[float], Sequence[float]] | None = None
+    snapshots: Sequence[Snapshot] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
