@@ -102,7 +102,7 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
         return torch.rand(camera.height, camera.width, 3)
 
     with live.LivePage("spheres", poses=poses, pixels=2000) as page:
-        tab = browser.new_page(viewport={"width": 900, "height": 600})
+        tab = browser.new_page(viewport={"width": 1200, "height": 600})
         tab.goto(page.url)
         wait_for(tab, page._server.get_clients, "no client came")
         # Its camera first stands where viser has it stand.

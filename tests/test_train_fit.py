@@ -42,7 +42,9 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
         "none.png",
         "report.html",
     }
-    assert {path.name for path in Path("run").iterdir()} == names | {"original.png"}
+    left = {path.name for path in Path("run").iterdir()}
+    assert left - {"learning.mp4", "learning.gif"} == names | {"original.png"}
+    assert len(left) == len(names) + 2
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert metrics["options"]["bands"] == 4
     assert metrics["options"]["lr"] == 0.05
