@@ -10,7 +10,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import nerf_posenc as ne
+from nerf_posenc.fitting import FitState, fit, predict
+from nerf_posenc.metrics import psnr
+from nerf_posenc.networks import MLP
+from nerf_posenc.optimizers import adam
 from nerf_posenc.schemes import binary_codes, index_codes, normalized_index_codes
+from scenes import open_picture
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -224,9 +229,8 @@ def grids() -> None:
     )
     features = encoder(points).reshape(256, 256, 4)
     for axis, level in zip(axes, (0, 1, 3), strict=True):
-        title = (
-            f"level {level}: {encoder.resolutions[level]} nodes, {len(encoder.tables[level])} rows"  # type: ignore[arg-type]
-        )
+        nodes, rows = encoder.resolutions[level], encoder.rows_per_level[level]
+        title = f"level {level}: {nodes} nodes, {rows} rows"
         heat(axis, features[..., level], title, "x", "y", cmap="viridis")
     save(figure, "hash_grid")
 
@@ -280,6 +284,72 @@ def naive_schemes() -> None:
     save(figure, "naive_schemes")
 
 
+def why_index() -> None:
+    figure, axes = panels(2)
+    for length, colour in ((20, ORANGE), (60, BLUE)):
+        axes[0].plot(index_codes(length), color=colour, label=f"{length} words")
+    axes[0].legend(frameon=False)
+    line_panel(axes[0], "code", "position", "index")
+    neighbours(axes[1], index_codes(60))
+    save(figure, "why_index")
+
+
+def why_normalized() -> None:
+    figure, axes = panels(2)
+    for length, colour in ((20, ORANGE), (60, BLUE)):
+        codes = normalized_index_codes(length)
+        axes[0].plot(codes, color=colour, label=f"{length} words")
+        neighbours(axes[1], codes, colour)
+    axes[0].axvline(10, color="grey", lw=0.8)
+    axes[0].legend(frameon=False)
+    line_panel(axes[0], "code: two of them for position 10", "position", "index / last index")
+    save(figure, "why_normalized")
+
+
+def why_binary() -> None:
+    figure, axes = panels(2)
+    codes = binary_codes(64, num_bits=6)
+    heat(axes[0], codes, "code", "digit, the lowest first", "position", cmap="Greys")
+    neighbours(axes[1], codes)
+    save(figure, "why_binary")
+
+
+def why_sinusoidal() -> None:
+    figure, axes = panels(2)
+    codes = ne.SinusoidalEncoder(12, base=64.0).table(64)
+    heat(axes[0], codes, "code", "column", "position", cmap="RdBu_r", vmin=-1, vmax=1)
+    neighbours(axes[1], codes)
+    save(figure, "why_sinusoidal")
+
+
+def neighbours(axis: Any, codes: Tensor, colour: str = BLUE) -> None:
+    distances = (codes[1:] - codes[:-1]).norm(dim=1)
+    axis.plot(distances, color=colour)
+    axis.set_ylim(0, max(axis.get_ylim()[1], 1.1 * float(distances.max())))
+    line_panel(axis, "distance to the next position", "position", "distance of the codes")
+
+
+def why_line() -> None:
+    line = open_picture("cat").colours[150].mean(-1)
+    x = torch.linspace(-1, 1, len(line))[:, None]
+    figure, axes = panels(2, 5.0)
+    encoders = {
+        "raw coordinate": torch.nn.Identity(),
+        "8 octaves": ne.FourierEncoder(1, 8),
+    }
+    for axis, (name, encoder) in zip(axes, encoders.items(), strict=True):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(encoder, MLP(getattr(encoder, "out_dim", 1), 1, width=128))
+        state = FitState(model, adam(model, lr=1e-3), 400)
+        fit(state, lambda step: (x, line[:, None]))
+        axis.plot(x[:, 0], line, color="grey", lw=2.5, alpha=0.5, label="line of the cat")
+        fitted = predict(model, x)[:, 0]
+        axis.plot(x[:, 0], fitted, color=ORANGE, lw=1.2, label=f"{psnr(fitted, line):.1f} dB")
+        axis.legend(frameon=False, loc="upper left")
+        line_panel(axis, f"{name}, 400 steps", "x", "brightness")
+    save(figure, "why_line")
+
+
 def main() -> None:
     for draw in (
         sinusoids,
@@ -292,6 +362,11 @@ def main() -> None:
         grids,
         directions,
         naive_schemes,
+        why_index,
+        why_normalized,
+        why_binary,
+        why_sinusoidal,
+        why_line,
     ):
         draw()
 

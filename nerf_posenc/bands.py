@@ -27,7 +27,7 @@ def octave_bands(
         ValueError: where ``num_bands`` is negative, ``base`` is not finite and positive,
             or an octave lies outside -100...100, beyond what float32 can scale by.
 
-    Example:
+    Examples:
         >>> octave_bands(3) / math.pi
         tensor([1., 2., 4.], dtype=torch.float64)
     """
@@ -63,7 +63,7 @@ def geometric_bands(
     Raises:
         ValueError: where ``dim`` is below 1 or ``base`` is not finite and positive.
 
-    Example:
+    Examples:
         >>> geometric_bands(4, base=100.0)
         tensor([1.0000, 0.1000], dtype=torch.float64)
     """
@@ -91,7 +91,7 @@ def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, 
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> ratio_bands(3, first=1.0, ratio=10.0)
         tensor([  1.,  10., 100.], dtype=torch.float64)
     """
@@ -115,7 +115,7 @@ def linear_bands(num_bands: int, *, first: float, last: float) -> Float[Tensor, 
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> linear_bands(3, first=1.0, last=3.0)
         tensor([1., 2., 3.], dtype=torch.float64)
     """
@@ -140,7 +140,7 @@ def coarse_to_fine_weight(
     Returns:
         Weights in [0, 1], float32.
 
-    Example:
+    Examples:
         >>> coarse_to_fine_weight(4, 0.375)
         tensor([1.0000, 0.5000, 0.0000, 0.0000])
     """

@@ -22,7 +22,7 @@ class OneBlobEncoder(nn.Module):
     Raises:
         ValueError: where a count is below 1.
 
-    Example:
+    Examples:
         >>> OneBlobEncoder(2, 16)(torch.rand(5, 2)).shape
         torch.Size([5, 32])
     """
@@ -73,7 +73,7 @@ class TriangleWaveEncoder(nn.Module):
     Raises:
         ValueError: where a count is below 1.
 
-    Example:
+    Examples:
         >>> TriangleWaveEncoder(1, 3)(torch.tensor([0.1]))
         tensor([ 0.8000, -0.4000, -0.2000])
     """

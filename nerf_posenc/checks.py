@@ -11,7 +11,7 @@ def require_counts(**counts: int) -> None:
     Raises:
         ValueError: naming the count and its value.
 
-    Example:
+    Examples:
         >>> require_counts(width=0)
         Traceback (most recent call last):
         ValueError: width must be 1 or more; got 0

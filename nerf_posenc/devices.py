@@ -12,7 +12,7 @@ def pick_device(name: str = "auto") -> torch.device:
     Raises:
         ValueError: where the device is unknown or not on this machine.
 
-    Example:
+    Examples:
         >>> pick_device("cpu")
         device(type='cpu')
     """
@@ -43,7 +43,7 @@ def computes_bfloat16(device: torch.device) -> bool:
 def describe(device: torch.device) -> str:
     """Name a device for a person.
 
-    Example:
+    Examples:
         >>> describe(torch.device("cpu")).startswith("cpu (")
         True
     """

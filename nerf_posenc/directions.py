@@ -27,7 +27,7 @@ class SphericalHarmonicsEncoder(nn.Module):
     Raises:
         ValueError: where ``num_levels`` is not 1 to 8.
 
-    Example:
+    Examples:
         >>> SphericalHarmonicsEncoder(4)(torch.tensor([[0.0, 0.6, 0.8]])).shape
         torch.Size([1, 16])
     """

@@ -45,7 +45,7 @@ class RadianceField(nn.Module):
     Raises:
         ValueError: where a count is out of its range.
 
-    Example:
+    Examples:
         >>> field = RadianceField(FourierEncoder(3, 6), None, width=32, depth=2)
         >>> density, colour = field(torch.rand(5, 3), torch.rand(5, 3))
         >>> density.shape, colour.shape

@@ -186,7 +186,7 @@ class ShuffledBatches:
         batch_size: rows in a batch; all of them where there are fewer.
         seed: of the orders.
 
-    Example:
+    Examples:
         >>> draw_batch = ShuffledBatches(torch.rand(10, 2), torch.rand(10, 3), 4, seed=0)
         >>> [tuple(rows.shape) for rows in draw_batch(0)]
         [(4, 2), (4, 3)]

@@ -53,7 +53,7 @@ class FourierEncoder(nn.Module):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> encoder = FourierEncoder(in_dim=2, num_bands=10)
         >>> encoder.out_dim
         40
@@ -262,7 +262,7 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
     Raises:
         ValueError: where ``subdivisions`` is below 1.
 
-    Example:
+    Examples:
         >>> icosahedron_basis().shape
         torch.Size([21, 3])
     """

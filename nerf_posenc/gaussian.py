@@ -34,7 +34,7 @@ class GaussianEncoder(nn.Module):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> GaussianEncoder(2, 128, sigma=10.0)(torch.rand(5, 2)).shape
         torch.Size([5, 256])
     """
@@ -124,7 +124,7 @@ class LearnedFourierEncoder(GaussianEncoder):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> [name for name, _ in LearnedFourierEncoder(2, 16).named_parameters()]
         ['matrix']
     """

@@ -47,7 +47,7 @@ class HashGridEncoder(nn.Module):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> encoder = HashGridEncoder(3, num_levels=4, log2_table_size=10)
         >>> encoder(torch.rand(5, 3)).shape
         torch.Size([5, 8])
@@ -217,7 +217,7 @@ class DenseGridEncoder(HashGridEncoder):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> DenseGridEncoder(2, base_resolution=8)(torch.rand(5, 2)).shape
         torch.Size([5, 4])
     """
@@ -266,7 +266,7 @@ class TriPlaneEncoder(nn.Module):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> TriPlaneEncoder(8, resolution=16)(torch.rand(5, 3)).shape
         torch.Size([5, 8])
     """

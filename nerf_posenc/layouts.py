@@ -26,7 +26,7 @@ def column_labels(
     Raises:
         ValueError: where the layout is not one of ``LAYOUTS``.
 
-    Example:
+    Examples:
         >>> column_labels(1, 1, "akp")
         [(0, 'sin', 0), (0, 'cos', 0)]
     """

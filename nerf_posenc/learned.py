@@ -20,7 +20,7 @@ class LearnedPositionEncoder(nn.Module):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> LearnedPositionEncoder(512, 64).table(100).shape
         torch.Size([100, 64])
     """
@@ -132,7 +132,7 @@ class MemN2NPositionEncoder(nn.Module):
     Raises:
         ValueError: where ``dim`` is below 1.
 
-    Example:
+    Examples:
         >>> MemN2NPositionEncoder(2).table(2)
         tensor([[0.5000, 0.5000],
                 [0.5000, 1.0000]])
@@ -197,7 +197,7 @@ class TemporalEncoder(nn.Module):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> encoder = TemporalEncoder(50, 20)
         >>> memories, outputs = encoder(torch.zeros(10, 20), torch.zeros(10, 20))
         >>> memories.shape

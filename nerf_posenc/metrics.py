@@ -24,7 +24,7 @@ def psnr(prediction: Float[Tensor, "*shape"], target: Float[Tensor, "*shape"]) -
     Raises:
         ValueError: where the shapes differ.
 
-    Example:
+    Examples:
         >>> import torch
         >>> round(psnr(torch.zeros(4), torch.full((4,), 0.1)), 2)
         20.0
@@ -61,7 +61,7 @@ def ssim(
     Raises:
         ValueError: where the shapes differ.
 
-    Example:
+    Examples:
         >>> import torch
         >>> picture = torch.rand(16, 16, 3)
         >>> ssim(picture, picture)
@@ -140,7 +140,7 @@ def psnr_by_band(
     Raises:
         ValueError: where the shapes differ.
 
-    Example:
+    Examples:
         >>> import torch
         >>> grey = torch.full((12, 12, 3), 0.5)
         >>> [band.octave for band in psnr_by_band(grey, grey)]

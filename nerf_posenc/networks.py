@@ -26,7 +26,7 @@ class MLP(nn.Sequential):
     Raises:
         ValueError: where a count is below 1.
 
-    Example:
+    Examples:
         >>> MLP(40, 3)(torch.rand(8, 40)).shape
         torch.Size([8, 3])
     """

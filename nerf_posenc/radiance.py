@@ -67,7 +67,7 @@ def make_renderer(options: FieldOptions, views: Views) -> nn.Module:
     Raises:
         ValueError: where the field is unknown, or does not go with the encoding.
 
-    Example:
+    Examples:
         >>> from nerf_posenc.rays import Camera
         >>> camera = Camera.from_angle(8, 8, 0.7)
         >>> blank = torch.ones(1, 8, 8, 3), torch.ones(1, 8, 8)

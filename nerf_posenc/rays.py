@@ -39,7 +39,7 @@ class Camera:
     Raises:
         ValueError: where a size or a focal length is not positive, or a value not finite.
 
-    Example:
+    Examples:
         >>> round(Camera.from_angle(4, 2, math.pi / 2).fx, 6)
         2.0
     """

@@ -45,7 +45,7 @@ def default_sigma(resolution: int) -> float:
     Returns:
         Cycles per unit of the coordinate.
 
-    Example:
+    Examples:
         >>> default_sigma(512)
         11.52
     """

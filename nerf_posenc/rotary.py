@@ -37,7 +37,7 @@ class RotaryEncoder(nn.Module):
     Raises:
         ValueError: where an argument does not fit.
 
-    Example:
+    Examples:
         >>> rotary = RotaryEncoder(64)
         >>> queries = torch.rand(2, 8, 100, 64)
         >>> rotary.rotate(queries, torch.arange(100)).shape
@@ -224,7 +224,7 @@ def yarn_bands(
 def yarn_scale(factor: float) -> float:
     """YaRN's factor for queries and keys, ``0.1 ln(factor) + 1`` (Peng et al. 2023, section 3.4).
 
-    Example:
+    Examples:
         >>> yarn_scale(1.0)
         1.0
     """
@@ -240,7 +240,7 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " num_heads"]:
     Raises:
         ValueError: where there is no head.
 
-    Example:
+    Examples:
         >>> alibi_slopes(2)
         tensor([0.0625, 0.0039])
     """
@@ -271,7 +271,7 @@ def alibi_bias(
     Raises:
         ValueError: where a number is out of its range.
 
-    Example:
+    Examples:
         >>> alibi_bias(1, 2)[0]
         tensor([[-0.0000, -0.0039],
                 [-0.0039, -0.0000]])

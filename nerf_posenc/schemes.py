@@ -20,7 +20,7 @@ Scheme = Callable[[int], Tensor]
 def index_codes(length: int) -> Float[Tensor, "length 1"]:
     """The position itself.
 
-    Example:
+    Examples:
         >>> index_codes(3).flatten()
         tensor([0., 1., 2.])
     """
@@ -30,7 +30,7 @@ def index_codes(length: int) -> Float[Tensor, "length 1"]:
 def normalized_index_codes(length: int) -> Float[Tensor, "length 1"]:
     """The position over the last one, so that it stays in [0, 1].
 
-    Example:
+    Examples:
         >>> normalized_index_codes(3).flatten()
         tensor([0.0000, 0.5000, 1.0000])
     """
@@ -43,7 +43,7 @@ def binary_codes(length: int, *, num_bits: int = 16) -> Float[Tensor, "length nu
     Raises:
         ValueError: where the digits do not suffice for the length.
 
-    Example:
+    Examples:
         >>> binary_codes(4, num_bits=2)
         tensor([[0., 0.],
                 [1., 0.],
@@ -59,7 +59,7 @@ def binary_codes(length: int, *, num_bits: int = 16) -> Float[Tensor, "length nu
 def sinusoidal_codes(length: int, *, dim: int = 64) -> Float[Tensor, "length dim"]:
     """The digits made continuous: each band a sine and a cosine.
 
-    Example:
+    Examples:
         >>> sinusoidal_codes(5, dim=8).shape
         torch.Size([5, 8])
     """
@@ -108,7 +108,7 @@ def check_requirements(
     Raises:
         ValueError: where the lengths or offsets do not fit.
 
-    Example:
+    Examples:
         >>> check_requirements(sinusoidal_codes).equal_offsets_equal_distance
         True
     """

@@ -37,7 +37,7 @@ class SinusoidalEncoder(nn.Module):
     Raises:
         ValueError: where ``dim`` is below 1 or ``base`` is not finite and positive.
 
-    Example:
+    Examples:
         >>> SinusoidalEncoder(4, base=100.0).table(2)
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0998, 0.9950]])
@@ -240,7 +240,7 @@ class GridSinusoidalEncoder(nn.Module):
     Raises:
         ValueError: where ``dim`` or ``num_axes`` is below 1.
 
-    Example:
+    Examples:
         >>> GridSinusoidalEncoder.preset("timm", dim=8).table((2, 3)).shape
         torch.Size([2, 3, 8])
     """

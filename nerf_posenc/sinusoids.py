@@ -65,7 +65,7 @@ def sincos(
     Raises:
         ValueError: where a shape, the layout or the phases do not fit.
 
-    Example:
+    Examples:
         >>> from nerf_posenc import octave_bands
         >>> sincos(torch.tensor([[0.5]]), octave_bands(2)).round(decimals=4)
         tensor([[ 1., -0., -0., -1.]])
@@ -90,7 +90,7 @@ class SinCos(nn.Module):
     Raises:
         ValueError: where a shape, the layout or the phases do not fit.
 
-    Example:
+    Examples:
         >>> from nerf_posenc import octave_bands
         >>> SinCos(3, octave_bands(10))(torch.rand(8, 3)).shape
         torch.Size([8, 60])

@@ -25,7 +25,7 @@ def normalize(
         ValueError: where an upper bound is not above its lower one, or their number is not
             that of the axes.
 
-    Example:
+    Examples:
         >>> normalize(torch.tensor([[0.0, 5.0]]), ((0.0, 0.0), (1.0, 10.0)))
         tensor([[-1.,  0.]])
     """
@@ -57,7 +57,7 @@ def contract(
     Raises:
         ValueError: where the order is neither 2 nor infinity.
 
-    Example:
+    Examples:
         >>> contract(torch.tensor([[0.3, 0.4], [3.0, 4.0]]))
         tensor([[0.3000, 0.4000],
                 [1.0800, 1.4400]])

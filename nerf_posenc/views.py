@@ -135,7 +135,7 @@ class RayBatches:
     Raises:
         ValueError: where no pixel is live.
 
-    Example:
+    Examples:
         >>> camera = Camera.from_angle(4, 4, 1.0)
         >>> black = torch.zeros(1, 4, 4, 3), torch.ones(1, 4, 4)
         >>> views = Views(*black, [camera], torch.eye(4)[None], ["a"])

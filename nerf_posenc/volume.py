@@ -79,7 +79,7 @@ class OccupancyGrid(nn.Module):
     Raises:
         ValueError: where an argument is out of its range.
 
-    Example:
+    Examples:
         >>> grid = OccupancyGrid(2)
         >>> grid.update(lambda x: torch.where(x[:, 0] > 0, 100.0, 0.0), seed=0)
         >>> grid(torch.tensor([[-0.5, 0.0, 0.0], [0.5, 0.0, 0.0]]))
