@@ -40,6 +40,8 @@ AnyOptions = TypeVar("AnyOptions")
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
+DEFAULT_BANDS = 10
+
 # Bands this far above the picture's Nyquist frequency pass without a warning.
 SPARE_BANDS = 2
 
@@ -60,11 +62,12 @@ class Options:
     scene: str | None = None
     """Scene to fit: a folder of posed pictures, or blocks, cloud, spheres or struts."""
 
-    bands: int = 10
-    """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1."""
+    bands: int | None = None
+    """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1; None is 10."""
 
-    encodings: tuple[recipes.Encoding, ...] = ("none", "fourier")
-    """What to fit: raw coordinates, octaves, 128 random frequencies, a hash grid."""
+    encodings: tuple[recipes.Encoding, ...] | None = None
+    """What to fit: raw coordinates, octaves, 128 random frequencies, a hash grid; None: none and
+    fourier, and for pictures the hash grid, the fastest, where --bands is not given either."""
 
     sigma: float | None = None
     """Spread of gaussian frequencies, cycles per unit; None is 0.09 of Nyquist."""
@@ -85,10 +88,11 @@ class Options:
     """Field of a scene: small, with an occupancy grid; that of NeRF; or that of mip-NeRF."""
 
     width: int | None = None
-    """Units in each hidden layer; None: picture 256, scene 128; 256 for nerf and mip."""
+    """Units in each hidden layer; None: picture 256, behind a hash grid 64; scene 128; 256 for
+    nerf and mip."""
 
     depth: int | None = None
-    """Hidden layers; None is 4; 8 for nerf and mip."""
+    """Hidden layers; None is 4; 2 for a picture behind a hash grid; 8 for nerf and mip."""
 
     optimizer: Literal["auto", "muon", "adam"] = "auto"
     """Muon on matrices with Adam on the rest, or Adam; auto is muon for relu, else adam."""
@@ -132,6 +136,14 @@ class Options:
     quiet: bool = False
     """Print errors only."""
 
+    @property
+    def fitted(self) -> tuple[recipes.Encoding, ...]:
+        """What to fit, also where it was left to the program."""
+        if self.encodings is not None:
+            return self.encodings
+        grid = self.bands is None and self.scene is None and self.network == "relu"
+        return ("none", "fourier", "hash") if grid else ("none", "fourier")
+
 
 @dataclass
 class CompareOptions:
@@ -160,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse(arguments)
         if options.images:
             return run_each(options, arguments)
-        return 0 if len(run(options, arguments)) == len(options.encodings) else 1
+        return 0 if len(run(options, arguments)) == len(options.fitted) else 1
     except (UsageError, SceneError) as error:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return 2
@@ -195,7 +207,7 @@ def parse(arguments: Sequence[str]) -> Options:
     if sum(given) > 1:
         raise UsageError("give one of --image, --images and --scene")
     if options.scene is not None and options.field != "small":
-        wrong = set(options.encodings) - {"none", "fourier"}
+        wrong = set(options.fitted) - {"none", "fourier"}
         if wrong:
             raise UsageError(
                 f"--field {options.field} is made for the encodings none and fourier, not for "
@@ -207,11 +219,11 @@ def parse(arguments: Sequence[str]) -> Options:
         raise UsageError(
             "--bands must be 1 or more; 0 bands are the raw coordinates: --encodings none"
         )
-    if not 1 <= options.bands <= 100:
+    if options.bands is not None and not 1 <= options.bands <= 100:
         raise UsageError(f"--bands must be 1 to 100; got {options.bands}")
-    if not options.encodings:
+    if not options.fitted:
         raise UsageError("--encodings needs one name or more: none, fourier, gaussian, hash")
-    if len(set(options.encodings)) < len(options.encodings):
+    if len(set(options.fitted)) < len(options.fitted):
         raise UsageError("--encodings names an encoding twice; give each once")
     if options.sigma is not None and not (math.isfinite(options.sigma) and options.sigma > 0):
         raise UsageError(f"--sigma must be a finite number above 0; got {options.sigma}")
@@ -291,10 +303,10 @@ def run_each(options: Options, arguments: Sequence[str]) -> int:
         except (UsageError, SceneError) as error:
             print(f"{PROGRAM}: error: {error}", file=sys.stderr)
             results = []
-        failed += len(results) < len(options.encodings)
+        failed += len(results) < len(options.fitted)
         if results:
             scores[name] = {result.encoding: result.psnr for result in results}
-    table = report.table_of_pictures(scores, options.encodings)
+    table = report.table_of_pictures(scores, options.fitted)
     if scores:
         (parent / "pictures.txt").write_text(table + "\n", encoding="utf-8")
     else:
@@ -335,14 +347,14 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         for note in subject.notes:
             say(f"note: {note}")
     say(f"device   {describe(device)}, {str(precision).removeprefix('torch.')}")
-    if isinstance(subject, Picture) and not options.quiet and "fourier" in options.encodings:
-        warn_of_bands(options.bands, max(size))
+    if isinstance(subject, Picture) and not options.quiet and "fourier" in options.fitted:
+        warn_of_bands(options.bands or DEFAULT_BANDS, max(size))
 
     results: list[report.FitResult] = []
     with live_page(subject, device) if options.live else contextlib.nullcontext() as page:
         if page is not None:
             print(f"live     {page.url}", flush=True)
-        for encoding in options.encodings:
+        for encoding in options.fitted:
             try:
                 results.append(fit_one(subject, encoding, options, device, precision, folder, page))
             except FloatingPointError as error:
@@ -404,6 +416,8 @@ def resolve(options: Options, size: tuple[int, int], device: torch.device) -> No
     Raises:
         UsageError: where the optimizer does not go with the network.
     """
+    options.encodings = options.fitted
+    options.bands = options.bands or DEFAULT_BANDS
     on_cpu = device.type == "cpu"
     is_scene = options.scene is not None
     full = options.field != "small"
@@ -415,8 +429,6 @@ def resolve(options: Options, size: tuple[int, int], device: torch.device) -> No
     else:
         options.steps = options.steps or (600 if on_cpu else 2000)
         options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
-        options.width = options.width or 256
-        options.depth = options.depth or 4
     if options.optimizer == "auto":
         options.optimizer = recipes.default_optimizer(options.network)
     if is_scene:
@@ -515,8 +527,7 @@ def fit_one(
     assert options.batch_size is not None
     assert options.optimizer != "auto"
     assert options.lr is not None
-    assert options.width is not None
-    assert options.depth is not None
+    assert options.bands is not None
     training = Training(
         options.steps,
         options.batch_size,
@@ -530,17 +541,20 @@ def fit_one(
         audience,
     )
     if isinstance(subject, Picture):
+        width, depth = recipes.default_layers(encoding)
         return try_picture(
             subject.coordinates(),
             subject.colours,
             encoding,
             training,
             network=options.network,
-            width=options.width,
-            depth=options.depth,
+            width=options.width or width,
+            depth=options.depth or depth,
             num_bands=options.bands,
             sigma=options.sigma,
         )
+    assert options.width is not None
+    assert options.depth is not None
     field = FieldOptions(
         options.field,
         encoding,

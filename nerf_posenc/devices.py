@@ -1,5 +1,8 @@
 """Where to compute, and in which type."""
 
+import importlib.util
+import os
+
 import torch
 
 
@@ -52,3 +55,26 @@ def describe(device: torch.device) -> str:
     if device.type == "cpu":
         return f"cpu ({torch.get_num_threads()} threads)"
     return str(device)
+
+
+def require_triton(device: torch.device | None = None) -> None:
+    """Refuse ``backend="triton"`` where it cannot run.
+
+    Args:
+        device: of what is to be computed; None to ask for the package alone.
+
+    Raises:
+        RuntimeError: where Triton is not installed, or the device is no GPU and Triton's
+            interpreter is off.
+    """
+    if importlib.util.find_spec("triton") is None:
+        raise RuntimeError(
+            "backend='triton' needs the package triton, which comes with torch's CUDA builds for "
+            "Linux: pip install triton, or use backend='torch'"
+        )
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    if device is not None and device.type != "cuda" and not interpreted:
+        raise RuntimeError(
+            f"backend='triton' computes on a GPU, and the coordinates are on {device}; move them "
+            "with .cuda(), use backend='torch', or set TRITON_INTERPRET=1 to try the kernels slowly"
+        )

@@ -12,7 +12,7 @@ from nerf_posenc.bands import coarse_to_fine_weight, octave_bands
 from nerf_posenc.checks import require_coordinates
 from nerf_posenc.layouts import Phases, column_labels
 from nerf_posenc.presets import PRESETS
-from nerf_posenc.sinusoids import SinCos, project
+from nerf_posenc.sinusoids import Backend, SinCos, project
 
 IncludeInput = Literal["front", "back"] | None
 
@@ -49,8 +49,11 @@ class FourierEncoder(nn.Module):
             [icosahedron_basis][nerf_posenc.icosahedron_basis]). It is a constant.
         variance_scale: factor of every variance, other than 1 only to repeat a library's
             mistake.
+        backend: ``"torch"``, or ``"triton"`` for one fused kernel on a GPU, which takes
+            coordinates of up to float32 and no ``basis``.
 
     Raises:
+        RuntimeError: where the backend cannot run; the message says what it needs.
         ValueError: where an argument is out of its range.
 
     Examples:
@@ -79,8 +82,14 @@ class FourierEncoder(nn.Module):
         include_input: IncludeInput = None,
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
         variance_scale: float = 1.0,
+        backend: Backend = "torch",
     ) -> None:
         super().__init__()
+        if backend == "triton" and basis is not None:
+            raise ValueError(
+                "backend='triton' has no basis, whose products are made in float64; use "
+                "backend='torch'"
+            )
         if include_input not in ("front", "back", None):
             raise ValueError(
                 f"include_input must be 'front', 'back' or None; got {include_input!r}"
@@ -104,7 +113,7 @@ class FourierEncoder(nn.Module):
             )
         self.include_input = include_input
         self.variance_scale = variance_scale
-        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases)
+        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases, backend=backend)
         self._in_dim = in_dim
         self._constant_basis = None if basis is None else basis.detach().double().cpu()
         self.register_buffer("basis", self._constant_basis, persistent=False)
@@ -200,13 +209,21 @@ class FourierEncoder(nn.Module):
             weight=weight,
             variance=self._variance_along_axes(x, variance, covariance),
             dtype=x.dtype,
+            raw=self.include_input if self._has_plain_columns else None,
         )
+        if self._has_plain_columns:
+            return features
         if self._kept is not None:
             features = features[..., self._kept]
         if self.include_input is None:
             return features
         parts = [x, features] if self.include_input == "front" else [features, x]
         return torch.cat(parts, dim=-1)
+
+    @property
+    def _has_plain_columns(self) -> bool:
+        """Tell whether all the core's columns are kept and the raw input is what it was given."""
+        return self._kept is None and self.basis is None
 
     def _variance_along_axes(
         self, x: Tensor, variance: Tensor | None, covariance: Tensor | None

@@ -66,7 +66,7 @@ def make_encoder(
     Args:
         name: ``"none"`` passes the coordinates through; ``"fourier"`` has octaves of pi,
             ``"gaussian"`` 128 random frequencies, ``"hash"`` 12 levels from 16 nodes an axis
-            to one a sample, in tables of 2^17 rows.
+            to one a sample, in tables of up to 2^19 rows.
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_bands: octaves of ``"fourier"``.
@@ -89,8 +89,16 @@ def make_encoder(
         return GaussianEncoder(in_dim, 128, sigma=sigma, generator=generator)
     if name == "hash":
         growth = max(1.0, (resolution / 16) ** (1 / 11))
-        return HashGridEncoder(in_dim, 12, log2_table_size=17, growth=growth)
+        return HashGridEncoder(in_dim, 12, log2_table_size=19, growth=growth)
     raise ValueError(f"no encoding {name!r}; there are {', '.join(get_args(Encoding))}")
+
+
+def default_layers(encoding: Encoding) -> tuple[int, int]:
+    """Width and number of the hidden layers behind an encoding of a picture.
+
+    A grid holds the detail itself and is read by a small network (Müller et al. 2022).
+    """
+    return (64, 2) if encoding == "hash" else (256, 4)
 
 
 def default_optimizer(network: NetworkName) -> Optimizer:

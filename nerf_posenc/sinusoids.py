@@ -13,14 +13,17 @@ A band that equals float64 pi times a power of two is taken as that multiple of 
 """
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.checks import inside_transform
+from nerf_posenc.devices import require_triton
 from nerf_posenc.layouts import LAYOUTS, Phases
+
+Backend = Literal["torch", "triton"]
 
 _TURN = 2 * math.pi
 
@@ -86,9 +89,12 @@ class SinCos(nn.Module):
         bands: rad per unit, ``(num_bands,)`` or ``(num_bands, in_dim)``.
         layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
         phases: ``("sin", "cos")`` or ``("cos", "sin")``.
+        backend: ``"torch"``, or ``"triton"`` for one fused kernel on a GPU, which takes
+            coordinates of up to float32.
 
     Raises:
-        ValueError: where a shape, the layout or the phases do not fit.
+        RuntimeError: where the backend cannot run; the message says what it needs.
+        ValueError: where a shape, the layout, the phases or the backend do not fit.
 
     Examples:
         >>> from nerf_posenc import octave_bands
@@ -99,6 +105,7 @@ class SinCos(nn.Module):
     _cycles: Tensor
     _offset: Tensor
     _sign: Tensor
+    _band_cycles: Tensor
 
     def __init__(
         self,
@@ -107,8 +114,13 @@ class SinCos(nn.Module):
         *,
         layout: str = "akp",
         phases: Phases = ("sin", "cos"),
+        backend: Backend = "torch",
     ) -> None:
         super().__init__()
+        if backend not in ("torch", "triton"):
+            raise ValueError(f"backend must be 'torch' or 'triton'; got {backend!r}")
+        if backend == "triton":
+            require_triton()
         if in_dim < 1:
             raise ValueError(f"in_dim must be 1 or more; got {in_dim}")
         if layout not in LAYOUTS:
@@ -128,6 +140,7 @@ class SinCos(nn.Module):
         self.out_dim = 2 * self.num_bands * in_dim
         self.layout = layout
         self.phases = phases
+        self.backend = backend
         sizes = dict(k=self.num_bands, p=2, a=in_dim)
         self._columns = tuple(sizes[letter] for letter in layout)
         self._x_shape = tuple(in_dim if letter == "a" else 1 for letter in layout)
@@ -157,6 +170,8 @@ class SinCos(nn.Module):
             "_offset": offset_columns.to(cycles_device, cycles_dtype),
             "_sign": sign_columns.to(device, torch.float32),
         }
+        if self.backend == "triton":
+            constants["_band_cycles"] = cycles.to(device, cycles_dtype)
         for name, constant in constants.items():
             self.register_buffer(name, constant.contiguous(), persistent=False)
 
@@ -182,11 +197,13 @@ class SinCos(nn.Module):
         weight: Float[Tensor, " num_bands"] | None = None,
         variance: Float[Tensor, "*batch in_dim"] | None = None,
         dtype: torch.dtype | None = None,
-    ) -> Float[Tensor, "*batch out_dim"]:
+        raw: Literal["front", "back"] | None = None,
+    ) -> Float[Tensor, "*batch width"]:
         """See [sincos][nerf_posenc.sincos].
 
         ``dtype`` is that of the features where it is not to be the coordinates': float64
         coordinates and float32 features have exact angles and the speed of float32 sines.
+        ``raw`` puts the coordinates themselves before or behind the features.
         """
         if x.ndim == 0 or x.shape[-1] != self.in_dim:
             raise ValueError(
@@ -199,6 +216,18 @@ class SinCos(nn.Module):
         if x.dtype in (torch.float16, torch.bfloat16):
             x = x.float()
         batch = x.shape[:-1]
+        if weight is not None and weight.shape != (self.num_bands,):
+            raise ValueError(
+                f"weight must have shape ({self.num_bands},), one factor a band; "
+                f"got {tuple(weight.shape)}"
+            )
+        if variance is not None and variance.shape != x.shape:
+            raise ValueError(
+                f"variance must have the shape of x, {tuple(x.shape)}; got {tuple(variance.shape)}"
+            )
+        if self.backend == "triton":
+            return self._fused(x, weight, variance, dtype, raw)
+        given = x
         x = x.reshape(math.prod(batch), self.in_dim)
         if torch.compiler.is_compiling():
             features = self._evaluate(x, sine_dtype)
@@ -208,23 +237,47 @@ class SinCos(nn.Module):
             # The same, without what an autograd function costs a call.
             features = _SinCosFunction.forward(x, self, sine_dtype)
         if weight is not None:
-            if weight.shape != (self.num_bands,):
-                raise ValueError(
-                    f"weight must have shape ({self.num_bands},), one factor a band; "
-                    f"got {tuple(weight.shape)}"
-                )
             features = features * self._placed(weight.to(features.dtype), "k")
         if variance is not None:
-            if variance.shape != (*batch, self.in_dim):
-                raise ValueError(
-                    f"variance must have the shape of x, {(*batch, self.in_dim)}; "
-                    f"got {tuple(variance.shape)}"
-                )
             variance = variance.reshape(len(features), self.in_dim).to(features.dtype)
             omega = self._cycles.to(variance) * _TURN
             exponent = self._placed(variance, "a") * omega * omega
             features = features * torch.exp(-0.5 * exponent)
-        return features.to(dtype).reshape(*batch, self.out_dim)
+        features = features.to(dtype).reshape(*batch, self.out_dim)
+        if raw is None:
+            return features
+        parts = [given.to(dtype), features] if raw == "front" else [features, given.to(dtype)]
+        return torch.cat(parts, dim=-1)
+
+    def _fused(
+        self,
+        x: Tensor,
+        weight: Tensor | None,
+        variance: Tensor | None,
+        dtype: torch.dtype,
+        raw: Literal["front", "back"] | None,
+    ) -> Tensor:
+        """Evaluate in one kernel."""
+        require_triton(x.device)
+        if x.dtype == torch.float64 or not x.is_floating_point():
+            raise TypeError(
+                f"backend='triton' takes coordinates in float32 or half precision; got {x.dtype}; "
+                "use backend='torch' for others"
+            )
+        # Here, because Triton is not everywhere that torch is.
+        from nerf_posenc import _triton
+
+        features: Tensor = _triton.encode(
+            x.reshape(math.prod(x.shape[:-1]), self.in_dim),
+            self._band_cycles,
+            weight,
+            None if variance is None else variance.reshape(-1, self.in_dim),
+            self.layout,
+            self.phases[0],
+            raw or "",
+            dtype,
+        )
+        return features.reshape(*x.shape[:-1], features.shape[-1])
 
     def _evaluate(
         self,

@@ -1,6 +1,12 @@
 """What all tests share."""
 
+import os
+import shutil
 from collections.abc import Iterator
+
+if shutil.which("nvidia-smi") is None:
+    # Triton reads this when it is imported, which torch may do at any time.
+    os.environ["TRITON_INTERPRET"] = "1"
 
 import jaxtyping
 import pytest
