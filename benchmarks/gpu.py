@@ -1,0 +1,265 @@
+"""What the encoder and the training step reach of a GPU's limits, in one command.
+
+It first checks the fused kernel against float64, then measures the card's own limits (copy
+bandwidth, bfloat16 matrix peak) and reports all else as a share of them, beside the eager forms of
+other libraries and what ``torch.compile`` makes of those. ``--tiny`` runs it through on a CPU, in
+Triton's interpreter, to see that it works; its figures then mean nothing.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+if "--tiny" in sys.argv:
+    os.environ["TRITON_INTERPRET"] = "1"
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.timing import machine
+from nerf_posenc import FourierEncoder, SinCos, octave_bands, recipes
+from nerf_posenc.fitting import FitState, ShuffledBatches, autocast, fit, mse, predict
+from nerf_posenc.metrics import psnr
+from nerf_posenc.networks import MLP
+from scenes import open_picture
+
+# README of tiny-cuda-nn (RTX 3090, read off its plot): training samples a second by width and
+# batch, fully fused network without an encoding.
+PUBLISHED = {(64, 1 << 14): 1.2e8, (64, 1 << 18): 1.9e8, (128, 1 << 18): 9.4e7}
+
+
+def seconds_of(call: Callable[[], object], device: torch.device, rounds: int) -> float:
+    """Median seconds of a call, by the device's own clock where it has one."""
+    for _ in range(3):
+        call()
+    times = []
+    for _ in range(rounds):
+        if device.type == "cuda":
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            call()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) / 1e3)
+        else:
+            began = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def nerf_pytorch(x: Tensor, octaves: Tensor) -> Tensor:
+    return torch.cat([f(x * octave) for octave in octaves for f in (torch.sin, torch.cos)], -1)
+
+
+def nerfstudio(x: Tensor, octaves: Tensor) -> Tensor:
+    scaled = ((2 * torch.pi * x)[..., None] * octaves).flatten(-2)
+    return torch.sin(torch.cat([scaled, scaled + torch.pi / 2], -1))
+
+
+def pytorch3d(x: Tensor, octaves: Tensor) -> Tensor:
+    embedded = (x[..., None] * octaves).flatten(-2)
+    return torch.cat([embedded, embedded + torch.pi / 2], -1).sin()
+
+
+def check(device: torch.device, rows: int) -> dict[str, float]:
+    """Largest errors of the fused kernel against float64."""
+    errors = {}
+    for name, base in (("pi 2^k", torch.pi), ("2^k", 1.0)):
+        fused = FourierEncoder(3, 16, base=base, backend="triton").to(device)
+        exact = FourierEncoder(3, 16, base=base).to(device)
+        x = (torch.rand(rows, 3, device=device) * 2 - 1).requires_grad_()
+        wide = x.detach().double().requires_grad_()
+        features, expected = fused(x), exact(wide)
+        errors[name] = (features.double() - expected).abs().max().item()
+        upstream = torch.randn_like(features)
+        (grad,) = torch.autograd.grad(features, x, upstream)
+        (exact_grad,) = torch.autograd.grad(expected, wide, upstream.double())
+        error = (grad.double() - exact_grad).norm() / exact_grad.norm()
+        errors[f"{name}, gradient (relative)"] = error.item()
+    for name, error in errors.items():
+        print(f"error, {name:<32} {error:.1e}")
+    return errors
+
+
+def limits(device: torch.device, megabytes: int, side: int, rounds: int) -> tuple[float, float]:
+    """Copy bandwidth in bytes a second, read and written, and bfloat16 multiply-adds times 2."""
+    source = torch.randn(megabytes << 18, device=device)
+    target = torch.empty_like(source)
+    copy = 2 * source.nbytes / seconds_of(lambda: target.copy_(source), device, rounds)
+    a, b = (torch.randn(side, side, device=device, dtype=torch.bfloat16) for _ in range(2))
+    peak = 2 * side**3 / seconds_of(lambda: a @ b, device, rounds)
+    print(f"copy {copy / 1e9:,.0f} GB/s, bfloat16 products {peak / 1e12:,.1f} TFLOP/s")
+    return copy, peak
+
+
+def encoders(device: torch.device, copy: float, points: list[int], rounds: int) -> list[Any]:
+    """Bandwidth of every form: coordinates read once and features written once."""
+    rows = []
+    heads = f"{'forward GB/s':>13} {'of copy':>8} {'backward':>9} {'of copy':>8}"
+    print(f"\n{'':<34} {'points':>10} {heads}")
+    for in_dim in (2, 3):
+        for num_bands in (4, 10, 16):
+            octaves = 2.0 ** torch.arange(num_bands, device=device)
+            fused = SinCos(in_dim, octave_bands(num_bands), backend="triton").to(device)
+            plain = SinCos(in_dim, octave_bands(num_bands)).to(device)
+
+            def in_bfloat16(x: Tensor, fused: SinCos = fused) -> Tensor:
+                return fused(x, dtype=torch.bfloat16)
+
+            forms: dict[str, Callable[[Tensor], Tensor]] = {
+                "ours, triton": fused,
+                "ours, triton, to bfloat16": in_bfloat16,
+                "ours, torch": plain,
+            }
+            for form in (nerf_pytorch, nerfstudio, pytorch3d):
+
+                def eager(x: Tensor, form: Any = form, octaves: Tensor = octaves) -> Tensor:
+                    features: Tensor = form(x, octaves)
+                    return features
+
+                forms[form.__name__] = eager
+                if device.type == "cuda":
+                    forms[f"{form.__name__}, compiled"] = torch.compile(eager)
+            for num_points in points:
+                x = torch.rand(num_points, in_dim, device=device) * 2 - 1
+                for name, form in forms.items():
+                    row = _bandwidth(form, x, copy, device, rounds)
+                    rows.append(
+                        dict(form=name, in_dim=in_dim, bands=num_bands, points=num_points, **row)
+                    )
+                    print(
+                        f"{name:<26} {in_dim}-D L={num_bands:<2} {num_points:>10,} "
+                        f"{row['forward'] / 1e9:13,.0f} {row['forward'] / copy:8.0%} "
+                        f"{row['backward'] / 1e9:9,.0f} {row['backward'] / copy:8.0%}",
+                        flush=True,
+                    )
+    return rows
+
+
+def _bandwidth(
+    form: Callable[[Tensor], Tensor], x: Tensor, copy: float, device: torch.device, rounds: int
+) -> dict[str, float]:
+    with torch.no_grad():
+        moved = x.nbytes + form(x).nbytes
+        forward = moved / seconds_of(lambda: form(x), device, rounds)
+    wanted = x.detach().requires_grad_()
+    features = form(wanted)
+    upstream = torch.randn_like(features)
+    backward = seconds_of(
+        lambda: torch.autograd.grad(features, wanted, upstream, retain_graph=True), device, rounds
+    )
+    return {"forward": forward, "backward": (moved + x.nbytes) / backward}
+
+
+def training(
+    device: torch.device, peak: float, widths: list[int], batches: list[int], rounds: int
+) -> list[Any]:
+    """Steps a second of octaves and 4 hidden layers in bfloat16, and the share of the peak."""
+    rows = []
+    print(
+        f"\n{'training step':<26} {'batch':>10} {'steps/s':>9} {'samples/s':>10} "
+        f"{'of peak':>8} {'published':>10}"
+    )
+    for width in widths:
+        for batch in batches:
+            for name in ("eager", "compiled") if device.type == "cuda" else ("eager",):
+                torch.manual_seed(0)
+                encoder = FourierEncoder(2, 10, backend="triton")
+                network = MLP(encoder.out_dim, 3, width=width, depth=4)
+                model = nn.Sequential(encoder, network).to(device)
+                optimizer = recipes.make_optimizer(model, "adam", 1e-3)
+                run = model if name == "eager" else torch.compile(model, mode="max-autotune")
+                x, y = torch.rand(batch, 2, device=device), torch.rand(batch, 3, device=device)
+
+                def step(
+                    run: Any = run, optimizer: Any = optimizer, x: Tensor = x, y: Tensor = y
+                ) -> None:
+                    optimizer.zero_grad()
+                    with autocast(device, torch.bfloat16):
+                        prediction = run(x)
+                    mse(prediction, y).backward()
+                    optimizer.step()
+
+                took = seconds_of(step, device, rounds)
+                # A product and its two gradients; nothing follows the coordinates.
+                sizes = [encoder.out_dim, *[width] * 4, 3]
+                products = sum(a * b for a, b in itertools.pairwise(sizes))
+                share = (6 * products - 2 * sizes[0] * sizes[1]) * batch / took / peak
+                published = PUBLISHED.get((width, batch))
+                rows.append(dict(form=name, width=width, batch=batch, seconds=took, share=share))
+                print(
+                    f"{name:<12} width {width:<7} {batch:>10,} {1 / took:9,.0f} "
+                    f"{batch / took:10.2e} "
+                    f"{share:8.0%} {'' if published is None else f'{published:.1e}':>10}",
+                    flush=True,
+                )
+    return rows
+
+
+def time_to(decibel: float, device: torch.device, size: int, most: float) -> list[Any]:
+    """Seconds until a whole picture of ``size`` x ``size`` is as near as ``decibel``."""
+    picture = open_picture("astronaut").resized(size)
+    x, y = picture.coordinates().to(device), picture.colours.reshape(-1, 3).to(device)
+    rows = []
+    print(f"\n{'picture':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
+    for encoding in ("fourier", "hash"):
+        torch.manual_seed(0)
+        encoder = recipes.make_encoder(encoding, 2, resolution=size)  # type: ignore[arg-type]
+        width, depth = recipes.default_layers(encoding)  # type: ignore[arg-type]
+        network = MLP(int(encoder.out_dim), 3, width=width, depth=depth)  # type: ignore[arg-type]
+        model = nn.Sequential(encoder, network).to(device)
+        state = FitState(model, recipes.make_optimizer(model, "muon", 0.05), 4000)
+        reached: list[float] = []
+
+        def look(state: FitState, model: nn.Module = model, reached: list[float] = reached) -> None:
+            if psnr(predict(model, x, rows=1 << 18), y) >= decibel:
+                reached.append(state.seconds)
+
+        batches = ShuffledBatches(x, y, min(len(x), 65_536), seed=0)
+        stop: Callable[[], bool] = lambda state=state, reached=reached: (  # noqa: E731
+            bool(reached) or state.seconds > most
+        )
+        fit(state, batches, autocast_dtype=torch.bfloat16, on_record=look, should_stop=stop)
+        took = reached[0] if reached else None
+        rows.append(dict(encoding=encoding, steps=state.step, seconds=took))
+        print(
+            f"{encoding:<26} {state.step:>8,} {'-' if took is None else f'{took:.2f}':>8}",
+            flush=True,
+        )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tiny", action="store_true", help="run through on a CPU")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=Path("runs/gpu.json"))
+    options = parser.parse_args()
+    tiny = options.tiny
+    device = torch.device("cpu" if tiny else "cuda")
+    rounds = 1 if tiny else options.rounds
+    name = "CPU, interpreted: figures mean nothing" if tiny else torch.cuda.get_device_name()
+    print(f"{machine()}; {name}")
+    errors = check(device, 100 if tiny else 1 << 20)
+    copy, peak = limits(device, 1 if tiny else 1024, 64 if tiny else 8192, rounds)
+    points = [64] if tiny else [1 << n for n in (16, 18, 20, 22, 24)]
+    record: dict[str, Any] = {"machine": machine(), "device": name, "errors": errors}
+    record |= {"copy_bytes_per_second": copy, "bfloat16_flops": peak}
+    record["encoders"] = encoders(device, copy, points, rounds)
+    batches = [64] if tiny else [1 << n for n in (14, 16, 18, 20)]
+    record["training"] = training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds)
+    record["picture"] = time_to(15 if tiny else 40, device, 16 if tiny else 512, 60)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()
