@@ -27,6 +27,7 @@ from nerf_posenc.radiance import FieldOptions
 from nerf_posenc.trials import (
     Audience,
     Training,
+    choose_sigma,
     filmed_truth,
     sampled_windows,
     try_picture,
@@ -69,8 +70,9 @@ class Options:
     """What to fit: raw coordinates, octaves, 128 random frequencies, a hash grid; None: none and
     fourier, and for pictures the hash grid, the fastest, where --bands is not given either."""
 
-    sigma: float | None = None
-    """Spread of gaussian frequencies, cycles per unit; None is 0.09 of Nyquist."""
+    sigma: float | Literal["auto"] | None = None
+    """Spread of gaussian frequencies, cycles per unit; auto chooses it by pixels of the picture
+    that are held out; None is 0.09 of Nyquist."""
 
     size: int | None = None
     """First shrink the pictures to this many pixels along their longer side."""
@@ -225,8 +227,14 @@ def parse(arguments: Sequence[str]) -> Options:
         raise UsageError("--encodings needs one name or more: none, fourier, gaussian, hash")
     if len(set(options.fitted)) < len(options.fitted):
         raise UsageError("--encodings names an encoding twice; give each once")
-    if options.sigma is not None and not (math.isfinite(options.sigma) and options.sigma > 0):
-        raise UsageError(f"--sigma must be a finite number above 0; got {options.sigma}")
+    if isinstance(options.sigma, float) and not (
+        math.isfinite(options.sigma) and options.sigma > 0
+    ):
+        raise UsageError(f"--sigma must be a finite number above 0 or auto; got {options.sigma}")
+    if options.sigma == "auto" and options.scene is not None:
+        raise UsageError("--sigma auto is for pictures; give a --scene a number")
+    if options.sigma == "auto" and "gaussian" not in options.fitted:
+        raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")
     if options.lr is not None and not (math.isfinite(options.lr) and options.lr > 0):
         raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
     return options
@@ -350,6 +358,12 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
     if isinstance(subject, Picture) and not options.quiet and "fourier" in options.fitted:
         warn_of_bands(options.bands or DEFAULT_BANDS, max(size))
 
+    if options.sigma == "auto" and isinstance(subject, Picture):
+        say("choosing sigma by held-out pixels ...")
+        coordinates = subject.coordinates().reshape(*subject.colours.shape[:2], 2)
+        training = training_of(options, device, precision)
+        options.sigma = choose_sigma(coordinates, subject.colours, training)
+        say(f"sigma    {options.sigma:.2f} cycles per unit")
     results: list[report.FitResult] = []
     with live_page(subject, device) if options.live else contextlib.nullcontext() as page:
         if page is not None:
@@ -438,7 +452,8 @@ def resolve(options: Options, size: tuple[int, int], device: torch.device) -> No
         options.lr = options.lr or recipes.default_rate(options.network, options.optimizer)
     except ValueError as error:
         raise UsageError(f"--network {error}") from None
-    options.sigma = options.sigma or recipes.default_sigma(max(size))
+    if options.sigma != "auto":
+        options.sigma = options.sigma or recipes.default_sigma(max(size))
 
 
 def behind(options: Options) -> float:
@@ -513,22 +528,18 @@ def live_page(subject: Picture | Scene, device: torch.device) -> LivePage:
     return LivePage(subject.name, poses=subject.train.world_from_camera, pixels=pixels)
 
 
-def fit_one(
-    subject: Picture | Scene,
-    encoding: recipes.Encoding,
+def training_of(
     options: Options,
     device: torch.device,
     precision: torch.dtype,
-    folder: Path,
-    audience: Audience | None,
-) -> report.FitResult:
-    """Fit the picture or the scene with one encoding, by options that are resolved."""
+    audience: Audience | None = None,
+) -> Training:
+    """How to fit, by options that are resolved."""
     assert options.steps is not None
     assert options.batch_size is not None
     assert options.optimizer != "auto"
     assert options.lr is not None
-    assert options.bands is not None
-    training = Training(
+    return Training(
         options.steps,
         options.batch_size,
         options.optimizer,
@@ -540,6 +551,21 @@ def fit_one(
         options.film,
         audience,
     )
+
+
+def fit_one(
+    subject: Picture | Scene,
+    encoding: recipes.Encoding,
+    options: Options,
+    device: torch.device,
+    precision: torch.dtype,
+    folder: Path,
+    audience: Audience | None,
+) -> report.FitResult:
+    """Fit the picture or the scene with one encoding, by options that are resolved."""
+    training = training_of(options, device, precision, audience)
+    assert options.bands is not None
+    assert options.sigma != "auto"
     if isinstance(subject, Picture):
         width, depth = recipes.default_layers(encoding)
         return try_picture(

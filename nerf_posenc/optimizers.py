@@ -1,5 +1,6 @@
 """Optimizers for coordinate networks."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -105,11 +106,64 @@ def muon(
     chosen = {id(matrix) for matrix in matrices}
     rest = [p for p in module.parameters() if id(p) not in chosen]
     parts: list[torch.optim.Optimizer] = [
-        torch.optim.Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="original")
+        _Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="original")
     ]
     if rest:
         parts.append(_adam(rest, adam_lr))
     return OptimizerGroup(parts)
+
+
+class _Muon(torch.optim.Muon):
+    """Torch's Muon, but matrices of one shape go through the iteration together.
+
+    A GPU is given as many products as there are shapes, in place of matrices.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Take one step."""
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[Tensor]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape.setdefault(parameter.shape, []).append(parameter)
+            for shape, parameters in by_shape.items():
+                gradients = [p.grad for p in parameters if p.grad is not None]
+                momenta = [self._momentum_of(p) for p in parameters]
+                torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+                ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
+                updates = _orthogonal_factors(
+                    torch.stack(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"]
+                )
+                rate = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
+                steps = updates.to(parameters[0].dtype).unbind()
+                torch._foreach_add_(parameters, list(steps), alpha=-rate)
+
+    def _momentum_of(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum_buffer"]
+        return momentum
+
+
+def _orthogonal_factors(
+    matrices: Tensor, coefficients: tuple[float, float, float], num_steps: int, eps: float
+) -> Tensor:
+    """Orthogonal factors of matrices ``(n, rows, columns)``, nearly, in bfloat16.
+
+    Newton and Schulz's iteration with the quintic polynomial of Jordan et al. 2024.
+    """
+    a, b, c = coefficients
+    x = matrices.bfloat16()
+    is_tall = x.shape[1] > x.shape[2]
+    if is_tall:
+        x = x.mT
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
+    for _ in range(num_steps):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_tall else x
 
 
 def _adam(parameters: Iterable[Tensor], lr: float) -> torch.optim.Adam:

@@ -178,3 +178,20 @@ def test_networks_have_the_asked_for_shape() -> None:
     assert outputs.max() < 1
     with pytest.raises(ValueError, match="depth must be 1 or more; got 0"):
         MLP(2, 3, depth=0)
+
+
+def test_muon_takes_the_steps_of_torchs_own() -> None:
+    shapes = [(16, 16), (16, 5), (5, 16), (16, 16), (16, 16)]
+    ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
+    theirs = [nn.Parameter(p.detach().clone()) for p in ours]
+    before = [p.detach().clone() for p in ours]
+    optimizer = muon(nn.ParameterList(ours), ours, lr=0.1)
+    reference = torch.optim.Muon(theirs, lr=0.1, weight_decay=0.0)
+    for _ in range(3):
+        for a, b in zip(ours, theirs, strict=True):
+            a.grad = torch.randn(a.shape)
+            b.grad = a.grad.clone()
+        optimizer.step()
+        reference.step()
+    for a, b, start in zip(ours, theirs, before, strict=True):
+        assert (a - b).norm() < 0.02 * (b - start).norm()

@@ -121,6 +121,9 @@ def bad_inputs() -> dict[str, list[str]]:
         "no depth": ["--depth", "0"],
         "bad rate": ["--lr", "-1"],
         "bad sigma": ["--sigma", "0"],
+        "sigma that is no number": ["--sigma", "wide"],
+        "automatic sigma of nothing": ["--sigma", "auto", "--encodings", "none"],
+        "automatic sigma of a scene": ["--sigma", "auto", "--scene", "spheres"],
         "muon on complex matrices": ["--network", "wire", "--optimizer", "muon"],
         "unknown option": ["--bandz", "3"],
         "unknown encoding": ["--encodings", "magic"],
@@ -213,6 +216,20 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
     films = sorted(path.name for path in Path("run").glob("turntable_*"))
     assert [film.split(".")[0] for film in films] == ["turntable_fourier", "turntable_none"]
     assert Path("run/comparison.png").exists()
+
+
+def test_sigma_is_chosen_from_the_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--encodings", "gaussian", "--sigma", "auto", "--out", "run", *SMALL]
+    assert train_fit.main(options) == 0
+    chosen = json.loads(Path("run/metrics.json").read_text())["options"]["sigma"]
+    assert f"sigma    {chosen:.2f} cycles per unit" in capsys.readouterr().out
+
+
+def test_without_bands_a_picture_is_fitted_with_a_hash_grid_too() -> None:
+    assert train_fit.main(["--out", "run", "--quiet", *SMALL]) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "hash"]
+    assert metrics["options"]["bands"] == 10
 
 
 def test_figures_for_print_are_written_when_asked_for() -> None:
