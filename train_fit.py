@@ -21,15 +21,15 @@ from torch import Tensor
 import nerf_posenc
 from nerf_posenc import radiance, recipes, report
 from nerf_posenc.devices import computes_bfloat16, describe, pick_device
+from nerf_posenc.filming import filmed_truth, sampled_windows
 from nerf_posenc.live import LivePage
 from nerf_posenc.metrics import psnr
 from nerf_posenc.radiance import FieldOptions
+from nerf_posenc.sigma import choose_sigma
 from nerf_posenc.trials import (
     Audience,
+    Nobody,
     Training,
-    choose_sigma,
-    filmed_truth,
-    sampled_windows,
     try_picture,
     try_scene,
 )
@@ -361,16 +361,25 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
     if options.sigma == "auto" and isinstance(subject, Picture):
         say("choosing sigma by held-out pixels ...")
         coordinates = subject.coordinates().reshape(*subject.colours.shape[:2], 2)
-        training = training_of(options, device, precision)
-        options.sigma = choose_sigma(coordinates, subject.colours, training)
+        options.sigma = choose_sigma(
+            coordinates,
+            subject.colours,
+            device,
+            autocast_dtype=None if precision == torch.float32 else precision,
+            seed=options.seed,
+        )
         say(f"sigma    {options.sigma:.2f} cycles per unit")
     results: list[report.FitResult] = []
-    with live_page(subject, device) if options.live else contextlib.nullcontext() as page:
-        if page is not None:
+    with contextlib.ExitStack() as stack:
+        audience: Audience = Nobody()
+        if options.live:
+            audience = page = stack.enter_context(live_page(subject, device))
             print(f"live     {page.url}", flush=True)
         for encoding in options.fitted:
             try:
-                results.append(fit_one(subject, encoding, options, device, precision, folder, page))
+                results.append(
+                    fit_one(subject, encoding, options, device, precision, folder, audience)
+                )
             except FloatingPointError as error:
                 print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
     if not results:
@@ -528,18 +537,21 @@ def live_page(subject: Picture | Scene, device: torch.device) -> LivePage:
     return LivePage(subject.name, poses=subject.train.world_from_camera, pixels=pixels)
 
 
-def training_of(
+def fit_one(
+    subject: Picture | Scene,
+    encoding: recipes.Encoding,
     options: Options,
     device: torch.device,
     precision: torch.dtype,
-    audience: Audience | None = None,
-) -> Training:
-    """How to fit, by options that are resolved."""
+    folder: Path,
+    audience: Audience,
+) -> report.FitResult:
+    """Fit the picture or the scene with one encoding, by options that are resolved."""
     assert options.steps is not None
     assert options.batch_size is not None
     assert options.optimizer != "auto"
     assert options.lr is not None
-    return Training(
+    training = Training(
         options.steps,
         options.batch_size,
         options.optimizer,
@@ -551,19 +563,6 @@ def training_of(
         options.film,
         audience,
     )
-
-
-def fit_one(
-    subject: Picture | Scene,
-    encoding: recipes.Encoding,
-    options: Options,
-    device: torch.device,
-    precision: torch.dtype,
-    folder: Path,
-    audience: Audience | None,
-) -> report.FitResult:
-    """Fit the picture or the scene with one encoding, by options that are resolved."""
-    training = training_of(options, device, precision, audience)
     assert options.bands is not None
     assert options.sigma != "auto"
     if isinstance(subject, Picture):

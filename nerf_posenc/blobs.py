@@ -2,12 +2,13 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from nerf_posenc.checks import require_coordinates, require_counts
+from nerf_posenc.widths import FixedWidths
 
 
-class OneBlobEncoder(nn.Module):
+class OneBlobEncoder(FixedWidths):
     r"""A blob around the coordinate, binned: a soft one-hot code.
 
     Each coordinate's blob, a quartic kernel of the width of one bin on either side, is
@@ -30,9 +31,9 @@ class OneBlobEncoder(nn.Module):
     def __init__(self, in_dim: int, num_bins: int = 16) -> None:
         super().__init__()
         require_counts(in_dim=in_dim, num_bins=num_bins)
-        self.in_dim = in_dim
+        self._in_dim = in_dim
         self.num_bins = num_bins
-        self.out_dim = in_dim * num_bins
+        self._out_dim = in_dim * num_bins
 
     def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
         """Encode coordinates in [0, 1].
@@ -60,7 +61,7 @@ class OneBlobEncoder(nn.Module):
         return f"in_dim={self.in_dim}, out_dim={self.out_dim}"
 
 
-class TriangleWaveEncoder(nn.Module):
+class TriangleWaveEncoder(FixedWidths):
     r"""Triangle waves of doubling frequency, a cheap stand-in for sinusoids.
 
     $4\, |\mathrm{frac}(v) - \tfrac12| - 1$ with $v = 2^{k-1} x + k/4$, as in tiny-cuda-nn's
@@ -81,9 +82,9 @@ class TriangleWaveEncoder(nn.Module):
     def __init__(self, in_dim: int, num_bands: int = 12) -> None:
         super().__init__()
         require_counts(in_dim=in_dim, num_bands=num_bands)
-        self.in_dim = in_dim
+        self._in_dim = in_dim
         self.num_bands = num_bands
-        self.out_dim = in_dim * num_bands
+        self._out_dim = in_dim * num_bands
 
     def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
         """Encode coordinates.

@@ -4,14 +4,15 @@ import math
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from nerf_posenc.checks import require_coordinates
+from nerf_posenc.widths import FixedWidths
 
 _MAX_LEVELS = 8
 
 
-class SphericalHarmonicsEncoder(nn.Module):
+class SphericalHarmonicsEncoder(FixedWidths):
     r"""Real spherical harmonics of a direction.
 
     $Y_\ell^m$ for $\ell$ from 0 below ``num_levels`` and $m = -\ell \dots \ell$, orthonormal
@@ -38,8 +39,8 @@ class SphericalHarmonicsEncoder(nn.Module):
             raise ValueError(f"num_levels must be 1 to {_MAX_LEVELS}; got {num_levels}")
         self.num_levels = num_levels
         self.condon_shortley = condon_shortley
-        self.in_dim = 3
-        self.out_dim = num_levels**2
+        self._in_dim = 3
+        self._out_dim = num_levels**2
 
     def forward(self, directions: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch out_dim"]:
         """Encode directions.

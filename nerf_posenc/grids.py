@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.bands import coarse_to_fine_weight
 from nerf_posenc.checks import inside_transform, require_coordinates
+from nerf_posenc.widths import FixedWidths
 
 # Müller et al. 2022, section 3; the fourth is tiny-cuda-nn's, for 4-D.
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
@@ -20,7 +21,7 @@ _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
 Interpolation = Literal["linear", "smoothstep"]
 
 
-class HashGridEncoder(nn.Module):
+class HashGridEncoder(FixedWidths):
     r"""Multi-resolution grid of trained features, hashed where a level outgrows its table.
 
     Instant-NGP's encoding (Müller et al. 2022, section 3): level $\ell$ has
@@ -90,10 +91,10 @@ class HashGridEncoder(nn.Module):
             )
         _require_bounds(bounds)
         _require_interpolation(interpolation)
-        self.in_dim = in_dim
+        self._in_dim = in_dim
         self.num_levels = num_levels
         self.features_per_level = features_per_level
-        self.out_dim = num_levels * features_per_level
+        self._out_dim = num_levels * features_per_level
         self.interpolation = interpolation
         self.bounds = bounds
         self.convention = convention
@@ -247,7 +248,7 @@ class DenseGridEncoder(HashGridEncoder):
         )
 
 
-class TriPlaneEncoder(nn.Module):
+class TriPlaneEncoder(FixedWidths):
     """Three planes of trained features, xy, xz and yz, for points in space.
 
     The planes' features at the point's projections are put together (EG3D, Chan et al. 2022,
@@ -293,8 +294,8 @@ class TriPlaneEncoder(nn.Module):
             raise ValueError(f"reduce must be 'sum', 'product' or 'concat'; got {reduce!r}")
         _require_bounds(bounds)
         _require_interpolation(interpolation)
-        self.in_dim = 3
-        self.out_dim = features * (3 if reduce == "concat" else 1)
+        self._in_dim = 3
+        self._out_dim = features * (3 if reduce == "concat" else 1)
         self.resolution = resolution
         self.reduce = reduce
         self.interpolation = interpolation

@@ -4,7 +4,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from nerf_posenc import radiance, recipes
 from nerf_posenc.fields import RadianceField
+from nerf_posenc.filming import filmed_view, sampled_windows
 from nerf_posenc.fitting import (
     DrawBatch,
     FitState,
@@ -37,16 +38,46 @@ from nerf_posenc.report import (
     Snapshot,
     bands_of,
     kernel_of,
-    most_detailed_window,
     write_video,
 )
 from nerf_posenc.views import Background, Views, camera_rays
 
-# Longer side of what a film shows; a view costs many samples a pixel and gets half.
-_FILMED_PIXELS = 256
 
-# Of the default spread of Gaussian frequencies, from which one is chosen.
-_SIGMA_FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+@runtime_checkable
+class Audience(Protocol):
+    """Who watches fits as they go on, told of each record. Its time is not training time."""
+
+    def watch_picture(self, name: str, state: FitState, show: Callable[[], Tensor]) -> None:
+        """See a picture's fit.
+
+        Args:
+            name: of the encoding.
+            state: of the fit.
+            show: gives the picture as it is now, ``(height, width, 3)``, few pixels of a large one.
+        """
+
+    def watch_field(
+        self, name: str, state: FitState, look: Callable[[Camera, Tensor], Tensor]
+    ) -> None:
+        """See a field's fit.
+
+        Args:
+            name: of the encoding.
+            state: of the fit.
+            look: from a camera and its pose ``(4, 4)`` to what it sees, ``(height, width, 3)``.
+        """
+
+
+class Nobody:
+    """An audience that does not look."""
+
+    def watch_picture(self, name: str, state: FitState, show: Callable[[], Tensor]) -> None:
+        """Do nothing."""
+
+    def watch_field(
+        self, name: str, state: FitState, look: Callable[[Camera, Tensor], Tensor]
+    ) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -75,32 +106,7 @@ class Training:
     seed: int = 0
     quiet: bool = True
     num_snapshots: int = 0
-    audience: "Audience | None" = None
-
-
-@runtime_checkable
-class Audience(Protocol):
-    """Who watches fits as they go on, told of each record. Its time is not training time."""
-
-    def watch_picture(self, name: str, state: FitState, show: Callable[[], Tensor]) -> None:
-        """See a picture's fit.
-
-        Args:
-            name: of the encoding.
-            state: of the fit.
-            show: gives the picture as it is now, ``(height, width, 3)``, few pixels of a large one.
-        """
-
-    def watch_field(
-        self, name: str, state: FitState, look: Callable[[Camera, Tensor], Tensor]
-    ) -> None:
-        """See a field's fit.
-
-        Args:
-            name: of the encoding.
-            state: of the fit.
-            look: from a camera and its pose ``(4, 4)`` to what it sees, ``(height, width, 3)``.
-        """
+    audience: Audience = field(default_factory=Nobody)
 
 
 def try_picture(
@@ -154,19 +160,13 @@ def try_picture(
             values = predict(model, grid.reshape(-1, 2).to(training.device), rows=rows)
         return values.cpu().reshape(*grid.shape[:2], 3)
 
-    audience = training.audience
-
-    def watch(state: FitState) -> None:
-        assert audience is not None
-        audience.watch_picture(encoding, state, lambda: shown(grids[0]))
-
     snapshots = _fit_with_progress(
         state,
         batches,
         encoding,
         training,
         shoot=lambda: [shown(grid) for grid in grids],
-        watch=watch if audience else None,
+        watch=lambda now: training.audience.watch_picture(encoding, now, lambda: shown(grids[0])),
     )
     reconstruction = predict(model, places, rows=rows).cpu().reshape(colours.shape)
     return PictureResult(
@@ -226,13 +226,7 @@ def try_scene(
         with autocast(training.device, training.autocast_dtype):
             return _look(renderer, camera, pose, grey)
 
-    filmed = _filmed_view(test)
-    audience = training.audience
-
-    def watch(state: FitState) -> None:
-        assert audience is not None
-        audience.watch_field(options.encoding, state, look)
-
+    filmed = filmed_view(test)
     snapshots = _fit_with_progress(
         state,
         batches,
@@ -241,7 +235,7 @@ def try_scene(
         loss_fn=radiance.loss_of(options),
         after_step=radiance.grid_upkeep(renderer, autocast_dtype=training.autocast_dtype),
         shoot=lambda: [look(filmed.cameras[0], filmed.world_from_camera[0])],
-        watch=watch if audience else None,
+        watch=lambda now: training.audience.watch_field(options.encoding, now, look),
     )
     started = time.perf_counter()
     label = f"{options.encoding:8} test views"
@@ -251,8 +245,8 @@ def try_scene(
     if film is not None:
         frames = _frames(renderer, train, num_frames, grey, options.encoding, training.quiet)
         film = write_video(film, frames)
-    field = next(module for module in renderer.modules() if isinstance(module, RadianceField))
-    encoder = field.position_encoder or nn.Identity()
+    fitted = next(module for module in renderer.modules() if isinstance(module, RadianceField))
+    encoder = fitted.position_encoder or nn.Identity()
     return SceneResult(
         encoding=options.encoding,
         parameters=num_parameters(renderer),
@@ -268,92 +262,6 @@ def try_scene(
         kernel=kernel_of(encoder, 3),
         snapshots=snapshots,
     )
-
-
-def choose_sigma(
-    coordinates: Float[Tensor, "height width 2"],
-    colours: Float[Tensor, "height width 3"],
-    training: Training,
-    *,
-    num_steps: int = 150,
-) -> float:
-    """Choose the spread of Gaussian frequencies for a picture by pixels that are held out.
-
-    Tiles evenly spread over the picture are fitted once for each candidate without a quarter of
-    their pixels; the candidate whose fit is nearest to those wins. Tancik et al. 2020 chose theirs
-    by held-out pixels too, one for all pictures of a kind.
-
-    Args:
-        coordinates: of the pixels, the longer side spanning [-1, 1].
-        colours: values in [0, 1].
-        training: how to fit; of it the device, the types and the seed count.
-        num_steps: of each fit.
-
-    Returns:
-        Cycles per unit of the coordinate.
-    """
-    places, targets = _tiles(coordinates).reshape(-1, 2), _tiles(colours).reshape(-1, 3)
-    generator = torch.Generator().manual_seed(training.seed)
-    held_out = torch.rand(len(places), generator=generator) < 0.25
-    # A picture of few pixels may have none of either kind.
-    if held_out.all() or not held_out.any():
-        return recipes.default_sigma(max(colours.shape[:2]))
-    device = training.device
-    places, targets, held_out = places.to(device), targets.to(device), held_out.to(device)
-    scores: dict[float, float] = {}
-    for factor in _SIGMA_FACTORS:
-        sigma = factor * recipes.default_sigma(max(colours.shape[:2]))
-        torch.manual_seed(training.seed)
-        encoder = recipes.make_encoder("gaussian", 2, resolution=1, sigma=sigma, seed=training.seed)
-        model = nn.Sequential(encoder, NETWORKS["relu"](256, 3, width=128, depth=3)).to(device)
-        state = FitState(model, recipes.make_optimizer(model, "adam", 1e-3), num_steps)
-        batches = ShuffledBatches(places[~held_out], targets[~held_out], 8192, seed=training.seed)
-        fit(state, batches, autocast_dtype=training.autocast_dtype, record_every=num_steps)
-        scores[sigma] = psnr(predict(model, places[held_out]), targets[held_out])
-    return max(scores, key=lambda sigma: scores[sigma])
-
-
-def _tiles(values: Tensor, *, side: int = 32, across: int = 4) -> Tensor:
-    """Square tiles evenly spread over a picture, as many as 4 x 4, and all of a small one."""
-    height, width, channels = values.shape
-    if height * width <= (side * across) ** 2:
-        return values
-    tops, lefts = (
-        torch.linspace(0, n - min(side, n), min(across, max(1, n // side))).long().tolist()
-        for n in (height, width)
-    )
-    tiles = [values[top : top + side, left : left + side] for top in tops for left in lefts]
-    return torch.cat([tile.reshape(-1, channels) for tile in tiles])
-
-
-def sampled_windows(
-    picture: Float[Tensor, "height width 3"], values: Float[Tensor, "height width channels"]
-) -> list[Float[Tensor, "_height _width channels"]]:
-    """What a film shows of a picture: all of it, and its most detailed window, in few samples.
-
-    Args:
-        picture: values in [0, 1].
-        values: what to take the samples from: the picture, or the coordinates of its pixels.
-    """
-    rows, columns = (max(1, n // 4) for n in picture.shape[:2])
-    top, left = most_detailed_window(picture, rows, columns)
-    windows = values, values[top : top + rows, left : left + columns]
-    strides = (-(-max(window.shape[:2]) // _FILMED_PIXELS) for window in windows)
-    return [window[::n, ::n] for window, n in zip(windows, strides, strict=True)]
-
-
-def filmed_truth(views: Views, background: float) -> Float[Tensor, "_height _width 3"]:
-    """What the film of a scene is to come to: a test view, in few pixels.
-
-    Args:
-        views: the test views.
-        background: grey behind.
-    """
-    return _filmed_view(views).over(background)[0]
-
-
-def _filmed_view(views: Views) -> Views:
-    return views.subset(1).resized(_FILMED_PIXELS // 2)
 
 
 def _frames(
@@ -381,7 +289,7 @@ def _fit_with_progress(
     loss_fn: Loss = mse,
     after_step: Callable[[FitState], None] | None = None,
     shoot: Callable[[], Sequence[Tensor]],
-    watch: Callable[[FitState], None] | None,
+    watch: Callable[[FitState], None],
 ) -> list[Snapshot]:
     """Run a fit with a progress bar and snapshots; a first Ctrl-C ends it early."""
     bar = tqdm(total=state.num_steps, desc=f"{name:8}", unit="step", disable=training.quiet)
@@ -400,8 +308,7 @@ def _fit_with_progress(
             take_snapshot(state)
             while due and state.step >= due[0]:
                 del due[0]
-        if watch is not None:
-            watch(state)
+        watch(state)
 
     with bar, _ends_early_on_ctrl_c() as interrupted:
         fit(

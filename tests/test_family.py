@@ -256,3 +256,12 @@ def test_coordinates_that_are_not_a_number_spoil_their_own_row_alone(case: Case)
 def test_it_prints_its_width(case: Case) -> None:
     encoder = case.make()
     assert re.search(rf"\b(out_)?dim={encoder.out_dim}\b", repr(encoder))
+
+
+@ALL
+def test_its_widths_are_set_once(case: Case) -> None:
+    encoder = case.make()
+    for name in ("in_dim", "out_dim"):
+        if hasattr(encoder, name):
+            with pytest.raises(AttributeError):
+                setattr(encoder, name, 1)

@@ -18,6 +18,7 @@ LAYERS = (
     {"train_fit"},
     {"scenes"},
     {"nerf_posenc", "nerf_posenc.live", "nerf_posenc.trials"},
+    {"nerf_posenc.filming", "nerf_posenc.sigma"},
     {"nerf_posenc.radiance", "nerf_posenc.report"},
     {"nerf_posenc.porting", "nerf_posenc.recipes", "nerf_posenc.rendering", "nerf_posenc.schemes"},
     {"nerf_posenc.fields", "nerf_posenc.views"},
@@ -47,7 +48,7 @@ LAYERS = (
         "nerf_posenc.metrics",
         "nerf_posenc.orbit",
     },
-    {"nerf_posenc._triton", "nerf_posenc.checks", "nerf_posenc.devices"},
+    {"nerf_posenc._triton", "nerf_posenc.checks", "nerf_posenc.devices", "nerf_posenc.widths"},
 )
 
 PUBLIC = [
