@@ -25,6 +25,7 @@ from nerf_posenc.fitting import FitState, cosine_decay, fit, mse, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.optimizers import OptimizerGroup, adam, muon
+from nerf_posenc.sigma import choose_sigma
 from scenes import open_picture
 
 # Means over 16 pictures as published: none, basic, PE, Gaussian.
@@ -92,6 +93,14 @@ def held_out_psnr(
     return psnr(predict(network, test_features), test_y)
 
 
+def sigma_for(fitted: Tensor) -> float:
+    """What ``--sigma auto`` chooses of the fitted pixels alone, for coordinates in [0, 1)."""
+    side = len(fitted)
+    line = (torch.arange(side, device=fitted.device) + 0.5) / side * 2 - 1
+    grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)
+    return 2 * choose_sigma(grid, fitted, fitted.device)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="holds natural/ and text/ with square pictures")
@@ -112,6 +121,9 @@ def main() -> None:
     def with_muon(module: nn.Module) -> OptimizerGroup:
         return muon(module, hidden_matrices(module))
 
+    def with_slow_muon(module: nn.Module) -> OptimizerGroup:
+        return muon(module, hidden_matrices(module), lr=0.01, adam_lr=1e-3)
+
     scores: dict[str, dict[str, list[float]]] = {}
     for kind in ("natural", "text"):
         slow = SLOW_RATE[kind]
@@ -129,14 +141,22 @@ def main() -> None:
                 scores.setdefault(f"{name}, Adam", {}).setdefault(kind, []).append(score)
                 score = held_out_psnr(picture, encoder, with_muon, cosine_decay, size)
                 scores.setdefault(f"{name}, Muon", {}).setdefault(kind, []).append(score)
+                score = held_out_psnr(picture, encoder, with_slow_muon, cosine_decay, size)
+                scores.setdefault(f"{name}, Muon 0.01", {}).setdefault(kind, []).append(score)
+            sigma = sigma_for(picture[::2, ::2])
+            generator = torch.Generator().manual_seed(10)
+            encoder = GaussianEncoder(2, size.frequencies, sigma=sigma, generator=generator)
+            score = held_out_psnr(picture, encoder, with_slow_muon, cosine_decay, size)
+            label = "Gaussian, Muon 0.01, sigma auto"
+            scores.setdefault(label, {}).setdefault(kind, []).append(score)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     record = {"machine": machine(), "size": vars(size), "scores": scores}
     options.out.write_text(json.dumps(record, indent=1))
     print("held-out PSNR in dB, mean over the pictures (published: full size, 16 other pictures)")
-    print(f"{'':<16} {'natural':>9} {'published':>10} {'text':>9} {'published':>10}")
+    print(f"{'':<32} {'natural':>9} {'published':>10} {'text':>9} {'published':>10}")
     for name, by_kind in scores.items():
         encoding, _, optimizer = name.partition(", ")
-        row = f"{name:<16}"
+        row = f"{name:<32}"
         for kind in ("natural", "text"):
             names = ("none", "basic", "PE", "Gaussian")
             published = f"{PUBLISHED[kind][names.index(encoding)]:.2f}"

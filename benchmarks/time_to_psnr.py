@@ -7,6 +7,7 @@ best for them over a small grid at ``--tune-seconds`` on the first picture, as o
 """
 
 import argparse
+import itertools
 import json
 import statistics
 from collections.abc import Callable, Sequence
@@ -25,6 +26,8 @@ from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, NETWORKS
 from nerf_posenc.optimizers import OptimizerGroup
 from scenes import Picture, open_picture
+
+LEVELS = (25, 30, 35)
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,18 @@ def medians_of(results: list[dict[str, Any]], name: str) -> dict[float, float]:
     return points
 
 
+def seconds_to(points: dict[float, float], level: float) -> str:
+    """Seconds until a level, between the budgets by the logarithm of time."""
+    (first, score), *_ = points.items()
+    if score >= level:
+        return f"<{first:g}"
+    for (before, low), (after, high) in itertools.pairwise(points.items()):
+        if low < level <= high:
+            share = (level - low) / (high - low)
+            return f"{before * (after / before) ** share:.1f}"
+    return "-"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", nargs="+", default=["cat"])
@@ -203,11 +218,13 @@ def main() -> None:
                     (options.out / "results.json").write_text(json.dumps(record, indent=1))
     draw(results, options.out / "time_to_psnr.png")
     print(f"\nPSNR in dB, median over {options.seeds} seeds, mean over {len(pictures)} pictures")
-    print(f"{'recipe':<26} {'rate':>7} " + " ".join(f"{s:>6g} s" for s in options.seconds))
+    heads = " ".join(f"{s:>6g} s" for s in options.seconds)
+    print(f"{'recipe':<26} {'rate':>7} {heads}   seconds to {LEVELS} dB")
     for name in chosen:
         scores = medians_of(results, name)
         row_text = " ".join(f"{scores[s]:8.2f}" for s in options.seconds)
-        print(f"{name:<26} {rates[name]:>7g} {row_text}")
+        times = " ".join(f"{seconds_to(scores, level):>6}" for level in LEVELS)
+        print(f"{name:<26} {rates[name]:>7g} {row_text}   {times}")
 
 
 if __name__ == "__main__":

@@ -210,10 +210,10 @@ class ShuffledBatches:
         batches_per_pass = len(self.inputs) // self.batch_size
         this_pass, batch = divmod(step, batches_per_pass)
         if this_pass != self._pass:
-            # The CPU generator gives the same order on every device.
-            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + this_pass)
-            order = torch.randperm(len(self.inputs), generator=generator)
-            self._order = order.to(self.inputs.device)
+            # On the device of the rows, which a copy from the host would wait for.
+            device = self.inputs.device
+            generator = torch.Generator(device).manual_seed(self.seed * 1_000_003 + this_pass)
+            self._order = torch.randperm(len(self.inputs), generator=generator, device=device)
             self._pass = this_pass
         rows = self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
         return self.inputs[rows], self.targets[rows]

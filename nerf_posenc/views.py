@@ -173,10 +173,11 @@ class RayBatches:
     def __call__(self, step: int) -> tuple[Rays, Float[Tensor, "n 3"]]:
         """Rays of a step and the colours they should see."""
         device = self._poses.device
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+        # On the device, which a copy from the host would wait for.
+        generator = torch.Generator(device).manual_seed(self.seed * 1_000_003 + step)
         num_pixels = self._colours.shape[1]
         total = len(self._live) if self._live is not None else len(self._poses) * num_pixels
-        drawn = torch.randint(total, (self.batch_size,), generator=generator).to(device)
+        drawn = torch.randint(total, (self.batch_size,), generator=generator, device=device)
         if self._live is not None:
             drawn = self._live[drawn]
         view, pixel = drawn // num_pixels, drawn % num_pixels
@@ -184,7 +185,7 @@ class RayBatches:
         poses = self._poses[view]
         directions = (poses[:, :3, :3] @ self._directions[camera, pixel, :, None])[..., 0]
         if self.background == "random":
-            behind = torch.rand(self.batch_size, 3, generator=generator).to(device)
+            behind = torch.rand(self.batch_size, 3, generator=generator, device=device)
         else:
             grey = 1.0 if self.background == "white" else 0.0
             behind = torch.full((self.batch_size, 3), grey, device=device)
