@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from nerf_posenc import FourierEncoder, report
+from nerf_posenc.filming import sampled_windows
 from nerf_posenc.fitting import Record
 from nerf_posenc.rendering import ViewScore
 from nerf_posenc.volume import Rendering
@@ -47,6 +49,12 @@ def smooth_picture(height: int, width: int) -> torch.Tensor:
     coarse = torch.nn.functional.interpolate(noise, (height, width), mode="bicubic")
     fine = 0.1 * torch.rand(1, 3, height, width)
     return (0.8 * coarse + fine)[0].permute(1, 2, 0).clamp(0, 1).contiguous()
+
+
+def blurred(picture: torch.Tensor, size: int) -> torch.Tensor:
+    padded = picture.permute(2, 0, 1)[None]
+    mean = torch.nn.functional.avg_pool2d(padded, size, 1, size // 2, count_include_pad=False)
+    return mean[0].permute(1, 2, 0)
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +198,16 @@ def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
     original = smooth_picture(512, 768)
     results = results_for(original)
     file = tmp_path / "report.html"
-    report.write_page(file, "p", report.shown_picture("p", original, results), results, {})
+    windows = sampled_windows(original, original)
+    # From blurred to sharp, as fits go.
+    snapshots = [
+        report.Snapshot(i, 20.0, [blurred(window, 47 - 2 * i) for window in windows])
+        for i in range(24)
+    ]
+    filmed = [replace(result, snapshots=snapshots) for result in results]
+    film = report.write_film(tmp_path / "learning", windows, filmed)
+    shown = report.shown_picture("p", original, results)
+    report.write_page(file, "p", shown, results, {}, learning=film)
     assert file.stat().st_size < 8e6
 
 
@@ -228,6 +245,7 @@ def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -
         results,
         {},
         films={"fourier": film},
+        learning=film,
     )
     page = browser.new_page()
     page.goto((tmp_path / "report.html").as_uri())
@@ -238,6 +256,7 @@ def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -
     page.select_option("#right", label="depth of fourier")
     assert page.locator("#right-tag").inner_text() == "depth of fourier"
     assert page.locator(".films video, .films img").count() == 1
+    assert page.locator("#learning video, #learning img").count() == 1
     page.close()
 
 

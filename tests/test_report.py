@@ -84,7 +84,7 @@ def test_pictures_are_drawn_for_any_size(tmp_path: Path) -> None:
 def test_a_film_has_a_frame_a_snapshot_and_fits_that_ended_early_stand_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As GIF, which is read back exactly for plain colours.
+    # As WebP, which is read back without a decoder of films.
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
     def grey(value: float) -> torch.Tensor:
@@ -101,6 +101,8 @@ def test_a_film_has_a_frame_a_snapshot_and_fits_that_ended_early_stand_still(
         assert film.width == 3 * 288
         frames = [np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(film)]
     seen = [[int(frame[100, 144 + 288 * column, 0]) for column in range(3)] for frame in frames]
-    assert seen[:3] == [[255, 51, 51], [255, 51, 102], [255, 51, 153]]
-    assert all(row == seen[2] for row in seen[3:])
+    expected = np.array([[255, 51, 51], [255, 51, 102], [255, 51, 153]])
+    assert np.abs(np.array(seen[:3]) - expected).max() <= 3
+    # The last frame is held, which may be as one longer frame.
+    assert all(np.abs(np.array(row) - expected[2]).max() <= 3 for row in seen[3:])
     assert report.write_film(tmp_path / "none", [grey(1.0)], [result("none", 20.0)]) is None

@@ -43,7 +43,7 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
         "report.html",
     }
     left = {path.name for path in Path("run").iterdir()}
-    assert left - {"learning.mp4", "learning.gif"} == names | {"original.png"}
+    assert left - {"learning.mp4", "learning.webp"} == names | {"original.png"}
     assert len(left) == len(names) + 2
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert metrics["options"]["bands"] == 4
@@ -295,10 +295,10 @@ def test_several_pictures_are_fitted_and_one_that_fails_does_not_stop_the_rest(
     assert Path("run/pictures.txt").read_text().strip() in printed.out
 
 
-def test_films_are_gifs_where_there_is_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_films_are_webps_where_there_is_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     film = report.write_video(Path("film"), torch.rand(4, 8, 9, 3))
-    assert film.suffix == ".gif"
+    assert film.suffix == ".webp"
     with Image.open(film) as image:
         assert image.size == (9, 8)
         assert getattr(image, "n_frames", 1) == 4

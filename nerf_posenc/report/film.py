@@ -28,7 +28,7 @@ def write_film(
     them the steps taken and the PSNR of the batches. A fit that ended early stands still.
 
     Args:
-        path: file without suffix; MP4 where imageio-ffmpeg is installed, else GIF.
+        path: file without suffix; MP4 where imageio-ffmpeg is installed, else WebP.
         originals: of each picture of a snapshot, values in [0, 1].
         results: the fits.
 

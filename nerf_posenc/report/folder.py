@@ -135,7 +135,7 @@ def _write_views(folder: Path, pictures: Sequence[Tensor]) -> None:
 def write_video(
     path: Path, frames: Float[Tensor, "frames height width 3"], *, rate: int = 15
 ) -> Path:
-    """Write an endless film: MP4 where imageio-ffmpeg is installed, else GIF.
+    """Write an endless film: MP4 where imageio-ffmpeg is installed, else WebP.
 
     Args:
         path: file without suffix.
@@ -147,8 +147,8 @@ def write_video(
     """
     shown = eight_bit(frames)
     if importlib.util.find_spec("imageio_ffmpeg") is None:
-        file = path.with_suffix(".gif")
-        iio.imwrite(file, shown, duration=1000 / rate, loop=0)
+        file = path.with_suffix(".webp")
+        iio.imwrite(file, shown, duration=1000 / rate, loop=0, quality=80)
         return file
     file = path.with_suffix(".mp4")
     # The codec takes even sides only.
@@ -159,7 +159,7 @@ def write_video(
         plugin="FFMPEG",
         fps=rate,
         macro_block_size=2,
-        quality=8,
+        quality=7,
     )
     return file
 
