@@ -14,12 +14,12 @@ from nerf_posenc.gaussian import GaussianEncoder as GaussianEncoder
 from nerf_posenc.gaussian import LearnedFourierEncoder as LearnedFourierEncoder
 from nerf_posenc.grids import DenseGridEncoder as DenseGridEncoder
 from nerf_posenc.grids import HashGridEncoder as HashGridEncoder
-from nerf_posenc.grids import TriPlaneEncoder as TriPlaneEncoder
 from nerf_posenc.layouts import LAYOUTS as LAYOUTS
 from nerf_posenc.layouts import column_labels as column_labels
 from nerf_posenc.learned import LearnedPositionEncoder as LearnedPositionEncoder
 from nerf_posenc.learned import MemN2NPositionEncoder as MemN2NPositionEncoder
 from nerf_posenc.learned import TemporalEncoder as TemporalEncoder
+from nerf_posenc.planes import TriPlaneEncoder as TriPlaneEncoder
 from nerf_posenc.porting import column_order as column_order
 from nerf_posenc.porting import port_linear as port_linear
 from nerf_posenc.presets import PRESETS as PRESETS

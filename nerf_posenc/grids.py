@@ -1,24 +1,28 @@
-"""Trained grids: hashed, dense, and planes. Interpolation is differentiable twice."""
+"""Trained grids: hashed and dense. Interpolation is differentiable twice."""
 
-import functools
-import itertools
 import math
-from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nerf_posenc.bands import coarse_to_fine_weight
-from nerf_posenc.checks import inside_transform, require_coordinates
+from nerf_posenc.interpolation import (
+    Interpolation,
+    cells_of,
+    features_dtype,
+    of_corners,
+    require_bounds,
+    require_interpolation,
+    sides_of,
+    unit_coordinates,
+    weighted_rows,
+)
 from nerf_posenc.widths import FixedWidths
 
 # Müller et al. 2022, section 3; the fourth is tiny-cuda-nn's, for 4-D.
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
-
-Interpolation = Literal["linear", "smoothstep"]
 
 
 class HashGridEncoder(FixedWidths):
@@ -89,8 +93,8 @@ class HashGridEncoder(FixedWidths):
             raise ValueError(
                 f"convention must be 'instant-ngp' or 'nerfstudio'; got {convention!r}"
             )
-        _require_bounds(bounds)
-        _require_interpolation(interpolation)
+        require_bounds(bounds)
+        require_interpolation(interpolation)
         self._in_dim = in_dim
         self.num_levels = num_levels
         self.features_per_level = features_per_level
@@ -165,30 +169,30 @@ class HashGridEncoder(FixedWidths):
             TypeError: where ``x`` does not hold floating-point numbers.
             ValueError: where its last dimension is not ``in_dim``.
         """
-        unit = _unit_coordinates(x, self.in_dim, self.bounds)
+        unit = unit_coordinates(x, self.in_dim, self.bounds)
         offset = 0.5 if self.convention == "instant-ngp" else 0.0
         position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + offset
-        cell, weights = _cells(position, self.interpolation)
-        features = _weighted_rows(self.table, self._rows_of(cell), weights)
+        cell, weights = cells_of(position, self.interpolation)
+        features = weighted_rows(self.table, self._rows_of(cell), weights)
         if progress is not None:
             window = coarse_to_fine_weight(self.num_levels, progress)
             features = features * window.to(features)[:, None]
         features = features.reshape(*x.shape[:-1], self.out_dim)
-        return features.to(_features_dtype(x, self.table))
+        return features.to(features_dtype(x, self.table))
 
     def _rows_of(
         self, cell: Int[Tensor, "n num_levels in_dim"]
     ) -> Int[Tensor, "n num_levels corners"]:
         """Row of the table for each corner of the cells, one a level."""
-        sides = _sides(cell, cell + 1, self._factors)
+        sides = sides_of(cell, cell + 1, self._factors)
         dense = [(low[:, : self.num_dense], high[:, : self.num_dense]) for low, high in sides]
         hashed = [(low[:, self.num_dense :], high[:, self.num_dense :]) for low, high in sides]
         nodes, rows = self._rows.split((self.num_dense, self.num_levels - self.num_dense))
-        sums = _of_corners(dense, torch.add)
+        sums = of_corners(dense, torch.add)
         # The node behind the last one is stored in the next row, as tiny-cuda-nn has it.
         sums = torch.where(sums >= nodes, sums - nodes, sums)
         # Rows are a power of two, so their last bits are those of a 32-bit hash.
-        hashes = _of_corners(hashed, torch.bitwise_xor) & (rows - 1)
+        hashes = of_corners(hashed, torch.bitwise_xor) & (rows - 1)
         return torch.cat((sums, hashes), dim=1) + self._first_row
 
     def extra_repr(self) -> str:
@@ -246,193 +250,3 @@ class DenseGridEncoder(HashGridEncoder):
             bounds=bounds,
             generator=generator,
         )
-
-
-class TriPlaneEncoder(FixedWidths):
-    """Three planes of trained features, xy, xz and yz, for points in space.
-
-    The planes' features at the point's projections are put together (EG3D, Chan et al. 2022,
-    adds them; K-Planes, Fridovich-Keil et al. 2023, multiplies them).
-
-    Args:
-        features: width of a node's row, 1 or more.
-        resolution: nodes along each side of a plane, 2 or more; the first and the last lie
-            on the edge of the bounds.
-        reduce: ``"sum"``, ``"product"`` or ``"concat"``.
-        interpolation: ``"linear"`` or ``"smoothstep"``.
-        bounds: the box that the planes cover. Coordinates outside are taken to its edge.
-        generator: to draw the first features from, normal with standard deviation 0.1,
-            around 0, for products around 1.
-
-    Raises:
-        ValueError: where an argument is out of its range.
-
-    Examples:
-        >>> TriPlaneEncoder(8, resolution=16)(torch.rand(5, 3)).shape
-        torch.Size([5, 8])
-    """
-
-    _AXES = ((0, 1), (0, 2), (1, 2))
-
-    def __init__(
-        self,
-        features: int = 32,
-        *,
-        resolution: int = 128,
-        reduce: Literal["sum", "product", "concat"] = "sum",
-        interpolation: Interpolation = "linear",
-        bounds: tuple[float, float] = (-1.0, 1.0),
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        if features < 1 or resolution < 2:
-            raise ValueError(
-                f"features must be 1 or more and resolution 2 or more; got {features} and "
-                f"{resolution}"
-            )
-        if reduce not in ("sum", "product", "concat"):
-            raise ValueError(f"reduce must be 'sum', 'product' or 'concat'; got {reduce!r}")
-        _require_bounds(bounds)
-        _require_interpolation(interpolation)
-        self._in_dim = 3
-        self._out_dim = features * (3 if reduce == "concat" else 1)
-        self.resolution = resolution
-        self.reduce = reduce
-        self.interpolation = interpolation
-        self.bounds = bounds
-        drawn = torch.randn(3, resolution * resolution, features, generator=generator) * 0.1
-        self.planes = nn.Parameter(drawn + (1.0 if reduce == "product" else 0.0))
-
-    def forward(self, x: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch out_dim"]:
-        """Encode points.
-
-        Args:
-            x: points in the bounds, any batch shape.
-
-        Returns:
-            Features in the type of the planes or of float64 coordinates.
-
-        Raises:
-            TypeError: where ``x`` does not hold floating-point numbers.
-            ValueError: where its last dimension is not 3.
-        """
-        position = _unit_coordinates(x, 3, self.bounds) * (self.resolution - 1)
-        position = position[:, self._AXES]
-        cell, weights = _cells(position, self.interpolation)
-        strides = torch.tensor((1, self.resolution), device=cell.device)
-        last = self.resolution - 1
-        sides = _sides(cell.clamp(max=last), (cell + 1).clamp(max=last), strides)
-        first_row = torch.arange(3, device=cell.device)[:, None] * self.resolution**2
-        rows = _of_corners(sides, torch.add) + first_row
-        features = _weighted_rows(self.planes.flatten(0, 1), rows, weights)
-        if self.reduce == "sum":
-            features = features.sum(1)
-        elif self.reduce == "product":
-            features = features[:, 0] * features[:, 1] * features[:, 2]
-        features = features.reshape(*x.shape[:-1], self.out_dim)
-        return features.to(_features_dtype(x, self.planes))
-
-    def extra_repr(self) -> str:
-        """Show the shape of the planes."""
-        return f"out_dim={self.out_dim}, resolution={self.resolution}, reduce={self.reduce!r}"
-
-
-def _require_bounds(bounds: Sequence[float]) -> None:
-    low, high = bounds
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"bounds must be a lower and a higher finite number; got {bounds}")
-
-
-def _require_interpolation(name: str) -> None:
-    if name not in ("linear", "smoothstep"):
-        raise ValueError(f"interpolation must be 'linear' or 'smoothstep'; got {name!r}")
-
-
-def _unit_coordinates(x: Tensor, in_dim: int, bounds: tuple[float, float]) -> Tensor:
-    """Coordinates ``(n, in_dim)`` in [0, 1], at least float32."""
-    require_coordinates(x, in_dim)
-    if x.dtype in (torch.float16, torch.bfloat16):
-        x = x.float()
-    x = x.reshape(math.prod(x.shape[:-1]), in_dim)
-    low, high = bounds
-    return ((x - low) / (high - low)).clamp(0, 1)
-
-
-def _features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
-    """Type of the features: the table's, but float64 where the coordinates are."""
-    return torch.float64 if x.dtype == torch.float64 else table.dtype
-
-
-def _cells(
-    position: Float[Tensor, "n grids axes"], interpolation: Interpolation
-) -> tuple[Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]]:
-    """Cell that each position lies in, in every grid, and the weights of its corners.
-
-    ``position`` is in cells from node 0. A position that is not finite is put into cell 0
-    and has weights that are not a number.
-    """
-    cell = position.detach().nan_to_num(0.0, 0.0, 0.0).floor()
-    fraction = position - cell
-    if interpolation == "smoothstep":
-        fraction = fraction * fraction * (3 - 2 * fraction)
-    sides = [(1 - part, part) for part in fraction.unbind(-1)]
-    return cell.long(), _of_corners(sides, torch.mul)
-
-
-def _sides(
-    low: Int[Tensor, "n grids axes"],
-    high: Int[Tensor, "n grids axes"],
-    factors: Int[Tensor, "*grids axes"],
-) -> list[tuple[Int[Tensor, "n grids"], Int[Tensor, "n grids"]]]:
-    """What the nodes on the low and the high side of a cell add to a row, axis by axis."""
-    axes = zip(low.unbind(-1), high.unbind(-1), factors.unbind(-1), strict=True)
-    return [(nodes * factor, next_nodes * factor) for nodes, next_nodes, factor in axes]
-
-
-def _of_corners(
-    sides: Sequence[tuple[Shaped[Tensor, "n grids"], Shaped[Tensor, "n grids"]]],
-    combine: Callable[[Tensor, Tensor], Tensor],
-) -> Shaped[Tensor, "n grids corners"]:
-    """Combine what belongs to the low and the high side of a cell, an axis, for each corner."""
-    # Corner by corner, since operations over the few corners of a point are slow ones.
-    corners = [functools.reduce(combine, corner) for corner in itertools.product(*sides)]
-    return torch.stack(corners, dim=-1)
-
-
-def _weighted_rows(
-    table: Float[Tensor, "rows width"],
-    rows: Int[Tensor, "n grids corners"],
-    weights: Float[Tensor, "n grids corners"],
-) -> Float[Tensor, "n grids width"]:
-    """Weighted sum of the rows of the table, over the corners."""
-    if torch.compiler.is_compiling() or inside_transform() or table.dtype != weights.dtype:
-        return (F.embedding(rows, table) * weights[..., None]).sum(2)
-    total: Tensor = _WeightedRows.apply(table, rows, weights)
-    return total
-
-
-class _WeightedRows(torch.autograd.Function):
-    """The sum without the rows in memory one by one, and the table's gradient in one pass."""
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
-        ctx.save_for_backward(table, rows, weights)
-        flat, factors = rows.flatten(0, 1), weights.flatten(0, 1)
-        total = F.embedding_bag(flat, table, per_sample_weights=factors, mode="sum")
-        return total.reshape(*rows.shape[:2], table.shape[1])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, Tensor | None]:
-        table, rows, weights = ctx.saved_tensors
-        table_grad = weights_grad = None
-        if ctx.needs_input_grad[0]:
-            width = table.shape[1]
-            flat = grad.new_zeros(table.numel())
-            # One feature at a time is several times faster on a CPU than a row at a time.
-            for i in range(width):
-                terms = weights * grad[:, :, i, None]
-                flat = flat.scatter_add(0, (rows * width + i).flatten(), terms.flatten())
-            table_grad = flat.view_as(table)
-        if ctx.needs_input_grad[2]:
-            weights_grad = (F.embedding(rows, table) * grad[:, :, None]).sum(-1)
-        return table_grad, None, weights_grad

@@ -31,6 +31,7 @@ LAYERS = (
         "nerf_posenc.grids",
         "nerf_posenc.learned",
         "nerf_posenc.networks",
+        "nerf_posenc.planes",
         "nerf_posenc.rotary",
         "nerf_posenc.sequence",
         "nerf_posenc.spaces",
@@ -38,6 +39,7 @@ LAYERS = (
     },
     {
         "nerf_posenc.optimizers",
+        "nerf_posenc.interpolation",
         "nerf_posenc.presets",
         "nerf_posenc.rays",
         "nerf_posenc.sinusoids",

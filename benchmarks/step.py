@@ -1,0 +1,98 @@
+"""Where the time of a training step goes, and what share of the matrix peak it reaches.
+
+The peak is measured in the same run, interleaved: the fastest of a large square product and of
+the products that a hidden layer itself needs. Operations counted are those of the network alone:
+two a weight and sample forward, four backward, two fewer for the first layer, whose inputs need
+no gradient.
+"""
+
+import argparse
+import itertools
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.timing import machine, medians
+from nerf_posenc import recipes
+from nerf_posenc.devices import computes_bfloat16
+from nerf_posenc.fitting import autocast, mse
+from nerf_posenc.networks import MLP
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--encoding", choices=["none", "fourier", "gaussian", "hash"])
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=8192)
+    parser.add_argument("--optimizer", choices=["muon", "adam"], default="muon")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.set_defaults(encoding="fourier")
+    options = parser.parse_args()
+    device = torch.device("cpu")
+    dtype = torch.bfloat16 if computes_bfloat16(device) else torch.float32
+    encoder = recipes.make_encoder(options.encoding, 2, resolution=451)
+    in_dim = int(getattr(encoder, "out_dim", 2))
+    network = MLP(in_dim, 3, width=options.width, depth=options.depth)
+    model = nn.Sequential(encoder, network)
+    optimizer = recipes.make_optimizer(model, options.optimizer, 1e-3)
+    x, y = torch.rand(options.batch, 2) * 2 - 1, torch.rand(options.batch, 3)
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        with autocast(device, None if dtype == torch.float32 else dtype):
+            prediction: Tensor = model(x)
+        return mse(prediction, y)
+
+    def step() -> None:
+        loss().backward()
+        optimizer.step()
+
+    @torch.no_grad()
+    def encode() -> None:
+        encoder(x)
+
+    square = torch.randn(4096, 4096, dtype=dtype)
+    rows = torch.randn(options.batch, options.width, dtype=dtype)
+    weight = torch.randn(options.width, options.width, dtype=dtype)
+    calls = {
+        "square": lambda: square @ square,
+        "layer": lambda: rows @ weight,
+        "layer, gradient": lambda: rows.T @ rows,
+        "encode": encode,
+        "forward": torch.no_grad()(loss),
+        "forward, backward": lambda: loss().backward(),
+        "step": step,
+    }
+    times = medians(calls, rounds=options.rounds)
+    products = options.batch * options.width**2 * 2
+    peaks = {
+        "square": 2 * 4096**3 / times["square"],
+        "layer": products / times["layer"],
+        "layer, gradient": products / times["layer, gradient"],
+    }
+    peak = max(peaks.values())
+    sizes = [in_dim, *[options.width] * options.depth, 3]
+    weights = [a * b for a, b in itertools.pairwise(sizes)]
+    trained_inputs = options.encoding in ("hash",)
+    operations = options.batch * (6 * sum(weights) - (0 if trained_inputs else 2 * weights[0]))
+    print(machine())
+    print(
+        f"{options.encoding}, {options.depth} x {options.width}, batch {options.batch:,}, {dtype}"
+    )
+    for name, value in peaks.items():
+        print(f"product, {name:<18} {value / 1e9:8.0f} GFLOP/s")
+    parts = {
+        "encode": times["encode"],
+        "network forward": times["forward"] - times["encode"],
+        "backward": times["forward, backward"] - times["forward"],
+        "optimizer": times["step"] - times["forward, backward"],
+    }
+    for name, seconds in parts.items():
+        print(f"{name:<27} {seconds * 1e3:8.2f} ms {seconds / times['step']:6.0%}")
+    share = operations / times["step"] / peak
+    print(f"{'step':<27} {times['step'] * 1e3:8.2f} ms, {share:.0%} of the peak")
+
+
+if __name__ == "__main__":
+    main()
