@@ -108,7 +108,7 @@ class Options:
     test_views: int = 25
     """Views of a scene to measure by, evenly spread over those it holds out."""
 
-    turntable: int = 36
+    turntable: int = 20
     """Frames of the film that goes round a fitted scene; 0 for none."""
 
     film: int = 24

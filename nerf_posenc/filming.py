@@ -6,7 +6,7 @@ from torch import Tensor
 from nerf_posenc.report import most_detailed_window
 from nerf_posenc.views import Views
 
-# A view costs many samples a pixel and gets half of it.
+# A view costs many samples a pixel and gets a quarter of it.
 _LONGER_SIDE = 256
 
 
@@ -38,4 +38,4 @@ def filmed_truth(views: Views, background: float) -> Float[Tensor, "_height _wid
 
 def filmed_view(views: Views) -> Views:
     """The one view that the film of a scene shows, in few pixels."""
-    return views.subset(1).resized(_LONGER_SIDE // 2)
+    return views.subset(1).resized(_LONGER_SIDE // 4)

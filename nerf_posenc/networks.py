@@ -38,7 +38,7 @@ class MLP(nn.Sequential):
             linear = nn.Linear(layer_in, width)
             nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu")
             nn.init.zeros_(linear.bias)
-            layers += [linear, nn.ReLU()]
+            layers += [linear, nn.ReLU(inplace=True)]
         super().__init__(*layers, nn.Linear(width, out_dim), nn.Sigmoid())
         self.in_dim = in_dim
         self.out_dim = out_dim

@@ -192,7 +192,7 @@ def try_scene(
     *,
     background: Background = "white",
     film: Path | None = None,
-    num_frames: int = 36,
+    num_frames: int = 20,
 ) -> SceneResult:
     """Fit a radiance field with one encoding, and measure it on views that it has not seen.
 
@@ -244,7 +244,7 @@ def try_scene(
     render_seconds = time.perf_counter() - started
     if film is not None:
         frames = _frames(renderer, train, num_frames, grey, options.encoding, training.quiet)
-        film = write_video(film, frames)
+        film = write_video(film, frames, rate=max(5, num_frames // 3))
     fitted = next(module for module in renderer.modules() if isinstance(module, RadianceField))
     encoder = fitted.position_encoder or nn.Identity()
     return SceneResult(
