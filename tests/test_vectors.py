@@ -65,7 +65,7 @@ def nerfstudio_hash() -> Tensor:
         convention="nerfstudio",
     )
     rows = torch.arange(128.0).reshape(2, 32, 2) * 1e-3
-    encoder.load_state_dict({f"tables.{level}": rows[level] for level in range(2)})
+    encoder.load_state_dict({"table": torch.cat([rows[level] for level in range(2)])})
     return encoder(torch.tensor([[0.1, 0.7, 0.33]])).detach()  # type: ignore[no-any-return]
 
 
