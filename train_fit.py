@@ -111,7 +111,7 @@ class Options:
     turntable: int = 20
     """Frames of the film that goes round a fitted scene; 0 for none."""
 
-    film: int = 24
+    film: int = 16
     """Frames of the film that shows the fits as they learn, 2 or more; 0 for none."""
 
     figures: bool = False
