@@ -8,10 +8,10 @@ import math
 import platform
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -332,20 +332,9 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
     except ValueError as error:
         raise UsageError(f"--device {error}") from None
     precision = pick_precision(options.precision, device, options.network)
-    say = (lambda line: None) if options.quiet else print
-    subject: Picture | Scene
-    if options.scene is None:
-        options.image = options.image or "cat"
-        subject = open_picture(options.image)
-        if options.size is not None:
-            subject = subject.resized(options.size)
-        size = subject.size
-    else:
-        if options.scene in BUILT_IN and not Path(options.scene).is_dir():
-            say(f"rendering the built-in scene {options.scene} ...")
-        subject = open_scene(options.scene, size=options.size)
-        subject = replace(subject, test=subject.test.subset(options.test_views))
-        size = subject.train.size
+    say: Callable[[str], None] = (lambda line: None) if options.quiet else print
+    subject = open_subject(options, say)
+    size = subject.size if isinstance(subject, Picture) else subject.train.size
     resolve(options, size, device)
     folder = run_folder(options, subject.name)
     kind = "picture" if isinstance(subject, Picture) else "scene"
@@ -360,14 +349,7 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
 
     if options.sigma == "auto" and isinstance(subject, Picture):
         say("choosing sigma by held-out pixels ...")
-        coordinates = subject.coordinates().reshape(*subject.colours.shape[:2], 2)
-        options.sigma = choose_sigma(
-            coordinates,
-            subject.colours,
-            device,
-            autocast_dtype=None if precision == torch.float32 else precision,
-            seed=options.seed,
-        )
+        options.sigma = sigma_of(subject, options, device, precision)
         say(f"sigma    {options.sigma:.2f} cycles per unit")
     results: list[report.FitResult] = []
     with contextlib.ExitStack() as stack:
@@ -399,6 +381,48 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
             "numpy": np.__version__,
         },
     }
+    truth = write_run(folder, subject, results, options, run_details)
+    say(f"\n{report.table(results)}\n")
+    for note in notes(results, options, flat_psnr(truth)):
+        say(f"note: {note}")
+    for file in sorted(folder.iterdir()):
+        say(f"wrote {file}{'/' if file.is_dir() else ''}")
+    return results
+
+
+def open_subject(options: Options, say: Callable[[str], None]) -> Picture | Scene:
+    """Open what is to be fitted, in the size that was asked for."""
+    if options.scene is None:
+        options.image = options.image or "cat"
+        picture = open_picture(options.image)
+        return picture if options.size is None else picture.resized(options.size)
+    if options.scene in BUILT_IN and not Path(options.scene).is_dir():
+        say(f"rendering the built-in scene {options.scene} ...")
+    scene = open_scene(options.scene, size=options.size)
+    return replace(scene, test=scene.test.subset(options.test_views))
+
+
+def sigma_of(
+    picture: Picture, options: Options, device: torch.device, precision: torch.dtype
+) -> float:
+    """Choose the spread of gaussian frequencies from the picture."""
+    return choose_sigma(
+        picture.coordinates().reshape(*picture.colours.shape[:2], 2),
+        picture.colours,
+        device,
+        autocast_dtype=None if precision == torch.float32 else precision,
+        seed=options.seed,
+    )
+
+
+def write_run(
+    folder: Path,
+    subject: Picture | Scene,
+    results: Sequence[report.FitResult],
+    options: Options,
+    run_details: dict[str, Any],
+) -> Tensor:
+    """Write all that the run folder holds; return what the fits were measured by."""
     report.write_metrics(folder / "metrics.json", results, run_details)
     if isinstance(subject, Picture):
         pictures = [r for r in results if isinstance(r, report.PictureResult)]
@@ -406,7 +430,7 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         shown = report.shown_picture(subject.name, subject.colours, pictures)
         filmed = sampled_windows(subject.colours, subject.colours)
         films = {}
-        flat = flat_psnr(subject.colours)
+        truth = subject.colours
     else:
         fields = [r for r in results if isinstance(r, report.SceneResult)]
         truth = subject.test.over(behind(options))
@@ -414,7 +438,6 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         shown = report.shown_views(truth, fields)
         films = {r.encoding: r.film for r in fields if r.film is not None}
         filmed = [filmed_truth(subject.test, behind(options))]
-        flat = flat_psnr(truth)
     learning = report.write_film(folder / "learning", filmed, results)
     report.write_page(
         folder / "report.html",
@@ -425,12 +448,7 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         films=films,
         learning=learning,
     )
-    say(f"\n{report.table(results)}\n")
-    for note in notes(results, options, flat):
-        say(f"note: {note}")
-    for file in sorted(folder.iterdir()):
-        say(f"wrote {file}{'/' if file.is_dir() else ''}")
-    return results
+    return truth
 
 
 def resolve(options: Options, size: tuple[int, int], device: torch.device) -> None:

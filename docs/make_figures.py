@@ -331,7 +331,7 @@ def neighbours(axis: Any, codes: Tensor, colour: str = BLUE) -> None:
 
 def why_line() -> None:
     line = open_picture("cat").colours[150].mean(-1)
-    x = torch.linspace(-1, 1, len(line))[:, None]
+    x = (((torch.arange(len(line)) + 0.5) / len(line)) * 2 - 1)[:, None]
     figure, axes = panels(2, 5.0)
     encoders = {
         "raw coordinate": torch.nn.Identity(),

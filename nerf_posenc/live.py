@@ -102,9 +102,10 @@ class LivePage:
         self._tell(name, state)
         clients = self._server.get_clients().values()
         is_last = state.step == state.num_steps
-        if clients and (is_last or time.monotonic() - self._shown_at > _SECONDS):
-            self._pictures[name] = eight_bit(show())
-            self._shown_at = time.monotonic()
+        if not clients or not (is_last or time.monotonic() - self._shown_at > _SECONDS):
+            return
+        self._pictures[name] = eight_bit(show())
+        self._shown_at = time.monotonic()
         for client in clients:
             with _gone:
                 canvas = _side_by_side(list(self._pictures.values()), client.camera.aspect)
@@ -116,14 +117,17 @@ class LivePage:
         """Show a field's fit: [Audience][nerf_posenc.trials.Audience]."""
         self._tell(name, state)
         for number, client in self._server.get_clients().items():
+            place = None
             with _gone:
                 moved = client.camera.update_timestamp
-                at, place = self._seen.get(number, (-math.inf, -math.inf))
-                if place == moved and time.monotonic() - at < _SECONDS:
-                    continue
-                camera, pose = _as_seen(client.camera, self._pixels)
-                client.scene.set_background_image(eight_bit(look(camera, pose)), format="jpeg")
-                self._seen[number] = time.monotonic(), moved
+                place = _as_seen(client.camera, self._pixels)
+            at, seen = self._seen.get(number, (-math.inf, -math.inf))
+            if place is None or (seen == moved and time.monotonic() - at < _SECONDS):
+                continue
+            shown = eight_bit(look(*place))
+            with _gone:
+                client.scene.set_background_image(shown, format="jpeg")
+            self._seen[number] = time.monotonic(), moved
 
     def _tell(self, name: str, state: FitState) -> None:
         """Bring the line and the curves up to date."""

@@ -45,11 +45,26 @@ def test_it_serves_this_machine_alone_and_ends() -> None:
 
 def test_nobody_watching_costs_no_picture() -> None:
     def show() -> Tensor:
-        raise AssertionError("nobody is there to see it")
+        raise RuntimeError("nobody is there to see it")
 
     with live.LivePage("cat", original=torch.rand(9, 12, 3)) as page:
         page.watch_picture("none", state_at(10), show)
         page.watch_field("none", state_at(20), lambda camera, pose: show())
+
+
+@needs_chromium
+def test_a_rendering_that_fails_is_not_hidden(browser: Any) -> None:
+    def look(camera: Camera, pose: Tensor) -> Tensor:
+        raise AssertionError("broken")
+
+    with live.LivePage("spheres", poses=torch.eye(4)[None].repeat(2, 1, 1)) as page:
+        tab = browser.new_page()
+        tab.goto(page.url)
+        wait_for(tab, page._server.get_clients, "no client came")
+        tab.wait_for_timeout(1500)
+        with pytest.raises(AssertionError, match="broken"):
+            page.watch_field("none", state_at(10), look)
+        tab.close()
 
 
 def wait_for(page: Any, condition: Any, what: str) -> None:
