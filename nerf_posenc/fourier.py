@@ -124,6 +124,8 @@ class FourierEncoder(nn.Module):
         self._labels = [labels[i] for i in kept]
         is_ragged = len(kept) < len(labels)
         self.register_buffer("_kept", torch.tensor(kept) if is_ragged else None, persistent=False)
+        # All the core's columns are kept, and the raw input is what the core is given.
+        self._is_plain = basis is None and not is_ragged
 
     @classmethod
     def preset(
@@ -204,26 +206,21 @@ class FourierEncoder(nn.Module):
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
-        features: Tensor = self.sincos(
-            x if self.basis is None else project(x, self.basis).to(x.device),
-            weight=weight,
-            variance=self._variance_along_axes(x, variance, covariance),
-            dtype=x.dtype,
-            raw=self.include_input if self._has_plain_columns else None,
-        )
-        if self._has_plain_columns:
+        variance = self._variance_along_axes(x, variance, covariance)
+        features: Tensor
+        if self._is_plain:
+            features = self.sincos(
+                x, weight=weight, variance=variance, dtype=x.dtype, raw=self.include_input
+            )
             return features
+        along = x if self.basis is None else project(x, self.basis).to(x.device)
+        features = self.sincos(along, weight=weight, variance=variance, dtype=x.dtype)
         if self._kept is not None:
             features = features[..., self._kept]
         if self.include_input is None:
             return features
         parts = [x, features] if self.include_input == "front" else [features, x]
         return torch.cat(parts, dim=-1)
-
-    @property
-    def _has_plain_columns(self) -> bool:
-        """Tell whether all the core's columns are kept and the raw input is what it was given."""
-        return self._kept is None and self.basis is None
 
     def _variance_along_axes(
         self, x: Tensor, variance: Tensor | None, covariance: Tensor | None

@@ -161,13 +161,14 @@ class SinCos(nn.Module):
         shape = tuple(sizes[letter] for letter in self.layout)
         cycles_columns = self._placed(cycles[:, : sizes["a"]], "ka").expand(shape)
         sign_columns = self._placed(1.0 - 2.0 * is_cosine, "p").expand(shape)
-        offset_columns = self._placed(is_cosine * (_TURN / 4), "p").expand(shape)
+        # The quarter turns lie in one row of all columns: long rows are faster to add.
+        offset_columns = self._placed(is_cosine * (_TURN / 4), "p").expand(self._columns)
         # Float64 does not exist on MPS; there the turns of other bands are made on the CPU.
         cycles_device = "cpu" if device.type == "mps" and not exact else device
         cycles_dtype = torch.float32 if exact else torch.float64
         constants = {
             "_cycles": cycles_columns.to(cycles_device, cycles_dtype),
-            "_offset": offset_columns.to(cycles_device, cycles_dtype),
+            "_offset": offset_columns.reshape(-1).to(cycles_device, cycles_dtype),
             "_sign": sign_columns.to(device, torch.float32),
         }
         if self.backend == "triton":
@@ -236,6 +237,8 @@ class SinCos(nn.Module):
         else:
             # The same, without what an autograd function costs a call.
             features = _SinCosFunction.forward(x, self, sine_dtype)
+        if weight is not None or variance is not None:
+            features = features.unflatten(1, self._columns)
         if weight is not None:
             features = features * self._placed(weight.to(features.dtype), "k")
         if variance is not None:
@@ -243,7 +246,9 @@ class SinCos(nn.Module):
             omega = self._cycles.to(variance) * _TURN
             exponent = self._placed(variance, "a") * omega * omega
             features = features * torch.exp(-0.5 * exponent)
-        features = features.to(dtype).reshape(*batch, self.out_dim)
+        if features.dtype != dtype:
+            features = features.to(dtype)
+        features = features.reshape(*batch, self.out_dim)
         if raw is None:
             return features
         parts = [given.to(dtype), features] if raw == "front" else [features, given.to(dtype)]
@@ -286,11 +291,12 @@ class SinCos(nn.Module):
         out: Tensor | None = None,
         arrays: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> Tensor:
-        """Features ``(n, *columns)`` of coordinates ``(n, in_dim)``.
+        """Features ``(n, out_dim)`` of coordinates ``(n, in_dim)``.
 
         Without ``out`` and ``arrays`` these are plain differentiable operations; with them
-        nothing is allocated. ``arrays`` are two of the output's shape in the type of the
-        turns. The first may be ``out``, and with it alone the product is made twice.
+        nothing is allocated. ``arrays`` are two of shape ``(n, *columns)`` in the type of
+        the turns. The first may be on the memory of ``out``, and with it alone the product
+        is made twice.
         """
         work, whole = arrays
         turns_dtype = self._turns_dtype(x)
@@ -298,24 +304,31 @@ class SinCos(nn.Module):
         if turns_dtype != cycles.dtype:
             # Powers of two are the same in any type, a quarter turn is not.
             cycles = cycles.to(turns_dtype)
-            offset = (1 - self._sign.to(turns_dtype)) * (_TURN / 8)
-        x = x.to(cycles.device, turns_dtype).reshape(x.shape[0], *self._x_shape)
+            offset = (offset > 0).to(turns_dtype) * (_TURN / 4)
+        if x.dtype != turns_dtype or x.device != cycles.device:
+            x = x.to(cycles.device, turns_dtype)
+        x = x.reshape(x.shape[0], *self._x_shape)
+        # What is left of the turns, with its sign changed, which saves negating the bands.
         if work is not None and whole is None:
-            less_whole = torch.round(torch.mul(x, -cycles, out=work), out=work)
-            turns = torch.addcmul(less_whole, x, cycles, out=work)
+            whole = torch.round(torch.mul(x, cycles, out=work), out=work)
+            less = torch.addcmul(whole, x, cycles, value=-1, out=work)
         else:
             turns = torch.mul(x, cycles, out=work)
-            turns = torch.sub(turns, torch.round(turns, out=whole), out=work)
+            less = torch.sub(torch.round(turns, out=whole), turns, out=work)
         # With alpha the sum is one fused multiply-add, so the quarter turn that makes a
         # cosine of a sine costs no second rounding.
-        angles = torch.add(offset, turns, alpha=_TURN, out=work)
-        return torch.sin(angles.to(self._sign.device, dtype), out=out)
+        less = less.reshape(x.shape[0], self.out_dim)
+        angles = torch.add(offset, less, alpha=-_TURN, out=None if work is None else less)
+        if angles.dtype != dtype or angles.device != self._sign.device:
+            angles = angles.to(self._sign.device, dtype)
+        return torch.sin(angles, out=out)
 
     def _turns_dtype(self, x: Tensor) -> torch.dtype:
         return self._cycles.dtype if x.dtype == torch.float32 else torch.float64
 
     def _slopes(self, features: Tensor) -> Tensor:
-        """Derivative of each column with respect to its own coordinate."""
+        """Derivative of each column, ``(n, *columns)``, with respect to its own coordinate."""
+        features = features.unflatten(1, self._columns)
         omega = self._cycles.to(features) * _TURN
         partner = features.flip(1 + self.layout.index("p"))
         return partner * (omega * self._sign.to(features))
@@ -339,9 +352,10 @@ class _SinCosFunction(torch.autograd.Function):
     def forward(x: Tensor, table: SinCos, dtype: torch.dtype) -> Tensor:
         if x.device.type != "cpu":
             return table._evaluate(x, dtype)
-        features = x.new_empty(len(x), *table._columns, dtype=dtype)
+        features = x.new_empty(len(x), table.out_dim, dtype=dtype)
         if table._turns_dtype(x) == dtype:
-            return table._evaluate(x, dtype, features, (features, None))
+            work = features.view(len(x), *table._columns)
+            return table._evaluate(x, dtype, features, (work, None))
         rows = max(1, _CPU_PIECE // max(1, table.out_dim))
         work = x.new_empty(2, min(rows, len(x)), *table._columns, dtype=torch.float64)
         for x_piece, piece in zip(x.split(rows), features.split(rows), strict=True):
@@ -359,14 +373,16 @@ class _SinCosFunction(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (features,) = ctx.saved_tensors
         other = [1 + i for i, letter in enumerate(ctx.table.layout) if letter != "a"]
-        x_grad = (grad * ctx.table._slopes(features)).sum(other)
+        slopes = ctx.table._slopes(features)
+        x_grad = (grad.view_as(slopes) * slopes).sum(other)
         return x_grad.to(ctx.x_dtype), None, None
 
     @staticmethod
     def jvp(ctx: Any, x_tangent: Tensor, *_: None) -> Tensor:
         (features,) = ctx.saved_tensors
         table: SinCos = ctx.table
-        return table._slopes(features) * table._placed(x_tangent.to(features), "a")
+        slopes: Tensor = table._slopes(features)
+        return (slopes * table._placed(x_tangent.to(features), "a")).flatten(1)
 
     @staticmethod
     def vmap(
@@ -374,7 +390,7 @@ class _SinCosFunction(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         x = x.movedim(in_dims[0], 0)
         features = _SinCosFunction.apply(x.reshape(-1, table.in_dim), table, dtype)
-        return features.reshape(*x.shape[:-1], *features.shape[1:]), 0
+        return features.reshape(*x.shape[:-1], table.out_dim), 0
 
 
 def project(
