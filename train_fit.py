@@ -20,7 +20,7 @@ from torch import Tensor
 
 import nerf_posenc
 from nerf_posenc import radiance, recipes, report
-from nerf_posenc.devices import computes_bfloat16, describe, pick_device
+from nerf_posenc.devices import computes_bfloat16, describe, keep_freed_memory, pick_device
 from nerf_posenc.filming import filmed_truth, sampled_windows
 from nerf_posenc.live import LivePage
 from nerf_posenc.metrics import psnr
@@ -168,6 +168,7 @@ class UsageError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; return 0, 1 where a fit failed, 2 for a mistake in what was asked."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    keep_freed_memory()
     try:
         if arguments[:1] == ["compare"]:
             return compare(read_options(CompareOptions, arguments[1:]))

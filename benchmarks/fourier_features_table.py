@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, GaussianEncoder
+from nerf_posenc.devices import keep_freed_memory
 from nerf_posenc.fitting import FitState, cosine_decay, fit, mse, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, hidden_matrices
@@ -112,6 +113,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=Path("runs/fourier_features_table.json"))
     options = parser.parse_args()
+    keep_freed_memory()
     size = Size(options.size, options.width, options.frequencies, options.steps)
     print(machine())
 

@@ -12,7 +12,7 @@ import statistics
 import torch
 
 from benchmarks.timing import machine
-from nerf_posenc.devices import computes_bfloat16, pick_device
+from nerf_posenc.devices import computes_bfloat16, keep_freed_memory, pick_device
 from nerf_posenc.fitting import FitState, fit
 from nerf_posenc.radiance import (
     FieldName,
@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--optimizer", choices=["muon", "adam"], default="muon")
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
+    keep_freed_memory()
     device = pick_device(options.device)
     scene = open_scene(options.scene, size=options.size)
     dtype = torch.bfloat16 if computes_bfloat16(device) else None

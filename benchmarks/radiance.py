@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder
-from nerf_posenc.devices import computes_bfloat16, pick_device
+from nerf_posenc.devices import computes_bfloat16, keep_freed_memory, pick_device
 from nerf_posenc.fields import RadianceField, hash_field
 from nerf_posenc.fitting import FitState, fit
 from nerf_posenc.optimizers import OptimizerGroup, adam
@@ -165,6 +165,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("runs/radiance.json"))
     options = parser.parse_args()
+    keep_freed_memory()
     scene = open_scene(options.scene, size=options.size)
     test = scene.test.subset(options.test_views)
     print(f"{machine()}\n{scene.source}, {scene.train.size}, {len(test)} test views", flush=True)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks.timing import machine, medians
 from nerf_posenc import recipes
-from nerf_posenc.devices import computes_bfloat16
+from nerf_posenc.devices import computes_bfloat16, keep_freed_memory
 from nerf_posenc.fitting import autocast, mse
 from nerf_posenc.networks import MLP
 
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.set_defaults(encoding="fourier")
     options = parser.parse_args()
+    keep_freed_memory()
     device = torch.device("cpu")
     dtype = torch.bfloat16 if computes_bfloat16(device) else torch.float32
     encoder = recipes.make_encoder(options.encoding, 2, resolution=451)

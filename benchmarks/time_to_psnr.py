@@ -21,6 +21,7 @@ from torch import nn
 
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, HashGridEncoder, recipes
+from nerf_posenc.devices import keep_freed_memory
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, NETWORKS
@@ -190,6 +191,7 @@ def main() -> None:
     parser.add_argument("--tune-seconds", type=float, default=10)
     parser.add_argument("--out", type=Path, default=Path("runs/time_to_psnr"))
     options = parser.parse_args()
+    keep_freed_memory()
     pictures = [open_picture(name) for name in options.pictures]
     if options.size is not None:
         pictures = [picture.resized(options.size) for picture in pictures]

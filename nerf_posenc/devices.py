@@ -1,5 +1,6 @@
 """Where to compute, and in which type."""
 
+import ctypes
 import importlib.util
 import os
 
@@ -55,6 +56,26 @@ def describe(device: torch.device) -> str:
     if device.type == "cpu":
         return f"cpu ({torch.get_num_threads()} threads)"
     return str(device)
+
+
+def keep_freed_memory() -> bool:
+    """Have the C library keep the memory of freed arrays for the next ones of their size.
+
+    Of itself glibc gives arrays of megabytes back to the system as they are freed, and every
+    training step waits for the same pages to be cleared and mapped again. It is a setting of
+    the whole process, which holds on to up to 2 GiB from then on: for programs to call as
+    they start, not for libraries.
+
+    Returns:
+        Whether it was done; only glibc (Linux) has the settings.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+    settings = {mmap_threshold: 32 << 20, trim_threshold: (1 << 31) - 1, top_pad: 64 << 20}
+    return all(mallopt(setting, value) for setting, value in settings.items())
 
 
 def require_triton(device: torch.device | None = None) -> None:
