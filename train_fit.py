@@ -78,10 +78,10 @@ class Options:
     """First shrink the pictures to this many pixels along their longer side."""
 
     steps: int | None = None
-    """Optimizer steps of each fit; None: picture 600, scene 1500; on a GPU 2000 and 5000."""
+    """Optimizer steps of each fit; None: picture 600, scene 700; on a GPU 2000 and 5000."""
 
     batch_size: int | None = None
-    """Pixels or rays a step; None: 8192 and 512; on a GPU 65536 and 8192."""
+    """Pixels or rays a step; None: 8192 and 1024; on a GPU 65536 and 8192."""
 
     network: recipes.NetworkName = "relu"
     """Network behind the encoding of a picture; all but relu are meant for raw coordinates."""
@@ -332,7 +332,6 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         device = pick_device(options.device)
     except ValueError as error:
         raise UsageError(f"--device {error}") from None
-    precision = pick_precision(options.precision, device, options.network)
     say: Callable[[str], None] = (lambda line: None) if options.quiet else print
     subject = open_subject(options, say)
     size = subject.size if isinstance(subject, Picture) else subject.train.size
@@ -344,13 +343,13 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         say(f"views    {len(subject.train)} to fit, {len(subject.test)} to measure by")
         for note in subject.notes:
             say(f"note: {note}")
-    say(f"device   {describe(device)}, {str(precision).removeprefix('torch.')}")
+    say(f"device   {describe(device)}")
     if isinstance(subject, Picture) and not options.quiet and "fourier" in options.fitted:
         warn_of_bands(options.bands or DEFAULT_BANDS, max(size))
 
     if options.sigma == "auto" and isinstance(subject, Picture):
         say("choosing sigma by held-out pixels ...")
-        options.sigma = sigma_of(subject, options, device, precision)
+        options.sigma = sigma_of(subject, options, device)
         say(f"sigma    {options.sigma:.2f} cycles per unit")
     results: list[report.FitResult] = []
     with contextlib.ExitStack() as stack:
@@ -360,9 +359,8 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
             print(f"live     {page.url}", flush=True)
         for encoding in options.fitted:
             try:
-                results.append(
-                    fit_one(subject, encoding, options, device, precision, folder, audience)
-                )
+                training = training_of(encoding, options, device, audience)
+                results.append(fit_one(subject, encoding, options, training, folder))
             except FloatingPointError as error:
                 print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
     if not results:
@@ -374,7 +372,13 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         "options": {**asdict(options), "out": str(folder)},
         kind: {"name": subject.name, "source": subject.source, "size": size},
         "device": describe(device),
-        "precision": str(precision).removeprefix("torch."),
+        "training": {
+            encoding: {
+                "rate": rate_of(encoding, options),
+                "precision": str(precision_of(encoding, options, device)).removeprefix("torch."),
+            }
+            for encoding in options.fitted
+        },
         "versions": {
             "nerf_posenc": nerf_posenc.__version__,
             "python": platform.python_version(),
@@ -403,10 +407,9 @@ def open_subject(options: Options, say: Callable[[str], None]) -> Picture | Scen
     return replace(scene, test=scene.test.subset(options.test_views))
 
 
-def sigma_of(
-    picture: Picture, options: Options, device: torch.device, precision: torch.dtype
-) -> float:
+def sigma_of(picture: Picture, options: Options, device: torch.device) -> float:
     """Choose the spread of gaussian frequencies from the picture."""
+    precision = precision_of("gaussian", options, device)
     return choose_sigma(
         picture.coordinates().reshape(*picture.colours.shape[:2], 2),
         picture.colours,
@@ -464,8 +467,8 @@ def resolve(options: Options, size: tuple[int, int], device: torch.device) -> No
     is_scene = options.scene is not None
     full = options.field != "small"
     if is_scene:
-        options.steps = options.steps or (1500 if on_cpu else 5000)
-        options.batch_size = options.batch_size or (512 if on_cpu else 1024 if full else 8192)
+        options.steps = options.steps or (700 if on_cpu else 5000)
+        options.batch_size = options.batch_size or (1024 if on_cpu or full else 8192)
         options.width = options.width or (256 if full else 128)
         options.depth = options.depth or (8 if full else 4)
     else:
@@ -473,11 +476,8 @@ def resolve(options: Options, size: tuple[int, int], device: torch.device) -> No
         options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
     if options.optimizer == "auto":
         options.optimizer = recipes.default_optimizer(options.network)
-    if is_scene:
-        rates = {"muon": radiance.MUON_LR, "adam": radiance.ADAM_LR}
-        options.lr = options.lr or rates[options.optimizer]
     try:
-        options.lr = options.lr or recipes.default_rate(options.network, options.optimizer)
+        recipes.default_rate(options.network, options.optimizer)
     except ValueError as error:
         raise UsageError(f"--network {error}") from None
     if options.sigma != "auto":
@@ -507,13 +507,26 @@ def notes(results: Sequence[report.FitResult], options: Options, flat_db: float)
             )
 
 
-def pick_precision(name: str, device: torch.device, network: str) -> torch.dtype:
-    """Choose the type that the network trains in; a complex one knows float32 alone."""
-    if network == "wire":
+def rate_of(encoding: recipes.Encoding, options: Options) -> float:
+    """Peak learning rate of a fit, by options that are resolved."""
+    assert options.optimizer != "auto"
+    if options.lr is not None:
+        return options.lr
+    if options.scene is not None:
+        return {"muon": radiance.MUON_LR, "adam": radiance.ADAM_LR}[options.optimizer]
+    return recipes.default_rate(options.network, options.optimizer, encoding)
+
+
+def precision_of(encoding: recipes.Encoding, options: Options, device: torch.device) -> torch.dtype:
+    """Type that a fit's network trains in."""
+    if options.network == "wire":
+        # Complex numbers have no half precision.
         return torch.float32
-    if name != "auto":
-        return torch.float32 if name == "float32" else torch.bfloat16
-    return torch.bfloat16 if computes_bfloat16(device) else torch.float32
+    if options.precision != "auto":
+        return torch.float32 if options.precision == "float32" else torch.bfloat16
+    # The small network behind a picture's grid is no faster in bfloat16 on a CPU, and less exact.
+    is_small = encoding == "hash" and options.scene is None and device.type == "cpu"
+    return torch.bfloat16 if computes_bfloat16(device) and not is_small else torch.float32
 
 
 def run_folder(options: Options, name: str) -> Path:
@@ -556,25 +569,19 @@ def live_page(subject: Picture | Scene, device: torch.device) -> LivePage:
     return LivePage(subject.name, poses=subject.train.world_from_camera, pixels=pixels)
 
 
-def fit_one(
-    subject: Picture | Scene,
-    encoding: recipes.Encoding,
-    options: Options,
-    device: torch.device,
-    precision: torch.dtype,
-    folder: Path,
-    audience: Audience,
-) -> report.FitResult:
-    """Fit the picture or the scene with one encoding, by options that are resolved."""
+def training_of(
+    encoding: recipes.Encoding, options: Options, device: torch.device, audience: Audience
+) -> Training:
+    """How to fit with one encoding, by options that are resolved."""
     assert options.steps is not None
     assert options.batch_size is not None
     assert options.optimizer != "auto"
-    assert options.lr is not None
-    training = Training(
+    precision = precision_of(encoding, options, device)
+    return Training(
         options.steps,
         options.batch_size,
         options.optimizer,
-        options.lr,
+        rate_of(encoding, options),
         device,
         None if precision == torch.float32 else precision,
         options.seed,
@@ -582,6 +589,16 @@ def fit_one(
         options.film,
         audience,
     )
+
+
+def fit_one(
+    subject: Picture | Scene,
+    encoding: recipes.Encoding,
+    options: Options,
+    training: Training,
+    folder: Path,
+) -> report.FitResult:
+    """Fit the picture or the scene with one encoding, by options that are resolved."""
     assert options.bands is not None
     assert options.sigma != "auto"
     if isinstance(subject, Picture):

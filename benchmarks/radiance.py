@@ -91,19 +91,21 @@ def small_nerf(views: Views) -> nn.Module:
 def instant_ngp(views: Views) -> nn.Module:
     """Instant-NGP's field, with a finest level of two nodes a pixel."""
     field = hash_field(num_levels=8, log2_table_size=15, finest_resolution=2 * max(views.size))
-    return GridRenderer(field, OccupancyGrid(), num_samples=64)
+    return GridRenderer(field, OccupancyGrid())
 
 
 RECIPES = {
-    "ours: small field, L = 10, Muon": Recipe(small("fourier"), by_muon, 512),
+    "ours: small field, L = 10, Muon": Recipe(small("fourier"), by_muon, 1024),
     "tiny-NeRF": Recipe(tiny_nerf, lambda m: adam(m, lr=5e-4), None),
     "small NeRF, Adam": Recipe(small_nerf, lambda m: adam(m, lr=5e-4), 1024),
-    "instant-NGP": Recipe(instant_ngp, lambda m: adam(m, lr=1e-2), 512, "random"),
+    "instant-NGP": Recipe(
+        instant_ngp, lambda m: adam(m, lr=1e-2, betas=(0.9, 0.99)), 1024, "random"
+    ),
 }
 TABLE = {
-    "none": Recipe(small("none"), by_muon, 512),
-    **{f"L = {bands}": Recipe(small("fourier", bands), by_muon, 512) for bands in (4, 6, 8, 10)},
-    "gaussian": Recipe(small("gaussian"), by_muon, 512),
+    "none": Recipe(small("none"), by_muon, 1024),
+    **{f"L = {bands}": Recipe(small("fourier", bands), by_muon, 1024) for bands in (4, 6, 8, 10)},
+    "gaussian": Recipe(small("gaussian"), by_muon, 1024),
 }
 
 

@@ -43,7 +43,7 @@ class FieldOptions:
         sigma: of ``"gaussian"``; None for its default.
         width: units a layer; None for 128, in the other two 256.
         depth: layers of the trunk; None for 4, in the other two 8.
-        num_samples: places along a ray; None for 64, in the other two 64 and 128 more.
+        num_samples: places along a ray; None for 96, in the other two 64 and 128 more.
         seed: of the first weights.
     """
 
@@ -81,7 +81,7 @@ def make_renderer(options: FieldOptions, views: Views) -> nn.Module:
         field = _small_field(options, max(views.size))
         grid = OccupancyGrid()
         carve(grid, views)
-        return GridRenderer(field, grid, num_samples=options.num_samples or 64)
+        return GridRenderer(field, grid, num_samples=options.num_samples or 96)
     if options.field not in get_args(FieldName):
         raise ValueError(f"no field {options.field!r}; there are {', '.join(get_args(FieldName))}")
     if options.encoding not in ("none", "fourier"):

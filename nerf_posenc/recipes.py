@@ -20,7 +20,9 @@ Optimizer = Literal["muon", "adam"]
 # frequency is 128 cycles per unit.
 _SIGMA_TO_NYQUIST = 0.09
 
-# Peak rates that did best among those tried: docs/fitting.md.
+# Peak rates that did best among those tried: docs/fitting.md. The small network behind a hash
+# grid has its own.
+_HASH_MUON_LR = 0.03
 _RATES: dict[tuple[str, str], float] = {
     ("relu", "muon"): MUON_LR,
     ("relu", "adam"): ADAM_LR,
@@ -65,8 +67,8 @@ def make_encoder(
 
     Args:
         name: ``"none"`` passes the coordinates through; ``"fourier"`` has octaves of pi,
-            ``"gaussian"`` 128 random frequencies, ``"hash"`` 12 levels from 16 nodes an axis
-            to one a sample, in tables of up to 2^19 rows.
+            ``"gaussian"`` 128 random frequencies, ``"hash"`` 8 levels of 4 features, from 16
+            nodes an axis to one a sample, in tables of up to 2^19 rows.
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_bands: octaves of ``"fourier"``.
@@ -88,8 +90,8 @@ def make_encoder(
         generator = torch.Generator().manual_seed(seed)
         return GaussianEncoder(in_dim, 128, sigma=sigma, generator=generator)
     if name == "hash":
-        growth = max(1.0, (resolution / 16) ** (1 / 11))
-        return HashGridEncoder(in_dim, 12, log2_table_size=19, growth=growth)
+        growth = max(1.0, (resolution / 16) ** (1 / 7))
+        return HashGridEncoder(in_dim, 8, features_per_level=4, growth=growth)
     raise ValueError(f"no encoding {name!r}; there are {', '.join(get_args(Encoding))}")
 
 
@@ -106,14 +108,16 @@ def default_optimizer(network: NetworkName) -> Optimizer:
     return "muon" if network == "relu" else "adam"
 
 
-def default_rate(network: NetworkName, optimizer: Optimizer) -> float:
-    """Peak learning rate that did best for a network.
+def default_rate(network: NetworkName, optimizer: Optimizer, encoding: Encoding = "none") -> float:
+    """Peak learning rate that did best for a network behind an encoding.
 
     Raises:
         ValueError: where the two do not go together.
     """
     if (network, optimizer) not in _RATES:
         raise ValueError(f"{network} has complex matrices, which {optimizer} cannot step; use adam")
+    if encoding == "hash" and optimizer == "muon":
+        return _HASH_MUON_LR
     return _RATES[network, optimizer]
 
 

@@ -91,7 +91,7 @@ class OccupancyGrid(nn.Module):
     possible: Tensor
 
     def __init__(
-        self, resolution: int = 64, *, threshold: float = 0.01, decay: float = 0.8
+        self, resolution: int = 128, *, threshold: float = 0.01, decay: float = 0.8
     ) -> None:
         super().__init__()
         require_counts(resolution=resolution)

@@ -139,6 +139,9 @@ class Fog(RadianceField):
         super().__init__(None, None, width=1, depth=1, feature_dim=1, head_width=1)
         self.thickness = thickness
 
+    def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
+        return torch.full_like(positions[:, 0], self.thickness)
+
     def forward(
         self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,7 @@ def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
     resolutions = encoder.resolutions
     assert isinstance(resolutions, list)
     assert resolutions[0] == 16
-    # 16 * growth^11 is 300 but for its last digit, and the number of nodes is rounded up.
+    # 16 * growth^7 is 300 but for its last digit, and the number of nodes is rounded up.
     assert resolutions[-1] in (300, 301)
 
 

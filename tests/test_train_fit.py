@@ -47,7 +47,7 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
     assert len(left) == len(names) + 2
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert metrics["options"]["bands"] == 4
-    assert metrics["options"]["lr"] == 0.05
+    assert metrics["training"]["fourier"]["rate"] == 0.05
     assert metrics["options"]["seed"] == 0
     assert metrics["command"].startswith("python train_fit.py --image cat.png --bands 4")
     assert metrics["versions"]["torch"] == torch.__version__
@@ -202,7 +202,7 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
     assert "48 to fit, 2 to measure by" in printed.out
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert metrics["scene"]["name"] == "spheres"
-    assert metrics["options"]["lr"] == 0.02
+    assert metrics["training"]["fourier"]["rate"] == 0.02
     for fit in metrics["fits"]:
         assert len(fit["views"]) == 2
         mean = sum(view["psnr_db"] for view in fit["views"]) / 2
