@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, SinCos, octave_bands, recipes
+from nerf_posenc import FourierEncoder, FourierLinear, SinCos, octave_bands, recipes
 from nerf_posenc.fitting import FitState, ShuffledBatches, autocast, fit, mse, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP
@@ -159,6 +159,42 @@ def _bandwidth(
     return {"forward": forward, "backward": (moved + x.nbytes) / backward}
 
 
+def first_layers(
+    device: torch.device, widths: list[int], points: list[int], rounds: int
+) -> list[Any]:
+    """Milliseconds of the encoder and the layer behind it, in one kernel and in two, bfloat16."""
+    rows = []
+    print(f"\n{'first layer, 3-D L=10':<26} {'points':>10} {'forward ms':>11} {'and backward':>13}")
+    for width in widths:
+        for num_points in points:
+            x = torch.rand(num_points, 3, device=device) * 2 - 1
+            fused = FourierLinear(FourierEncoder(3, 10, backend="triton"), width).to(device)
+            forms = {"fused": fused, "encoder, linear": nn.Sequential(fused.encoder, fused.linear)}
+            upstream = torch.randn(num_points, width, device=device, dtype=torch.bfloat16)
+            for name, form in forms.items():
+
+                def forward(form: nn.Module = form, x: Tensor = x) -> Tensor:
+                    with autocast(device, torch.bfloat16):
+                        outputs: Tensor = form(x)
+                    return outputs
+
+                def both(forward: Any = forward, upstream: Tensor = upstream) -> None:
+                    forward().backward(upstream)
+
+                with torch.no_grad():
+                    alone = seconds_of(forward, device, rounds)
+                took = seconds_of(both, device, rounds)
+                rows.append(
+                    dict(form=name, width=width, points=num_points, forward=alone, both=took)
+                )
+                print(
+                    f"{name:<15} width {width:<4} {num_points:>10,} {alone * 1e3:11.3f} "
+                    f"{took * 1e3:13.3f}",
+                    flush=True,
+                )
+    return rows
+
+
 def training(
     device: torch.device, peak: float, widths: list[int], batches: list[int], rounds: int
 ) -> list[Any]:
@@ -255,6 +291,8 @@ def main() -> None:
     record |= {"copy_bytes_per_second": copy, "bfloat16_flops": peak}
     record["encoders"] = encoders(device, copy, points, rounds)
     batches = [64] if tiny else [1 << n for n in (14, 16, 18, 20)]
+    widths = [16] if tiny else [64, 128, 256]
+    record["first_layers"] = first_layers(device, widths, points[:3], rounds)
     record["training"] = training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds)
     record["picture"] = time_to(15 if tiny else 40, device, 16 if tiny else 512, 60)
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from nerf_posenc.bands import ratio_bands as ratio_bands
 from nerf_posenc.blobs import OneBlobEncoder as OneBlobEncoder
 from nerf_posenc.blobs import TriangleWaveEncoder as TriangleWaveEncoder
 from nerf_posenc.directions import SphericalHarmonicsEncoder as SphericalHarmonicsEncoder
+from nerf_posenc.first_layer import FourierLinear as FourierLinear
 from nerf_posenc.fourier import FourierEncoder as FourierEncoder
 from nerf_posenc.fourier import icosahedron_basis as icosahedron_basis
 from nerf_posenc.gaussian import GaussianEncoder as GaussianEncoder

@@ -125,7 +125,7 @@ class FourierEncoder(nn.Module):
         is_ragged = len(kept) < len(labels)
         self.register_buffer("_kept", torch.tensor(kept) if is_ragged else None, persistent=False)
         # All the core's columns are kept, and the raw input is what the core is given.
-        self._is_plain = basis is None and not is_ragged
+        self.is_plain = basis is None and not is_ragged
 
     @classmethod
     def preset(
@@ -208,7 +208,7 @@ class FourierEncoder(nn.Module):
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
         variance = self._variance_along_axes(x, variance, covariance)
         features: Tensor
-        if self._is_plain:
+        if self.is_plain:
             features = self.sincos(
                 x, weight=weight, variance=variance, dtype=x.dtype, raw=self.include_input
             )

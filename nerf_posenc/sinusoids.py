@@ -105,7 +105,8 @@ class SinCos(nn.Module):
     _cycles: Tensor
     _offset: Tensor
     _sign: Tensor
-    _band_cycles: Tensor
+    band_cycles: Tensor
+    """Turns per unit ``(num_bands, in_dim)``, which the fused kernels are given."""
 
     def __init__(
         self,
@@ -172,7 +173,7 @@ class SinCos(nn.Module):
             "_sign": sign_columns.to(device, torch.float32),
         }
         if self.backend == "triton":
-            constants["_band_cycles"] = cycles.to(device, cycles_dtype)
+            constants["band_cycles"] = cycles.to(device, cycles_dtype)
         for name, constant in constants.items():
             self.register_buffer(name, constant.contiguous(), persistent=False)
 
@@ -263,18 +264,13 @@ class SinCos(nn.Module):
         raw: Literal["front", "back"] | None,
     ) -> Tensor:
         """Evaluate in one kernel."""
-        require_triton(x.device)
-        if x.dtype == torch.float64 or not x.is_floating_point():
-            raise TypeError(
-                f"backend='triton' takes coordinates in float32 or half precision; got {x.dtype}; "
-                "use backend='torch' for others"
-            )
+        require_fusible(x)
         # Here, because Triton is not everywhere that torch is.
         from nerf_posenc import _triton
 
         features: Tensor = _triton.encode(
             x.reshape(math.prod(x.shape[:-1]), self.in_dim),
-            self._band_cycles,
+            self.band_cycles,
             weight,
             None if variance is None else variance.reshape(-1, self.in_dim),
             self.layout,
@@ -391,6 +387,21 @@ class _SinCosFunction(torch.autograd.Function):
         x = x.movedim(in_dims[0], 0)
         features = _SinCosFunction.apply(x.reshape(-1, table.in_dim), table, dtype)
         return features.reshape(*x.shape[:-1], table.out_dim), 0
+
+
+def require_fusible(x: Tensor) -> None:
+    """Refuse coordinates that the fused kernels do not take.
+
+    Raises:
+        RuntimeError: where the kernels cannot run on the device.
+        TypeError: where they do not hold float32 or half precision.
+    """
+    require_triton(x.device)
+    if x.dtype == torch.float64 or not x.is_floating_point():
+        raise TypeError(
+            f"backend='triton' takes coordinates in float32 or half precision; got {x.dtype}; "
+            "use backend='torch' for others"
+        )
 
 
 def project(

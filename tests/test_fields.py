@@ -167,6 +167,48 @@ def test_fog_is_rendered_as_beer_and_lambert_have_it(renderer: nn.Module) -> Non
         torch.testing.assert_close(seen.colour, expected, atol=1e-4, rtol=0)
 
 
+class Wall(Fog):
+    """An opaque slab across the first axis before thinner stuff; it notes where it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+        self.asked: list[Tensor] = []
+
+    def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
+        inside = (positions[:, 0] - 0.2).abs() < 0.1
+        return torch.where(inside, 500.0, 2.0)
+
+    def forward(
+        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        self.asked.append(positions)
+        return self.density(positions), (positions + 1) / 2
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_an_opaque_wall_hides_is_not_asked_and_not_missed(
+    training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sideways = torch.linspace(-0.8, 0.8, 7)
+    origins = torch.stack([torch.full((7,), 3.0), sideways, sideways.flip(0)], -1)
+    directions = torch.tensor([-1.0, 0.0, 0.0]).expand(7, 3)
+    rays = Rays(origins, directions, torch.zeros(7), torch.ones(7, 3))
+    field = Wall()
+    renderer = GridRenderer(field, None, num_samples=256)
+    with torch.set_grad_enabled(training):
+        seen = renderer(rays)
+        asked = torch.cat(field.asked)
+        # Rows that fill a block lie at 0. Without gradients places are asked a stretch at a time.
+        behind = asked[asked.any(-1), 0].min()
+        assert float(behind) > (0.05 if training else 0.1 - 32 * 2 / 256)
+        monkeypatch.setattr("nerf_posenc.rendering._OPAQUE", math.inf)
+        field.asked.clear()
+        everything = renderer(rays)
+    assert float(torch.cat(field.asked)[:, 0].min()) < -0.9
+    torch.testing.assert_close(seen.colour, everything.colour, atol=1e-3, rtol=0)
+    torch.testing.assert_close(seen.opacity, everything.opacity, atol=1e-3, rtol=0)
+
+
 def test_rays_that_miss_the_cube_see_their_background() -> None:
     rays = camera_rays(Camera.from_angle(4, 4, 0.3), look_at_middle(0.4, 0.5), background=0.5)
     away = rays._replace(directions=-rays.directions)

@@ -20,7 +20,13 @@ LAYERS = (
     {"nerf_posenc", "nerf_posenc.live", "nerf_posenc.trials"},
     {"nerf_posenc.filming", "nerf_posenc.sigma"},
     {"nerf_posenc.radiance", "nerf_posenc.report"},
-    {"nerf_posenc.porting", "nerf_posenc.recipes", "nerf_posenc.rendering", "nerf_posenc.schemes"},
+    {
+        "nerf_posenc.first_layer",
+        "nerf_posenc.porting",
+        "nerf_posenc.recipes",
+        "nerf_posenc.rendering",
+        "nerf_posenc.schemes",
+    },
     {"nerf_posenc.fields", "nerf_posenc.views"},
     {
         "nerf_posenc.blobs",
@@ -50,12 +56,14 @@ LAYERS = (
         "nerf_posenc.metrics",
         "nerf_posenc.orbit",
     },
+    {"nerf_posenc._triton_linear"},
     {"nerf_posenc._triton", "nerf_posenc.checks", "nerf_posenc.devices", "nerf_posenc.widths"},
 )
 
 PUBLIC = [
     "DenseGridEncoder",
     "FourierEncoder",
+    "FourierLinear",
     "GRID_PRESETS",
     "GaussianEncoder",
     "GridSinusoidalEncoder",
