@@ -252,7 +252,8 @@ def time_to(decibel: float, device: torch.device, size: int, most: float) -> lis
         width, depth = recipes.default_layers(encoding)  # type: ignore[arg-type]
         network = MLP(int(encoder.out_dim), 3, width=width, depth=depth)  # type: ignore[arg-type]
         model = nn.Sequential(encoder, network).to(device)
-        state = FitState(model, recipes.make_optimizer(model, "muon", 0.05), 4000)
+        rate = recipes.default_rate("relu", "muon", encoding)  # type: ignore[arg-type]
+        state = FitState(model, recipes.make_optimizer(model, "muon", rate), 4000)
         reached: list[float] = []
 
         def look(state: FitState, model: nn.Module = model, reached: list[float] = reached) -> None:

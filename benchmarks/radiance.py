@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from benchmarks.timing import machine
+from benchmarks.timing import Clock, machine
 from nerf_posenc import FourierEncoder
 from nerf_posenc.devices import computes_bfloat16, keep_freed_memory, pick_device
 from nerf_posenc.fields import RadianceField, hash_field
@@ -124,10 +124,10 @@ def whole_views(views: Views, device: torch.device) -> Callable[[int], tuple[Ray
 def fit_for(
     recipe: Recipe, train: Views, test: Views, seconds: float, device: torch.device
 ) -> dict[str, float]:
-    """Fit for about so many seconds and score the held-out views."""
+    """Fit for so many seconds, the schedule laid over them, and score the held-out views."""
     dtype = torch.bfloat16 if computes_bfloat16(device) else None
 
-    def run(num_steps: int) -> FitState:
+    def run(seconds: float) -> FitState:
         torch.manual_seed(0)
         renderer = recipe.renderer(train).to(device)
         if recipe.rays is None:
@@ -137,15 +137,21 @@ def fit_for(
                 renderer, train, recipe.rays, seed=0, background=recipe.background, device=device
             )
         assert isinstance(draw, RayBatches) or recipe.rays is None
-        state = FitState(renderer, recipe.optimizer(renderer), num_steps)
+        state = FitState(renderer, recipe.optimizer(renderer), num_steps=1 << 40)
         upkeep = grid_upkeep(renderer, autocast_dtype=dtype)
-        return fit(state, draw, photometric_loss, autocast_dtype=dtype, after_step=upkeep)
+        clock = Clock(seconds)
+        return fit(
+            state,
+            draw,
+            photometric_loss,
+            schedule=clock.schedule,
+            should_stop=clock.is_over,
+            autocast_dtype=dtype,
+            after_step=upkeep,
+        )
 
-    # Speed changes as the grid empties: one short fit tells the first, a longer one the rest.
-    trial = run(2)
-    for share in (0.05, 0.3):
-        trial = run(max(2, round(share * seconds * trial.step / trial.seconds)))
-    state = run(max(2, round(seconds * trial.step / trial.seconds)))
+    run(min(2.0, seconds))
+    state = run(seconds)
     started = time.perf_counter()
     scores = score_views(state.model, test)
     return {
