@@ -75,7 +75,7 @@ import resource, torch
 from nerf_posenc.devices import keep_freed_memory
 assert keep_freed_memory()
 def touch(): torch.empty(20, 1 << 18).fill_(1.0)
-touch()
+for _ in range(3): touch()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(10): touch()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
@@ -84,7 +84,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     # Mapped anew, 10 arrays of 20 MiB take 51,200 pages of 4 KiB.
-    assert int(done.stdout) < 1000
+    assert int(done.stdout) < 10_000
 
 
 def test_devices_are_picked_by_name() -> None:
