@@ -52,7 +52,7 @@ class GridRenderer(nn.Module):
     """
 
     def __init__(
-        self, field: RadianceField, grid: OccupancyGrid | None, *, num_samples: int = 128
+        self, field: RadianceField, grid: OccupancyGrid | None, *, num_samples: int = 96
     ) -> None:
         super().__init__()
         require_counts(num_samples=num_samples)
