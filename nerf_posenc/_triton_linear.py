@@ -37,6 +37,21 @@ def _product(a, b, total):
 
 @triton.jit
 @no_type_check
+def _pairs(
+    start, IN_DIM: tl.constexpr, NUM_BANDS: tl.constexpr, BAND_OUTER: tl.constexpr,
+    BAND_STEP: tl.constexpr, AXIS_STEP: tl.constexpr, FIRST_COLUMN: tl.constexpr,
+    STRETCH: tl.constexpr,
+):  # fmt: skip
+    """Band, axis and first column of a stretch of pairs, and which of them there are."""
+    pair = start + tl.arange(0, STRETCH)
+    band = pair // IN_DIM if BAND_OUTER else pair % NUM_BANDS
+    axis = pair % IN_DIM if BAND_OUTER else pair // NUM_BANDS
+    column = FIRST_COLUMN + band * BAND_STEP + axis * AXIS_STEP
+    return band, axis, column, pair < NUM_BANDS * IN_DIM
+
+
+@triton.jit
+@no_type_check
 def _features(
     x_ptr, cycles_ptr, rows, start, num_rows, x_row, x_axis,
     IN_DIM: tl.constexpr, NUM_BANDS: tl.constexpr, BAND_OUTER: tl.constexpr,
@@ -44,16 +59,14 @@ def _features(
     FIRST_COLUMN: tl.constexpr, STRETCH: tl.constexpr,
 ):  # fmt: skip
     """Both phases of a stretch of pairs, the column of the first, and which pairs there are."""
-    pair = start + tl.arange(0, STRETCH)
-    band = pair // IN_DIM if BAND_OUTER else pair % NUM_BANDS
-    axis = pair % IN_DIM if BAND_OUTER else pair // NUM_BANDS
-    is_pair = pair < NUM_BANDS * IN_DIM
+    band, axis, column, is_pair = _pairs(
+        start, IN_DIM, NUM_BANDS, BAND_OUTER, BAND_STEP, AXIS_STEP, FIRST_COLUMN, STRETCH
+    )
     inside = (rows < num_rows)[:, None] & is_pair[None, :]
     sine, cosine, _, _ = _pair_terms(
         x_ptr, cycles_ptr, None, None, rows, tl.where(is_pair, band, -1), axis, inside,
         x_row, x_axis, 0, 0, IN_DIM, False, False,
     )  # fmt: skip
-    column = FIRST_COLUMN + band * BAND_STEP + axis * AXIS_STEP
     first = cosine if COSINE_FIRST else sine
     second = sine if COSINE_FIRST else cosine
     return first, second, column, is_pair
@@ -117,6 +130,9 @@ def _weight_kernel(
     kind = grad_ptr.dtype.element_ty
     of_first = tl.zeros((STRETCH, OUTPUTS), tl.float32)
     of_second = tl.zeros((STRETCH, OUTPUTS), tl.float32)
+    _, _, column, is_pair = _pairs(
+        start, IN_DIM, NUM_BANDS, BAND_OUTER, BAND_STEP, AXIS_STEP, FIRST_COLUMN, STRETCH
+    )
     for row in range(split * ROWS, num_rows, SPLITS * ROWS):
         rows = row + tl.arange(0, ROWS).to(tl.int64)
         first, second, _, _ = _features(
@@ -128,12 +144,8 @@ def _weight_kernel(
         grad = tl.load(place, mask=mask, other=0.0)
         of_first = _product(tl.trans(first.to(kind)), grad, of_first)
         of_second = _product(tl.trans(second.to(kind)), grad, of_second)
-    pair = start + tl.arange(0, STRETCH)
-    band = pair // IN_DIM if BAND_OUTER else pair % NUM_BANDS
-    axis = pair % IN_DIM if BAND_OUTER else pair // NUM_BANDS
-    column = FIRST_COLUMN + band * BAND_STEP + axis * AXIS_STEP
     place = parts_ptr + (split * num_columns + column[:, None]) * width + outputs[None, :]
-    mask = (pair < NUM_BANDS * IN_DIM)[:, None] & is_output[None, :]
+    mask = is_pair[:, None] & is_output[None, :]
     tl.store(place, of_first, mask=mask)
     tl.store(place + PHASE_STEP * width, of_second, mask=mask)
 
