@@ -10,8 +10,9 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from dataclasses import field as dataclass_field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -26,13 +27,8 @@ from nerf_posenc.live import LivePage
 from nerf_posenc.metrics import psnr
 from nerf_posenc.radiance import FieldOptions
 from nerf_posenc.sigma import choose_sigma
-from nerf_posenc.trials import (
-    Audience,
-    Nobody,
-    Training,
-    try_picture,
-    try_scene,
-)
+from nerf_posenc.training import Audience, Nobody, Training
+from nerf_posenc.trials import try_picture, try_pictures, try_scene
 from scenes import BUILT_IN, Picture, Scene, SceneError, open_picture, open_scene
 
 PROGRAM = "train_fit.py"
@@ -49,6 +45,9 @@ SPARE_BANDS = 2
 # A fit this little above one constant colour has not learned the picture.
 COLLAPSED_DB = 0.5
 
+# More pictures share no steps: by then they fill any GPU, and the memory grows with each.
+MOST_STACKED = 16
+
 
 @dataclass
 class Options:
@@ -59,6 +58,9 @@ class Options:
 
     images: tuple[str, ...] = ()
     """Several pictures, or folders of pictures: each gets a run of its own, then their mean."""
+
+    stack: Literal["auto", "on", "off"] = "auto"
+    """Fit the pictures of --images in the same steps, each by its own model; auto: on a GPU."""
 
     scene: str | None = None
     """Scene to fit: a folder of posed pictures, or blocks, cloud, spheres or struts."""
@@ -125,6 +127,10 @@ class Options:
 
     device: str = "auto"
     """Where to compute: auto, cpu, cuda, cuda:N or mps."""
+
+    compile: bool = False
+    """Compile the model of a picture first, on a GPU with CUDA graphs: a minute's wait before a
+    long fit."""
 
     seed: int = 0
     """Of the initial weights and the order of the pixels."""
@@ -209,6 +215,14 @@ def parse(arguments: Sequence[str]) -> Options:
     given = [options.image is not None, bool(options.images), options.scene is not None]
     if sum(given) > 1:
         raise UsageError("give one of --image, --images and --scene")
+    if options.stack == "on" and not options.images:
+        raise UsageError("--stack on is for several pictures: --images")
+    if options.stack == "on" and options.live:
+        raise UsageError("--live shows one picture at a time; leave out --stack on")
+    if options.compile and options.scene is not None:
+        raise UsageError(
+            "--compile is for pictures: the rays of a scene ask a field at other places each step"
+        )
     if options.scene is not None and options.field != "small":
         wrong = set(options.fitted) - {"none", "fourier"}
         if wrong:
@@ -289,8 +303,57 @@ def _unboxed(message: str) -> str:
 
 def run_each(options: Options, arguments: Sequence[str]) -> int:
     """Fit several pictures, each in a folder of its own; one that fails does not stop the rest."""
+    files = pictures_of(options.images)
+    device = device_of(options)
+    parent = run_folder(options, "pictures")
+    shares_steps = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
+    say = speaker(options)
+    waiting: list[Job] = []
+    scores: dict[str, dict[str, float]] = {}
+    finished = 0
+
+    def finish_each(jobs: Sequence[Job]) -> None:
+        nonlocal finished
+        for job in jobs:
+            results = finish(job, arguments)
+            finished += len(results) == len(options.fitted)
+            if results:
+                scores[job.folder.name] = {result.encoding: result.psnr for result in results}
+
+    for number, file in enumerate(files):
+        say(f"\n[{number + 1} of {len(files)}] {file}")
+        name = f"{number:03}-{Path(file).stem}"
+        mine = replace(options, image=file, images=(), out=parent / name)
+        try:
+            job = prepare(mine, device)
+        except (UsageError, SceneError) as error:
+            print(f"{PROGRAM}: error: {error}", file=sys.stderr)
+            continue
+        if shares_steps and not options.live:
+            waiting.append(job)
+        else:
+            fit_encodings(job)
+            finish_each([job])
+    fit_stacked(waiting)
+    finish_each(waiting)
+    table = report.table_of_pictures(scores, options.fitted)
+    if scores:
+        (parent / "pictures.txt").write_text(table + "\n", encoding="utf-8")
+    else:
+        with contextlib.suppress(OSError):
+            parent.rmdir()
+    say(f"\n{table}\n\nwrote {parent}/")
+    return 0 if finished == len(files) else 1
+
+
+def pictures_of(names: Sequence[str]) -> list[str]:
+    """Files and samples, with the pictures of a folder in its place.
+
+    Raises:
+        UsageError: where a folder holds none.
+    """
     files: list[str] = []
-    for name in options.images:
+    for name in names:
         folder = Path(name)
         if folder.is_dir():
             found = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURE_SUFFIXES)
@@ -299,46 +362,65 @@ def run_each(options: Options, arguments: Sequence[str]) -> int:
             files += map(str, found)
         else:
             files.append(name)
-    parent = run_folder(options, "pictures")
-    scores: dict[str, dict[str, float]] = {}
-    failed = 0
-    for number, file in enumerate(files):
-        if not options.quiet:
-            print(f"\n[{number + 1} of {len(files)}] {file}")
-        name = f"{number:03}-{Path(file).stem}"
-        mine = replace(options, image=file, images=(), out=parent / name)
-        try:
-            results = run(mine, arguments)
-        except (UsageError, SceneError) as error:
-            print(f"{PROGRAM}: error: {error}", file=sys.stderr)
-            results = []
-        failed += len(results) < len(options.fitted)
-        if results:
-            scores[name] = {result.encoding: result.psnr for result in results}
-    table = report.table_of_pictures(scores, options.fitted)
-    if scores:
-        (parent / "pictures.txt").write_text(table + "\n", encoding="utf-8")
-    else:
-        with contextlib.suppress(OSError):
-            parent.rmdir()
-    if not options.quiet:
-        print(f"\n{table}\n\nwrote {parent}/")
-    return 1 if failed else 0
+    return files
+
+
+def device_of(options: Options) -> torch.device:
+    """Where to compute.
+
+    Raises:
+        UsageError: where that is not there.
+    """
+    try:
+        return pick_device(options.device)
+    except ValueError as error:
+        raise UsageError(f"--device {error}") from None
+
+
+def speaker(options: Options) -> Callable[[str], None]:
+    """What prints a line, but for ``--quiet``."""
+    return (lambda line: None) if options.quiet else print
+
+
+@dataclass
+class Job:
+    """A picture or a scene to be fitted.
+
+    Attributes:
+        subject: what is fitted.
+        options: resolved.
+        device: where to compute.
+        folder: of the run, made.
+        results: of the encodings fitted so far, but for those that failed.
+    """
+
+    subject: Picture | Scene
+    options: Options
+    device: torch.device
+    folder: Path
+    results: list[report.FitResult] = dataclass_field(default_factory=list)
 
 
 def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
     """Fit what was asked for and write the run folder; return the fits that did not fail."""
-    try:
-        device = pick_device(options.device)
-    except ValueError as error:
-        raise UsageError(f"--device {error}") from None
-    say: Callable[[str], None] = (lambda line: None) if options.quiet else print
+    job = prepare(options, device_of(options))
+    fit_encodings(job)
+    return finish(job, arguments)
+
+
+def prepare(options: Options, device: torch.device) -> Job:
+    """Open what is to be fitted, settle what was left to the program and make the run folder.
+
+    Raises:
+        UsageError: where options do not go together, or the folder cannot be made.
+        SceneError: where there is nothing to open.
+    """
+    say = speaker(options)
     subject = open_subject(options, say)
     size = subject.size if isinstance(subject, Picture) else subject.train.size
     resolve(options, size, device)
     folder = run_folder(options, subject.name)
-    kind = "picture" if isinstance(subject, Picture) else "scene"
-    say(f"{kind:8} {subject.source}, {size[0]} x {size[1]}")
+    say(f"{kind_of(subject):8} {subject.source}, {size[0]} x {size[1]}")
     if isinstance(subject, Scene):
         say(f"views    {len(subject.train)} to fit, {len(subject.test)} to measure by")
         for note in subject.notes:
@@ -346,36 +428,96 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
     say(f"device   {describe(device)}")
     if isinstance(subject, Picture) and not options.quiet and "fourier" in options.fitted:
         warn_of_bands(options.bands or DEFAULT_BANDS, max(size))
-
     if options.sigma == "auto" and isinstance(subject, Picture):
         say("choosing sigma by held-out pixels ...")
         options.sigma = sigma_of(subject, options, device)
         say(f"sigma    {options.sigma:.2f} cycles per unit")
-    results: list[report.FitResult] = []
+    return Job(subject, options, device, folder)
+
+
+def kind_of(subject: Picture | Scene) -> str:
+    """What it is called."""
+    return "picture" if isinstance(subject, Picture) else "scene"
+
+
+def fit_encodings(job: Job) -> None:
+    """Fit with one encoding after the other."""
     with contextlib.ExitStack() as stack:
         audience: Audience = Nobody()
-        if options.live:
-            audience = page = stack.enter_context(live_page(subject, device))
+        if job.options.live:
+            audience = page = stack.enter_context(live_page(job.subject, job.device))
             print(f"live     {page.url}", flush=True)
-        for encoding in options.fitted:
-            try:
-                training = training_of(encoding, options, device, audience)
-                results.append(fit_one(subject, encoding, options, training, folder))
-            except FloatingPointError as error:
-                print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
+        for encoding in job.options.fitted:
+            fit_alone(job, encoding, audience)
+
+
+def fit_alone(job: Job, encoding: recipes.Encoding, audience: Audience) -> None:
+    """Fit with one encoding; say so where it fails."""
+    try:
+        job.results.append(fit_one(job, encoding, audience))
+    except FloatingPointError as error:
+        print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
+
+
+def fit_stacked(jobs: Sequence[Job]) -> None:
+    """Fit pictures that share their steps, those with batches of one size together."""
+    groups: dict[int, list[Job]] = {}
+    for job in jobs:
+        assert isinstance(job.subject, Picture)
+        assert job.options.batch_size is not None
+        batch_size = min(job.options.batch_size, math.prod(job.subject.size))
+        groups.setdefault(batch_size, []).append(job)
+    for group in groups.values():
+        for start in range(0, len(group), MOST_STACKED):
+            stack = group[start : start + MOST_STACKED]
+            for encoding in stack[0].options.fitted:
+                fit_together(stack, encoding)
+
+
+def fit_together(jobs: Sequence[Job], encoding: recipes.Encoding) -> None:
+    """Fit pictures in the same steps; where that fails, each alone."""
+    names = ", ".join(job.subject.name for job in jobs)
+    speaker(jobs[0].options)(f"\n{encoding}: {names}")
+    pictures = [job.subject for job in jobs if isinstance(job.subject, Picture)]
+    if len(jobs) > 1:
+        try:
+            results = try_pictures(
+                [(picture.coordinates(), picture.colours) for picture in pictures],
+                encoding,
+                training_of(encoding, jobs[0], Nobody()),
+                **layers_of(encoding, jobs[0].options),
+                sigmas=[sigma_given(job.options) for job in jobs],
+            )
+        except (FloatingPointError, torch.OutOfMemoryError) as error:
+            reason = str(error).splitlines()[0]
+            print(f"note: {encoding}: {reason}; now each picture alone", file=sys.stderr)
+        else:
+            for job, result in zip(jobs, results, strict=True):
+                job.results.append(result)
+            return
+    for job in jobs:
+        fit_alone(job, encoding, Nobody())
+
+
+def finish(job: Job, arguments: Sequence[str]) -> list[report.FitResult]:
+    """Write the run folder and say what came of it; return the fits that did not fail."""
+    subject, options, folder, results = job.subject, job.options, job.folder, job.results
     if not results:
         with contextlib.suppress(OSError):
             folder.rmdir()
         return []
+    size = subject.size if isinstance(subject, Picture) else subject.train.size
     run_details = {
         "command": shlex.join(["python", PROGRAM, *arguments]),
         "options": {**asdict(options), "out": str(folder)},
-        kind: {"name": subject.name, "source": subject.source, "size": size},
-        "device": describe(device),
+        kind_of(subject): {"name": subject.name, "source": subject.source, "size": size},
+        "device": describe(job.device),
         "training": {
             encoding: {
                 "rate": rate_of(encoding, options),
-                "precision": str(precision_of(encoding, options, device)).removeprefix("torch."),
+                "precision": str(precision_of(encoding, options, job.device)).removeprefix(
+                    "torch."
+                ),
             }
             for encoding in options.fitted
         },
@@ -387,6 +529,7 @@ def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
         },
     }
     truth = write_run(folder, subject, results, options, run_details)
+    say = speaker(options)
     say(f"\n{report.table(results)}\n")
     for note in notes(results, options, flat_psnr(truth)):
         say(f"note: {note}")
@@ -569,58 +712,74 @@ def live_page(subject: Picture | Scene, device: torch.device) -> LivePage:
     return LivePage(subject.name, poses=subject.train.world_from_camera, pixels=pixels)
 
 
-def training_of(
-    encoding: recipes.Encoding, options: Options, device: torch.device, audience: Audience
-) -> Training:
-    """How to fit with one encoding, by options that are resolved."""
+def training_of(encoding: recipes.Encoding, job: Job, audience: Audience) -> Training:
+    """How to fit with one encoding."""
+    options = job.options
     assert options.steps is not None
     assert options.batch_size is not None
     assert options.optimizer != "auto"
-    precision = precision_of(encoding, options, device)
+    precision = precision_of(encoding, options, job.device)
     return Training(
         options.steps,
         options.batch_size,
         options.optimizer,
         rate_of(encoding, options),
-        device,
+        job.device,
         None if precision == torch.float32 else precision,
         options.seed,
         options.quiet,
         options.film,
         audience,
+        options.compile,
     )
 
 
-def fit_one(
-    subject: Picture | Scene,
-    encoding: recipes.Encoding,
-    options: Options,
-    training: Training,
-    folder: Path,
-) -> report.FitResult:
-    """Fit the picture or the scene with one encoding, by options that are resolved."""
+class Layers(TypedDict):
+    """The model of a picture, but for the spread of its frequencies."""
+
+    network: recipes.NetworkName
+    width: int
+    depth: int
+    num_bands: int
+
+
+def layers_of(encoding: recipes.Encoding, options: Options) -> Layers:
+    """The model of a picture, by options that are resolved."""
     assert options.bands is not None
+    width, depth = recipes.default_layers(encoding)
+    return Layers(
+        network=options.network,
+        width=options.width or width,
+        depth=options.depth or depth,
+        num_bands=options.bands,
+    )
+
+
+def sigma_given(options: Options) -> float | None:
+    """Spread of gaussian frequencies, by options that are resolved."""
     assert options.sigma != "auto"
+    return options.sigma
+
+
+def fit_one(job: Job, encoding: recipes.Encoding, audience: Audience) -> report.FitResult:
+    """Fit the picture or the scene with one encoding."""
+    subject, options = job.subject, job.options
+    training = training_of(encoding, job, audience)
     if isinstance(subject, Picture):
-        width, depth = recipes.default_layers(encoding)
         return try_picture(
             subject.coordinates(),
             subject.colours,
             encoding,
             training,
-            network=options.network,
-            width=options.width or width,
-            depth=options.depth or depth,
-            num_bands=options.bands,
-            sigma=options.sigma,
+            **layers_of(encoding, options),
+            sigma=sigma_given(options),
         )
-    assert options.width is not None
-    assert options.depth is not None
+    assert options.bands is not None
     field = FieldOptions(
         options.field,
         encoding,
         num_bands=options.bands,
-        sigma=options.sigma,
+        sigma=sigma_given(options),
         width=options.width,
         depth=options.depth,
         seed=options.seed,
@@ -632,7 +791,7 @@ def fit_one(
             field,
             training,
             background=options.background,
-            film=folder / f"turntable_{encoding}" if options.turntable else None,
+            film=job.folder / f"turntable_{encoding}" if options.turntable else None,
             num_frames=options.turntable,
         )
     except ValueError as error:

@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from nerf_posenc import FourierEncoder, FourierLinear, SinCos, octave_bands, rec
 from nerf_posenc.fitting import FitState, ShuffledBatches, autocast, fit, mse, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP
+from nerf_posenc.stacks import Stack
 from scenes import open_picture
 
 # README of tiny-cuda-nn (RTX 3090, read off its plot): training samples a second by width and
@@ -240,6 +242,45 @@ def training(
     return rows
 
 
+def stacks(device: torch.device, counts: list[int], batch: int, rounds: int) -> list[Any]:
+    """Seconds of a step of several pictures' models together, and of one after the other."""
+    rows = []
+    print(f"\n{'models':<26} {'batch':>10} {'alone ms':>10} {'stacked ms':>11} {'ratio':>7}")
+    for count in counts:
+        torch.manual_seed(0)
+        encoders = [FourierEncoder(2, 10) for _ in range(count)]
+        networks = [MLP(encoder.out_dim, 3) for encoder in encoders]
+        stack = Stack(encoders, networks).to(device)
+        together = recipes.make_optimizer(stack, "muon", 0.05, matrices=stack.hidden_matrices())
+        models = [nn.Sequential(*pair) for pair in zip(encoders, networks, strict=True)]
+        alone = [recipes.make_optimizer(model, "muon", 0.05) for model in models]
+        x = torch.rand(count, batch, 2, device=device)
+        y = torch.rand(count, batch, 3, device=device)
+
+        def take_step(model: nn.Module, optimizer: Any, x: Tensor, y: Tensor) -> None:
+            optimizer.zero_grad()
+            with autocast(device, torch.bfloat16):
+                prediction = model(x)
+            mse(prediction, y).backward()
+            optimizer.step()
+
+        def step_alone(
+            models: Any = models, alone: Any = alone, x: Tensor = x, y: Tensor = y
+        ) -> None:
+            for each in zip(models, alone, x, y, strict=True):
+                take_step(*each)
+
+        took_alone = seconds_of(step_alone, device, rounds)
+        took = seconds_of(partial(take_step, stack, together, x, y), device, rounds)
+        rows.append(dict(models=count, batch=batch, alone=took_alone, stacked=took))
+        print(
+            f"{count:<26} {batch:>10,} {took_alone * 1e3:10.2f} {took * 1e3:11.2f} "
+            f"{took_alone / took:7.2f}",
+            flush=True,
+        )
+    return rows
+
+
 def time_to(decibel: float, device: torch.device, size: int, most: float) -> list[Any]:
     """Seconds until a whole picture of ``size`` x ``size`` is as near as ``decibel``."""
     picture = open_picture("astronaut").resized(size)
@@ -295,6 +336,7 @@ def main() -> None:
     widths = [16] if tiny else [64, 128, 256]
     record["first_layers"] = first_layers(device, widths, points[:3], rounds)
     record["training"] = training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds)
+    record["stacks"] = stacks(device, [2] if tiny else [4, 16], 64 if tiny else 8192, rounds)
     record["picture"] = time_to(15 if tiny else 40, device, 16 if tiny else 512, 60)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(record, indent=1))

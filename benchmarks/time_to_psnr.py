@@ -4,6 +4,9 @@ Each recipe is fitted once for each budget, with the same cosine schedule laid o
 that none is caught with its rate still high. The published recipes have their own network, first
 weights, optimizer and batch, and the rate that did best for them over a small grid at
 ``--tune-seconds`` on the first picture; ours have the product's defaults.
+
+What ``--out`` holds already is kept and not run again, so that a long run can be broken off, and
+can be widened by recipes, pictures, seconds and seeds.
 """
 
 import argparse
@@ -29,6 +32,9 @@ from nerf_posenc.optimizers import OptimizerGroup, adam
 from scenes import Picture, open_picture
 
 LEVELS = (25, 30, 35)
+
+# What tells a run from others.
+RUN = ("seed", "picture", "size", "budget", "recipe")
 
 
 @dataclass(frozen=True)
@@ -206,37 +212,57 @@ def main() -> None:
     if options.size is not None:
         pictures = [picture.resized(options.size) for picture in pictures]
     options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "results.json"
+    known = json.loads(path.read_text()) if path.exists() else {"rates": {}, "results": []}
+    rates: dict[str, float] = known["rates"]
+    results: list[dict[str, Any]] = known["results"]
     print(machine(), flush=True)
 
-    chosen = {name: RECIPES[name] for name in options.recipes}
-    rates: dict[str, float] = {}
-    for name, recipe in chosen.items():
-        tried = {
-            rate: fit_for(recipe, rate, pictures[0], options.tune_seconds, seed=0)["psnr_db"]
-            for rate in recipe.rates
-        }
-        rates[name] = max(tried, key=lambda rate: tried[rate])
-        print(f"{name:<26} { ({k: round(v, 2) for k, v in tried.items()}) }", flush=True)
+    for name in options.recipes:
+        if name not in rates:
+            recipe = RECIPES[name]
+            tried = {
+                rate: fit_for(recipe, rate, pictures[0], options.tune_seconds, seed=0)["psnr_db"]
+                for rate in recipe.rates
+            }
+            rates[name] = max(tried, key=lambda rate: tried[rate])
+            print(f"{name:<26} { ({k: round(v, 2) for k, v in tried.items()}) }", flush=True)
 
-    results: list[dict[str, Any]] = []
-    for seed in range(options.seeds):
-        for picture in pictures:
-            for budget in options.seconds:
-                for name, recipe in chosen.items():
-                    row = fit_for(recipe, rates[name], picture, budget, seed)
-                    about = dict(recipe=name, rate=rates[name], picture=picture.name)
-                    results.append({**about, "budget": budget, "seed": seed, **row})
-                    record = {"machine": machine(), "rates": rates, "results": results}
-                    (options.out / "results.json").write_text(json.dumps(record, indent=1))
+    done = {tuple(row[key] for key in RUN) for row in results}
+    runs = itertools.product(range(options.seeds), pictures, options.seconds, options.recipes)
+    for seed, picture, budget, name in runs:
+        size = "x".join(map(str, picture.size))
+        if (seed, picture.name, size, budget, name) in done:
+            continue
+        row = fit_for(RECIPES[name], rates[name], picture, budget, seed)
+        about = dict(recipe=name, rate=rates[name], picture=picture.name, size=size)
+        results.append({**about, "budget": budget, "seed": seed, **row})
+        record = {"machine": machine(), "rates": rates, "results": results}
+        path.write_text(json.dumps(record, indent=1))
     draw(results, options.out / "time_to_psnr.png")
-    print(f"\nPSNR in dB, median over {options.seeds} seeds, mean over {len(pictures)} pictures")
-    heads = " ".join(f"{s:>6g} s" for s in options.seconds)
-    print(f"{'recipe':<26} {'rate':>7} {heads}   seconds to {LEVELS} dB")
-    for name in chosen:
-        scores = medians_of(results, name)
-        row_text = " ".join(f"{scores[s]:8.2f}" for s in options.seconds)
+    print_table(results)
+
+
+def print_table(results: list[dict[str, Any]]) -> None:
+    """Print every recipe's figures, and those of each picture at the longest time of its own."""
+    budgets = sorted({row["budget"] for row in results})
+    pictures = list(dict.fromkeys(row["picture"] for row in results))
+    print(f"\nPSNR in dB, median over seeds, mean over {', '.join(pictures)}")
+    heads = " ".join(f"{s:>5g} s" for s in budgets)
+    print(f"{'recipe':<26} {'rate':>7} seeds {heads}   seconds to {LEVELS} dB")
+    for name in RECIPES:
+        mine = [row for row in results if row["recipe"] == name]
+        if not mine:
+            continue
+        scores = medians_of(mine, name)
+        seeds = len({row["seed"] for row in mine})
+        cells = " ".join(f"{scores[s]:7.2f}" if s in scores else f"{'-':>7}" for s in budgets)
         times = " ".join(f"{seconds_to(scores, level):>6}" for level in LEVELS)
-        print(f"{name:<26} {rates[name]:>7g} {row_text}   {times}")
+        print(f"{name:<26} {mine[0]['rate']:>7g} {seeds:>5} {cells}   {times}")
+        for picture in pictures:
+            own = medians_of([row for row in mine if row["picture"] == picture], name)
+            cells = " ".join(f"{own[s]:7.2f}" if s in own else f"{'-':>7}" for s in budgets)
+            print(f"    {picture:<36} {cells}")
 
 
 if __name__ == "__main__":

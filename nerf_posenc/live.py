@@ -38,7 +38,7 @@ class LivePage:
 
     Pictures stand side by side; round a field the camera is turned with the mouse. The server
     and its page are viser's. Pass it as the audience of
-    [Training][nerf_posenc.trials.Training]; in a ``with`` statement it closes at the end.
+    [Training][nerf_posenc.training.Training]; in a ``with`` statement it closes at the end.
 
     Args:
         title: shown as text.
@@ -98,7 +98,7 @@ class LivePage:
             self._server.stop()
 
     def watch_picture(self, name: str, state: FitState, show: Callable[[], Tensor]) -> None:
-        """Show a picture's fit: [Audience][nerf_posenc.trials.Audience]."""
+        """Show a picture's fit: [Audience][nerf_posenc.training.Audience]."""
         self._tell(name, state)
         clients = self._server.get_clients().values()
         is_last = state.step == state.num_steps
@@ -114,7 +114,7 @@ class LivePage:
     def watch_field(
         self, name: str, state: FitState, look: Callable[[Camera, Tensor], Tensor]
     ) -> None:
-        """Show a field's fit: [Audience][nerf_posenc.trials.Audience]."""
+        """Show a field's fit: [Audience][nerf_posenc.training.Audience]."""
         self._tell(name, state)
         for number, client in self._server.get_clients().items():
             place = None

@@ -1,10 +1,11 @@
 """What goes with what: encoders by name, and the optimizer and rate of each network."""
 
 import math
+from collections.abc import Iterable
 from typing import Literal, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nerf_posenc.fourier import FourierEncoder
 from nerf_posenc.gaussian import GaussianEncoder
@@ -121,13 +122,20 @@ def default_rate(network: NetworkName, optimizer: Optimizer, encoding: Encoding 
     return _RATES[network, optimizer]
 
 
-def make_optimizer(module: nn.Module, optimizer: Optimizer, rate: float) -> OptimizerGroup:
+def make_optimizer(
+    module: nn.Module,
+    optimizer: Optimizer,
+    rate: float,
+    *,
+    matrices: Iterable[Tensor] | None = None,
+) -> OptimizerGroup:
     """Build the optimizer of a name: Muon on the hidden matrices and Adam on the rest, or Adam.
 
     Args:
         module: what to optimize.
         optimizer: ``"muon"`` or ``"adam"``.
         rate: peak learning rate, finite and positive.
+        matrices: for Muon; None for all but the last of the module.
 
     Raises:
         ValueError: where the rate is out of its range, or there is no matrix for Muon.
@@ -136,4 +144,4 @@ def make_optimizer(module: nn.Module, optimizer: Optimizer, rate: float) -> Opti
         raise ValueError(f"rate must be finite and positive; got {rate}")
     if optimizer == "adam":
         return adam(module, lr=rate)
-    return muon(module, hidden_matrices(module), lr=rate)
+    return muon(module, hidden_matrices(module) if matrices is None else matrices, lr=rate)

@@ -1,13 +1,10 @@
 """One trial: a picture or a scene fitted with one encoding, shown in progress, and measured."""
 
-import contextlib
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -17,16 +14,7 @@ from tqdm import tqdm
 from nerf_posenc import radiance, recipes
 from nerf_posenc.fields import RadianceField
 from nerf_posenc.filming import filmed_view, sampled_windows
-from nerf_posenc.fitting import (
-    DrawBatch,
-    FitState,
-    Loss,
-    ShuffledBatches,
-    autocast,
-    fit,
-    mse,
-    predict,
-)
+from nerf_posenc.fitting import FitState, Record, ShuffledBatches, autocast, predict
 from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
 from nerf_posenc.networks import NETWORKS, num_parameters
 from nerf_posenc.orbit import orbit_poses
@@ -40,73 +28,88 @@ from nerf_posenc.report import (
     kernel_of,
     write_video,
 )
+from nerf_posenc.stacks import LossOfEach, Stack, stacked
+from nerf_posenc.training import Training, fit_with_progress
 from nerf_posenc.views import Background, Views, camera_rays
 
 
-@runtime_checkable
-class Audience(Protocol):
-    """Who watches fits as they go on, told of each record. Its time is not training time."""
+class _Canvas:
+    """A picture and the model that is to hold it."""
 
-    def watch_picture(self, name: str, state: FitState, show: Callable[[], Tensor]) -> None:
-        """See a picture's fit.
-
-        Args:
-            name: of the encoding.
-            state: of the fit.
-            show: gives the picture as it is now, ``(height, width, 3)``, few pixels of a large one.
-        """
-
-    def watch_field(
-        self, name: str, state: FitState, look: Callable[[Camera, Tensor], Tensor]
+    def __init__(
+        self,
+        coordinates: Float[Tensor, "pixels 2"],
+        colours: Float[Tensor, "height width 3"],
+        encoding: recipes.Encoding,
+        training: Training,
+        *,
+        network: recipes.NetworkName,
+        width: int,
+        depth: int,
+        num_bands: int,
+        sigma: float | None,
     ) -> None:
-        """See a field's fit.
+        torch.manual_seed(training.seed)
+        self.encoder = recipes.make_encoder(
+            encoding,
+            2,
+            resolution=max(colours.shape[:2]),
+            num_bands=num_bands,
+            sigma=sigma,
+            seed=training.seed,
+        )
+        in_dim = getattr(self.encoder, "out_dim", 2)
+        self.network = NETWORKS[network](in_dim, 3, width=width, depth=depth)
+        self.model = nn.Sequential(self.encoder, self.network).to(training.device)
+        self.encoding = encoding
+        self.training = training
+        self.colours = colours
+        self.places = coordinates.to(training.device)
+        targets = colours.reshape(-1, 3).to(training.device)
+        self.batches = ShuffledBatches(
+            self.places, targets, training.batch_size, seed=training.seed
+        )
+        self._grids = sampled_windows(colours, coordinates.reshape(*colours.shape[:2], 2))
+        self._rows = 8192 if training.device.type == "cpu" else 1 << 18
 
-        Args:
-            name: of the encoding.
-            state: of the fit.
-            look: from a camera and its pose ``(4, 4)`` to what it sees, ``(height, width, 3)``.
-        """
+    @property
+    def num_shots(self) -> int:
+        """Pictures in a snapshot."""
+        return len(self._grids)
 
+    def shots(self) -> list[Tensor]:
+        """What the film shows."""
+        return [self._shown(grid) for grid in self._grids]
 
-class Nobody:
-    """An audience that does not look."""
+    def whole(self) -> Tensor:
+        """All of the picture as it is now, in few pixels."""
+        return self._shown(self._grids[0])
 
-    def watch_picture(self, name: str, state: FitState, show: Callable[[], Tensor]) -> None:
-        """Do nothing."""
+    def _shown(self, grid: Tensor) -> Tensor:
+        places = grid.reshape(-1, 2).to(self.training.device)
+        with autocast(self.training.device, self.training.autocast_dtype):
+            values = predict(self.model, places, rows=self._rows)
+        return values.cpu().reshape(*grid.shape[:2], 3)
 
-    def watch_field(
-        self, name: str, state: FitState, look: Callable[[Camera, Tensor], Tensor]
-    ) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """How to fit.
-
-    Attributes:
-        num_steps: of the optimizer.
-        batch_size: pixels or rays a step.
-        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
-        rate: peak learning rate.
-        device: where to compute.
-        autocast_dtype: type the network trains in; None for float32.
-        seed: of the weights and the batches.
-        quiet: show no progress.
-        num_snapshots: to take of each fit on its way; 0 for none, else 2 or more.
-        audience: who watches, as a page in a browser.
-    """
-
-    num_steps: int
-    batch_size: int
-    optimizer: recipes.Optimizer
-    rate: float
-    device: torch.device
-    autocast_dtype: torch.dtype | None = None
-    seed: int = 0
-    quiet: bool = True
-    num_snapshots: int = 0
-    audience: Audience = field(default_factory=Nobody)
+    def result(
+        self, state: FitState, history: Sequence[Record], snapshots: Sequence[Snapshot]
+    ) -> PictureResult:
+        """Measure what was recovered."""
+        reconstruction = predict(self.model, self.places, rows=self._rows).cpu()
+        reconstruction = reconstruction.reshape(self.colours.shape)
+        return PictureResult(
+            encoding=self.encoding,
+            parameters=num_parameters(self.model),
+            psnr=psnr(reconstruction, self.colours),
+            ssim=ssim(reconstruction, self.colours),
+            seconds=state.seconds,
+            steps=state.step,
+            history=history,
+            reconstruction=reconstruction,
+            bands=bands_of(self.encoder),
+            kernel=kernel_of(self.encoder, 2),
+            snapshots=snapshots,
+        )
 
 
 def try_picture(
@@ -137,51 +140,116 @@ def try_picture(
     Raises:
         FloatingPointError: where the loss is no longer finite.
     """
-    torch.manual_seed(training.seed)
-    encoder = recipes.make_encoder(
-        encoding,
-        2,
-        resolution=max(colours.shape[:2]),
-        num_bands=num_bands,
-        sigma=sigma,
-        seed=training.seed,
-    )
-    behind = NETWORKS[network](getattr(encoder, "out_dim", 2), 3, width=width, depth=depth)
-    model = nn.Sequential(encoder, behind).to(training.device)
-    places, targets = coordinates.to(training.device), colours.reshape(-1, 3).to(training.device)
-    batches = ShuffledBatches(places, targets, training.batch_size, seed=training.seed)
-    optimizer = recipes.make_optimizer(model, training.optimizer, training.rate)
-    state = FitState(model, optimizer, training.num_steps)
-    rows = 8192 if training.device.type == "cpu" else 1 << 18
-    grids = sampled_windows(colours, coordinates.reshape(*colours.shape[:2], 2))
-
-    def shown(grid: Tensor) -> Tensor:
-        with autocast(training.device, training.autocast_dtype):
-            values = predict(model, grid.reshape(-1, 2).to(training.device), rows=rows)
-        return values.cpu().reshape(*grid.shape[:2], 3)
-
-    snapshots = _fit_with_progress(
-        state,
-        batches,
+    canvas = _Canvas(
+        coordinates,
+        colours,
         encoding,
         training,
-        shoot=lambda: [shown(grid) for grid in grids],
-        watch=lambda now: training.audience.watch_picture(encoding, now, lambda: shown(grids[0])),
+        network=network,
+        width=width,
+        depth=depth,
+        num_bands=num_bands,
+        sigma=sigma,
     )
-    reconstruction = predict(model, places, rows=rows).cpu().reshape(colours.shape)
-    return PictureResult(
-        encoding=encoding,
-        parameters=num_parameters(model),
-        psnr=psnr(reconstruction, colours),
-        ssim=ssim(reconstruction, colours),
-        seconds=state.seconds,
-        steps=state.step,
-        history=state.history,
-        reconstruction=reconstruction,
-        bands=bands_of(encoder),
-        kernel=kernel_of(encoder, 2),
-        snapshots=snapshots,
+    optimizer = recipes.make_optimizer(canvas.model, training.optimizer, training.rate)
+    state = FitState(canvas.model, optimizer, training.num_steps)
+    snapshots = fit_with_progress(
+        state,
+        canvas.batches,
+        encoding,
+        training,
+        shoot=canvas.shots,
+        watch=lambda now: training.audience.watch_picture(encoding, now, canvas.whole),
     )
+    return canvas.result(state, state.history, snapshots)
+
+
+def try_pictures(
+    pictures: Sequence[tuple[Float[Tensor, "_pixels 2"], Float[Tensor, "_height _width 3"]]],
+    encoding: recipes.Encoding,
+    training: Training,
+    *,
+    network: recipes.NetworkName = "relu",
+    width: int = 256,
+    depth: int = 4,
+    num_bands: int = 10,
+    sigmas: Sequence[float | None] | None = None,
+) -> list[PictureResult]:
+    """Fit several pictures in the same steps, each by a model of its own.
+
+    Each model sees the batches and comes to the weights that it would alone, but for rounding;
+    the steps are fewer and larger, as a GPU likes them. The audience is not told.
+
+    Args:
+        pictures: coordinates and colours of each, as of a single picture; each has at least
+            ``training.batch_size`` pixels or all have the same number.
+        encoding: of the coordinates.
+        training: how to fit.
+        network: behind the encoding.
+        width: units in each hidden layer.
+        depth: hidden layers.
+        num_bands: octaves of ``"fourier"``.
+        sigmas: of ``"gaussian"``, one a picture.
+
+    Returns:
+        One a picture; their seconds are those of all together.
+
+    Raises:
+        FloatingPointError: where the loss of one is no longer finite.
+        ValueError: where batches differ in size.
+    """
+    canvases = [
+        _Canvas(
+            coordinates,
+            colours,
+            encoding,
+            training,
+            network=network,
+            width=width,
+            depth=depth,
+            num_bands=num_bands,
+            sigma=sigma,
+        )
+        for (coordinates, colours), sigma in zip(
+            pictures, sigmas or [None] * len(pictures), strict=True
+        )
+    ]
+    sizes = {canvas.batches.batch_size for canvas in canvases}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"pictures can share steps where their batches are of one size; got {sorted(sizes)} "
+            "pixels, so fit the small ones apart or use a smaller batch_size"
+        )
+    stack = Stack([c.encoder for c in canvases], [c.network for c in canvases])
+    optimizer = recipes.make_optimizer(
+        stack, training.optimizer, training.rate, matrices=stack.hidden_matrices()
+    )
+    state = FitState(stack, optimizer, training.num_steps)
+    loss_of_each = LossOfEach()
+    losses: list[list[float]] = []
+    snapshots = fit_with_progress(
+        state,
+        stacked([canvas.batches for canvas in canvases]),
+        encoding,
+        training,
+        loss_fn=loss_of_each,
+        shoot=lambda: [shot for canvas in canvases for shot in canvas.shots()],
+        watch=lambda now: losses.append(loss_of_each.take()),
+    )
+    results = []
+    for i, canvas in enumerate(canvases):
+        history = [
+            replace(record, loss=each[i])
+            for record, each in zip(state.history, losses, strict=True)
+        ]
+        count = canvas.num_shots
+        psnr_at = {record.step: psnr_from_mse(record.loss) for record in history}
+        mine = [
+            Snapshot(s.step, psnr_at[s.step], s.pictures[i * count : (i + 1) * count])
+            for s in snapshots
+        ]
+        results.append(canvas.result(state, history, mine))
+    return results
 
 
 def try_scene(
@@ -227,7 +295,7 @@ def try_scene(
             return _look(renderer, camera, pose, grey)
 
     filmed = filmed_view(test)
-    snapshots = _fit_with_progress(
+    snapshots = fit_with_progress(
         state,
         batches,
         options.encoding,
@@ -278,65 +346,3 @@ def _look(renderer: nn.Module, camera: Camera, pose: Tensor, grey: float) -> Ten
     rays = camera_rays(camera, pose, background=grey).to(next(renderer.parameters()).device)
     colour = render(renderer, rays, rows=rows_at_once(renderer)).colour
     return colour.float().cpu().view(camera.height, camera.width, 3)
-
-
-def _fit_with_progress(
-    state: FitState,
-    draw_batch: DrawBatch,
-    name: str,
-    training: Training,
-    *,
-    loss_fn: Loss = mse,
-    after_step: Callable[[FitState], None] | None = None,
-    shoot: Callable[[], Sequence[Tensor]],
-    watch: Callable[[FitState], None],
-) -> list[Snapshot]:
-    """Run a fit with a progress bar and snapshots; a first Ctrl-C ends it early."""
-    bar = tqdm(total=state.num_steps, desc=f"{name:8}", unit="step", disable=training.quiet)
-    snapshots: list[Snapshot] = []
-    count = training.num_snapshots
-    # A fit changes most at its beginning.
-    due = [state.num_steps * (i / (count - 1)) ** 2 for i in range(count)]
-
-    def take_snapshot(state: FitState) -> None:
-        snapshots.append(Snapshot(state.step, psnr_from_mse(state.history[-1].loss), shoot()))
-
-    def show(state: FitState) -> None:
-        bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
-        bar.update(state.step - bar.n)
-        if due and state.step >= due[0]:
-            take_snapshot(state)
-            while due and state.step >= due[0]:
-                del due[0]
-        watch(state)
-
-    with bar, _ends_early_on_ctrl_c() as interrupted:
-        fit(
-            state,
-            draw_batch,
-            loss_fn,
-            autocast_dtype=training.autocast_dtype,
-            after_step=after_step,
-            on_record=show,
-            should_stop=lambda: bool(interrupted),
-        )
-    if due and state.step:
-        take_snapshot(state)
-    return snapshots
-
-
-@contextlib.contextmanager
-def _ends_early_on_ctrl_c() -> Iterator[list[bool]]:
-    """Let a first Ctrl-C fill the list that is given, and a second one stop the program."""
-    interrupted: list[bool] = []
-
-    def note(signum: int, frame: Any) -> None:
-        if interrupted:
-            raise KeyboardInterrupt
-        interrupted.append(True)
-
-    previous = signal.signal(signal.SIGINT, note)
-    try:
-        yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, previous)

@@ -18,8 +18,8 @@ LAYERS = (
     {"train_fit"},
     {"scenes"},
     {"nerf_posenc", "nerf_posenc.live", "nerf_posenc.trials"},
-    {"nerf_posenc.filming", "nerf_posenc.sigma"},
-    {"nerf_posenc.radiance", "nerf_posenc.report"},
+    {"nerf_posenc.filming", "nerf_posenc.sigma", "nerf_posenc.training"},
+    {"nerf_posenc.radiance", "nerf_posenc.report", "nerf_posenc.stacks"},
     {
         "nerf_posenc.first_layer",
         "nerf_posenc.porting",
