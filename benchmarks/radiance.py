@@ -42,8 +42,7 @@ from nerf_posenc.views import Background, RayBatches, Views
 from nerf_posenc.volume import OccupancyGrid
 from scenes import open_scene
 
-# Of our field. The command line has 96, for speed: with so few, places are left between the samples
-# of a ray that only a smooth field fills well, and part of what the bands recover is lost.
+# Of our field. The command line has 96, for speed.
 NUM_SAMPLES = 256
 
 

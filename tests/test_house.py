@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 # Each module may import from the layers below its own, and within its own family.
 LAYERS = (
     {"train_fit"},
+    {"commands"},
     {"scenes"},
     {"nerf_posenc", "nerf_posenc.live", "nerf_posenc.trials"},
     {"nerf_posenc.filming", "nerf_posenc.sigma", "nerf_posenc.training"},
@@ -102,7 +103,7 @@ PUBLIC = [
 
 
 def family(module: str) -> str:
-    """Name in ``LAYERS``: ``scenes``, ``train_fit`` or ``nerf_posenc.<module>``."""
+    """Name in ``LAYERS``: ``scenes``, ``commands``, ``train_fit`` or ``nerf_posenc.<module>``."""
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] == "nerf_posenc" else parts[0]
 
@@ -114,7 +115,10 @@ def layer(module: str) -> int:
 
 def sources() -> dict[str, Path]:
     """Module name of every file of ours."""
-    files = [ROOT / "train_fit.py", *ROOT.glob("scenes/*.py"), *ROOT.glob("nerf_posenc/**/*.py")]
+    files = [
+        ROOT / "train_fit.py",
+        *(f for p in ("commands", "scenes", "nerf_posenc") for f in ROOT.glob(f"{p}/**/*.py")),
+    ]
     return {
         ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
         for file in files
@@ -132,7 +136,11 @@ def imports(file: Path) -> set[str]:
             module = node.module or ""
             names = {f"{module}.{alias.name}" for alias in node.names}
             found |= {name if name in sources() else module for name in names}
-    return {name for name in found if name.split(".")[0] in ("train_fit", "scenes", "nerf_posenc")}
+    return {
+        name
+        for name in found
+        if name.split(".")[0] in ("train_fit", "commands", "scenes", "nerf_posenc")
+    }
 
 
 @pytest.mark.parametrize("module", sorted(sources()))

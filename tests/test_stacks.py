@@ -11,6 +11,8 @@ from PIL import Image
 from torch import nn
 
 import train_fit
+from commands import runs
+from commands.settings import Layers
 from nerf_posenc import recipes
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit
 from nerf_posenc.networks import MLP, NETWORKS
@@ -85,7 +87,7 @@ def test_a_stacked_fit_takes_the_steps_of_the_lone_ones(optimizer: recipes.Optim
 def test_pictures_fitted_together_have_results_of_their_own() -> None:
     pictures = [open_picture("cat").resized(size) for size in (24, 32)]
     pairs = [(picture.coordinates(), picture.colours) for picture in pictures]
-    layers = dict(width=16, depth=2, num_bands=4)
+    layers = Layers(network="relu", width=16, depth=2, num_bands=4)
     together = try_pictures(pairs, "fourier", TRAINING, **layers)
     alone = [try_picture(*each, "fourier", TRAINING, **layers) for each in pairs]
     for mine, other in zip(together, alone, strict=True):
@@ -134,7 +136,7 @@ def test_the_program_stacks_what_it_can(
         sizes.append(len(pictures))
         return try_pictures(pictures, *arguments, **settings)
 
-    monkeypatch.setattr(train_fit, "try_pictures", counted)
+    monkeypatch.setattr(runs, "try_pictures", counted)
     arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *OPTIONS]
     assert train_fit.main(arguments) == 1
     printed = capsys.readouterr()
@@ -155,7 +157,7 @@ def test_pictures_whose_stack_fails_are_fitted_alone(
     def fails(*arguments: object, **settings: object) -> None:
         raise FloatingPointError("the loss became nan at step 3")
 
-    monkeypatch.setattr(train_fit, "try_pictures", fails)
+    monkeypatch.setattr(runs, "try_pictures", fails)
     arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *OPTIONS]
     assert train_fit.main(arguments) == 0
     assert "now each picture alone" in capsys.readouterr().err
@@ -167,7 +169,7 @@ def test_a_compiled_fit_takes_the_same_steps() -> None:
     picture = open_picture("cat").resized(24)
     pairs = (picture.coordinates(), picture.colours)
     training = replace(TRAINING, num_snapshots=0)
-    layers = dict(width=16, depth=2, num_bands=4)
+    layers = Layers(network="relu", width=16, depth=2, num_bands=4)
     plain = try_picture(*pairs, "fourier", training, **layers)
     compiled = try_picture(*pairs, "fourier", replace(training, compiled=True), **layers)
     losses = [record.loss for record in plain.history]

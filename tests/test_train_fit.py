@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 import train_fit
+from commands.options import Options
 from nerf_posenc import report
 
 ROOT = Path(__file__).parent.parent
@@ -339,9 +340,9 @@ def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[
         train_fit.main(["--help"])
     assert stop.value.code == 0
     printed = capsys.readouterr().out
-    for option in vars(train_fit.Options()):
+    for option in vars(Options()):
         assert f"--{option.replace('_', '-')}" in printed
-    assert printed.count("(default:") == len(vars(train_fit.Options()))
+    assert printed.count("(default:") == len(vars(Options()))
 
 
 def test_ctrl_c_ends_a_fit_early_and_reports_what_there_is() -> None:

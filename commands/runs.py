@@ -1,0 +1,404 @@
+"""Runs: what is fitted, one encoding after the other, and the folder that is left."""
+
+import contextlib
+import math
+import platform
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import nerf_posenc
+from commands.options import PROGRAM, Options, UsageError
+from commands.settings import (
+    DEFAULT_BANDS,
+    behind,
+    device_of,
+    layers_of,
+    precision_of,
+    rate_of,
+    resolve,
+    sigma_given,
+    sigma_of,
+    training_of,
+    warn_of_bands,
+)
+from nerf_posenc import recipes, report
+from nerf_posenc.devices import describe
+from nerf_posenc.filming import filmed_truth, sampled_windows
+from nerf_posenc.live import LivePage
+from nerf_posenc.metrics import psnr
+from nerf_posenc.radiance import FieldOptions
+from nerf_posenc.training import Audience, Nobody
+from nerf_posenc.trials import try_picture, try_pictures, try_scene
+from scenes import BUILT_IN, Picture, Scene, SceneError, open_picture, open_scene
+
+PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+
+# A fit this little above one constant colour has not learned the picture.
+COLLAPSED_DB = 0.5
+
+# More pictures share no steps: by then they fill any GPU, and the memory grows with each.
+MOST_STACKED = 16
+
+
+@dataclass
+class Job:
+    """A picture or a scene to be fitted.
+
+    Attributes:
+        subject: what is fitted.
+        options: resolved.
+        device: where to compute.
+        folder: of the run, made.
+        results: of the encodings fitted so far, but for those that failed.
+    """
+
+    subject: Picture | Scene
+    options: Options
+    device: torch.device
+    folder: Path
+    results: list[report.FitResult] = field(default_factory=list)
+
+
+def run(options: Options, arguments: Sequence[str]) -> list[report.FitResult]:
+    """Fit what was asked for and write the run folder; return the fits that did not fail."""
+    job = prepare(options, device_of(options))
+    fit_encodings(job)
+    return finish(job, arguments)
+
+
+def run_each(options: Options, arguments: Sequence[str]) -> int:
+    """Fit several pictures, each in a folder of its own; one that fails does not stop the rest."""
+    files = pictures_of(options.images)
+    device = device_of(options)
+    parent = run_folder(options, "pictures")
+    shares_steps = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
+    say = speaker(options)
+    waiting: list[Job] = []
+    scores: dict[str, dict[str, float]] = {}
+    finished = 0
+
+    def finish_each(jobs: Sequence[Job]) -> None:
+        nonlocal finished
+        for job in jobs:
+            results = finish(job, arguments)
+            finished += len(results) == len(options.fitted)
+            if results:
+                scores[job.folder.name] = {result.encoding: result.psnr for result in results}
+
+    for number, file in enumerate(files):
+        say(f"\n[{number + 1} of {len(files)}] {file}")
+        name = f"{number:03}-{Path(file).stem}"
+        mine = replace(options, image=file, images=(), out=parent / name)
+        try:
+            job = prepare(mine, device)
+        except (UsageError, SceneError) as error:
+            print(f"{PROGRAM}: error: {error}", file=sys.stderr)
+            continue
+        if shares_steps and not options.live:
+            waiting.append(job)
+        else:
+            fit_encodings(job)
+            finish_each([job])
+    fit_stacked(waiting)
+    finish_each(waiting)
+    table = report.table_of_pictures(scores, options.fitted)
+    if scores:
+        (parent / "pictures.txt").write_text(table + "\n", encoding="utf-8")
+    else:
+        with contextlib.suppress(OSError):
+            parent.rmdir()
+    say(f"\n{table}\n\nwrote {parent}/")
+    return 0 if finished == len(files) else 1
+
+
+def prepare(options: Options, device: torch.device) -> Job:
+    """Open what is to be fitted, settle what was left to the program and make the run folder.
+
+    Raises:
+        UsageError: where options do not go together, or the folder cannot be made.
+        SceneError: where there is nothing to open.
+    """
+    say = speaker(options)
+    subject = open_subject(options, say)
+    size = subject.size if isinstance(subject, Picture) else subject.train.size
+    resolve(options, size, device)
+    folder = run_folder(options, subject.name)
+    say(f"{kind_of(subject):8} {subject.source}, {size[0]} x {size[1]}")
+    if isinstance(subject, Scene):
+        say(f"views    {len(subject.train)} to fit, {len(subject.test)} to measure by")
+        for note in subject.notes:
+            say(f"note: {note}")
+    say(f"device   {describe(device)}")
+    if isinstance(subject, Picture) and not options.quiet and "fourier" in options.fitted:
+        warn_of_bands(options.bands or DEFAULT_BANDS, max(size))
+    if options.sigma == "auto" and isinstance(subject, Picture):
+        say("choosing sigma by held-out pixels ...")
+        options.sigma = sigma_of(subject, options, device)
+        say(f"sigma    {options.sigma:.2f} cycles per unit")
+    return Job(subject, options, device, folder)
+
+
+def fit_encodings(job: Job) -> None:
+    """Fit with one encoding after the other."""
+    with contextlib.ExitStack() as stack:
+        audience: Audience = Nobody()
+        if job.options.live:
+            audience = page = stack.enter_context(live_page(job.subject, job.device))
+            print(f"live     {page.url}", flush=True)
+        for encoding in job.options.fitted:
+            fit_alone(job, encoding, audience)
+
+
+def fit_stacked(jobs: Sequence[Job]) -> None:
+    """Fit pictures that share their steps, those with batches of one size together."""
+    groups: dict[int, list[Job]] = {}
+    for job in jobs:
+        assert isinstance(job.subject, Picture)
+        assert job.options.batch_size is not None
+        batch_size = min(job.options.batch_size, math.prod(job.subject.size))
+        groups.setdefault(batch_size, []).append(job)
+    for group in groups.values():
+        for start in range(0, len(group), MOST_STACKED):
+            stack = group[start : start + MOST_STACKED]
+            for encoding in stack[0].options.fitted:
+                fit_together(stack, encoding)
+
+
+def fit_together(jobs: Sequence[Job], encoding: recipes.Encoding) -> None:
+    """Fit pictures in the same steps; where that fails, each alone."""
+    names = ", ".join(job.subject.name for job in jobs)
+    speaker(jobs[0].options)(f"\n{encoding}: {names}")
+    pictures = [job.subject for job in jobs if isinstance(job.subject, Picture)]
+    if len(jobs) > 1:
+        try:
+            results = try_pictures(
+                [(picture.coordinates(), picture.colours) for picture in pictures],
+                encoding,
+                training_of(encoding, jobs[0].options, jobs[0].device, Nobody()),
+                **layers_of(encoding, jobs[0].options),
+                sigmas=[sigma_given(job.options) for job in jobs],
+            )
+        except (FloatingPointError, torch.OutOfMemoryError) as error:
+            reason = str(error).splitlines()[0]
+            print(f"note: {encoding}: {reason}; now each picture alone", file=sys.stderr)
+        else:
+            for job, result in zip(jobs, results, strict=True):
+                job.results.append(result)
+            return
+    for job in jobs:
+        fit_alone(job, encoding, Nobody())
+
+
+def fit_alone(job: Job, encoding: recipes.Encoding, audience: Audience) -> None:
+    """Fit with one encoding; say so where it fails."""
+    try:
+        job.results.append(fit_one(job, encoding, audience))
+    except FloatingPointError as error:
+        print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
+
+
+def fit_one(job: Job, encoding: recipes.Encoding, audience: Audience) -> report.FitResult:
+    """Fit the picture or the scene with one encoding."""
+    subject, options = job.subject, job.options
+    training = training_of(encoding, options, job.device, audience)
+    if isinstance(subject, Picture):
+        return try_picture(
+            subject.coordinates(),
+            subject.colours,
+            encoding,
+            training,
+            **layers_of(encoding, options),
+            sigma=sigma_given(options),
+        )
+    assert options.bands is not None
+    scene_field = FieldOptions(
+        options.field,
+        encoding,
+        num_bands=options.bands,
+        sigma=sigma_given(options),
+        width=options.width,
+        depth=options.depth,
+        seed=options.seed,
+    )
+    try:
+        return try_scene(
+            subject.train,
+            subject.test,
+            scene_field,
+            training,
+            background=options.background,
+            film=job.folder / f"turntable_{encoding}" if options.turntable else None,
+            num_frames=options.turntable,
+        )
+    except ValueError as error:
+        raise UsageError(f"--scene {options.scene}: {error}") from None
+
+
+def finish(job: Job, arguments: Sequence[str]) -> list[report.FitResult]:
+    """Write the run folder and say what came of it; return the fits that did not fail."""
+    subject, options, folder, results = job.subject, job.options, job.folder, job.results
+    if not results:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return []
+    size = subject.size if isinstance(subject, Picture) else subject.train.size
+    run_details = {
+        "command": shlex.join(["python", PROGRAM, *arguments]),
+        "options": {**asdict(options), "out": str(folder)},
+        kind_of(subject): {"name": subject.name, "source": subject.source, "size": size},
+        "device": describe(job.device),
+        "training": {
+            encoding: {
+                "rate": rate_of(encoding, options),
+                "precision": str(precision_of(encoding, options, job.device)).removeprefix(
+                    "torch."
+                ),
+            }
+            for encoding in options.fitted
+        },
+        "versions": {
+            "nerf_posenc": nerf_posenc.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+    }
+    truth = write_run(folder, subject, results, options, run_details)
+    say = speaker(options)
+    say(f"\n{report.table(results)}\n")
+    for note in notes(results, options, flat_psnr(truth)):
+        say(f"note: {note}")
+    for file in sorted(folder.iterdir()):
+        say(f"wrote {file}{'/' if file.is_dir() else ''}")
+    return results
+
+
+def open_subject(options: Options, say: Callable[[str], None]) -> Picture | Scene:
+    """Open what is to be fitted, in the size that was asked for."""
+    if options.scene is None:
+        options.image = options.image or "cat"
+        picture = open_picture(options.image)
+        return picture if options.size is None else picture.resized(options.size)
+    if options.scene in BUILT_IN and not Path(options.scene).is_dir():
+        say(f"rendering the built-in scene {options.scene} ...")
+    scene = open_scene(options.scene, size=options.size)
+    return replace(scene, test=scene.test.subset(options.test_views))
+
+
+def pictures_of(names: Sequence[str]) -> list[str]:
+    """Files and samples, with the pictures of a folder in its place.
+
+    Raises:
+        UsageError: where a folder holds none.
+    """
+    files: list[str] = []
+    for name in names:
+        folder = Path(name)
+        if folder.is_dir():
+            found = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURE_SUFFIXES)
+            if not found:
+                raise UsageError(f"--images {name} holds no picture")
+            files += map(str, found)
+        else:
+            files.append(name)
+    return files
+
+
+def kind_of(subject: Picture | Scene) -> str:
+    """What it is called."""
+    return "picture" if isinstance(subject, Picture) else "scene"
+
+
+def run_folder(options: Options, name: str) -> Path:
+    """Make the run folder.
+
+    Raises:
+        UsageError: where it cannot be made or written, or holds files already.
+    """
+    try:
+        return report.make_run_folder(options.out, name, overwrite=options.overwrite)
+    except FileExistsError as error:
+        if options.out is not None and options.out.is_dir():
+            raise UsageError(f"--out {error}; name another folder or add --overwrite") from None
+        raise UsageError(f"--out {options.out} is a file; name a folder") from None
+    except OSError as error:
+        place = options.out or "runs"
+        raise UsageError(
+            f"cannot write to the folder {place}: {error.strerror}; use --out"
+        ) from None
+
+
+def live_page(subject: Picture | Scene, device: torch.device) -> LivePage:
+    """Page that shows the fits of a picture or a scene."""
+    if isinstance(subject, Picture):
+        whole, _ = sampled_windows(subject.colours, subject.colours)
+        return LivePage(subject.name, original=whole)
+    pixels = 96**2 if device.type == "cpu" else 512**2
+    return LivePage(subject.name, poses=subject.train.world_from_camera, pixels=pixels)
+
+
+def speaker(options: Options) -> Callable[[str], None]:
+    """What prints a line, but for ``--quiet``."""
+    return (lambda line: None) if options.quiet else print
+
+
+def write_run(
+    folder: Path,
+    subject: Picture | Scene,
+    results: Sequence[report.FitResult],
+    options: Options,
+    run_details: dict[str, Any],
+) -> Tensor:
+    """Write all that the run folder holds; return what the fits were measured by."""
+    report.write_metrics(folder / "metrics.json", results, run_details)
+    if isinstance(subject, Picture):
+        pictures = [r for r in results if isinstance(r, report.PictureResult)]
+        report.write_picture_run(folder, subject.colours, pictures, figures=options.figures)
+        shown = report.shown_picture(subject.name, subject.colours, pictures)
+        filmed = sampled_windows(subject.colours, subject.colours)
+        films = {}
+        truth = subject.colours
+    else:
+        fields = [r for r in results if isinstance(r, report.SceneResult)]
+        truth = subject.test.over(behind(options))
+        report.write_scene_run(folder, truth, fields, figures=options.figures)
+        shown = report.shown_views(truth, fields)
+        films = {r.encoding: r.film for r in fields if r.film is not None}
+        filmed = [filmed_truth(subject.test, behind(options))]
+    learning = report.write_film(folder / "learning", filmed, results)
+    report.write_page(
+        folder / "report.html",
+        subject.name,
+        shown,
+        results,
+        run_details,
+        films=films,
+        learning=learning,
+    )
+    return truth
+
+
+def notes(results: Sequence[report.FitResult], options: Options, flat_db: float) -> Iterator[str]:
+    """What a person should know who reads the table."""
+    for result in results:
+        if result.steps < (options.steps or 0):
+            taken = f"{result.steps} of {options.steps} steps"
+            yield f"{result.encoding} was ended early, after {taken}"
+        elif result.psnr < flat_db + COLLAPSED_DB:
+            yield (
+                f"{result.encoding} stayed at one constant colour ({flat_db:.1f} dB); try more "
+                "--steps, another --seed or a smaller --lr"
+            )
+
+
+def flat_psnr(truth: Tensor) -> float:
+    """PSNR of one constant colour, the mean."""
+    return psnr(truth.flatten(0, -2).mean(0).expand_as(truth), truth)
