@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from commands.many import run_each
 from commands.options import PROGRAM, CompareOptions, UsageError, parse, read_options
-from commands.runs import run, run_each
+from commands.runs import run
 from nerf_posenc import report
 from nerf_posenc.devices import keep_freed_memory
 from scenes import SceneError

@@ -43,11 +43,25 @@ class Clock:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.started = time.perf_counter()
+        self._before = 0.0
+        self._started: float | None = time.perf_counter()
+
+    def pause(self) -> None:
+        """Stop, while others have their turn."""
+        self._before, self._started = self.used(), None
+
+    def go_on(self) -> None:
+        """Run again."""
+        self._started = time.perf_counter()
+
+    def used(self) -> float:
+        """Seconds used up."""
+        running = 0.0 if self._started is None else time.perf_counter() - self._started
+        return self._before + running
 
     def progress(self) -> float:
         """Share of the budget that is used up, 0 to 1."""
-        return min(1.0, (time.perf_counter() - self.started) / max(self.seconds, 1e-9))
+        return min(1.0, self.used() / max(self.seconds, 1e-9))
 
     def schedule(self, _: float) -> float:
         """Factor of the learning rate."""

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import nn
 
 import train_fit
-from commands import runs
+from commands import many
 from commands.settings import Layers
 from nerf_posenc import recipes
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit
@@ -136,7 +136,7 @@ def test_the_program_stacks_what_it_can(
         sizes.append(len(pictures))
         return try_pictures(pictures, *arguments, **settings)
 
-    monkeypatch.setattr(runs, "try_pictures", counted)
+    monkeypatch.setattr(many, "try_pictures", counted)
     arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *OPTIONS]
     assert train_fit.main(arguments) == 1
     printed = capsys.readouterr()
@@ -157,7 +157,7 @@ def test_pictures_whose_stack_fails_are_fitted_alone(
     def fails(*arguments: object, **settings: object) -> None:
         raise FloatingPointError("the loss became nan at step 3")
 
-    monkeypatch.setattr(runs, "try_pictures", fails)
+    monkeypatch.setattr(many, "try_pictures", fails)
     arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *OPTIONS]
     assert train_fit.main(arguments) == 0
     assert "now each picture alone" in capsys.readouterr().err
