@@ -120,6 +120,11 @@ def test_models_that_cannot_be_stacked_raise() -> None:
         Stack([nn.Identity(), nn.Identity()], [MLP(2, 3), MLP(2, 3, width=8)])
 
 
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 OPTIONS = ["--size", "24", "--steps", "30", "--width", "16", "--depth", "2", "--batch-size", "200"]
 
 
