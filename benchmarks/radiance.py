@@ -4,7 +4,8 @@ Each recipe gets as many steps as its own measured speed allows, with its schedu
 The published ones keep their network, samples, rays, optimizer and rate: tiny-NeRF (8 x 256, L = 6,
 64 samples, Adam 5e-4, one whole view a step, no occupancy grid), a small NeRF (4 x 128, L = 10, 64
 samples, 1024 rays, Adam 5e-4) and instant-NGP's (hash grid, Adam 1e-2, occupancy grid, random
-background), at a table size for a CPU. ``--table`` compares encodings of our field instead.
+background), at a table size for a CPU. ``--table`` compares encodings of our field instead;
+``--view`` also times a larger view, with the occupancy grid and without what it pruned.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from nerf_posenc.radiance import (
     make_batches,
     make_optimizer,
     make_renderer,
+    without_pruning,
 )
 from nerf_posenc.rays import Rays
 from nerf_posenc.rendering import (
@@ -130,9 +132,23 @@ def whole_views(views: Views, device: torch.device) -> Callable[[int], tuple[Ray
 
 
 def fit_for(
-    recipe: Recipe, train: Views, test: Views, seconds: float, device: torch.device
+    recipe: Recipe,
+    train: Views,
+    test: Views,
+    seconds: float,
+    device: torch.device,
+    large: Views | None,
 ) -> dict[str, float]:
-    """Fit for so many seconds, the schedule laid over them, and score the held-out views."""
+    """Fit for so many seconds, the schedule laid over them, and score the held-out views.
+
+    Args:
+        recipe: how to fit.
+        train: the views to fit.
+        test: the views to measure by.
+        seconds: of training.
+        device: where to compute.
+        large: a view to be timed with and without the occupancy grid; None for none.
+    """
     dtype = torch.bfloat16 if computes_bfloat16(device) else None
 
     def run(seconds: float) -> FitState:
@@ -162,13 +178,20 @@ def fit_for(
     state = run(seconds)
     started = time.perf_counter()
     scores = score_views(state.model, test)
-    return {
+    row = {
         "psnr_db": statistics.mean(score.psnr for score in scores),
         "ssim": statistics.mean(score.ssim for score in scores),
         "steps": state.step,
         "seconds": state.seconds,
         "seconds_a_view": (time.perf_counter() - started) / len(test),
     }
+    if large is not None and isinstance(state.model, GridRenderer):
+        forms = {"pruned": state.model, "unpruned": without_pruning(state.model)}
+        for name, renderer in forms.items():
+            started = time.perf_counter()
+            row[f"{name}_view_psnr_db"] = score_views(renderer, large)[0].psnr
+            row[f"{name}_view_seconds"] = time.perf_counter() - started
+    return row
 
 
 def main() -> None:
@@ -178,6 +201,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--test-views", type=int, default=25)
     parser.add_argument("--table", action="store_true", help="encodings of our field")
+    parser.add_argument("--view", type=int, help="longer side of a view to be timed")
+    parser.add_argument("--recipes", nargs="+", help="beginnings of their names; all")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("runs/radiance.json"))
     options = parser.parse_args()
@@ -187,14 +212,28 @@ def main() -> None:
     print(f"{machine()}\n{scene.source}, {scene.train.size}, {len(test)} test views", flush=True)
     print(f"{'recipe':<34} {'dB':>6} {'SSIM':>7} {'steps':>6} {'s':>6} {'s a view':>9}")
     results = {}
+    large = None
+    if options.view is not None:
+        large = open_scene(options.scene, size=options.view).test.subset(1)
+    device = pick_device(options.device)
     for name, recipe in (TABLE if options.table else RECIPES).items():
-        row = fit_for(recipe, scene.train, test, options.seconds, pick_device(options.device))
+        if options.recipes and not name.startswith(tuple(options.recipes)):
+            continue
+        row = fit_for(recipe, scene.train, test, options.seconds, device, large)
         results[name] = row
         print(
             f"{name:<34} {row['psnr_db']:6.2f} {row['ssim']:7.4f} {row['steps']:6.0f} "
             f"{row['seconds']:6.1f} {row['seconds_a_view']:9.2f}",
             flush=True,
         )
+        for form in ("pruned", "unpruned"):
+            if f"{form}_view_seconds" in row:
+                print(
+                    f"    a view of {options.view} pixels, {form:<8} "
+                    f"{row[f'{form}_view_psnr_db']:6.2f} dB "
+                    f"{row[f'{form}_view_seconds']:6.2f} s",
+                    flush=True,
+                )
         options.out.parent.mkdir(parents=True, exist_ok=True)
         record = {"machine": machine(), "scene": scene.source, "results": results}
         options.out.write_text(json.dumps(record, indent=1))
