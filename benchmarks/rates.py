@@ -1,7 +1,7 @@
 """The sweep behind ``recipes.default_rate``: PSNR of every network, encoding and optimizer by rate.
 
-Each is fitted with half, once and twice the default rate, on every picture; marked are the best mean
-over the pictures, and the default where it is not the best.
+Each is fitted with half, once and twice the default rate, on every picture; marked are the best
+mean over the pictures, and the default where it is not the best.
 """
 
 import argparse
