@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from commands.options import PROGRAM, Options, UsageError
-from commands.runs import Job, finish, fit_alone, fit_encodings, prepare, run_folder, speaker
+from commands.runs import (
+    Job,
+    finish,
+    fit_alone,
+    fit_encodings,
+    prepare,
+    reason_of,
+    run_folder,
+    speaker,
+)
 from commands.settings import device_of, layers_of, sigma_given, training_of
 from nerf_posenc import recipes, report
 from nerf_posenc.training import Nobody
@@ -116,8 +123,8 @@ def fit_together(jobs: Sequence[Job], encoding: recipes.Encoding) -> None:
                 **layers_of(encoding, jobs[0].options),
                 sigmas=[sigma_given(job.options) for job in jobs],
             )
-        except (FloatingPointError, torch.OutOfMemoryError) as error:
-            reason = str(error).splitlines()[0]
+        except (FloatingPointError, RuntimeError) as error:
+            reason = reason_of(error)
             print(f"note: {encoding}: {reason}; now each picture alone", file=sys.stderr)
         else:
             for job, result in zip(jobs, results, strict=True):

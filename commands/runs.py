@@ -110,10 +110,24 @@ def fit_alone(job: Job, encoding: recipes.Encoding, audience: Audience) -> None:
     """Fit with one encoding; where that fails, say so and go on."""
     try:
         job.results.append(fit_one(job, encoding, audience))
-    except FloatingPointError as error:
-        print(f"{PROGRAM}: error: {encoding}: {error} (--lr)", file=sys.stderr)
-    except torch.OutOfMemoryError:
-        print(f"{PROGRAM}: error: {encoding}: out of memory; use --batch-size", file=sys.stderr)
+    except (FloatingPointError, RuntimeError) as error:
+        print(f"{PROGRAM}: error: {encoding}: {reason_of(error)}", file=sys.stderr)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a fit failed, and what to change.
+
+    Raises:
+        Exception: the error itself, where nothing that was asked for explains it.
+    """
+    if isinstance(error, FloatingPointError):
+        return f"{error} (--lr)"
+    if isinstance(error, torch.OutOfMemoryError):
+        return "out of memory; use --batch-size"
+    # By name, since to import these errors takes a second.
+    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return f"{str(error).strip().splitlines()[0]} (leave out --compile)"
+    raise error
 
 
 def fit_one(job: Job, encoding: recipes.Encoding, audience: Audience) -> report.FitResult:

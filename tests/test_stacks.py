@@ -179,3 +179,16 @@ def test_a_compiled_fit_takes_the_same_steps() -> None:
     compiled = try_picture(*pairs, "fourier", replace(training, compiled=True), **layers)
     losses = [record.loss for record in plain.history]
     assert [record.loss for record in compiled.history] == pytest.approx(losses, rel=1e-2)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiler_that_is_missing_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.compiler.reset()
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    arguments = ["--compile", "--encodings", "none", "--quiet", "--out", "run", *OPTIONS]
+    with torch._inductor.config.patch({"force_disable_caches": True, "cpp.cxx": (None, "/no/c++")}):
+        assert train_fit.main(arguments) == 1
+    assert "leave out --compile" in capsys.readouterr().err
+    assert not Path("run").exists()
