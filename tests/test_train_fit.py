@@ -199,7 +199,18 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
 
 def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--scene", "spheres", "--size", "12", "--steps", "20", "--width", "16"]
-    options += ["--depth", "1", "--turntable", "3", "--test-views", "2", "--out", "run"]
+    options += [
+        "--depth",
+        "1",
+        "--turntable",
+        "3",
+        "--film",
+        "3",
+        "--test-views",
+        "2",
+        "--out",
+        "run",
+    ]
     assert train_fit.main(options) == 0
     printed = capsys.readouterr()
     assert "built-in scene spheres" in printed.out
@@ -311,7 +322,17 @@ def test_films_are_webps_where_there_is_no_encoder(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("field", ["nerf", "mip"])
 def test_the_published_fields_are_fitted(field: str) -> None:
     options = ["--scene", "cloud", "--field", field, "--size", "8", "--steps", "3", "--width", "8"]
-    options += ["--batch-size", "16", "--turntable", "0", "--test-views", "1", "--quiet"]
+    options += [
+        "--batch-size",
+        "16",
+        "--turntable",
+        "0",
+        "--film",
+        "0",
+        "--test-views",
+        "1",
+        "--quiet",
+    ]
     assert train_fit.main([*options, "--out", "run"]) == 0
     assert len(json.loads(Path("run/metrics.json").read_text())["fits"]) == 2
 
