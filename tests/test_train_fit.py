@@ -321,7 +321,18 @@ def test_films_are_webps_where_there_is_no_encoder(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("field", ["nerf", "mip"])
 def test_the_published_fields_are_fitted(field: str) -> None:
-    options = ["--scene", "cloud", "--field", field, "--size", "8", "--steps", "3", "--width", "8"]
+    options = [
+        "--scene",
+        "spheres",
+        "--field",
+        field,
+        "--size",
+        "8",
+        "--steps",
+        "3",
+        "--width",
+        "8",
+    ]
     options += [
         "--batch-size",
         "16",
@@ -340,7 +351,7 @@ def test_the_published_fields_are_fitted(field: str) -> None:
 def test_a_field_that_does_not_take_the_encoding_is_a_mistake_that_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    options = ["--scene", "cloud", "--field", "nerf", "--encodings", "hash", "--size", "6"]
+    options = ["--scene", "spheres", "--field", "nerf", "--encodings", "hash", "--size", "6"]
     assert train_fit.main([*options, "--quiet", "--out", "run"]) == 2
     assert "use the small field" in capsys.readouterr().err
     assert not Path("run").exists()
