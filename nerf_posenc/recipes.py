@@ -22,8 +22,8 @@ Optimizer = Literal["muon", "adam"]
 _SIGMA_TO_NYQUIST = 0.09
 
 # Peak rates that did best among those tried: docs/fitting.md. The small network behind a hash
-# grid has its own.
-_HASH_MUON_LR = 0.03
+# grid has its own, with Adam that of Müller et al. 2022.
+_HASH_RATES: dict[str, float] = {"muon": 0.03, "adam": 0.01}
 _RATES: dict[tuple[str, str], float] = {
     ("relu", "muon"): MUON_LR,
     ("relu", "adam"): ADAM_LR,
@@ -117,8 +117,8 @@ def default_rate(network: NetworkName, optimizer: Optimizer, encoding: Encoding 
     """
     if (network, optimizer) not in _RATES:
         raise ValueError(f"{network} has complex matrices, which {optimizer} cannot step; use adam")
-    if encoding == "hash" and optimizer == "muon":
-        return _HASH_MUON_LR
+    if encoding == "hash":
+        return _HASH_RATES[optimizer]
     return _RATES[network, optimizer]
 
 
