@@ -23,8 +23,8 @@ class Stack(nn.Module):
         networks: one a model, all of one architecture.
 
     Raises:
-        ValueError: where there are none, as many of one as of the other are missing, or the
-            networks' weights differ in shape.
+        ValueError: where there are none, their numbers differ, or the networks' weights differ
+            in shape.
 
     Examples:
         >>> from nerf_posenc.networks import MLP

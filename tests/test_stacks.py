@@ -183,10 +183,9 @@ def test_a_compiled_fit_takes_the_same_steps() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiler_that_is_missing_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     torch.compiler.reset()
-    monkeypatch.setenv("CXX", "/no/such/compiler")
     arguments = ["--compile", "--encodings", "none", "--quiet", "--out", "run", *OPTIONS]
     with torch._inductor.config.patch({"force_disable_caches": True, "cpp.cxx": (None, "/no/c++")}):
         assert train_fit.main(arguments) == 1
