@@ -6,9 +6,9 @@ sigmoid; full batch, half the mean squared error, Adam at a constant rate; sigma
 and 14 for text, positional encoding to 2^6 and 2^5. At full size (512, 256 wide, 256 frequencies,
 2000 steps) that is for a GPU; ``--size 256`` and below halve the frequencies with the picture.
 
-Ours, for the pixels between: Muon at 0.01 with Adam at 0.001, constant, and the mean of the weights
-over the last 33 steps or so; with four times the frequencies beside it, and with the spread that is
-chosen from the fitted pixels.
+Ours is what ``train_fit.py --held-out`` does (``recipes.INTERPOLATION``), from the mean colour of
+the fitted pixels: Muon at a low rate that stays, and in the end the mean of the weights; with four
+times the frequencies beside it, and with the spread that is chosen from the fitted pixels.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, GaussianEncoder
+from nerf_posenc import FourierEncoder, GaussianEncoder, recipes
 from nerf_posenc.devices import keep_freed_memory
-from nerf_posenc.fitting import FitState, cosine_decay, fit, mse, predict
+from nerf_posenc.fitting import FitState, constant, cosine_decay, fit, mse, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.optimizers import OptimizerGroup, adam, muon
@@ -42,8 +42,6 @@ PUBLISHED = {
 SIGMA = {"natural": 10.0, "text": 14.0}
 TOP_OCTAVE = {"natural": 6.0, "text": 5.0}
 SLOW_RATE = {"natural": 1e-2, "text": 1e-3}
-# Share that the mean of the weights keeps at each step.
-DECAY = 0.97
 
 
 @dataclass(frozen=True)
@@ -58,16 +56,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to train: from the network to its optimizer, the schedule, the mean of the weights."""
+    """A way to train: from the network to its optimizer, the schedule, and whether it is ours."""
 
     optimizer: Callable[[nn.Module], OptimizerGroup]
     schedule: Callable[[float], float]
-    averages: bool = False
-
-
-def constant(progress: float) -> float:
-    """Factor of a rate that stays."""
-    return 1.0
+    is_ours: bool = False
 
 
 def by_adam(rate: float) -> Way:
@@ -77,7 +70,14 @@ def by_adam(rate: float) -> Way:
 
 BY_MUON = Way(lambda module: muon(module, hidden_matrices(module)), cosine_decay)
 OURS = Way(
-    lambda module: muon(module, hidden_matrices(module), lr=0.01, adam_lr=1e-3), constant, True
+    lambda module: recipes.make_optimizer(
+        module,
+        "muon",
+        recipes.INTERPOLATION.rate,
+        adam_rate=recipes.INTERPOLATION.adam_rate,
+    ),
+    constant,
+    is_ours=True,
 )
 
 
@@ -115,16 +115,19 @@ def held_out_psnr(
     with torch.no_grad():
         train_features, test_features = encoder(train_x), encoder(test_x)
     state = FitState(network, way.optimizer(network), size.steps)
-    mean = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(DECAY))
+    if way.is_ours:
+        network.start_at(train_y.mean(0))
+    decay = recipes.INTERPOLATION.mean_decay
+    mean = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))
     fit(
         state,
         lambda step: (train_features, train_y),
         lambda prediction, target: mse(prediction, target) / 2,
         schedule=way.schedule,
         record_every=size.steps,
-        after_step=lambda state: mean.update_parameters(network) if way.averages else None,
+        after_step=lambda state: mean.update_parameters(network) if way.is_ours else None,
     )
-    return psnr(predict(mean if way.averages else network, test_features), test_y)
+    return psnr(predict(mean if way.is_ours else network, test_features), test_y)
 
 
 def sigma_for(fitted: Tensor) -> float:

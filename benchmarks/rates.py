@@ -15,8 +15,8 @@ import torch
 from benchmarks.timing import machine
 from nerf_posenc import recipes
 from nerf_posenc.devices import computes_bfloat16, keep_freed_memory
+from nerf_posenc.picture_trials import ModelOptions, Pixels, try_picture
 from nerf_posenc.training import Training
-from nerf_posenc.trials import try_picture
 from scenes import open_picture
 
 FACTORS = (0.5, 1.0, 2.0)
@@ -44,31 +44,23 @@ def main() -> None:
     keep_freed_memory()
     device = torch.device("cpu")
     pictures = [open_picture(name).resized(options.size) for name in options.pictures]
+    all_pixels = [Pixels.from_rows(each.coordinates(), each.colours) for each in pictures]
     about = f"{options.steps} steps of {options.batch_size:,} pixels"
     names = ", ".join(picture.name for picture in pictures)
     print(f"{machine()}\n{about}, mean PSNR in dB over {names} at {options.size}")
     record = []
     for network, encoding, optimizer in setups():
         default = recipes.default_rate(network, optimizer, encoding)
-        width, depth = recipes.default_layers(encoding)
+        model = ModelOptions(encoding, network, *recipes.default_layers(encoding))
         is_exact = network == "wire" or encoding == "hash"
         dtype = torch.bfloat16 if computes_bfloat16(device) and not is_exact else None
         means: dict[float, float] = {}
         for rate in (default * factor for factor in FACTORS):
             training = Training(options.steps, options.batch_size, optimizer, rate, device, dtype)
             scores = []
-            for picture in pictures:
+            for pixels in all_pixels:
                 try:
-                    result = try_picture(
-                        picture.coordinates(),
-                        picture.colours,
-                        encoding,
-                        training,
-                        network=network,
-                        width=width,
-                        depth=depth,
-                    )
-                    scores.append(result.psnr)
+                    scores.append(try_picture(pixels, model, training).psnr)
                 except FloatingPointError:
                     scores.append(0.0)
             means[rate] = statistics.mean(scores)

@@ -57,9 +57,16 @@ class Recipe:
     bfloat16: bool = True
 
 
-def behind(encoder: Any, *, width: int = 256, depth: int = 4) -> nn.Module:
+def behind(encoder: Any, *, width: int = 256, depth: int = 4) -> nn.Sequential:
     """ReLU network behind an encoder."""
     return nn.Sequential(encoder, MLP(encoder.out_dim, 3, width=width, depth=depth))
+
+
+def ours(encoder: Any, picture: Picture, *, width: int = 256, depth: int = 4) -> nn.Module:
+    """The same as train_fit.py starts it, at the picture's mean colour."""
+    model = behind(encoder, width=width, depth=depth)
+    model[1].start_at(picture.colours.mean((0, 1)))
+    return model
 
 
 def gaussian(picture: Picture) -> nn.Module:
@@ -101,10 +108,10 @@ def on_coordinates(name: str) -> Callable[[Picture], nn.Module]:
 # Adam at 0.006 gains 0.5 dB in 6 s behind octaves and Gaussian features, and breaks down in 30 s on
 # one picture in three; it is left out.
 RECIPES = {
-    "ours: octaves, Muon": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_muon, (0.05,)),
-    "ours: Gaussian, Muon": Recipe(lambda p: behind(gaussian(p)), by_muon, (0.05,)),
+    "ours: octaves, Muon": Recipe(lambda p: ours(FourierEncoder(2, 10), p), by_muon, (0.05,)),
+    "ours: Gaussian, Muon": Recipe(lambda p: ours(gaussian(p), p), by_muon, (0.05,)),
     "ours: hash grid, Muon": Recipe(
-        lambda p: behind(hash_grid(p), width=64, depth=2), by_muon, (0.03,), bfloat16=False
+        lambda p: ours(hash_grid(p), p, width=64, depth=2), by_muon, (0.03,), bfloat16=False
     ),
     "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
     "octaves, Adam": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)),

@@ -1,7 +1,6 @@
 """Runs of several pictures, one after the other or in the same steps."""
 
 import contextlib
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,10 +17,10 @@ from commands.runs import (
     run_folder,
     speaker,
 )
-from commands.settings import device_of, layers_of, sigma_given, training_of
+from commands.settings import device_of, model_of, pixels_of, training_of
 from nerf_posenc import recipes, report
+from nerf_posenc.picture_trials import try_pictures
 from nerf_posenc.training import Nobody
-from nerf_posenc.trials import try_pictures
 from scenes import Picture, SceneError
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
@@ -100,7 +99,8 @@ def fit_stacked(jobs: Sequence[Job]) -> None:
     for job in jobs:
         assert isinstance(job.subject, Picture)
         assert job.options.batch_size is not None
-        batch_size = min(job.options.batch_size, math.prod(job.subject.size))
+        height, width, _ = pixels_of(job.subject, job.options).colours.shape
+        batch_size = min(job.options.batch_size, height * width)
         groups.setdefault(batch_size, []).append(job)
     for group in groups.values():
         for start in range(0, len(group), MOST_STACKED):
@@ -113,15 +113,15 @@ def fit_together(jobs: Sequence[Job], encoding: recipes.Encoding) -> None:
     """Fit pictures in the same steps; where that fails, each alone."""
     names = ", ".join(job.subject.name for job in jobs)
     speaker(jobs[0].options)(f"\n{encoding}: {names}")
-    pictures = [job.subject for job in jobs if isinstance(job.subject, Picture)]
+    pixels = [
+        pixels_of(job.subject, job.options) for job in jobs if isinstance(job.subject, Picture)
+    ]
     if len(jobs) > 1:
         try:
             results = try_pictures(
-                [(picture.coordinates(), picture.colours) for picture in pictures],
-                encoding,
+                pixels,
+                [model_of(encoding, job.options) for job in jobs],
                 training_of(encoding, jobs[0].options, jobs[0].device, Nobody()),
-                **layers_of(encoding, jobs[0].options),
-                sigmas=[sigma_given(job.options) for job in jobs],
             )
         except (FloatingPointError, RuntimeError) as error:
             reason = reason_of(error)

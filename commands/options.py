@@ -43,11 +43,16 @@ class Options:
 
     encodings: tuple[recipes.Encoding, ...] | None = None
     """What to fit: raw coordinates, octaves, 128 random frequencies, a hash grid; None: none and
-    fourier, and for pictures the hash grid, the fastest, where --bands is not given either."""
+    fourier, and for pictures the hash grid, the fastest, where --bands is not given either; with
+    --held-out none, fourier and gaussian."""
 
     sigma: float | Literal["auto"] | None = None
     """Spread of gaussian frequencies, cycles per unit; auto chooses it by pixels of the picture
     that are held out; None is 0.09 of Nyquist."""
+
+    held_out: bool = False
+    """Fit every second pixel of every second row of a picture, and measure and show those between:
+    what an encoding makes of places it was not given."""
 
     size: int | None = None
     """First shrink the pictures to this many pixels along their longer side."""
@@ -122,6 +127,8 @@ class Options:
         """What to fit, also where it was left to the program."""
         if self.encodings is not None:
             return self.encodings
+        if self.held_out:
+            return ("none", "fourier", "gaussian")
         grid = self.bands is None and self.scene is None and self.network == "relu"
         return ("none", "fourier", "hash") if grid else ("none", "fourier")
 
@@ -162,6 +169,8 @@ def parse(arguments: Sequence[str]) -> Options:
     given = [options.image is not None, bool(options.images), options.scene is not None]
     if sum(given) > 1:
         raise UsageError("give one of --image, --images and --scene")
+    if options.held_out and options.scene is not None:
+        raise UsageError("--held-out is for pictures; a scene has views that it holds out")
     if options.stack == "on" and not options.images:
         raise UsageError("--stack on is for several pictures: --images")
     if options.stack == "on" and options.live:

@@ -19,7 +19,8 @@ from commands.settings import (
     DEFAULT_BANDS,
     behind,
     device_of,
-    layers_of,
+    model_of,
+    pixels_of,
     precision_of,
     rate_of,
     resolve,
@@ -33,9 +34,10 @@ from nerf_posenc.devices import describe
 from nerf_posenc.filming import filmed_truth, sampled_windows
 from nerf_posenc.live import LivePage
 from nerf_posenc.metrics import psnr
+from nerf_posenc.picture_trials import try_picture
 from nerf_posenc.radiance import FieldOptions
+from nerf_posenc.scene_trials import try_scene
 from nerf_posenc.training import Audience, Nobody
-from nerf_posenc.trials import try_picture, try_scene
 from scenes import BUILT_IN, Picture, Scene, open_picture, open_scene
 
 # A fit this little above one constant colour has not learned the picture.
@@ -78,19 +80,23 @@ def prepare(options: Options, device: torch.device) -> Job:
     say = speaker(options)
     subject = open_subject(options, say)
     size = subject.size if isinstance(subject, Picture) else subject.train.size
-    resolve(options, size, device)
+    pixels = pixels_of(subject, options) if isinstance(subject, Picture) else None
+    resolve(options, pixels.resolution if pixels else max(size), device)
     folder = run_folder(options, subject.name)
     say(f"{kind_of(subject):8} {subject.source}, {size[0]} x {size[1]}")
     if isinstance(subject, Scene):
         say(f"views    {len(subject.train)} to fit, {len(subject.test)} to measure by")
         for note in subject.notes:
             say(f"note: {note}")
+    if pixels and pixels.held_out:
+        fitted, measured = (each.colours[..., 0].numel() for each in (pixels, pixels.measured))
+        say(f"pixels   {fitted:,} to fit, {measured:,} between them to measure by")
     say(f"device   {describe(device)}")
-    if isinstance(subject, Picture) and not options.quiet and "fourier" in options.fitted:
-        warn_of_bands(options.bands or DEFAULT_BANDS, max(size))
-    if options.sigma == "auto" and isinstance(subject, Picture):
+    if pixels and not options.quiet and "fourier" in options.fitted:
+        warn_of_bands(options.bands or DEFAULT_BANDS, pixels.resolution)
+    if pixels and options.sigma == "auto":
         say("choosing sigma by held-out pixels ...")
-        options.sigma = sigma_of(subject, options, device)
+        options.sigma = sigma_of(pixels, options, device)
         say(f"sigma    {options.sigma:.2f} cycles per unit")
     return Job(subject, options, device, folder)
 
@@ -100,7 +106,7 @@ def fit_encodings(job: Job) -> None:
     with contextlib.ExitStack() as stack:
         audience: Audience = Nobody()
         if job.options.live:
-            audience = page = stack.enter_context(live_page(job.subject, job.device))
+            audience = page = stack.enter_context(live_page(job.subject, job.options, job.device))
             print(f"live     {page.url}", flush=True)
         for encoding in job.options.fitted:
             fit_alone(job, encoding, audience)
@@ -135,14 +141,7 @@ def fit_one(job: Job, encoding: recipes.Encoding, audience: Audience) -> report.
     subject, options = job.subject, job.options
     training = training_of(encoding, options, job.device, audience)
     if isinstance(subject, Picture):
-        return try_picture(
-            subject.coordinates(),
-            subject.colours,
-            encoding,
-            training,
-            **layers_of(encoding, options),
-            sigma=sigma_given(options),
-        )
+        return try_picture(pixels_of(subject, options), model_of(encoding, options), training)
     assert options.bands is not None
     scene_field = FieldOptions(
         options.field,
@@ -242,10 +241,11 @@ def run_folder(options: Options, name: str) -> Path:
         ) from None
 
 
-def live_page(subject: Picture | Scene, device: torch.device) -> LivePage:
+def live_page(subject: Picture | Scene, options: Options, device: torch.device) -> LivePage:
     """Page that shows the fits of a picture or a scene."""
     if isinstance(subject, Picture):
-        whole, _ = sampled_windows(subject.colours, subject.colours)
+        truth = pixels_of(subject, options).measured.colours
+        whole, _ = sampled_windows(truth, truth)
         return LivePage(subject.name, original=whole)
     pixels = 96**2 if device.type == "cpu" else 512**2
     return LivePage(subject.name, poses=subject.train.world_from_camera, pixels=pixels)
@@ -267,11 +267,11 @@ def write_run(
     report.write_metrics(folder / "metrics.json", results, run_details)
     if isinstance(subject, Picture):
         pictures = [r for r in results if isinstance(r, report.PictureResult)]
-        report.write_picture_run(folder, subject.colours, pictures, figures=options.figures)
-        shown = report.shown_picture(subject.name, subject.colours, pictures)
-        filmed = sampled_windows(subject.colours, subject.colours)
+        truth = pixels_of(subject, options).measured.colours
+        report.write_picture_run(folder, truth, pictures, figures=options.figures)
+        shown = report.shown_picture(subject.name, truth, pictures)
+        filmed = sampled_windows(truth, truth)
         films = {}
-        truth = subject.colours
     else:
         fields = [r for r in results if isinstance(r, report.SceneResult)]
         truth = subject.test.over(behind(options))

@@ -2,13 +2,15 @@
 
 import math
 import sys
-from typing import TypedDict
+from dataclasses import replace
 
 import torch
 
 from commands.options import Options, UsageError
 from nerf_posenc import radiance, recipes
 from nerf_posenc.devices import computes_bfloat16, pick_device
+from nerf_posenc.fitting import constant
+from nerf_posenc.picture_trials import ModelOptions, Pixels
 from nerf_posenc.sigma import choose_sigma
 from nerf_posenc.training import Audience, Training
 from scenes import Picture
@@ -31,7 +33,7 @@ def device_of(options: Options) -> torch.device:
         raise UsageError(f"--device {error}") from None
 
 
-def resolve(options: Options, size: tuple[int, int], device: torch.device) -> None:
+def resolve(options: Options, resolution: int, device: torch.device) -> None:
     """Put numbers in place of what was left to the program.
 
     Raises:
@@ -57,7 +59,7 @@ def resolve(options: Options, size: tuple[int, int], device: torch.device) -> No
     except ValueError as error:
         raise UsageError(f"--network {error}") from None
     if options.sigma != "auto":
-        options.sigma = options.sigma or recipes.default_sigma(max(size))
+        options.sigma = options.sigma or recipes.default_sigma(resolution)
 
 
 def rate_of(encoding: recipes.Encoding, options: Options) -> float:
@@ -67,7 +69,14 @@ def rate_of(encoding: recipes.Encoding, options: Options) -> float:
         return options.lr
     if options.scene is not None:
         return {"muon": radiance.MUON_LR, "adam": radiance.ADAM_LR}[options.optimizer]
+    if interpolates(options):
+        return recipes.INTERPOLATION.rate
     return recipes.default_rate(options.network, options.optimizer, encoding)
+
+
+def interpolates(options: Options) -> bool:
+    """Whether a fit is made for the pixels between, by options that are resolved."""
+    return options.held_out and options.optimizer == "muon"
 
 
 def precision_of(encoding: recipes.Encoding, options: Options, device: torch.device) -> torch.dtype:
@@ -90,7 +99,7 @@ def training_of(
     assert options.batch_size is not None
     assert options.optimizer != "auto"
     precision = precision_of(encoding, options, device)
-    return Training(
+    training = Training(
         options.steps,
         options.batch_size,
         options.optimizer,
@@ -103,27 +112,41 @@ def training_of(
         audience,
         options.compile,
     )
+    if not interpolates(options):
+        return training
+    return replace(
+        training,
+        adam_rate=recipes.INTERPOLATION.adam_rate,
+        schedule=constant,
+        mean_decay=recipes.INTERPOLATION.mean_decay,
+    )
 
 
-class Layers(TypedDict):
-    """The model of a picture, but for the spread of its frequencies."""
-
-    network: recipes.NetworkName
-    width: int
-    depth: int
-    num_bands: int
-
-
-def layers_of(encoding: recipes.Encoding, options: Options) -> Layers:
+def model_of(encoding: recipes.Encoding, options: Options) -> ModelOptions:
     """The model of a picture, by options that are resolved."""
     assert options.bands is not None
     width, depth = recipes.default_layers(encoding)
-    return Layers(
-        network=options.network,
-        width=options.width or width,
-        depth=options.depth or depth,
-        num_bands=options.bands,
+    return ModelOptions(
+        encoding,
+        options.network,
+        options.width or width,
+        options.depth or depth,
+        options.bands,
+        sigma_given(options),
     )
+
+
+def pixels_of(picture: Picture, options: Options) -> Pixels:
+    """Pixels of a picture to fit and to measure by.
+
+    Raises:
+        UsageError: where it has none to hold out.
+    """
+    pixels = Pixels.from_rows(picture.coordinates(), picture.colours)
+    try:
+        return pixels.holding_out() if options.held_out else pixels
+    except ValueError as error:
+        raise UsageError(f"--held-out: {picture.source}: {error}") from None
 
 
 def sigma_given(options: Options) -> float | None:
@@ -132,12 +155,12 @@ def sigma_given(options: Options) -> float | None:
     return options.sigma
 
 
-def sigma_of(picture: Picture, options: Options, device: torch.device) -> float:
-    """Choose the spread of gaussian frequencies from the picture."""
+def sigma_of(pixels: Pixels, options: Options, device: torch.device) -> float:
+    """Choose the spread of gaussian frequencies from the pixels to fit."""
     precision = precision_of("gaussian", options, device)
     return choose_sigma(
-        picture.coordinates().reshape(*picture.colours.shape[:2], 2),
-        picture.colours,
+        pixels.coordinates,
+        pixels.colours,
         device,
         autocast_dtype=None if precision == torch.float32 else precision,
         seed=options.seed,

@@ -91,6 +91,11 @@ def cosine_decay(progress: float, *, final: float = 0.01) -> float:
     return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
+def constant(progress: float) -> float:
+    """Factor of a learning rate that stays as it is."""
+    return 1.0
+
+
 def mse(prediction: Tensor, target: Tensor) -> Tensor:
     """Mean squared error, taken in float32 whatever the network ran in."""
     return (prediction.float() - target).square().mean()

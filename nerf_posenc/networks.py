@@ -43,6 +43,21 @@ class MLP(nn.Sequential):
         self.in_dim = in_dim
         self.out_dim = out_dim
 
+    @torch.no_grad()
+    def start_at(self, mean: Float[Tensor, " out_dim"]) -> None:
+        """Let the outputs of an unfitted network lie around the targets' mean, in place of 0.5.
+
+        On a page of text, white but for a few pixels, the first steps would otherwise all push
+        the same way, and a rate that suits photographs kills every rectifier.
+
+        Args:
+            mean: of each output's targets, in [0, 1].
+        """
+        output = self[-2]
+        assert isinstance(output, nn.Linear)
+        # A sigmoid that starts at 0 or 1 hardly learns.
+        output.bias.copy_(torch.logit(mean.clamp(0.01, 0.99)))
+
 
 class Sine(nn.Module):
     """The activation of SIREN, sin(omega z) (Sitzmann et al. 2020, equation 5)."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
@@ -11,7 +12,7 @@ from nerf_posenc.fourier import FourierEncoder
 from nerf_posenc.gaussian import GaussianEncoder
 from nerf_posenc.grids import HashGridEncoder
 from nerf_posenc.networks import hidden_matrices
-from nerf_posenc.optimizers import ADAM_LR, MUON_LR, OptimizerGroup, adam, muon
+from nerf_posenc.optimizers import ADAM_LR, MUON_ADAM_LR, MUON_LR, OptimizerGroup, adam, muon
 
 Encoding = Literal["none", "fourier", "gaussian", "hash"]
 NetworkName = Literal["relu", "siren", "finer", "gauss", "wire", "mfn"]
@@ -37,6 +38,27 @@ _RATES: dict[tuple[str, str], float] = {
     ("mfn", "muon"): 1e-2,
     ("mfn", "adam"): 1e-2,
 }
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """How Muon learns what lies between the pixels that it is given (docs/fitting.md).
+
+    At a low rate that stays, with the exponential mean of the weights in the end: at the rate of
+    ``default_rate`` it fits the given pixels so fast that it fills the gaps with noise.
+
+    Attributes:
+        rate: of Muon.
+        adam_rate: of Adam beside it.
+        mean_decay: share of the mean of the weights that each step keeps.
+    """
+
+    rate: float = 0.01
+    adam_rate: float = 1e-3
+    mean_decay: float = 0.97
+
+
+INTERPOLATION = Interpolation()
 
 
 def default_sigma(resolution: int) -> float:
@@ -127,6 +149,7 @@ def make_optimizer(
     optimizer: Optimizer,
     rate: float,
     *,
+    adam_rate: float | None = None,
     matrices: Iterable[Tensor] | None = None,
 ) -> OptimizerGroup:
     """Build the optimizer of a name: Muon on the hidden matrices and Adam on the rest, or Adam.
@@ -135,6 +158,7 @@ def make_optimizer(
         module: what to optimize.
         optimizer: ``"muon"`` or ``"adam"``.
         rate: peak learning rate, finite and positive.
+        adam_rate: that of Adam beside Muon; None for its default.
         matrices: for Muon; None for all but the last of the module.
 
     Raises:
@@ -144,4 +168,9 @@ def make_optimizer(
         raise ValueError(f"rate must be finite and positive; got {rate}")
     if optimizer == "adam":
         return adam(module, lr=rate)
-    return muon(module, hidden_matrices(module) if matrices is None else matrices, lr=rate)
+    return muon(
+        module,
+        hidden_matrices(module) if matrices is None else matrices,
+        lr=rate,
+        adam_lr=MUON_ADAM_LR if adam_rate is None else adam_rate,
+    )

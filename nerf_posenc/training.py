@@ -8,10 +8,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from nerf_posenc import recipes
-from nerf_posenc.fitting import DrawBatch, FitState, Loss, fit, mse
+from nerf_posenc.fitting import DrawBatch, FitState, Loss, cosine_decay, fit, mse
 from nerf_posenc.metrics import psnr_from_mse
 from nerf_posenc.rays import Camera
 from nerf_posenc.report import Snapshot
@@ -62,7 +63,7 @@ class Training:
         num_steps: of the optimizer.
         batch_size: pixels or rays a step.
         optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
-        rate: peak learning rate.
+        rate: peak learning rate, of Muon where it is Muon's.
         device: where to compute.
         autocast_dtype: type the network trains in; None for float32.
         seed: of the weights and the batches.
@@ -70,6 +71,10 @@ class Training:
         num_snapshots: to take of each fit on its way; 0 for none, else 2 or more.
         audience: who watches, as a page in a browser.
         compiled: run the model through ``torch.compile``, as [fit][nerf_posenc.fitting.fit] does.
+        adam_rate: peak rate of Adam beside Muon; None for its default.
+        schedule: from progress in [0, 1) to the factor of the rates.
+        mean_decay: leave the model with the exponential mean of its weights, of which each step
+            keeps this share; None for the last weights.
     """
 
     num_steps: int
@@ -83,6 +88,9 @@ class Training:
     num_snapshots: int = 0
     audience: Audience = field(default_factory=Nobody)
     compiled: bool = False
+    adam_rate: float | None = None
+    schedule: Callable[[float], float] = cosine_decay
+    mean_decay: float | None = None
 
 
 def fit_with_progress(
@@ -115,17 +123,30 @@ def fit_with_progress(
                 del due[0]
         watch(state)
 
+    mean: AveragedModel | None = None
+    if training.mean_decay is not None:
+        mean = AveragedModel(state.model, multi_avg_fn=get_ema_multi_avg_fn(training.mean_decay))
+
+    def follow(state: FitState) -> None:
+        if mean is not None:
+            mean.update_parameters(state.model)
+        if after_step is not None:
+            after_step(state)
+
     with bar, _ends_early_on_ctrl_c() as interrupted:
         fit(
             state,
             draw_batch,
             loss_fn,
+            schedule=training.schedule,
             autocast_dtype=training.autocast_dtype,
             compiled=training.compiled,
-            after_step=after_step,
+            after_step=follow,
             on_record=show,
             should_stop=lambda: bool(interrupted),
         )
+    if mean is not None:
+        state.model.load_state_dict(mean.module.state_dict())
     if due and state.step:
         take_snapshot(state)
     return snapshots

@@ -18,7 +18,8 @@ LAYERS = (
     {"train_fit"},
     {"commands"},
     {"scenes"},
-    {"nerf_posenc", "nerf_posenc.live", "nerf_posenc.trials"},
+    {"nerf_posenc", "nerf_posenc.live"},
+    {"nerf_posenc.picture_trials", "nerf_posenc.scene_trials"},
     {"nerf_posenc.filming", "nerf_posenc.sigma", "nerf_posenc.training"},
     {"nerf_posenc.radiance", "nerf_posenc.report", "nerf_posenc.stacks"},
     {

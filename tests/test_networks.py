@@ -56,6 +56,14 @@ def test_every_network_maps_coordinates_to_values_and_can_be_trained(name: str, 
         NETWORKS[name](2, 3, depth=0)
 
 
+def test_a_network_starts_at_the_mean_of_its_targets() -> None:
+    network = MLP(2, 3, width=32, depth=3)
+    network.start_at(torch.tensor([0.2, 0.9, 1.0]))
+    # All biases but the last are zero, and so is what comes of zeros.
+    values = network(torch.zeros(1, 2))
+    torch.testing.assert_close(values, torch.tensor([[0.2, 0.9, 0.99]]))
+
+
 @pytest.mark.parametrize("name", ["relu", "siren", "finer", "gauss"])
 def test_networks_of_one_width_have_one_size(name: str) -> None:
     expected = 2 * 256 + 256 + 3 * (256 * 256 + 256) + 256 * 3 + 3

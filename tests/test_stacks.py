@@ -12,16 +12,21 @@ from torch import nn
 
 import train_fit
 from commands import many
-from commands.settings import Layers
 from nerf_posenc import recipes
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit
 from nerf_posenc.networks import MLP, NETWORKS
+from nerf_posenc.picture_trials import ModelOptions, Pixels, try_picture, try_pictures
 from nerf_posenc.stacks import LossOfEach, Stack, stacked
 from nerf_posenc.training import Training
-from nerf_posenc.trials import try_picture, try_pictures
 from scenes import open_picture
 
 TRAINING = Training(30, 200, "muon", 0.03, torch.device("cpu"), num_snapshots=3)
+SMALL = ModelOptions("fourier", width=16, depth=2, num_bands=4)
+
+
+def cat(size: int) -> Pixels:
+    picture = open_picture("cat").resized(size)
+    return Pixels.from_rows(picture.coordinates(), picture.colours)
 
 
 def pair(encoding: recipes.Encoding, network: str, seed: int) -> tuple[nn.Module, nn.Module]:
@@ -85,11 +90,9 @@ def test_a_stacked_fit_takes_the_steps_of_the_lone_ones(optimizer: recipes.Optim
 
 
 def test_pictures_fitted_together_have_results_of_their_own() -> None:
-    pictures = [open_picture("cat").resized(size) for size in (24, 32)]
-    pairs = [(picture.coordinates(), picture.colours) for picture in pictures]
-    layers = Layers(network="relu", width=16, depth=2, num_bands=4)
-    together = try_pictures(pairs, "fourier", TRAINING, **layers)
-    alone = [try_picture(*each, "fourier", TRAINING, **layers) for each in pairs]
+    pictures = [cat(24), cat(32)]
+    together = try_pictures(pictures, [SMALL] * 2, TRAINING)
+    alone = [try_picture(pixels, SMALL, TRAINING) for pixels in pictures]
     for mine, other in zip(together, alone, strict=True):
         assert mine.reconstruction.shape == other.reconstruction.shape
         assert mine.psnr == pytest.approx(other.psnr, abs=0.1)
@@ -105,10 +108,8 @@ def test_pictures_fitted_together_have_results_of_their_own() -> None:
 
 
 def test_pictures_whose_batches_differ_cannot_be_stacked() -> None:
-    pictures = [open_picture("cat").resized(size) for size in (8, 32)]
-    pairs = [(picture.coordinates(), picture.colours) for picture in pictures]
     with pytest.raises(ValueError, match="one size"):
-        try_pictures(pairs, "fourier", TRAINING, width=16, depth=2)
+        try_pictures([cat(8), cat(32)], [SMALL] * 2, TRAINING)
 
 
 def test_models_that_cannot_be_stacked_raise() -> None:
@@ -171,12 +172,9 @@ def test_pictures_whose_stack_fails_are_fitted_alone(
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiled_fit_takes_the_same_steps() -> None:
-    picture = open_picture("cat").resized(24)
-    pairs = (picture.coordinates(), picture.colours)
     training = replace(TRAINING, num_snapshots=0)
-    layers = Layers(network="relu", width=16, depth=2, num_bands=4)
-    plain = try_picture(*pairs, "fourier", training, **layers)
-    compiled = try_picture(*pairs, "fourier", replace(training, compiled=True), **layers)
+    plain = try_picture(cat(24), SMALL, training)
+    compiled = try_picture(cat(24), SMALL, replace(training, compiled=True))
     losses = [record.loss for record in plain.history]
     assert [record.loss for record in compiled.history] == pytest.approx(losses, rel=1e-2)
 

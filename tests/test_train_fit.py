@@ -106,6 +106,7 @@ def bad_inputs() -> dict[str, list[str]]:
         "steps shared by one picture": ["--image", "cat", "--stack", "on"],
         "a live page of shared steps": ["--images", "cat", "cat", "--stack", "on", "--live"],
         "compiling a scene": ["--scene", "spheres", "--compile"],
+        "holding pixels out of a scene": ["--scene", "spheres", "--held-out"],
         "no test views": ["--scene", "spheres", "--test-views", "0"],
         "negative turntable": ["--scene", "spheres", "--turntable", "-1"],
         "negative film": ["--film", "-1"],

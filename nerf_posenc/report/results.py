@@ -67,10 +67,10 @@ class FitResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PictureResult(FitResult):
-    """Fit of a picture; PSNR and SSIM are over all its pixels.
+    """Fit of a picture; PSNR and SSIM are over all its pixels, or those that were held out.
 
     Attributes:
-        reconstruction: the picture that was recovered, values in [0, 1].
+        reconstruction: those pixels as they were recovered, values in [0, 1].
     """
 
     reconstruction: Float[Tensor, "height width 3"]
@@ -208,8 +208,8 @@ def write_metrics(path: Path, results: Sequence[FitResult], run: dict[str, Any])
         for result in results
     ]
     definitions = {
-        "psnr_db": "-10 log10(MSE) over all pixels of a picture, or its mean over the test views; "
-        "values clamped to [0, 1], float64",
+        "psnr_db": "-10 log10(MSE) over all pixels of a picture, with --held-out over those that "
+        "were not fitted, or its mean over the test views; values clamped to [0, 1], float64",
         "ssim": "Wang et al. 2004: 11 x 11 Gaussian window, sigma 1.5, mean over channels",
         "history": "mean over the batches of the steps since the point before",
     }
