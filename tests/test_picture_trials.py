@@ -16,13 +16,11 @@ from nerf_posenc.networks import MLP
 from nerf_posenc.picture_trials import ModelOptions, Pixels, try_picture
 from nerf_posenc.training import Training, fit_with_progress
 from scenes import Picture
+from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def pixels_of(colours: torch.Tensor) -> Pixels:
@@ -125,13 +123,10 @@ def test_the_mean_of_the_weights_is_that_of_every_step() -> None:
     assert (mean - last).abs().max() > 1e-3
 
 
-SMALL = ["--size", "24", "--steps", "30", "--width", "16", "--depth", "2", "--batch-size", "100"]
-
-
 def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert train_fit.main(["--held-out", "--out", "run", *SMALL]) == 0
+    assert train_fit.main(["--held-out", "--out", "run", *SMALL_RUN]) == 0
     assert "96 to fit, 96 between them to measure by" in capsys.readouterr().out
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "gaussian"]
@@ -147,7 +142,7 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
 def test_many_pictures_are_held_out_of_alike() -> None:
     options = ["--images", "cat", "cat", "--held-out", "--encodings", "fourier", "--quiet"]
     for stack in ("on", "off"):
-        assert train_fit.main([*options, "--stack", stack, "--out", stack, *SMALL]) == 0
+        assert train_fit.main([*options, "--stack", stack, "--out", stack, *SMALL_RUN]) == 0
     alone, together = (
         json.loads(Path(name, "000-cat/metrics.json").read_text())["fits"][0]["psnr_db"]
         for name in ("off", "on")

@@ -19,6 +19,9 @@ from nerf_posenc.picture_trials import ModelOptions, Pixels, try_picture, try_pi
 from nerf_posenc.stacks import LossOfEach, Stack, stacked
 from nerf_posenc.training import Training
 from scenes import open_picture
+from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 TRAINING = Training(30, 200, "muon", 0.03, torch.device("cpu"), num_snapshots=3)
 SMALL = ModelOptions("fourier", width=16, depth=2, num_bands=4)
@@ -121,14 +124,6 @@ def test_models_that_cannot_be_stacked_raise() -> None:
         Stack([nn.Identity(), nn.Identity()], [MLP(2, 3), MLP(2, 3, width=8)])
 
 
-@pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-OPTIONS = ["--size", "24", "--steps", "30", "--width", "16", "--depth", "2", "--batch-size", "200"]
-
-
 def test_the_program_stacks_what_it_can(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +138,7 @@ def test_the_program_stacks_what_it_can(
         return try_pictures(pictures, *arguments, **settings)
 
     monkeypatch.setattr(many, "try_pictures", counted)
-    arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *OPTIONS]
+    arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 1
     printed = capsys.readouterr()
     assert "cannot read in/broken.png" in printed.err
@@ -164,7 +159,7 @@ def test_pictures_whose_stack_fails_are_fitted_alone(
         raise FloatingPointError("the loss became nan at step 3")
 
     monkeypatch.setattr(many, "try_pictures", fails)
-    arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *OPTIONS]
+    arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 0
     assert "now each picture alone" in capsys.readouterr().err
     assert len(Path("run/pictures.txt").read_text().splitlines()) == 4
@@ -184,7 +179,7 @@ def test_a_compiler_that_is_missing_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     torch.compiler.reset()
-    arguments = ["--compile", "--encodings", "none", "--quiet", "--out", "run", *OPTIONS]
+    arguments = ["--compile", "--encodings", "none", "--quiet", "--out", "run", *SMALL_RUN]
     with torch._inductor.config.patch({"force_disable_caches": True, "cpp.cxx": (None, "/no/c++")}):
         assert train_fit.main(arguments) == 1
     assert "leave out --compile" in capsys.readouterr().err

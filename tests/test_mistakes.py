@@ -1,0 +1,123 @@
+"""Mistakes at the command line: one line that says how to mend them, and nothing written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import train_fit
+from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def bad_inputs() -> dict[str, list[str]]:
+    return {
+        "compare nothing": ["compare"],
+        "compare no run": ["compare", "folder"],
+        "compare a missing run": ["compare", "no/such/run"],
+        "missing file": ["--image", "no/such/file.png"],
+        "unknown name": ["--image", "dragon"],
+        "unknown scene": ["--scene", "dragon"],
+        "folder that is no scene": ["--scene", "folder"],
+        "picture and pictures": ["--image", "cat", "--images", "cat"],
+        "a folder without pictures": ["--images", "folder"],
+        "picture and scene": ["--image", "cat", "--scene", "spheres"],
+        "network of a picture": ["--scene", "spheres", "--network", "siren"],
+        "steps shared by one picture": ["--image", "cat", "--stack", "on"],
+        "a live page of shared steps": ["--images", "cat", "cat", "--stack", "on", "--live"],
+        "compiling a scene": ["--scene", "spheres", "--compile"],
+        "holding pixels out of a scene": ["--scene", "spheres", "--held-out"],
+        "no test views": ["--scene", "spheres", "--test-views", "0"],
+        "negative turntable": ["--scene", "spheres", "--turntable", "-1"],
+        "negative film": ["--film", "-1"],
+        "film of one frame": ["--film", "1"],
+        "folder": ["--image", "folder"],
+        "text": ["--image", "text.png"],
+        "truncated": ["--image", "truncated.png"],
+        "empty": ["--image", "empty.png"],
+        "no bands": ["--bands", "0"],
+        "negative bands": ["--bands", "-1"],
+        "too many bands": ["--bands", "101"],
+        "bands that are no number": ["--bands", "many"],
+        "no steps": ["--steps", "0"],
+        "no batch": ["--batch-size", "0"],
+        "no size": ["--size", "0"],
+        "no width": ["--width", "0"],
+        "no depth": ["--depth", "0"],
+        "bad rate": ["--lr", "-1"],
+        "bad sigma": ["--sigma", "0"],
+        "sigma that is no number": ["--sigma", "wide"],
+        "automatic sigma of nothing": ["--sigma", "auto", "--encodings", "none"],
+        "automatic sigma of a scene": ["--sigma", "auto", "--scene", "spheres"],
+        "muon on complex matrices": ["--network", "wire", "--optimizer", "muon"],
+        "unknown option": ["--bandz", "3"],
+        "unknown encoding": ["--encodings", "magic"],
+        "no encoding": ["--encodings"],
+        "an encoding twice": ["--encodings", "none", "none"],
+        "no such device": ["--device", "cuda:99"],
+        "unknown device": ["--device", "abacus"],
+        "a device torch knows": ["--device", "xla"],
+        "folder under a file": ["--out", "text.png/run"],
+        "folder is a file": ["--out", "text.png"],
+        "folder nobody can write": ["--out", "/proc/run"],
+    }
+
+
+@pytest.mark.parametrize("mistake", sorted(bad_inputs()))
+def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
+    mistake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("folder").mkdir()
+    Path("text.png").write_text("not a picture\n" * 20)
+    Path("empty.png").touch()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 50, 3), np.uint8)).save("w.png")
+    Path("truncated.png").write_bytes(Path("w.png").read_bytes()[:3000])
+    before = sorted(Path().rglob("*"))
+    assert train_fit.main([*bad_inputs()[mistake]]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith("train_fit.py: error: ")
+    assert len(printed.err) < 400
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_cuda_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--device", "cuda"]) == 2
+    assert "not on this machine; here are: " in capsys.readouterr().err
+
+
+def test_an_unknown_option_is_answered_with_the_nearest_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert train_fit.main(["--band", "3"]) == 2
+    assert "Perhaps you meant: --bands" in capsys.readouterr().err
+
+
+def test_a_live_page_without_its_server_is_a_mistake_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert train_fit.main(["--live", *SMALL_RUN]) == 2
+    assert "pip install 'nerf_posenc[live]'" in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_a_field_that_does_not_take_the_encoding_is_a_mistake_that_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--scene", "spheres", "--field", "nerf", "--encodings", "hash", "--size", "6"]
+    assert train_fit.main([*options, "--quiet", "--out", "run"]) == 2
+    assert "use the small field" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_a_rate_that_breaks_the_fit_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = ["--lr", "1e30", "--optimizer", "adam", "--out", "run", "--quiet"]
+    assert train_fit.main([*broken, *SMALL_RUN]) == 1
+    assert "use a smaller learning rate (--lr)" in capsys.readouterr().err
+    assert not Path("run").exists()
