@@ -292,6 +292,7 @@ def time_to(decibel: float, device: torch.device, size: int, most: float) -> lis
         encoder = recipes.make_encoder(encoding, 2, resolution=size)  # type: ignore[arg-type]
         width, depth = recipes.default_layers(encoding)  # type: ignore[arg-type]
         network = MLP(int(encoder.out_dim), 3, width=width, depth=depth)  # type: ignore[arg-type]
+        network.start_at(picture.colours.mean((0, 1)))
         model = nn.Sequential(encoder, network).to(device)
         rate = recipes.default_rate("relu", "muon", encoding)  # type: ignore[arg-type]
         state = FitState(model, recipes.make_optimizer(model, "muon", rate), 4000)

@@ -147,6 +147,9 @@ def fit_with_progress(
         )
     if mean is not None:
         state.model.load_state_dict(mean.module.state_dict())
+        if snapshots and snapshots[-1].step == state.step:
+            # The end is what the mean shows.
+            due = [snapshots.pop().step]
     if due and state.step:
         take_snapshot(state)
     return snapshots
