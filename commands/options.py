@@ -39,7 +39,8 @@ class Options:
     """Scene to fit: a folder of posed pictures, or blocks, cloud, spheres or struts."""
 
     bands: int | None = None
-    """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1; None is 10."""
+    """Octaves L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1; None is 10;
+    with --held-out as many as end one octave below the Nyquist frequency, 10 at most."""
 
     encodings: tuple[recipes.Encoding, ...] | None = None
     """What to fit: raw coordinates, octaves, 128 random frequencies, a hash grid; None: none and

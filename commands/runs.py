@@ -16,7 +16,6 @@ from torch import Tensor
 import nerf_posenc
 from commands.options import PROGRAM, Options, UsageError
 from commands.settings import (
-    DEFAULT_BANDS,
     behind,
     device_of,
     model_of,
@@ -93,7 +92,8 @@ def prepare(options: Options, device: torch.device) -> Job:
         say(f"pixels   {fitted:,} to fit, {measured:,} between them to measure by")
     say(f"device   {describe(device)}")
     if pixels and not options.quiet and "fourier" in options.fitted:
-        warn_of_bands(options.bands or DEFAULT_BANDS, pixels.resolution)
+        assert options.bands is not None
+        warn_of_bands(options.bands, pixels.resolution)
     if pixels and options.sigma == "auto":
         say("choosing sigma by held-out pixels ...")
         options.sigma = sigma_of(pixels, options, device)

@@ -40,7 +40,9 @@ def resolve(options: Options, resolution: int, device: torch.device) -> None:
         UsageError: where the optimizer does not go with the network.
     """
     options.encodings = options.fitted
-    options.bands = options.bands or DEFAULT_BANDS
+    # Between pixels, bands near the Nyquist frequency are noise.
+    most = max(1, enough_bands(resolution) - 1) if options.held_out else DEFAULT_BANDS
+    options.bands = options.bands or min(DEFAULT_BANDS, most)
     on_cpu = device.type == "cpu"
     is_scene = options.scene is not None
     full = options.field != "small"
@@ -69,14 +71,19 @@ def rate_of(encoding: recipes.Encoding, options: Options) -> float:
         return options.lr
     if options.scene is not None:
         return {"muon": radiance.MUON_LR, "adam": radiance.ADAM_LR}[options.optimizer]
-    if interpolates(options):
+    if interpolates(encoding, options):
         return recipes.INTERPOLATION.rate
     return recipes.default_rate(options.network, options.optimizer, encoding)
 
 
-def interpolates(options: Options) -> bool:
-    """Whether a fit is made for the pixels between, by options that are resolved."""
-    return options.held_out and options.optimizer == "muon"
+def interpolates(encoding: recipes.Encoding, options: Options) -> bool:
+    """Whether a fit is made for the pixels between, by options that are resolved.
+
+    Sinusoids fill gaps with noise where they are fitted fast; raw coordinates cannot, and a hash
+    grid does at any rate.
+    """
+    is_sinusoid = encoding in ("fourier", "gaussian")
+    return options.held_out and options.optimizer == "muon" and is_sinusoid
 
 
 def precision_of(encoding: recipes.Encoding, options: Options, device: torch.device) -> torch.dtype:
@@ -112,7 +119,7 @@ def training_of(
         audience,
         options.compile,
     )
-    if not interpolates(options):
+    if not interpolates(encoding, options):
         return training
     return replace(
         training,
@@ -172,10 +179,15 @@ def behind(options: Options) -> float:
     return 0.0 if options.background == "black" else 1.0
 
 
+def enough_bands(resolution: int) -> int:
+    """Octaves up to the Nyquist frequency of so many pixels across [-1, 1]."""
+    # Half a cycle a pixel is pi * resolution / 2 rad per unit.
+    return 1 + max(0, math.floor(math.log2(resolution / 2)))
+
+
 def warn_of_bands(num_bands: int, resolution: int) -> None:
     """Say so where bands lie far above what so many pixels across [-1, 1] can hold."""
-    # Half a cycle a pixel is pi * resolution / 2 rad per unit.
-    enough = 1 + max(0, math.floor(math.log2(resolution / 2)))
+    enough = enough_bands(resolution)
     if num_bands > enough + SPARE_BANDS:
         print(
             f"warning: bands above {enough} lie beyond the Nyquist frequency of a picture of "

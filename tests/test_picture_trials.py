@@ -131,6 +131,9 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "gaussian"]
     assert metrics["training"]["fourier"]["rate"] == recipes.INTERPOLATION.rate
+    assert metrics["training"]["none"]["rate"] == recipes.default_rate("relu", "muon")
+    # 12 pixels to fit: half a cycle a pixel is pi * 6, between octaves 2 and 3; one less.
+    assert metrics["options"]["bands"] == 2
     original = np.asarray(Image.open("run/original.png")).astype(float) / 255
     assert original.shape == (8, 12, 3)
     for fit in metrics["fits"]:
