@@ -111,7 +111,7 @@ RECIPES = {
     "ours: octaves, Muon": Recipe(lambda p: ours(FourierEncoder(2, 10), p), by_muon, (0.05,)),
     "ours: Gaussian, Muon": Recipe(lambda p: ours(gaussian(p), p), by_muon, (0.05,)),
     "ours: hash grid, Muon": Recipe(
-        lambda p: ours(hash_grid(p), p, width=64, depth=2), by_muon, (0.02,), bfloat16=False
+        lambda p: ours(hash_grid(p), p, width=64, depth=2), by_muon, (0.03,), bfloat16=False
     ),
     "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
     "octaves, Adam": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)),

@@ -24,7 +24,7 @@ _SIGMA_TO_NYQUIST = 0.09
 
 # Peak rates that did best among those tried: docs/fitting.md. The small network behind a hash
 # grid has its own, with Adam that of Müller et al. 2022.
-_HASH_RATES: dict[str, float] = {"muon": 0.02, "adam": 0.01}
+_HASH_RATES: dict[str, float] = {"muon": 0.03, "adam": 0.01}
 _RATES: dict[tuple[str, str], float] = {
     ("relu", "muon"): MUON_LR,
     ("relu", "adam"): ADAM_LR,
