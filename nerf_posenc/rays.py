@@ -5,6 +5,7 @@ Camera axes are OpenGL's: x right, y up, looking down -z. Pixel (column i, row j
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -113,7 +114,9 @@ class Camera:
         """
         ahead = -points[..., 2:]
         flat = points[..., :2] / torch.where(ahead > 0, ahead, torch.nan)
-        seen = distort(flat * flat.new_tensor([1.0, -1.0]), self.distortion)
+        seen = flat * flat.new_tensor([1.0, -1.0])
+        if any(self.distortion):
+            seen = distort(seen, self.distortion)
         focal, centre = (self.fx, self.fy), (self.cx, self.cy)
         return seen * seen.new_tensor(focal) + seen.new_tensor(centre)
 
@@ -193,6 +196,18 @@ class Rays(NamedTuple):
     radii: Float[Tensor, " n"]
     background: Float[Tensor, "n 3"]
     seed: int | None = None
+
+    @classmethod
+    def join(cls, parts: Iterable["Rays"]) -> "Rays":
+        """Rays of several parts behind one another, with the seed of the first."""
+        parts = list(parts)
+        return cls(
+            torch.cat([rays.origins for rays in parts]),
+            torch.cat([rays.directions for rays in parts]),
+            torch.cat([rays.radii for rays in parts]),
+            torch.cat([rays.background for rays in parts]),
+            parts[0].seed,
+        )
 
     def rows(self, rows: slice | Tensor) -> "Rays":
         """Some of the rays."""

@@ -213,12 +213,12 @@ def carve(grid: OccupancyGrid, views: Views) -> None:
     """
     centres = grid.centres().cpu()
     half_diagonal = 3**0.5 / grid.resolution
-    carved = torch.zeros(len(centres), dtype=torch.bool)
+    left = torch.arange(len(centres))
     for view, camera in enumerate(views.cameras):
-        if bool((views.opacity[view] > _TRANSPARENT).all()):
+        if not len(left) or bool((views.opacity[view] > _TRANSPARENT).all()):
             continue
         pose = views.world_from_camera[view]
-        points = (centres - pose[:3, 3]) @ pose[:3, :3]
+        points = (centres[left] - pose[:3, 3]) @ pose[:3, :3]
         ahead = -points[:, 2]
         # How far a cell may reach in the picture, in whole pixels, where it is nearest.
         nearest = float(torch.where(ahead > 2 * half_diagonal, ahead, math.inf).min())
@@ -234,7 +234,11 @@ def carve(grid: OccupancyGrid, views: Views) -> None:
         holds &= (row > reach) & (row < camera.height - reach) & (ahead > 2 * half_diagonal)
         inside = holds.nonzero()[:, 0]
         seen = shown[row[inside].long(), column[inside].long()]
-        carved[inside[seen <= _TRANSPARENT]] = True
+        stays = torch.ones_like(holds)
+        stays[inside[seen <= _TRANSPARENT]] = False
+        left = left[stays]
+    carved = torch.ones(len(centres), dtype=torch.bool)
+    carved[left] = False
     grid.carve(carved.to(grid.density.device))
 
 

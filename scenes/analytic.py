@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.rays import Camera
+from nerf_posenc.rays import Camera, Rays
 from nerf_posenc.views import Views, camera_rays
 from scenes.exact import Medium, hemisphere_poses, render_exactly
 from scenes.scene import Scene, SceneError
@@ -335,10 +335,13 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
     camera = Camera.from_angle(size, size, _FIELD_OF_VIEW)
 
     def views(poses: Tensor, kind: str) -> Views:
-        seen = [render_exactly(medium, camera_rays(camera, p, background=0.0)) for p in poses]
+        # All at once: small views one by one would be mostly calls.
+        seen = render_exactly(
+            medium, Rays.join(camera_rays(camera, pose, background=0.0) for pose in poses)
+        )
         return Views(
-            torch.stack([r.colour for r in seen]).view(-1, size, size, 3).float(),
-            torch.stack([r.opacity for r in seen]).view(-1, size, size).float(),
+            seen.colour.view(-1, size, size, 3).float(),
+            seen.opacity.view(-1, size, size).float(),
             [camera] * len(poses),
             poses,
             [f"{kind} {i}" for i in range(len(poses))],

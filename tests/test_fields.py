@@ -32,8 +32,8 @@ from nerf_posenc.rendering import (
 )
 from nerf_posenc.views import RayBatches, Views, camera_rays, carve, live_pixels
 from nerf_posenc.volume import OccupancyGrid
-from scenes.analytic import BUILT_IN
-from scenes.exact import hemisphere_poses, look_at_middle, render_exactly
+from scenes.analytic import BUILT_IN, analytic_scene
+from scenes.exact import hemisphere_poses, look_at_middle
 
 
 def count(module: nn.Module) -> int:
@@ -271,16 +271,7 @@ def test_padding_the_places_changes_no_gradient() -> None:
 
 
 def small_views(num_views: int = 6, size: int = 16) -> Views:
-    medium = BUILT_IN["spheres"]()
-    camera, poses = Camera.from_angle(size, size, 0.7), hemisphere_poses(num_views)
-    seen = [render_exactly(medium, camera_rays(camera, p, background=0.0)) for p in poses]
-    return Views(
-        torch.stack([r.colour for r in seen]).view(-1, size, size, 3).float(),
-        torch.stack([r.opacity for r in seen]).view(-1, size, size).float(),
-        [camera] * num_views,
-        poses,
-        [str(i) for i in range(num_views)],
-    )
+    return analytic_scene("spheres", size=size, num_train=num_views, num_test=1).train
 
 
 def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
@@ -340,6 +331,15 @@ def test_views_without_opacity_carve_nothing() -> None:
     )
     carve(grid, solid)
     assert bool(grid.occupied.all())
+
+
+def test_views_that_see_nothing_carve_everything() -> None:
+    views = small_views(2, 8)
+    camera, poses = Camera.from_angle(8, 8, 0.7), torch.stack([look_at_middle(0.0, 0.1, 9.0)] * 2)
+    grid = OccupancyGrid(8)
+    nothing = torch.zeros(2, 8, 8)
+    carve(grid, Views(views.colours * 0, nothing, [camera] * 2, poses, views.names))
+    assert not bool(grid.occupied.any())
 
 
 def test_no_pixel_to_draw_from_is_an_error() -> None:
@@ -414,7 +414,7 @@ def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
 
 def test_pruning_hides_nothing_that_the_field_shows() -> None:
     views = small_views(8, 24)
-    options = FieldOptions(num_bands=5, width=32, depth=2)
+    options = FieldOptions(num_bands=5, width=32, depth=2, num_samples=48)
     renderer = make_renderer(options, views)
     assert isinstance(renderer, GridRenderer)
     batches = make_batches(renderer, views, 256, seed=0)

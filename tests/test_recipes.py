@@ -105,7 +105,7 @@ def test_sigma_follows_the_detail_of_the_picture() -> None:
     for cycles in (0.5, 3.0):
         wave = 0.5 + 0.4 * torch.sin(2 * math.pi * cycles * coordinates.sum(-1))
         colours = wave[..., None].expand(side, side, 3).contiguous()
-        chosen.append(choose_sigma(coordinates, colours, device))
+        chosen.append(choose_sigma(coordinates, colours, device, num_steps=60))
     assert chosen[0] < chosen[1]
     # One pixel cannot be parted into what is fitted and what is held out.
     assert choose_sigma(coordinates[:1, :1], colours[:1, :1], device) == default_sigma(1)

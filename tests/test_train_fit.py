@@ -111,7 +111,7 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
 
 
 def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--scene", "spheres", "--size", "12", "--steps", "20", "--width", "16"]
+    options = ["--scene", "spheres", "--size", "12", "--steps", "10", "--width", "16"]
     options += [
         "--depth",
         "1",
