@@ -295,7 +295,8 @@ def time_to(decibel: float, device: torch.device, size: int, most: float) -> lis
         network.start_at(picture.colours.mean((0, 1)))
         model = nn.Sequential(encoder, network).to(device)
         rate = recipes.default_rate("relu", "muon", encoding)  # type: ignore[arg-type]
-        state = FitState(model, recipes.make_optimizer(model, "muon", rate), 4000)
+        optimizer = recipes.make_optimizer(model, "muon", rate, encoding=encoding)  # type: ignore[arg-type]
+        state = FitState(model, optimizer, 4000)
         reached: list[float] = []
 
         def look(state: FitState, model: nn.Module = model, reached: list[float] = reached) -> None:

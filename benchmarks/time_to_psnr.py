@@ -30,6 +30,7 @@ from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP, NETWORKS
 from nerf_posenc.optimizers import OptimizerGroup, adam
+from nerf_posenc.picture_trials import with_corners
 from scenes import Picture, open_picture
 
 LEVELS = (25, 30, 35)
@@ -95,6 +96,11 @@ def by_muon(module: nn.Module, rate: float) -> OptimizerGroup:
     return recipes.make_optimizer(module, "muon", rate)
 
 
+def by_muon_behind_a_grid(module: nn.Module, rate: float) -> OptimizerGroup:
+    """The same as train_fit.py has it behind a hash grid."""
+    return recipes.make_optimizer(module, "muon", rate, encoding="hash")
+
+
 def by_ngp_adam(module: nn.Module, rate: float) -> OptimizerGroup:
     """Adam as instant-NGP has it (Müller et al. 2022, section 4)."""
     return adam(module, lr=rate, betas=(0.9, 0.99))
@@ -111,7 +117,10 @@ RECIPES = {
     "ours: octaves, Muon": Recipe(lambda p: ours(FourierEncoder(2, 10), p), by_muon, (0.05,)),
     "ours: Gaussian, Muon": Recipe(lambda p: ours(gaussian(p), p), by_muon, (0.05,)),
     "ours: hash grid, Muon": Recipe(
-        lambda p: ours(hash_grid(p), p, width=64, depth=2), by_muon, (0.03,), bfloat16=False
+        lambda p: ours(hash_grid(p), p, width=64, depth=2),
+        by_muon_behind_a_grid,
+        (0.03,),
+        bfloat16=False,
     ),
     "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
     "octaves, Adam": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)),
@@ -145,9 +154,6 @@ class Turns:
         self.picture = picture
         self.coordinates = picture.coordinates()
         self._autocast_dtype = torch.bfloat16 if recipe.bfloat16 else None
-        self._batches = ShuffledBatches(
-            self.coordinates, picture.colours.reshape(-1, 3), recipe.batch_size, seed=seed
-        )
         self.clock = Clock(0.2)
         # The first calls of a recipe are not counted.
         self.state = self._fresh(recipe, rate, seed)
@@ -159,6 +165,11 @@ class Turns:
     def _fresh(self, recipe: Recipe, rate: float, seed: int) -> FitState:
         torch.manual_seed(seed)
         model = recipe.model(self.picture)
+        encoder = model[0] if isinstance(model, nn.Sequential) else model
+        batches = ShuffledBatches(
+            self.coordinates, self.picture.colours.reshape(-1, 3), recipe.batch_size, seed=seed
+        )
+        self._batches = with_corners(encoder, batches)
         return FitState(model, recipe.optimizer(model, rate), num_steps=1 << 40)
 
     def turn(self, seconds: float) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.bands import coarse_to_fine_weight
 from nerf_posenc.interpolation import (
+    Corners,
     Interpolation,
     cells_of,
     features_dtype,
@@ -151,14 +152,14 @@ class HashGridEncoder(FixedWidths):
 
     def forward(
         self,
-        x: Float[Tensor, "*batch in_dim"],
+        x: Float[Tensor, "*batch in_dim"] | Corners,
         *,
         progress: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*batch out_dim"]:
         """Encode coordinates.
 
         Args:
-            x: coordinates in the bounds, any batch shape.
+            x: coordinates in the bounds, any batch shape, or what `corners` gave for them.
             progress: from 0 to 1, lets the levels in from coarse to fine:
                 [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
 
@@ -169,16 +170,34 @@ class HashGridEncoder(FixedWidths):
             TypeError: where ``x`` does not hold floating-point numbers.
             ValueError: where its last dimension is not ``in_dim``.
         """
+        corners = x if isinstance(x, Corners) else self.corners(x)
+        features = weighted_rows(self.table, corners.rows, corners.weights)
+        if progress is not None:
+            window = coarse_to_fine_weight(self.num_levels, progress)
+            features = features * window.to(features)[:, None]
+        batch = x.weights.shape[:1] if isinstance(x, Corners) else x.shape[:-1]
+        features = features.reshape(*batch, self.out_dim)
+        return features.to(features_dtype(corners.weights, self.table))
+
+    def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
+        """Find the rows that coordinates are interpolated from, and their weights.
+
+        For those that are encoded again and again while the table is trained, as the pixels of
+        a picture: ``encoder(encoder.corners(x))`` is ``encoder(x)``, one row a point, and the
+        first half of the work is done once.
+
+        Args:
+            x: coordinates in the bounds, any batch shape, which is flattened.
+
+        Raises:
+            TypeError: where ``x`` does not hold floating-point numbers.
+            ValueError: where its last dimension is not ``in_dim``.
+        """
         unit = unit_coordinates(x, self.in_dim, self.bounds)
         offset = 0.5 if self.convention == "instant-ngp" else 0.0
         position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + offset
         cell, weights = cells_of(position, self.interpolation)
-        features = weighted_rows(self.table, self._rows_of(cell), weights)
-        if progress is not None:
-            window = coarse_to_fine_weight(self.num_levels, progress)
-            features = features * window.to(features)[:, None]
-        features = features.reshape(*x.shape[:-1], self.out_dim)
-        return features.to(features_dtype(x, self.table))
+        return Corners(self._rows_of(cell), weights)
 
     def _rows_of(
         self, cell: Int[Tensor, "n num_levels in_dim"]

@@ -1,7 +1,7 @@
 """Optimizers for coordinate networks."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ MUON_ADAM_LR = 1e-2
 # worth 4 to 6 dB over 0.999 (docs/fitting.md).
 _MUON_ADAM_BETAS = (0.9, 0.95)
 _ADAM_EPS = 1e-15
+_SMALL_MATRIX = 1 << 13
 
 
 class OptimizerGroup:
@@ -21,20 +22,36 @@ class OptimizerGroup:
 
     Args:
         optimizers: the parts, over parameters that do not overlap.
+        lr_powers: of each part, the power of a schedule's factor that its rates follow; None
+            for 1.
+
+    Raises:
+        ValueError: where there is not one power a part.
     """
 
-    def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+    def __init__(
+        self,
+        optimizers: Iterable[torch.optim.Optimizer],
+        lr_powers: Sequence[float] | None = None,
+    ) -> None:
         self.optimizers = list(optimizers)
+        self._lr_powers = [1.0] * len(self.optimizers) if lr_powers is None else list(lr_powers)
+        if len(self._lr_powers) != len(self.optimizers):
+            raise ValueError(
+                f"lr_powers must be one a part; got {len(self._lr_powers)} for "
+                f"{len(self.optimizers)} optimizers"
+            )
         self._initial_lrs = [
             [float(group["lr"]) for group in optimizer.param_groups]
             for optimizer in self.optimizers
         ]
 
     def scale_lrs(self, factor: float) -> None:
-        """Set every learning rate to ``factor`` times the one it was made with."""
-        for optimizer, initial_lrs in zip(self.optimizers, self._initial_lrs, strict=True):
+        """Set every learning rate to ``factor``, to its part's power, times its first one."""
+        parts = zip(self.optimizers, self._initial_lrs, self._lr_powers, strict=True)
+        for optimizer, initial_lrs, power in parts:
             for group, initial_lr in zip(optimizer.param_groups, initial_lrs, strict=True):
-                group["lr"] = initial_lr * factor
+                group["lr"] = initial_lr * factor**power
 
     def zero_grad(self) -> None:
         """Drop all gradients."""
@@ -88,6 +105,7 @@ def muon(
     *,
     lr: float = MUON_LR,
     adam_lr: float = MUON_ADAM_LR,
+    lr_power: float = 1.0,
 ) -> OptimizerGroup:
     r"""Muon on the given matrices, Adam (with moments of 0.9 and 0.95) on all other parameters.
 
@@ -102,6 +120,7 @@ def muon(
         lr: Muon's learning rate. A step moves a matrix by ``lr * sqrt(max(1, rows / columns))``
             in spectral norm.
         adam_lr: Adam's.
+        lr_power: Muon's rate follows this power of a schedule's factor, Adam's the factor.
 
     Raises:
         ValueError: where there are no matrices, or one is not two-dimensional.
@@ -116,7 +135,7 @@ def muon(
     ]
     if rest:
         parts.append(_adam(rest, adam_lr, _MUON_ADAM_BETAS))
-    return OptimizerGroup(parts)
+    return OptimizerGroup(parts, [lr_power, 1.0][: len(parts)])
 
 
 class _Muon(torch.optim.Muon):
@@ -156,12 +175,14 @@ class _Muon(torch.optim.Muon):
 def _orthogonal_factors(
     matrices: Tensor, coefficients: tuple[float, float, float], num_steps: int, eps: float
 ) -> Tensor:
-    """Orthogonal factors of matrices ``(n, rows, columns)``, nearly, in bfloat16.
+    """Orthogonal factors of matrices ``(n, rows, columns)``, nearly, in few bits.
 
     Newton and Schulz's iteration with the quintic polynomial of Jordan et al. 2024.
     """
     a, b, c = coefficients
-    x = matrices.bfloat16()
+    # A CPU sets up its bfloat16 products for longer than small ones take in float32.
+    is_small = matrices.device.type == "cpu" and matrices[0].numel() <= _SMALL_MATRIX
+    x = matrices.float() if is_small else matrices.bfloat16()
     is_tall = x.shape[1] > x.shape[2]
     if is_tall:
         x = x.mT

@@ -1,5 +1,6 @@
 """A trial of a picture: fitted with one encoding, shown in progress, and measured."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,12 +10,25 @@ from torch import Tensor, nn
 
 from nerf_posenc import recipes
 from nerf_posenc.filming import sampled_windows
-from nerf_posenc.fitting import FitState, Record, ShuffledBatches, autocast, predict
+from nerf_posenc.fitting import (
+    DrawBatch,
+    FitState,
+    Record,
+    ShuffledBatches,
+    autocast,
+    predict,
+)
+from nerf_posenc.grids import HashGridEncoder
+from nerf_posenc.interpolation import Corners
 from nerf_posenc.metrics import psnr, psnr_from_mse, ssim
 from nerf_posenc.networks import MLP, NETWORKS, num_parameters
 from nerf_posenc.report import PictureResult, Snapshot, bands_of, kernel_of
 from nerf_posenc.stacks import LossOfEach, Stack, stacked
 from nerf_posenc.training import Training, fit_with_progress
+
+# What is kept of the pixels of a picture, found once for all steps.
+_MOST_BYTES = 1 << 29
+_BYTES_PER_CORNER = 12
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,37 @@ class ModelOptions:
     depth: int = 4
     num_bands: int = 10
     sigma: float | None = None
+
+
+def with_corners(encoder: nn.Module, batches: ShuffledBatches) -> DrawBatch:
+    """The same batches, with what a hash grid needs of the pixels found in the first step.
+
+    Args:
+        encoder: that the batches are meant for; what is no hash grid gets them as they are, and
+            so does one whose corners would take more than 512 MB.
+        batches: of coordinates.
+    """
+    if not isinstance(encoder, HashGridEncoder):
+        return batches
+    places = batches.inputs
+    corners_per_pixel = encoder.num_levels * 2**encoder.in_dim
+    if len(places) * corners_per_pixel * _BYTES_PER_CORNER > _MOST_BYTES:
+        return batches
+    numbers = torch.arange(len(places), device=places.device)
+    draw = ShuffledBatches(numbers, batches.targets, batches.batch_size, seed=batches.seed)
+
+    @functools.cache
+    def corners() -> Corners:
+        pieces = [encoder.corners(piece) for piece in places.split(8192)]
+        rows, weights = (torch.cat(parts) for parts in zip(*pieces, strict=True))
+        return Corners(rows, weights)
+
+    def draw_batch(step: int) -> tuple[Corners, Tensor]:
+        drawn, targets = draw(step)
+        rows, weights = corners()
+        return Corners(rows.index_select(0, drawn), weights.index_select(0, drawn)), targets
+
+    return draw_batch
 
 
 class _Canvas:
@@ -169,14 +214,18 @@ def try_picture(pixels: Pixels, options: ModelOptions, training: Training) -> Pi
         FloatingPointError: where the loss is no longer finite.
     """
     canvas = _Canvas(pixels, options, training)
+    name = options.encoding
     optimizer = recipes.make_optimizer(
-        canvas.model, training.optimizer, training.rate, adam_rate=training.adam_rate
+        canvas.model,
+        training.optimizer,
+        training.rate,
+        encoding=name,
+        adam_rate=training.adam_rate,
     )
     state = FitState(canvas.model, optimizer, training.num_steps)
-    name = options.encoding
     snapshots = fit_with_progress(
         state,
-        canvas.batches,
+        with_corners(canvas.encoder, canvas.batches),
         name,
         training,
         shoot=canvas.shots,
@@ -220,6 +269,7 @@ def try_pictures(
         stack,
         training.optimizer,
         training.rate,
+        encoding=options[0].encoding,
         adam_rate=training.adam_rate,
         matrices=stack.hidden_matrices(),
     )

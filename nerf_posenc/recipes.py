@@ -149,6 +149,7 @@ def make_optimizer(
     optimizer: Optimizer,
     rate: float,
     *,
+    encoding: Encoding = "none",
     adam_rate: float | None = None,
     matrices: Iterable[Tensor] | None = None,
 ) -> OptimizerGroup:
@@ -158,6 +159,9 @@ def make_optimizer(
         module: what to optimize.
         optimizer: ``"muon"`` or ``"adam"``.
         rate: peak learning rate, finite and positive.
+        encoding: that the network reads. Behind a hash grid Muon's rate falls as the square of
+            Adam's: its steps, which are as long as their rate whatever is left to learn, are else
+            what keeps a long fit from its end.
         adam_rate: that of Adam beside Muon; None for its default.
         matrices: for Muon; None for all but the last of the module.
 
@@ -173,4 +177,5 @@ def make_optimizer(
         hidden_matrices(module) if matrices is None else matrices,
         lr=rate,
         adam_lr=MUON_ADAM_LR if adam_rate is None else adam_rate,
+        lr_power=2.0 if encoding == "hash" else 1.0,
     )

@@ -153,6 +153,16 @@ def test_every_parameter_has_exactly_one_optimizer() -> None:
     assert len(hidden_matrices(model)) == 2
 
 
+def test_the_rate_of_a_part_follows_its_power_of_the_schedule() -> None:
+    model = MLP(2, 3, width=8, depth=2)
+    group = muon(model, hidden_matrices(model), lr=0.03, adam_lr=0.01, lr_power=2.0)
+    group.scale_lrs(0.5)
+    rates = [part.param_groups[0]["lr"] for part in group.optimizers]
+    assert rates == pytest.approx([0.0075, 0.005])
+    with pytest.raises(ValueError, match="one a part; got 2 for 1"):
+        OptimizerGroup(group.optimizers[:1], [1.0, 2.0])
+
+
 def test_muon_without_matrices_and_states_of_other_optimizers_are_refused() -> None:
     model = small_model()
     with pytest.raises(ValueError, match="at least one weight matrix"):
@@ -181,7 +191,8 @@ def test_networks_have_the_asked_for_shape() -> None:
 
 
 def test_muon_takes_the_steps_of_torchs_own() -> None:
-    shapes = [(16, 16), (16, 5), (5, 16), (16, 16), (16, 16)]
+    # The large ones go through the iteration in bfloat16, as torch has it, the small in float32.
+    shapes = [(16, 16), (16, 5), (5, 16), (16, 16), (128, 96), (128, 96)]
     ours = [nn.Parameter(torch.randn(shape)) for shape in shapes]
     theirs = [nn.Parameter(p.detach().clone()) for p in ours]
     before = [p.detach().clone() for p in ours]

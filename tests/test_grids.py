@@ -49,6 +49,28 @@ def test_hash_grids_are_the_papers(in_dim: int) -> None:
     torch.testing.assert_close(encoder(x).detach(), torch.tensor(rows), atol=2e-5, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_corners_found_beforehand_give_the_same_features_and_gradients(
+    dtype: torch.dtype,
+) -> None:
+    encoder = HashGridEncoder(2, 4, features_per_level=3, log2_table_size=8)
+    x = torch.rand(3, 50, 2, dtype=dtype) * 2 - 1
+    corners = encoder.corners(x)
+    direct, looked_up = encoder(x), encoder(corners)
+    assert looked_up.dtype == direct.dtype
+    assert torch.equal(direct.reshape(-1, encoder.out_dim), looked_up)
+    toward = torch.randn_like(looked_up)
+    (grad,) = torch.autograd.grad(looked_up, encoder.table, toward)
+    # The table's gradient, one corner of one point in one level at a time.
+    expected = torch.zeros(encoder.table.shape, dtype=torch.float64)
+    for point, (rows, weights) in enumerate(zip(*corners, strict=True)):
+        for level in range(4):
+            part = toward[point, 3 * level : 3 * level + 3].double()
+            for row, weight in zip(rows[level].tolist(), weights[level].double(), strict=True):
+                expected[row] += weight * part
+    torch.testing.assert_close(grad.double(), expected, atol=1e-5, rtol=1e-5)
+
+
 def test_dense_levels_come_first_and_have_a_row_a_node() -> None:
     encoder = HashGridEncoder(2, 5, base_resolution=4, log2_table_size=8)
     assert encoder.resolutions == [4, 8, 16, 32, 64]

@@ -9,11 +9,11 @@ import torch
 from PIL import Image, ImageDraw
 
 import train_fit
-from nerf_posenc import recipes
+from nerf_posenc import picture_trials, recipes
 from nerf_posenc.fitting import FitState, ShuffledBatches, constant
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP
-from nerf_posenc.picture_trials import ModelOptions, Pixels, try_picture
+from nerf_posenc.picture_trials import ModelOptions, Pixels, try_picture, with_corners
 from nerf_posenc.training import Training, fit_with_progress
 from scenes import Picture
 from tests.small import SMALL_RUN
@@ -84,6 +84,22 @@ def test_a_page_of_text_is_recovered_at_the_default_rate() -> None:
     )
     one_colour = psnr(colours.mean((0, 1)).expand_as(colours), colours)
     assert result.psnr > one_colour + 6
+
+
+def test_corners_found_once_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = pixels_of(torch.rand(12, 17, 3))
+    training = Training(9, 50, "muon", 0.03, CPU)
+
+    options = ModelOptions("hash", width=16, depth=2)
+    once = try_picture(pixels, options, training).reconstruction
+    # No picture is small enough now to keep anything of it.
+    monkeypatch.setattr(picture_trials, "_MOST_BYTES", 0)
+    assert torch.equal(once, try_picture(pixels, options, training).reconstruction)
+
+
+def test_batches_without_a_grid_stay_as_they_are() -> None:
+    batches = ShuffledBatches(torch.rand(9, 2), torch.rand(9, 3), 4, seed=0)
+    assert with_corners(torch.nn.Identity(), batches) is batches
 
 
 def test_the_mean_of_the_weights_is_that_of_every_step() -> None:
