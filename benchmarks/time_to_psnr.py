@@ -86,6 +86,12 @@ def small_hash_grid(picture: Picture) -> nn.Module:
     return HashGridEncoder(2, 12, log2_table_size=14, growth=growth)
 
 
+def ngp_hash_grid(picture: Picture) -> nn.Module:
+    """16 levels of 2, up to 2^24 rows, to half the longer side, as instant-ngp's configs/image."""
+    growth = (max(picture.size) / 2 / 16) ** (1 / 15)
+    return HashGridEncoder(2, 16, log2_table_size=24, growth=growth)
+
+
 def by_adam(module: nn.Module, rate: float) -> OptimizerGroup:
     """Adam on everything."""
     return recipes.make_optimizer(module, "adam", rate)
@@ -130,6 +136,12 @@ RECIPES = {
     "Gauss": Recipe(on_coordinates("gauss"), by_adam, (1e-3, 3e-3, 6e-3)),
     "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
+    "instant-NGP": Recipe(
+        lambda p: behind(ngp_hash_grid(p), width=64, depth=2),
+        by_ngp_adam,
+        (5e-3, 1e-2, 2e-2),
+        bfloat16=False,
+    ),
     "instant-NGP, 2^14 rows": Recipe(
         lambda p: behind(small_hash_grid(p), width=64, depth=2),
         by_ngp_adam,

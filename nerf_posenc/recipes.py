@@ -25,6 +25,7 @@ _SIGMA_TO_NYQUIST = 0.09
 # Peak rates that did best among those tried: docs/fitting.md. The small network behind a hash
 # grid has its own, with Adam that of Müller et al. 2022.
 _HASH_RATES: dict[str, float] = {"muon": 0.03, "adam": 0.01}
+_HASH_ADAM_RATE = 7e-3  # Of the tables, beside Muon.
 _RATES: dict[tuple[str, str], float] = {
     ("relu", "muon"): MUON_LR,
     ("relu", "adam"): ADAM_LR,
@@ -172,10 +173,13 @@ def make_optimizer(
         raise ValueError(f"rate must be finite and positive; got {rate}")
     if optimizer == "adam":
         return adam(module, lr=rate)
+    is_grid = encoding == "hash"
+    if adam_rate is None:
+        adam_rate = _HASH_ADAM_RATE if is_grid else MUON_ADAM_LR
     return muon(
         module,
         hidden_matrices(module) if matrices is None else matrices,
         lr=rate,
-        adam_lr=MUON_ADAM_LR if adam_rate is None else adam_rate,
-        lr_power=2.0 if encoding == "hash" else 1.0,
+        adam_lr=adam_rate,
+        lr_power=2.0 if is_grid else 1.0,
     )
