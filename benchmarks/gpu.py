@@ -29,6 +29,7 @@ from nerf_posenc import FourierEncoder, FourierLinear, SinCos, octave_bands, rec
 from nerf_posenc.fitting import FitState, ShuffledBatches, autocast, fit, mse, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP
+from nerf_posenc.picture_trials import with_corners
 from nerf_posenc.stacks import Stack
 from scenes import open_picture
 
@@ -303,7 +304,7 @@ def time_to(decibel: float, device: torch.device, size: int, most: float) -> lis
             if psnr(predict(model, x, rows=1 << 18), y) >= decibel:
                 reached.append(state.seconds)
 
-        batches = ShuffledBatches(x, y, min(len(x), 65_536), seed=0)
+        batches = with_corners(encoder, ShuffledBatches(x, y, min(len(x), 65_536), seed=0))
         stop: Callable[[], bool] = lambda state=state, reached=reached: (  # noqa: E731
             bool(reached) or state.seconds > most
         )

@@ -19,12 +19,13 @@ from torch import Tensor, nn
 
 from benchmarks.time_to_psnr import behind
 from benchmarks.timing import Clock, machine
-from nerf_posenc import FourierEncoder, recipes
+from nerf_posenc import FourierEncoder, HashGridEncoder, recipes
 from nerf_posenc.devices import keep_freed_memory
 from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import hidden_matrices
 from nerf_posenc.optimizers import OptimizerGroup, adam, muon
+from nerf_posenc.picture_trials import with_corners
 from scenes import Picture, open_picture
 
 
@@ -61,7 +62,8 @@ class Method:
 
 def ours(module: nn.Module, rate: float) -> OptimizerGroup:
     """Muon on the hidden matrices, Adam on the rest."""
-    return muon(module, hidden_matrices(module), lr=rate)
+    is_grid = isinstance(next(module.children()), HashGridEncoder)
+    return recipes.make_optimizer(module, "muon", rate, encoding="hash" if is_grid else "fourier")
 
 
 def quick_adam(module: nn.Module, rate: float) -> OptimizerGroup:
@@ -163,10 +165,11 @@ def score(
             encoder = FourierEncoder(2, 10)
             model = behind(Progressive(encoder, clock.progress) if method.progressive else encoder)
         state = FitState(model, method.optimizer(model, rate), num_steps=1 << 40)
+        draw_batch = with_corners(encoder, batches)
         schedule = clock.schedule if method.decays else lambda _: 1.0
         return fit(
             state,
-            batches,
+            draw_batch,
             schedule=schedule,
             should_stop=clock.is_over,
             autocast_dtype=torch.bfloat16 if setup == "octaves" else None,

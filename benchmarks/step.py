@@ -8,6 +8,7 @@ apart, those of Muon's iteration, 5 turns of three products a matrix.
 
 import argparse
 import itertools
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +16,11 @@ from torch import Tensor, nn
 from benchmarks.timing import machine, medians
 from nerf_posenc import recipes
 from nerf_posenc.devices import computes_bfloat16, keep_freed_memory
-from nerf_posenc.fitting import autocast, mse
+from nerf_posenc.fitting import ShuffledBatches, autocast, mse
 from nerf_posenc.networks import MLP, hidden_matrices
+from nerf_posenc.picture_trials import with_corners
+
+_PIXELS = 451 * 300
 
 
 def main() -> None:
@@ -40,10 +44,19 @@ def main() -> None:
     in_dim = int(getattr(encoder, "out_dim", 2))
     network = MLP(in_dim, 3, width=width, depth=depth)
     model = nn.Sequential(encoder, network)
-    optimizer = recipes.make_optimizer(model, options.optimizer, 1e-3)
-    x, y = torch.rand(options.batch, 2) * 2 - 1, torch.rand(options.batch, 3)
+    optimizer = recipes.make_optimizer(model, options.optimizer, 1e-3, encoding=options.encoding)
+    # As many pixels as the bundled cat has, or one batch.
+    num_pixels = max(_PIXELS, options.batch)
+    pixels = torch.rand(num_pixels, 2) * 2 - 1, torch.rand(num_pixels, 3)
+    draw_batch = with_corners(encoder, ShuffledBatches(*pixels, options.batch, seed=0))
+    steps = itertools.count()
+    some, _ = draw_batch(0)
+
+    def draw() -> tuple[Any, Tensor]:
+        return draw_batch(next(steps))
 
     def loss() -> Tensor:
+        x, y = draw()
         optimizer.zero_grad()
         with autocast(device, None if dtype == torch.float32 else dtype):
             prediction: Tensor = model(x)
@@ -55,7 +68,7 @@ def main() -> None:
 
     @torch.no_grad()
     def encode() -> None:
-        encoder(x)
+        encoder(some)
 
     square = torch.randn(4096, 4096, dtype=dtype)
     rows = torch.randn(options.batch, width, dtype=dtype)
@@ -64,6 +77,7 @@ def main() -> None:
         "square": lambda: square @ square,
         "layer": lambda: rows @ weight,
         "layer, gradient": lambda: rows.T @ rows,
+        "draw": draw,
         "encode": encode,
         "forward": torch.no_grad()(loss),
         "forward, backward": lambda: loss().backward(),
@@ -89,8 +103,9 @@ def main() -> None:
     for name, value in peaks.items():
         print(f"product, {name:<18} {value / 1e9:8.0f} GFLOP/s")
     parts = {
+        "draw the batch": times["draw"],
         "encode": times["encode"],
-        "network forward": times["forward"] - times["encode"],
+        "network forward": times["forward"] - times["encode"] - times["draw"],
         "backward": times["forward, backward"] - times["forward"],
         "optimizer": times["step"] - times["forward, backward"],
     }
