@@ -175,9 +175,10 @@ class _Muon(torch.optim.Muon):
 def _orthogonal_factors(
     matrices: Tensor, coefficients: tuple[float, float, float], num_steps: int, eps: float
 ) -> Tensor:
-    """Orthogonal factors of matrices ``(n, rows, columns)``, nearly, in few bits.
+    """Orthogonal factors of matrices ``(n, rows, columns)``, nearly.
 
-    Newton and Schulz's iteration with the quintic polynomial of Jordan et al. 2024.
+    Newton and Schulz's iteration with the quintic polynomial of Jordan et al. 2024, in bfloat16
+    but for small matrices on a CPU.
     """
     a, b, c = coefficients
     # A CPU sets up its bfloat16 products for longer than small ones take in float32.
