@@ -9,7 +9,7 @@ import torch
 from PIL import Image, ImageDraw
 
 import train_fit
-from nerf_posenc import picture_trials, recipes
+from nerf_posenc import HashGridEncoder, picture_trials, recipes
 from nerf_posenc.fitting import FitState, ShuffledBatches, constant
 from nerf_posenc.metrics import psnr
 from nerf_posenc.networks import MLP
@@ -89,11 +89,13 @@ def test_a_page_of_text_is_recovered_at_the_default_rate() -> None:
 def test_corners_found_once_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = pixels_of(torch.rand(12, 17, 3))
     training = Training(9, 50, "muon", 0.03, CPU)
-
+    batches = ShuffledBatches(torch.rand(9, 2), torch.rand(9, 3), 4, seed=0)
+    assert with_corners(HashGridEncoder(2, 2), batches) is not batches
     options = ModelOptions("hash", width=16, depth=2)
     once = try_picture(pixels, options, training).reconstruction
     # No picture is small enough now to keep anything of it.
     monkeypatch.setattr(picture_trials, "_MOST_BYTES", 0)
+    assert with_corners(HashGridEncoder(2, 2), batches) is batches
     assert torch.equal(once, try_picture(pixels, options, training).reconstruction)
 
 
