@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from skimage.metrics import structural_similarity
 
 from nerf_posenc.metrics import power_spectrum, psnr, psnr_by_band, psnr_from_mse, ssim
 
@@ -44,6 +45,23 @@ def test_ssim_follows_the_papers_formula() -> None:
     expected /= (mean_x**2 + mean_y**2 + c1) * (var_x + var_y + c2)
     pictures = [torch.from_numpy(v).float()[..., None].expand(11, 11, 3) for v in (x, y)]
     assert ssim(pictures[0], pictures[1]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(11, 11), (12, 90), (150, 64)])
+def test_ssim_is_that_of_scikit_image(shape: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(*shape, 3, generator=generator)
+    noisy = image + 0.1 * torch.randn(*shape, 3, generator=generator)
+    expected = structural_similarity(
+        image.double().numpy(),
+        noisy.clamp(0, 1).double().numpy(),
+        channel_axis=-1,
+        data_range=1.0,
+        gaussian_weights=True,
+        sigma=1.5,
+        use_sample_covariance=False,
+    )
+    assert ssim(noisy, image) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_ssim_of_a_picture_smaller_than_the_window_is_not_a_number() -> None:

@@ -57,6 +57,18 @@ def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> N
     }
 
 
+def test_the_most_detailed_window_is_that_of_the_largest_mean() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(40, 57, 3, generator=generator)
+    energy = torch.zeros(40, 57, dtype=torch.float64)
+    energy[:, 1:] += image.mean(-1).diff(dim=1).square()
+    energy[1:] += image.mean(-1).diff(dim=0).square()
+    for height, width in ((1, 1), (10, 14), (40, 20), (40, 57)):
+        means = torch.nn.functional.avg_pool2d(energy[None], (height, width), stride=1)[0]
+        expected = divmod(int(means.argmax()), means.shape[1])
+        assert most_detailed_window(image, height, width) == expected
+
+
 def test_the_most_detailed_window_is_where_the_detail_is() -> None:
     picture = torch.full((40, 60, 3), 0.5)
     picture[22:28:2, 41:47] = 1.0

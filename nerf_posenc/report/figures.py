@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -19,6 +21,8 @@ from nerf_posenc.report.results import FitResult, PictureResult, SceneResult, ga
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DPI = 150
 _PANEL_INCHES = 3.4
+# Of which a quantile is taken: to sort more takes seconds, and torch refuses 2^24.
+_MOST_VALUES = 1 << 20
 
 
 def most_detailed_window(
@@ -33,14 +37,15 @@ def most_detailed_window(
         window_height: rows of the window, at most the picture's.
         window_width: columns of the window, at most the picture's.
     """
-    grey = picture.mean(-1)
-    energy = torch.zeros_like(grey)
-    energy[:, 1:] += grey.diff(dim=1).square()
-    energy[1:, :] += grey.diff(dim=0).square()
-    means = torch.nn.functional.avg_pool2d(
-        energy[None, None], (window_height, window_width), stride=1
-    )[0, 0]
-    top, left = divmod(int(means.argmax()), means.shape[1])
+    gray = picture.mean(-1)
+    energy = torch.zeros(gray.shape, dtype=torch.float64)
+    energy[:, 1:] += gray.diff(dim=1).square()
+    energy[1:, :] += gray.diff(dim=0).square()
+    # Sums over windows as differences of an integral image, whatever the size of the window.
+    integral = torch.nn.functional.pad(energy.cumsum(0).cumsum(1), (1, 0, 1, 0))
+    bands = integral[window_height:] - integral[:-window_height]
+    sums = bands[:, window_width:] - bands[:, :-window_width]
+    top, left = divmod(int(sums.argmax()), sums.shape[1])
     return top, left
 
 
@@ -61,23 +66,22 @@ def save_comparison(
     height, width, _ = original.shape
     rows, columns = max(1, height // 4), max(1, width // 4)
     top, left = most_detailed_window(original, rows, columns)
-    pictures = [original, *(result.reconstruction.cpu() for result in results)]
+    window = (slice(top, top + rows), slice(left, left + columns))
+    pictures = [original, *(result.reconstruction.cpu().clamp(0, 1) for result in results)]
     titles = ["original", *(_title(result, results) for result in results)]
     errors = [(picture - original).abs().mean(-1) for picture in pictures[1:]]
-    scale = max(1 / 255, *(float(_thinned(error).quantile(0.99)) for error in errors))
+    scale = max(1 / 255, *(error_quantile(error) for error in errors))
 
     figure, axes = _panels(3, len(pictures), height / width)
     for column, (picture, title) in enumerate(zip(pictures, titles, strict=True)):
-        picture = picture.clamp(0, 1)
-        axes[0, column].imshow(picture.numpy(), interpolation="antialiased")
+        axes[0, column].imshow(_for_panel(picture), extent=(0, width, height, 0))
         axes[0, column].set_title(title, fontsize=11)
-        edges = (left - 0.5, top - 0.5), columns, rows
+        edges = (left, top), columns, rows
         axes[0, column].add_patch(Rectangle(*edges, fill=False, ec="white", lw=1.2))
-        window = picture[top : top + rows, left : left + columns]
-        axes[1, column].imshow(window.numpy(), interpolation="nearest")
+        axes[1, column].imshow(_for_panel(picture[window]), interpolation="nearest")
     axes[1, 0].set_ylabel(f"most detailed {columns} x {rows} pixels", fontsize=9)
     for column, error in enumerate(errors, start=1):
-        shown = axes[2, column].imshow(error.numpy(), cmap="magma", vmin=0, vmax=scale)
+        shown = axes[2, column].imshow(_for_panel(error), cmap="magma", vmin=0, vmax=scale)
     axes[2, 0].set_axis_off()
     bar_axis = axes[2, 0].inset_axes((0.08, 0.52, 0.84, 0.08))
     bar = figure.colorbar(shown, cax=bar_axis, orientation="horizontal", extend="max")
@@ -114,7 +118,7 @@ def save_views(
             [(r.colour - truth[i]).abs().mean(-1) for r, i in zip(shown, chosen, strict=True)]
         )
         depths.append([torch.where(r.opacity > 0.5, r.depth, torch.nan) for r in shown])
-    scale = max(1 / 255, *(float(_thinned(e).quantile(0.99)) for row in errors for e in row))
+    scale = max(1 / 255, *(error_quantile(e) for row in errors for e in row))
     finite = torch.cat([d[d.isfinite()] for row in depths for d in row])
     nearest, farthest = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
     for row, view in enumerate(chosen):
@@ -247,6 +251,28 @@ def _cycled(values: Sequence[str], count: int) -> list[str]:
     return [values[i % len(values)] for i in range(count)]
 
 
-def _thinned(values: Tensor, limit: int = 1 << 22) -> Tensor:
-    """At most ``limit`` of the values, as ``quantile`` refuses more than 2^24."""
-    return values.flatten()[:: 1 + values.numel() // limit]
+def error_quantile(error: Float[Tensor, "height width"]) -> float:
+    """99th percentile of an error map, of every n-th of its values if they are many."""
+    return float(error.flatten()[:: 1 + error.numel() // _MOST_VALUES].quantile(0.99))
+
+
+def reduced(image: Tensor, longer_side: int) -> Tensor:
+    """Average an image or a map by area until its longer side is ``longer_side``; never enlarges.
+
+    Args:
+        image: ``(height, width, channels)`` or ``(height, width)``.
+        longer_side: pixels.
+    """
+    height, width = image.shape[:2]
+    scale = longer_side / max(height, width)
+    if scale >= 1:
+        return image
+    size = max(1, round(height * scale)), max(1, round(width * scale))
+    channels = image.reshape(height, width, -1).permute(2, 0, 1)[None]
+    small = torch.nn.functional.interpolate(channels, size=size, mode="area")[0].permute(1, 2, 0)
+    return small.reshape(*size, *image.shape[2:])
+
+
+def _for_panel(image: Tensor) -> npt.NDArray[np.float32]:
+    """An image or a map in no more pixels than a panel shows."""
+    return np.asarray(reduced(image, 2 * round(_PANEL_INCHES * _DPI)).numpy())

@@ -68,9 +68,9 @@ def write_picture_run(
         results: the fits.
         figures: write every figure for print too, each as PNG and SVG, in ``figures/``.
     """
-    iio.imwrite(folder / "original.png", eight_bit(original))
+    _write_png(folder / "original.png", original)
     for result in results:
-        iio.imwrite(folder / f"{result.encoding}.png", eight_bit(result.reconstruction))
+        _write_png(folder / f"{result.encoding}.png", result.reconstruction)
     save_comparison(folder / "comparison.png", original, results)
     save_curves(folder / "curves.png", results)
     if figures:
@@ -129,7 +129,12 @@ def _figure_files(folder: Path, name: str) -> list[Path]:
 def _write_views(folder: Path, pictures: Sequence[Tensor]) -> None:
     folder.mkdir(exist_ok=True)
     for i, picture in enumerate(pictures):
-        iio.imwrite(folder / f"view_{i:03}.png", eight_bit(picture))
+        _write_png(folder / f"view_{i:03}.png", picture)
+
+
+def _write_png(file: Path, image: Tensor) -> None:
+    # A tenth larger than at the default level, in a quarter of the time.
+    iio.imwrite(file, eight_bit(image), compress_level=1)
 
 
 def write_video(

@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,16 @@ from torch import Tensor
 
 from nerf_posenc.metrics import power_spectrum, psnr_by_band, psnr_from_mse
 from nerf_posenc.report.charts import Mark, Series, line_chart
+from nerf_posenc.report.figures import error_quantile, most_detailed_window, reduced
 from nerf_posenc.report.folder import eight_bit
 from nerf_posenc.report.results import FitResult, PictureResult, SceneResult, gain
 
 # More views than these only make the page heavy; the folder has them all.
 _MOST_VIEWS = 6
-# Above this many pixels a lossless picture would make the page too heavy.
+# Above this many pixels a lossless image would make the page too heavy: it shows an overview of
+# about as many, and crops at full size.
 _LOSSLESS_PIXELS = 700_000
+_CROP_SIDE = 512
 _PALETTE = 7
 
 
@@ -99,19 +102,22 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # A picture's values run to 1, and NaN compares with nothing.
     errors = [
-        (fit.clamp(0, 1) - one.original).abs().mean(-1)
+        {name: (fit.clamp(0, 1) - one.original).abs().mean(-1) for name, fit in one.fits.items()}
         for one in shown
-        for fit in one.fits.values()
     ]
-    scale = max(1 / 255, *(float(np.quantile(error.cpu().numpy(), 0.99)) for error in errors))
+    # An image's values run to 1, and NaN compares with nothing.
+    scale = max(1 / 255, *(error_quantile(e) for by_name in errors for e in by_name.values()))
     page = environment.get_template("page.html.j2").render(
         title=title,
         rows=[_row(result, results, i) for i, result in enumerate(results)],
         band_names=[r.encoding for r in results if r.encoding in shown[0].fits],
         best=max(results, key=lambda result: result.psnr).encoding,
-        pictures=[_picture(one, scale) for one in shown],
+        pictures=[
+            _picture(one, by_name, scale, label, select)
+            for one, by_name in zip(shown, errors, strict=True)
+            for label, select in _selections(one)
+        ],
         error_scale=f"{scale:.2f}",
         charts=_charts(shown, results),
         bands=_bands(shown[0], results),
@@ -137,24 +143,49 @@ def _row(result: FitResult, results: Sequence[FitResult], number: int) -> dict[s
     }
 
 
-def _picture(one: Shown, scale: float) -> dict[str, Any]:
+Select = Callable[[Tensor], Tensor]
+"""From an image, or an error or depth map, to what the page shows of it."""
+
+
+def _selections(one: Shown) -> list[tuple[str, Select]]:
+    """What the page shows of an image: all of it, or an overview and the most detailed crop."""
     height, width, _ = one.original.shape
+    if height * width <= _LOSSLESS_PIXELS:
+        return [(one.name, lambda image: image)]
+    longer_side = round(max(height, width) * math.sqrt(_LOSSLESS_PIXELS / (height * width)))
+    rows, columns = min(height, _CROP_SIDE), min(width, _CROP_SIDE)
+    top, left = most_detailed_window(one.original, rows, columns)
+    return [
+        (f"{one.name}, reduced from {width} x {height}", lambda image: reduced(image, longer_side)),
+        (
+            f"{one.name}, most detailed crop at full size",
+            lambda image: image[top : top + rows, left : left + columns],
+        ),
+    ]
+
+
+def _picture(
+    one: Shown, errors: Mapping[str, Tensor], scale: float, label: str, select: Select
+) -> dict[str, Any]:
+    original = select(one.original)
+    height, width, _ = original.shape
     distances = [d[d.isfinite()] for d in one.depths.values()]
     finite = torch.cat(distances) if distances else torch.zeros(0)
     fits = []
     for name, fit in one.fits.items():
-        error = ((fit.clamp(0, 1) - one.original).abs().mean(-1) / scale).clamp(0, 1)
-        shown = {"name": name, "url": _webp(fit), "error": _webp(_mapped(error, "magma"), 80)}
+        error = (select(errors[name]) / scale).clamp(0, 1)
+        fitted = _webp(select(fit.clamp(0, 1)))
+        shown = {"name": name, "url": fitted, "error": _webp(_mapped(error, "magma"), 80)}
         if name in one.depths and len(finite):
             near, far = float(finite.min()), float(finite.max())
-            depth = (one.depths[name] - near) / max(far - near, 1e-6)
+            depth = (select(one.depths[name]) - near) / max(far - near, 1e-6)
             shown["depth"] = _webp(_mapped(depth.nan_to_num(1.0), "viridis_r"), 80)
         fits.append(shown)
     return {
-        "name": one.name,
+        "name": label,
         "width": width,
         "height": height,
-        "original": _webp(one.original),
+        "original": _webp(original),
         "fits": fits,
     }
 
