@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
-from commands.many import run_each
-from commands.options import PROGRAM, CompareOptions, UsageError, parse, read_options
-from commands.runs import run
-from nerf_posenc import report
-from nerf_posenc.devices import keep_freed_memory
+from app import report
+from app.options import PROGRAM, CompareOptions, UsageError, parse, read_options
+from app.run import run
+from app.run_many import run_each
+from nerf_posenc.training.devices import keep_freed_memory
 from scenes import SceneError
 
 

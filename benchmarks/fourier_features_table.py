@@ -24,14 +24,15 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
+from app.sigma_search import choose_sigma
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, GaussianEncoder, recipes
-from nerf_posenc.devices import keep_freed_memory
-from nerf_posenc.fitting import FitState, constant, cosine_decay, fit, mse, predict
-from nerf_posenc.metrics import psnr
-from nerf_posenc.networks import MLP, hidden_matrices
-from nerf_posenc.optimizers import OptimizerGroup, adam, muon
-from nerf_posenc.sigma import choose_sigma
+from nerf_posenc import FourierEncoder, GaussianEncoder
+from nerf_posenc.metrics.image import psnr
+from nerf_posenc.networks.mlp import MLP, hidden_matrices
+from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import keep_freed_memory
+from nerf_posenc.training.loop import FitState, constant, cosine_decay, fit, mse, predict
+from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
 from scenes import open_picture
 
 # Means over 16 pictures as published: none, basic, PE, Gaussian.

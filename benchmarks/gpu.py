@@ -24,13 +24,14 @@ if "--tiny" in sys.argv:
 import torch
 from torch import Tensor, nn
 
+from app.image_task import with_corners
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, FourierLinear, SinCos, octave_bands, recipes
-from nerf_posenc.fitting import FitState, ShuffledBatches, autocast, fit, mse, predict
-from nerf_posenc.metrics import psnr
-from nerf_posenc.networks import MLP
-from nerf_posenc.picture_trials import with_corners
-from nerf_posenc.stacks import Stack
+from nerf_posenc import FourierEncoder, FourierLinear, SinCos, octave_bands
+from nerf_posenc.metrics.image import psnr
+from nerf_posenc.networks.mlp import MLP
+from nerf_posenc.training import recipes
+from nerf_posenc.training.ensemble import Stack
+from nerf_posenc.training.loop import FitState, ShuffledBatches, autocast, fit, mse, predict
 from scenes import open_picture
 
 # README of tiny-cuda-nn (RTX 3090, read off its plot): training samples a second by width and

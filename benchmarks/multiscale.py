@@ -12,9 +12,7 @@ import statistics
 import torch
 
 from benchmarks.timing import machine
-from nerf_posenc.devices import computes_bfloat16, keep_freed_memory, pick_device
-from nerf_posenc.fitting import FitState, fit
-from nerf_posenc.radiance import (
+from nerf_posenc.radiance.recipes import (
     FieldName,
     FieldOptions,
     loss_of,
@@ -22,7 +20,9 @@ from nerf_posenc.radiance import (
     make_optimizer,
     make_renderer,
 )
-from nerf_posenc.rendering import score_views
+from nerf_posenc.radiance.renderers import score_views
+from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory, pick_device
+from nerf_posenc.training.loop import FitState, fit
 from scenes import open_scene
 
 

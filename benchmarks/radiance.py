@@ -21,11 +21,9 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Clock, machine
 from nerf_posenc import FourierEncoder
-from nerf_posenc.devices import computes_bfloat16, keep_freed_memory, pick_device
-from nerf_posenc.fields import RadianceField, hash_field
-from nerf_posenc.fitting import FitState, fit
-from nerf_posenc.optimizers import OptimizerGroup, adam
-from nerf_posenc.radiance import (
+from nerf_posenc.radiance.fields import RadianceField, hash_field
+from nerf_posenc.radiance.rays import Rays
+from nerf_posenc.radiance.recipes import (
     FieldOptions,
     grid_upkeep,
     make_batches,
@@ -33,15 +31,17 @@ from nerf_posenc.radiance import (
     make_renderer,
     without_pruning,
 )
-from nerf_posenc.rays import Rays
-from nerf_posenc.rendering import (
+from nerf_posenc.radiance.renderers import (
     GridRenderer,
     HierarchicalRenderer,
     photometric_loss,
     score_views,
 )
-from nerf_posenc.views import Background, RayBatches, Views
-from nerf_posenc.volume import OccupancyGrid
+from nerf_posenc.radiance.views import Background, RayBatches, Views
+from nerf_posenc.radiance.volume_rendering import OccupancyGrid
+from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory, pick_device
+from nerf_posenc.training.loop import FitState, fit
+from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from scenes import open_scene
 
 # Of our field. The command line has 96, for speed.

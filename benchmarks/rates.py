@@ -12,11 +12,11 @@ from typing import get_args
 
 import torch
 
+from app.image_task import ModelOptions, Pixels, try_picture
+from app.progress import Training
 from benchmarks.timing import machine
-from nerf_posenc import recipes
-from nerf_posenc.devices import computes_bfloat16, keep_freed_memory
-from nerf_posenc.picture_trials import ModelOptions, Pixels, try_picture
-from nerf_posenc.training import Training
+from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory
 from scenes import open_picture
 
 FACTORS = (0.5, 1.0, 2.0)

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from app.image_task import with_corners
 from benchmarks.timing import machine, medians
-from nerf_posenc import recipes
-from nerf_posenc.devices import computes_bfloat16, keep_freed_memory
-from nerf_posenc.fitting import ShuffledBatches, autocast, mse
-from nerf_posenc.networks import MLP, hidden_matrices
-from nerf_posenc.picture_trials import with_corners
+from nerf_posenc.networks.mlp import MLP, hidden_matrices
+from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory
+from nerf_posenc.training.loop import ShuffledBatches, autocast, mse
 
 _PIXELS = 451 * 300
 

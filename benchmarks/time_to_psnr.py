@@ -23,14 +23,15 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
+from app.image_task import with_corners
 from benchmarks.timing import Clock, machine
-from nerf_posenc import FourierEncoder, HashGridEncoder, recipes
-from nerf_posenc.devices import keep_freed_memory
-from nerf_posenc.fitting import FitState, ShuffledBatches, fit, predict
-from nerf_posenc.metrics import psnr
-from nerf_posenc.networks import MLP, NETWORKS
-from nerf_posenc.optimizers import OptimizerGroup, adam
-from nerf_posenc.picture_trials import with_corners
+from nerf_posenc import FourierEncoder, HashGridEncoder
+from nerf_posenc.metrics.image import psnr
+from nerf_posenc.networks.mlp import MLP, NETWORKS
+from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import keep_freed_memory
+from nerf_posenc.training.loop import FitState, ShuffledBatches, fit, predict
+from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from scenes import Picture, open_picture
 
 LEVELS = (25, 30, 35)

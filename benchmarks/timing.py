@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from nerf_posenc.fitting import cosine_decay
+from nerf_posenc.training.loop import cosine_decay
 
 
 def medians(

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import nerf_posenc as ne
-from nerf_posenc.fitting import FitState, fit, predict
-from nerf_posenc.metrics import psnr
-from nerf_posenc.networks import MLP
-from nerf_posenc.optimizers import adam
-from nerf_posenc.schemes import binary_codes, index_codes, normalized_index_codes
+from nerf_posenc.metrics.image import psnr
+from nerf_posenc.networks.mlp import MLP
+from nerf_posenc.positional.naive import binary_codes, index_codes, normalized_index_codes
+from nerf_posenc.training.loop import FitState, fit, predict
+from nerf_posenc.training.optimizers import adam
 from scenes import open_picture
 
 IMAGES = Path(__file__).parent / "images"

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from scenes.analytic import BUILT_IN as BUILT_IN
 from scenes.analytic import analytic_scene as analytic_scene
-from scenes.images import SAMPLES as SAMPLES
-from scenes.images import Picture as Picture
-from scenes.images import open_picture as open_picture
-from scenes.posed import open_folder as open_folder
+from scenes.image_files import SAMPLES as SAMPLES
+from scenes.image_files import Picture as Picture
+from scenes.image_files import open_picture as open_picture
 from scenes.scene import Scene as Scene
 from scenes.scene import SceneError as SceneError
+from scenes.transforms import open_folder as open_folder
 
 _ANALYTIC_SIZE = 100
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.rays import Camera, Rays
-from nerf_posenc.views import Views, camera_rays
-from scenes.exact import Medium, hemisphere_poses, render_exactly
+from nerf_posenc.radiance.rays import Camera, Rays
+from nerf_posenc.radiance.views import Views, camera_rays
+from scenes.quadrature import Medium, hemisphere_poses, render_exactly
 from scenes.scene import Scene, SceneError
 
 _FIELD_OF_VIEW = math.radians(40)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nerf_posenc.rays import Camera, Distortion
-from nerf_posenc.views import Views
-from scenes.images import rgba_from_file
+from nerf_posenc.radiance.rays import Camera, Distortion
+from nerf_posenc.radiance.views import Views
+from scenes.image_files import rgba_from_file
 from scenes.scene import Scene, SceneError
 
 _HOLD_OUT = 8

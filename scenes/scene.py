@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from nerf_posenc.views import Views
+from nerf_posenc.radiance.views import Views
 
 
 class SceneError(ValueError):

@@ -1,0 +1,4 @@
+"""Encoders from coordinates to features.
+
+Read `fourier` first; the others differ from it in what they compute, not in how they are used.
+"""

@@ -1,0 +1,137 @@
+"""Interpolation in tables of features, at the corners of many cells at once."""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+from torch.nn import functional as F
+
+from nerf_posenc.core.checks import inside_transform, require_coordinates
+
+Interpolation = Literal["linear", "smoothstep"]
+
+
+class Corners(NamedTuple):
+    """What points are interpolated from in each of several tables.
+
+    Attributes:
+        rows: of the table, one for each corner of the cell.
+        weights: of the corners.
+    """
+
+    rows: Int[Tensor, "n grids corners"]
+    weights: Float[Tensor, "n grids corners"]
+
+
+def require_bounds(bounds: Sequence[float]) -> None:
+    """Refuse bounds that are no lower and higher finite number.
+
+    Raises:
+        ValueError: naming what was given.
+    """
+    low, high = bounds
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(f"bounds must be a lower and a higher finite number; got {bounds}")
+
+
+def require_interpolation(name: str) -> None:
+    """Refuse a name that is no interpolation's.
+
+    Raises:
+        ValueError: naming what there is and what was given.
+    """
+    if name not in ("linear", "smoothstep"):
+        raise ValueError(f"interpolation must be 'linear' or 'smoothstep'; got {name!r}")
+
+
+def unit_coordinates(x: Tensor, in_dim: int, bounds: tuple[float, float]) -> Tensor:
+    """Coordinates ``(n, in_dim)`` in [0, 1], at least float32."""
+    require_coordinates(x, in_dim)
+    if x.dtype in (torch.float16, torch.bfloat16):
+        x = x.float()
+    x = x.reshape(math.prod(x.shape[:-1]), in_dim)
+    low, high = bounds
+    return ((x - low) / (high - low)).clamp(0, 1)
+
+
+def features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
+    """Type of the features: the table's, but float64 where the coordinates are."""
+    return torch.float64 if x.dtype == torch.float64 else table.dtype
+
+
+def cells_of(
+    position: Float[Tensor, "n grids axes"], interpolation: Interpolation
+) -> tuple[Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]]:
+    """Cell that each position lies in, in every grid, and the weights of its corners.
+
+    ``position`` is in cells from node 0. A position that is not finite is put into cell 0
+    and has weights that are not a number.
+    """
+    cell = position.detach().nan_to_num(0.0, 0.0, 0.0).floor()
+    fraction = position - cell
+    if interpolation == "smoothstep":
+        fraction = fraction * fraction * (3 - 2 * fraction)
+    sides = [(1 - part, part) for part in fraction.unbind(-1)]
+    return cell.long(), of_corners(sides, torch.mul)
+
+
+def sides_of(
+    low: Int[Tensor, "n grids axes"],
+    high: Int[Tensor, "n grids axes"],
+    factors: Int[Tensor, "*grids axes"],
+) -> list[tuple[Int[Tensor, "n grids"], Int[Tensor, "n grids"]]]:
+    """What the nodes on the low and the high side of a cell add to a row, axis by axis."""
+    axes = zip(low.unbind(-1), high.unbind(-1), factors.unbind(-1), strict=True)
+    return [(nodes * factor, next_nodes * factor) for nodes, next_nodes, factor in axes]
+
+
+def of_corners(
+    sides: Sequence[tuple[Shaped[Tensor, "n grids"], Shaped[Tensor, "n grids"]]],
+    combine: Callable[[Tensor, Tensor], Tensor],
+) -> Shaped[Tensor, "n grids corners"]:
+    """Combine what belongs to the low and the high side of a cell, an axis, for each corner."""
+    # Corner by corner, since operations over the few corners of a point are slow ones.
+    corners = [functools.reduce(combine, corner) for corner in itertools.product(*sides)]
+    return torch.stack(corners, dim=-1)
+
+
+def weighted_rows(
+    table: Float[Tensor, "rows width"],
+    rows: Int[Tensor, "n grids corners"],
+    weights: Float[Tensor, "n grids corners"],
+) -> Float[Tensor, "n grids width"]:
+    """Weighted sum of the rows of the table, over the corners."""
+    if torch.compiler.is_compiling() or inside_transform() or table.dtype != weights.dtype:
+        return (F.embedding(rows, table) * weights[..., None]).sum(2)
+    total: Tensor = _WeightedRows.apply(table, rows, weights)
+    return total
+
+
+class _WeightedRows(torch.autograd.Function):
+    """The sum without the rows in memory one by one, and the table's gradient in one pass."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(table, rows, weights)
+        flat, factors = rows.flatten(0, 1), weights.flatten(0, 1)
+        total = F.embedding_bag(flat, table, per_sample_weights=factors, mode="sum")
+        return total.reshape(*rows.shape[:2], table.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, Tensor | None]:
+        table, rows, weights = ctx.saved_tensors
+        table_grad = weights_grad = None
+        if ctx.needs_input_grad[0]:
+            # A plane a feature, which a CPU's cores add to side by side, each in its order.
+            terms = grad.permute(2, 0, 1).contiguous()[..., None] * weights
+            planes = grad.new_zeros(table.shape[1], table.shape[0])
+            planes.scatter_add_(1, rows.flatten().expand(len(planes), -1), terms.flatten(1))
+            table_grad = torch.stack(planes.unbind(), dim=-1)
+        if ctx.needs_input_grad[2]:
+            weights_grad = (F.embedding(rows, table) * grad[:, :, None]).sum(-1)
+        return table_grad, None, weights_grad

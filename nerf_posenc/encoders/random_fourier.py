@@ -1,0 +1,156 @@
+"""Fourier features of sampled and of learned frequencies."""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core.columns import Phases
+from nerf_posenc.core.sinusoids import SinCos, project
+
+
+class GaussianEncoder(nn.Module):
+    r"""Random Fourier features: all sines, then all cosines, of sampled frequencies.
+
+    $$\gamma(x) = \big(\sin(2 \pi B x), \cos(2 \pi B x)\big), \quad
+      B_{ij} \sim \mathcal N(0, \sigma^2)$$
+
+    (Tancik et al. 2020, equation 5; Rahimi and Recht 2007). The matrix is in the
+    ``state_dict``, and no cast reaches it: it stays float32.
+
+    Args:
+        in_dim: number of coordinates, 1 or more.
+        num_features: number m of frequencies, 1 or more; there are twice as many columns.
+        sigma: standard deviation of the frequencies, in cycles per unit of the coordinate.
+            For coordinates in [-1, 1] it is half of what the paper has for [0, 1].
+        matrix: use these frequencies, ``(num_features, in_dim)`` in cycles per unit, and
+            draw none.
+        phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
+        generator: to draw from; None is torch's own.
+
+    Raises:
+        ValueError: where an argument is out of its range.
+
+    Examples:
+        >>> GaussianEncoder(2, 128, sigma=10.0)(torch.rand(5, 2)).shape
+        torch.Size([5, 256])
+    """
+
+    matrix: Tensor
+
+    def __init__(
+        self,
+        in_dim: int,
+        num_features: int = 256,
+        *,
+        sigma: float = 10.0,
+        matrix: Float[Tensor, "num_features in_dim"] | None = None,
+        phases: Phases = ("sin", "cos"),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        matrix = _frequencies(in_dim, num_features, sigma, matrix, generator)
+        whole_turn = torch.tensor([2 * math.pi], dtype=torch.float64)
+        self.sincos = SinCos(len(matrix), whole_turn, layout="pka", phases=phases)
+        self._hold(matrix)
+
+    def _hold(self, matrix: Tensor) -> None:
+        self.register_buffer("matrix", matrix)
+
+    @property
+    def in_dim(self) -> int:
+        """Number of coordinates."""
+        return self.matrix.shape[1]
+
+    @property
+    def out_dim(self) -> int:
+        """Number of columns."""
+        return self.sincos.out_dim
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch in_dim"],
+        *,
+        variance: Float[Tensor, "*batch in_dim"] | None = None,
+    ) -> Float[Tensor, "*batch out_dim"]:
+        """Encode coordinates.
+
+        Args:
+            x: coordinates of any range and batch shape.
+            variance: of each coordinate: the features become expectations over a Gaussian.
+
+        Returns:
+            Features in ``x.dtype``.
+
+        Raises:
+            TypeError: where ``x`` does not hold floating-point numbers.
+            ValueError: where a shape does not fit.
+        """
+        require_coordinates(x, self.in_dim)
+        along = None if variance is None else variance @ self.matrix.T.square().to(variance)
+        cycles = project(x, self.matrix).to(x.device)
+        features: Tensor = self.sincos(cycles, variance=along, dtype=x.dtype)
+        return features
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "GaussianEncoder":
+        kept = self.matrix.detach().clone()
+        super()._apply(fn, recurse)
+        with torch.no_grad():
+            self.matrix.data = kept.to(self.matrix.device)
+        return self
+
+    def extra_repr(self) -> str:
+        """Show the widths."""
+        return f"in_dim={self.in_dim}, out_dim={self.out_dim}"
+
+
+class LearnedFourierEncoder(GaussianEncoder):
+    """[GaussianEncoder][nerf_posenc.GaussianEncoder] whose frequencies are trained.
+
+    The matrix starts as the sampled one (Li et al. 2021, arXiv:2106.02795) and is
+    a parameter.
+
+    Args:
+        in_dim: number of coordinates, 1 or more.
+        num_features: number of frequencies, 1 or more.
+        sigma: standard deviation of the frequencies to start with, in cycles per unit.
+        matrix: start from these frequencies.
+        phases: which of sine and cosine comes first.
+        generator: to draw from; None is torch's own.
+
+    Raises:
+        ValueError: where an argument is out of its range.
+
+    Examples:
+        >>> [name for name, _ in LearnedFourierEncoder(2, 16).named_parameters()]
+        ['matrix']
+    """
+
+    def _hold(self, matrix: Tensor) -> None:
+        self.matrix = nn.Parameter(matrix)
+
+
+def _frequencies(
+    in_dim: int,
+    num_features: int,
+    sigma: float,
+    matrix: Tensor | None,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """Float32 matrix of frequencies, given or drawn."""
+    if matrix is not None:
+        if matrix.ndim != 2 or matrix.shape[1] != in_dim or len(matrix) == 0:
+            raise ValueError(
+                f"matrix must have shape (num_features, {in_dim}) with 1 feature or more; "
+                f"got {tuple(matrix.shape)}"
+            )
+        return matrix.detach().to(torch.float32).clone()
+    require_counts(in_dim=in_dim, num_features=num_features)
+    if not (math.isfinite(sigma) and sigma > 0):
+        raise ValueError(f"sigma must be finite and positive, in cycles per unit; got {sigma}")
+    device = torch.device("cpu") if generator is None else generator.device
+    drawn = torch.randn(num_features, in_dim, generator=generator, device=device)
+    return drawn.mul(sigma).float()

@@ -1,0 +1,1 @@
+"""How close a reconstruction is to its original."""

@@ -1,0 +1,1 @@
+"""Coordinate networks, with or without an encoder before them."""

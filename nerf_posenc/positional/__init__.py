@@ -1,0 +1,4 @@
+"""Encoders from positions to embeddings, rotations and biases.
+
+Read `sinusoidal` first.
+"""

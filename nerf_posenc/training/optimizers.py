@@ -1,0 +1,201 @@
+"""Optimizers for coordinate networks."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+ADAM_LR = 3e-3
+MUON_LR = 0.05
+MUON_ADAM_LR = 1e-2
+# A short memory of squared gradients, which fall fast as a picture is fitted: behind a hash grid
+# worth 4 to 6 dB over 0.999 (docs/fitting.md).
+_MUON_ADAM_BETAS = (0.9, 0.95)
+_ADAM_EPS = 1e-15
+_SMALL_MATRIX = 1 << 13
+
+
+class OptimizerGroup:
+    """Several optimizers that step together, with one ``state_dict``.
+
+    Args:
+        optimizers: the parts, over parameters that do not overlap.
+        lr_powers: of each part, the power of a schedule's factor that its rates follow; None
+            for 1.
+
+    Raises:
+        ValueError: where there is not one power a part.
+    """
+
+    def __init__(
+        self,
+        optimizers: Iterable[torch.optim.Optimizer],
+        lr_powers: Sequence[float] | None = None,
+    ) -> None:
+        self.optimizers = list(optimizers)
+        self._lr_powers = [1.0] * len(self.optimizers) if lr_powers is None else list(lr_powers)
+        if len(self._lr_powers) != len(self.optimizers):
+            raise ValueError(
+                f"lr_powers must be one a part; got {len(self._lr_powers)} for "
+                f"{len(self.optimizers)} optimizers"
+            )
+        self._initial_lrs = [
+            [float(group["lr"]) for group in optimizer.param_groups]
+            for optimizer in self.optimizers
+        ]
+
+    def scale_lrs(self, factor: float) -> None:
+        """Set every learning rate to ``factor``, to its part's power, times its first one."""
+        parts = zip(self.optimizers, self._initial_lrs, self._lr_powers, strict=True)
+        for optimizer, initial_lrs, power in parts:
+            for group, initial_lr in zip(optimizer.param_groups, initial_lrs, strict=True):
+                group["lr"] = initial_lr * factor**power
+
+    def zero_grad(self) -> None:
+        """Drop all gradients."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+    def step(self) -> None:
+        """Take one step with every part."""
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that a resumed fit needs of the optimizers."""
+        return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up the state of an optimizer group made over the same parameters.
+
+        Raises:
+            ValueError: where the number of parts differs.
+        """
+        parts = state["optimizers"]
+        if len(parts) != len(self.optimizers):
+            raise ValueError(
+                f"the state holds {len(parts)} optimizers and this group {len(self.optimizers)}; "
+                "make the group with the optimizer that the state was saved from"
+            )
+        for optimizer, part in zip(self.optimizers, parts, strict=True):
+            optimizer.load_state_dict(part)
+
+
+def adam(
+    module: nn.Module, *, lr: float = ADAM_LR, betas: tuple[float, float] = (0.9, 0.999)
+) -> OptimizerGroup:
+    """Adam (Kingma and Ba 2015) on all parameters.
+
+    Its epsilon is 1e-15, which the small gradients of a hash grid's tables need (Müller et
+    al. 2022, section 4).
+
+    Args:
+        module: what to optimize.
+        lr: learning rate.
+        betas: decay of the moments.
+    """
+    return OptimizerGroup([_adam(module.parameters(), lr, betas)])
+
+
+def muon(
+    module: nn.Module,
+    matrices: Iterable[Tensor],
+    *,
+    lr: float = MUON_LR,
+    adam_lr: float = MUON_ADAM_LR,
+    lr_power: float = 1.0,
+) -> OptimizerGroup:
+    r"""Muon on the given matrices, Adam (with moments of 0.9 and 0.95) on all other parameters.
+
+    Muon (Jordan et al. 2024) steps along the orthogonal factor of the momentum, so that all
+    singular directions of a weight matrix grow alike. A coordinate network's fine detail
+    lies in the small ones, which Adam leaves behind (McGinnis et al. 2025, arXiv:2512.14366).
+
+    Args:
+        module: what to optimize.
+        matrices: its two-dimensional weights to be given to Muon: all but the output
+            layer's, as [hidden_matrices][nerf_posenc.networks.mlp.hidden_matrices] lists them.
+        lr: Muon's learning rate. A step moves a matrix by ``lr * sqrt(max(1, rows / columns))``
+            in spectral norm.
+        adam_lr: Adam's.
+        lr_power: Muon's rate follows this power of a schedule's factor, Adam's the factor.
+
+    Raises:
+        ValueError: where there are no matrices, or one is not two-dimensional.
+    """
+    matrices = list(matrices)
+    if not matrices:
+        raise ValueError("muon needs at least one weight matrix; use adam for this module")
+    chosen = {id(matrix) for matrix in matrices}
+    rest = [p for p in module.parameters() if id(p) not in chosen]
+    parts: list[torch.optim.Optimizer] = [
+        _Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="original")
+    ]
+    if rest:
+        parts.append(_adam(rest, adam_lr, _MUON_ADAM_BETAS))
+    return OptimizerGroup(parts, [lr_power, 1.0][: len(parts)])
+
+
+class _Muon(torch.optim.Muon):
+    """Torch's Muon, but matrices of one shape go through the iteration together.
+
+    A GPU is given as many products as there are shapes, in place of matrices.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Take one step."""
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[Tensor]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape.setdefault(parameter.shape, []).append(parameter)
+            for shape, parameters in by_shape.items():
+                gradients = [p.grad for p in parameters if p.grad is not None]
+                momenta = [self._momentum_of(p) for p in parameters]
+                torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+                ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
+                updates = _orthogonal_factors(
+                    torch.stack(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"]
+                )
+                rate = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
+                steps = updates.to(parameters[0].dtype).unbind()
+                torch._foreach_add_(parameters, list(steps), alpha=-rate)
+
+    def _momentum_of(self, parameter: Tensor) -> Tensor:
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum_buffer"]
+        return momentum
+
+
+def _orthogonal_factors(
+    matrices: Tensor, coefficients: tuple[float, float, float], num_steps: int, eps: float
+) -> Tensor:
+    """Orthogonal factors of matrices ``(n, rows, columns)``, nearly.
+
+    Newton and Schulz's iteration with the quintic polynomial of Jordan et al. 2024, in bfloat16
+    but for small matrices on a CPU.
+    """
+    a, b, c = coefficients
+    # A CPU sets up its bfloat16 products for longer than small ones take in float32.
+    is_small = matrices.device.type == "cpu" and matrices[0].numel() <= _SMALL_MATRIX
+    x = matrices.float() if is_small else matrices.bfloat16()
+    is_tall = x.shape[1] > x.shape[2]
+    if is_tall:
+        x = x.mT
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
+    for _ in range(num_steps):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_tall else x
+
+
+def _adam(parameters: Iterable[Tensor], lr: float, betas: tuple[float, float]) -> torch.optim.Adam:
+    parameters = list(parameters)
+    # One pass over memory instead of ten; complex numbers have no such kernel.
+    fused = not any(parameter.is_complex() for parameter in parameters)
+    return torch.optim.Adam(parameters, lr=lr, betas=betas, eps=_ADAM_EPS, fused=fused)

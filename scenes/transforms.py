@@ -1,0 +1,197 @@
+"""Folders of posed pictures: transforms.json of all dialects, LLFF and COLMAP.
+
+* ``transforms_train.json``, ``transforms_test.json`` (and ``_val``): NeRF-synthetic. The box is the
+  cube of half size 1.5 that NeRF's cameras look at.
+* ``transforms.json``: instant-ngp and nerfstudio, with their intrinsics, for all frames or for
+  each, and OpenCV's distortion. The box is instant-ngp's unit cube times ``aabb_scale``.
+* ``poses_bounds.npy`` with ``images/``: LLFF. The box holds all that the bounds say is seen.
+* ``sparse/0`` or ``colmap/sparse/0`` with ``images/``: a COLMAP model, through pycolmap. The box
+  holds the middle 98% of the points along each axis.
+
+Where a folder does not part its views, every eighth is kept for testing, as in LLFF.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nerf_posenc.radiance.rays import Camera
+from scenes.frames import (
+    Frame,
+    held_out_note,
+    parted,
+    path_inside,
+    require_rigid,
+    scaled_camera,
+    scene_of,
+    to_box_of,
+)
+from scenes.llff import colmap_folder, llff_folder
+from scenes.scene import Scene, SceneError
+
+_BLENDER_HALF_SIZE = 1.5
+# instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.
+_NGP_SCALE = 0.33
+_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
+
+
+def open_folder(folder: Path) -> Scene:
+    """Read a folder of posed pictures.
+
+    Raises:
+        SceneError: where nothing that is known is in it, or what is there cannot be used.
+    """
+    if (folder / "transforms_train.json").is_file():
+        return _nerf_synthetic(folder)
+    if (folder / "transforms.json").is_file():
+        return _single_transforms(folder)
+    if (folder / "poses_bounds.npy").is_file():
+        return llff_folder(folder)
+    for place in ("sparse/0", "colmap/sparse/0", "sparse"):
+        if any((folder / place / f"images.{kind}").is_file() for kind in ("bin", "txt")):
+            return colmap_folder(folder, folder / place)
+    raise SceneError(
+        f"{folder} holds no posed pictures: no transforms_train.json, transforms.json, "
+        "poses_bounds.npy or sparse/0 is in it"
+    )
+
+
+def _nerf_synthetic(folder: Path) -> Scene:
+    notes: list[str] = []
+    frames = _frames(folder, "transforms_train.json", notes)
+    for split in ("test", "val"):
+        if (folder / f"transforms_{split}.json").is_file():
+            test = _frames(folder, f"transforms_{split}.json", notes)
+            break
+    else:
+        frames, test = parted(frames)
+        notes.append(held_out_note(len(test)))
+    to_box = to_box_of(np.zeros(3), _BLENDER_HALF_SIZE)
+    return scene_of(folder, frames, test, to_box, _BLENDER_HALF_SIZE, notes)
+
+
+def _single_transforms(folder: Path) -> Scene:
+    notes: list[str] = []
+    file = folder / "transforms.json"
+    meta = _read_json(file)
+    frames = _frames(folder, file.name, notes)
+    named = {key: meta.get(f"{key}_filenames") for key in ("train", "val", "test")}
+    held = named["test"] or named["val"]
+    if named["train"] and held:
+        by_name = {frame.path.resolve(): frame for frame in frames}
+        train, test = (
+            [by_name[p] for p in (path_inside(folder, n) for n in names) if p in by_name]
+            for names in (named["train"], held)
+        )
+    else:
+        train, test = parted(frames)
+        notes.append(held_out_note(len(test)))
+    half = 0.5 * _number(meta.get("aabb_scale", 1), "aabb_scale", file) / _NGP_SCALE
+    return scene_of(folder, train, test, to_box_of(np.zeros(3), half), half, notes)
+
+
+def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
+    """Frames of a transforms file whose pictures are there."""
+    file = folder / name
+    meta = _read_json(file)
+    listed = meta.get("frames")
+    if not isinstance(listed, list) or not listed:
+        raise SceneError(f"{file} has no list of frames")
+    frames, missing = [], 0
+    for i, entry in enumerate(listed):
+        where = f"{file}: frame {i}"
+        if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
+            raise SceneError(f"{where} has no file_path")
+        pose = _matrix(entry.get("transform_matrix"), where)
+        path = _picture_at(folder, entry["file_path"])
+        if path is None:
+            missing += 1
+            continue
+        frames.append(Frame(path, _camera_of({**meta, **entry}, where), pose))
+    if not frames:
+        raise SceneError(f"{file} lists {len(listed)} frames, and none of their pictures is there")
+    if missing:
+        notes.append(f"{missing} of the {len(listed)} frames of {name} have no picture: skipped")
+    return frames
+
+
+def _camera_of(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]:
+    """Camera of a frame, once its picture's size is known."""
+    model = str(meta.get("camera_model", "OPENCV"))
+    if meta.get("is_fisheye") or model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE"):
+        raise SceneError(f"{where}: a camera of the kind {model} is not supported, nor a fisheye")
+    if any(_number(meta.get(name, 0), name, where) for name in ("k3", "k4")):
+        raise SceneError(f"{where}: k3 and k4 are not supported; undistort the pictures first")
+    bend = [_number(meta.get(name, 0), name, where) for name in ("k1", "k2", "p1", "p2")]
+    distortion = (bend[0], bend[1], bend[2], bend[3])
+    if "fl_x" in meta:
+        fx = _number(meta["fl_x"], "fl_x", where)
+        fy = _number(meta.get("fl_y", fx), "fl_y", where)
+        sides = [_number(meta.get(name, 0), name, where) for name in ("w", "h")]
+
+        def from_focals(width: int, height: int) -> Camera:
+            full_width, full_height = sides[0] or width, sides[1] or height
+            cx = _number(meta.get("cx", full_width / 2), "cx", where)
+            cy = _number(meta.get("cy", full_height / 2), "cy", where)
+            make = scaled_camera(full_width, full_height, fx, fy, cx, cy, distortion)
+            return make(width, height)
+
+        return from_focals
+    if "camera_angle_x" not in meta:
+        raise SceneError(f"{where} has neither fl_x nor camera_angle_x")
+    angle_x = _number(meta["camera_angle_x"], "camera_angle_x", where)
+
+    def from_angle(width: int, height: int) -> Camera:
+        square = Camera.from_angle(width, height, angle_x)
+        fy = square.fx
+        if "camera_angle_y" in meta:
+            angle_y = _number(meta["camera_angle_y"], "camera_angle_y", where)
+            fy = Camera.from_angle(height, width, angle_y).fx
+        cx = _number(meta.get("cx", width / 2), "cx", where)
+        cy = _number(meta.get("cy", height / 2), "cy", where)
+        return Camera(width, height, square.fx, fy, cx, cy, distortion)
+
+    return from_angle
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        meta = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SceneError(f"cannot read {file}: {error}") from None
+    if not isinstance(meta, dict):
+        raise SceneError(f"{file} must hold an object with frames; it holds {type(meta).__name__}")
+    return meta
+
+
+def _number(value: Any, name: str, where: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SceneError(f"{where}: {name} must be a finite number; got {value!r}")
+    return float(value)
+
+
+def _matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
+    try:
+        matrix = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.shape == (3, 4):
+        matrix = np.vstack([matrix, [0, 0, 0, 1]])
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+        raise SceneError(f"{where}: transform_matrix must be 4 x 4 finite numbers")
+    require_rigid(matrix, where)
+    return matrix
+
+
+def _picture_at(folder: Path, name: str) -> Path | None:
+    """Picture of a name with its suffix or without, None where there is none."""
+    for suffix in _SUFFIXES:
+        path = path_inside(folder, name + suffix)
+        if path.is_file():
+            return path
+    return None

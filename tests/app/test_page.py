@@ -1,0 +1,267 @@
+"""The page of a run, driven in a real browser."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from app import report
+from app.preview import sampled_windows
+from nerf_posenc import FourierEncoder
+from nerf_posenc.radiance.renderers import ViewScore
+from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training.loop import Record
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
+
+HOSTILE = '"><script>alert(1)</script>.png'
+HISTORY = [Record(10 * i, 0.5 * i, 0.1 / i) for i in range(1, 30)]
+
+
+def results_for(original: torch.Tensor) -> list[report.PictureResult]:
+    fits = {
+        "none": original.mean((0, 1)).expand_as(original),
+        "fourier": (original + 0.05 * torch.randn(original.shape)).clamp(0, 1),
+        "gaussian": original,
+    }
+    return [
+        report.PictureResult(
+            encoding=name,
+            parameters=1000,
+            psnr=math.inf if name == "gaussian" else 20.0,
+            ssim=math.nan,
+            seconds=14.5,
+            steps=290,
+            history=HISTORY,
+            reconstruction=fit,
+            bands=[math.pi, 2 * math.pi] if name == "fourier" else [],
+            kernel=report.kernel_of(FourierEncoder(2, 3), 2) if name == "fourier" else None,
+        )
+        for name, fit in fits.items()
+    ]
+
+
+def smooth_picture(height: int, width: int) -> torch.Tensor:
+    noise = torch.rand(1, 3, height // 8, width // 8)
+    coarse = torch.nn.functional.interpolate(noise, (height, width), mode="bicubic")
+    fine = 0.1 * torch.rand(1, 3, height, width)
+    return (0.8 * coarse + fine)[0].permute(1, 2, 0).clamp(0, 1).contiguous()
+
+
+def blurred(picture: torch.Tensor, size: int) -> torch.Tensor:
+    padded = picture.permute(2, 0, 1)[None]
+    mean = torch.nn.functional.avg_pool2d(padded, size, 1, size // 2, count_include_pad=False)
+    return mean[0].permute(1, 2, 0)
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    original = smooth_picture(96, 144)
+    results = results_for(original)
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    shown = report.shown_picture(HOSTILE, original, results)
+    report.write_page(file, HOSTILE, shown, results, {"command": "python train_fit.py", "x": 1})
+    return file
+
+
+@pytest.fixture
+def page(browser: Any, page_file: Path) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 1100, "height": 800})
+    complaints: list[str] = []
+    requests: list[str] = []
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("dialog", lambda dialog: complaints.append("dialog"))
+    opened.on("request", lambda request: requests.append(request.url))
+    opened.goto(page_file.as_uri())
+    yield opened
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    opened.close()
+
+
+def cut(page: Any) -> float:
+    style = page.evaluate("getComputedStyle(document.getElementById('over')).clipPath")
+    return float(style.split()[-1].removesuffix("%)"))
+
+
+@needs_chromium
+def test_the_divider_moves_and_reveals(page: Any) -> None:
+    assert cut(page) == 50
+    stage = page.locator("#stage").bounding_box()
+    middle = stage["y"] + stage["height"] / 2
+    before = page.locator("#stage").screenshot()
+    page.mouse.move(stage["x"] + stage["width"] / 2, middle)
+    page.mouse.down()
+    page.mouse.move(stage["x"] + stage["width"] / 4, middle, steps=4)
+    page.mouse.up()
+    assert cut(page) == pytest.approx(25, abs=1)
+    assert page.locator("#stage").screenshot() != before
+    page.locator("#stage").focus()
+    page.keyboard.press("ArrowRight")
+    assert cut(page) == pytest.approx(27, abs=1)
+    page.locator("#cut").focus()
+    page.keyboard.press("Home")
+    assert cut(page) == 0
+
+
+@needs_chromium
+def test_zoom_and_pan_are_the_same_in_all_pictures(page: Any) -> None:
+    def transforms() -> set[str]:
+        script = "[...document.querySelectorAll('.view img')].map(i => getComputedStyle(i).scale"
+        script += " + new DOMMatrix(getComputedStyle(i).transform).a)"
+        return set(page.evaluate(script))
+
+    assert len(transforms()) == 1
+    stage = page.locator("#stage").bounding_box()
+    page.mouse.move(stage["x"] + 30, stage["y"] + 40)
+    page.mouse.wheel(0, -800)
+    zoomed = transforms()
+    assert len(zoomed) == 1
+    assert float(zoomed.pop().removeprefix("none")) > 3
+    shift = "new DOMMatrix(getComputedStyle(document.getElementById('under')).transform).e"
+    before = page.evaluate(shift)
+    page.mouse.down()
+    page.mouse.move(stage["x"] + 10, stage["y"] + 40, steps=3)
+    page.mouse.up()
+    assert page.evaluate(shift) == pytest.approx(before - 20, abs=2)
+    page.get_by_text("whole picture").click()
+    assert transforms() == {"none1"}
+
+
+@needs_chromium
+def test_either_side_shows_what_is_chosen(page: Any) -> None:
+    assert page.locator("#right-tag").inner_text() == "gaussian"
+    page.select_option("#right", label="error of fourier")
+    assert page.locator("#right-tag").inner_text() == "error of fourier"
+    chosen = page.locator(".panes img[data-name='error of fourier']").get_attribute("src")
+    assert page.locator("#above").get_attribute("src") == chosen
+
+
+@needs_chromium
+def test_hovering_over_a_curve_gives_its_values(page: Any) -> None:
+    chart = page.locator(".chart").nth(1)
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
+    tip = page.locator(".tip").nth(1).inner_text()
+    assert tip.startswith("steps: ")
+    step = int(tip.split("\n")[0].removeprefix("steps: "))
+    expected = -10 * math.log10(0.1 / (step / 10))
+    assert f"none: {expected:.4g}"[:11] in tip
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".tip").nth(1).inner_text() != tip
+
+
+@needs_chromium
+def test_a_hostile_name_is_text(page: Any, page_file: Path) -> None:
+    assert page.locator("h1").inner_text() == HOSTILE
+    assert "<script>alert(1)" not in page_file.read_text()
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1100])
+def test_nothing_runs_off_the_page_in_any_width_or_scheme(
+    browser: Any, page_file: Path, width: int, scheme: str
+) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.goto(page_file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    colours = page.evaluate(
+        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+    )
+    paper, ink = (sum(map(int, colour[4:-1].split(","))) / 3 for colour in colours)
+    assert (ink < 60 and paper > 200) if scheme == "light" else (ink > 200 and paper < 60)
+    page.close()
+
+
+@needs_chromium
+def test_pictures_and_table_are_there_without_javascript(browser: Any, page_file: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    for name in ("original", "none", "fourier", "error of fourier"):
+        assert page.locator(f".panes img[data-name='{name}']").is_visible()
+    assert page.locator("#scores tbody tr").count() == 3
+    assert not page.locator("#stage").is_visible()
+    context.close()
+
+
+def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
+    # Noise over a smooth picture compresses worse than any photograph.
+    original = smooth_picture(512, 768)
+    results = results_for(original)
+    file = tmp_path / "report.html"
+    windows = sampled_windows(original, original)
+    # From blurred to sharp, as fits go.
+    snapshots = [
+        report.Snapshot(i, 20.0, [blurred(window, 47 - 2 * i) for window in windows])
+        for i in range(24)
+    ]
+    filmed = [replace(result, snapshots=snapshots) for result in results]
+    film = report.write_film(tmp_path / "learning", windows, filmed)
+    shown = report.shown_picture("p", original, results)
+    report.write_page(file, "p", shown, results, {}, learning=film)
+    assert file.stat().st_size < 8e6
+
+
+def scene_results(truth: torch.Tensor) -> list[report.SceneResult]:
+    views = []
+    for i, view in enumerate(truth):
+        depth = torch.rand(view.shape[:2])
+        shown = Rendering(view * 0.9, (depth > 0.3).float(), depth)
+        views.append(ViewScore(f"view {i}", 25.0, 0.9, shown))
+    return [
+        report.SceneResult(
+            encoding=name,
+            parameters=10,
+            psnr=25.0,
+            ssim=0.9,
+            seconds=2.0,
+            steps=20,
+            history=HISTORY,
+            views=views,
+            render_seconds=1.0,
+        )
+        for name in ("none", "fourier")
+    ]
+
+
+@needs_chromium
+def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -> None:
+    truth = torch.rand(9, 16, 16, 3)
+    results = scene_results(truth)
+    film = report.write_video(tmp_path / "film", truth)
+    report.write_page(
+        tmp_path / "report.html",
+        "spheres",
+        report.shown_views(truth, results),
+        results,
+        {},
+        films={"fourier": film},
+        learning=film,
+    )
+    page = browser.new_page()
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.locator("#which option").count() == 6
+    before = page.locator("#under").get_attribute("src")
+    page.select_option("#which", index=3)
+    assert page.locator("#under").get_attribute("src") != before
+    page.select_option("#right", label="depth of fourier")
+    assert page.locator("#right-tag").inner_text() == "depth of fourier"
+    assert page.locator(".films video, .films img").count() == 1
+    assert page.locator("#learning video, #learning img").count() == 1
+    page.close()
+
+
+def test_views_are_drawn_as_a_figure(tmp_path: Path) -> None:
+    truth = torch.rand(4, 12, 16, 3)
+    report.save_views(tmp_path / "views.png", truth, scene_results(truth))
+    assert (tmp_path / "views.png").stat().st_size > 10_000

@@ -1,0 +1,300 @@
+"""The command line, as a person meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import train_fit
+from app import report
+from app.options import Options
+from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--image", "cat.png", "--bands", "4", "--out", "run", *SMALL_RUN]) == 0
+    printed = capsys.readouterr()
+    assert "bundled sample cat" in printed.out
+    rows = [line.split() for line in printed.out.splitlines()]
+    none, fourier = (next(r for r in rows if r[:1] == [name]) for name in ("none", "fourier"))
+    assert float(fourier[2]) - float(none[2]) == pytest.approx(float(fourier[5]), abs=0.011)
+    assert "step" in printed.err
+    assert "PSNR" in printed.err
+    names = {
+        "comparison.png",
+        "curves.png",
+        "fourier.png",
+        "metrics.json",
+        "none.png",
+        "report.html",
+    }
+    left = {path.name for path in Path("run").iterdir()}
+    assert left - {"learning.mp4", "learning.webp"} == names | {"original.png"}
+    assert len(left) == len(names) + 2
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["options"]["bands"] == 4
+    assert metrics["training"]["fourier"]["rate"] == 0.05
+    assert metrics["options"]["seed"] == 0
+    assert metrics["command"].startswith("python train_fit.py --image cat.png --bands 4")
+    assert metrics["versions"]["torch"] == torch.__version__
+    for fit in metrics["fits"]:
+        assert fit["steps"] == 30
+        picture = np.asarray(Image.open(f"run/{fit['encoding']}.png")).astype(float) / 255
+        original = np.asarray(Image.open("run/original.png")).astype(float) / 255
+        eight_bit_psnr = -10 * np.log10(((picture - original) ** 2).mean())
+        assert fit["psnr_db"] == pytest.approx(eight_bit_psnr, abs=0.1)
+
+
+def test_the_same_seed_gives_the_same_figures_to_the_bit() -> None:
+    for name in ("a", "b"):
+        assert train_fit.main(["--out", name, "--quiet", *SMALL_RUN]) == 0
+    fits = [json.loads(Path(name, "metrics.json").read_text())["fits"] for name in "ab"]
+    for a, b in zip(*fits, strict=True):
+        assert a["psnr_db"] == b["psnr_db"]
+        assert [r["mse"] for r in a["history"]] == [r["mse"] for r in b["history"]]
+    for name in ("none.png", "fourier.png"):
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+def test_quiet_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--quiet", "--out", "run", *SMALL_RUN]) == 0
+    printed = capfd.readouterr()
+    assert printed.out == printed.err == ""
+
+
+def test_runs_never_share_a_folder_unless_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--quiet", *SMALL_RUN]) == 0
+    assert train_fit.main(["--quiet", *SMALL_RUN]) == 0
+    assert len(list(Path("runs").iterdir())) == 2
+    Path("mine").mkdir()
+    Path("mine/thesis.txt").write_text("dear")
+    assert train_fit.main(["--quiet", "--out", "mine", *SMALL_RUN]) == 2
+    assert "holds files already" in capsys.readouterr().err
+    assert [path.name for path in Path("mine").iterdir()] == ["thesis.txt"]
+    assert train_fit.main(["--quiet", "--out", "mine", "--overwrite", *SMALL_RUN]) == 0
+    assert Path("mine/thesis.txt").read_text() == "dear"
+
+
+def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # 24 pixels: half a cycle a pixel is pi * 12, between octaves 3 and 4.
+    assert train_fit.main(["--bands", "64", "--out", "run", *SMALL_RUN]) == 0
+    assert "--bands 4 suffices" in capsys.readouterr().err
+    assert train_fit.main(["--bands", "6", "--out", "run2", *SMALL_RUN]) == 0
+    assert "suffices" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("network", ["relu", "siren", "finer", "gauss", "wire", "mfn"])
+def test_every_network_and_encoding_is_fitted(network: str) -> None:
+    names = ["none", "fourier", "gaussian", "hash"] if network == "relu" else ["none"]
+    options = ["--network", network, "--encodings", *names, "--out", "run", "--quiet", *SMALL_RUN]
+    assert train_fit.main(options) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert [fit["encoding"] for fit in metrics["fits"]] == names
+    assert all(fit["psnr_db"] > 5 for fit in metrics["fits"])
+    assert metrics["options"]["optimizer"] == ("muon" if network == "relu" else "adam")
+    # 24 pixels: 6 cycles per unit at Nyquist.
+    assert metrics["options"]["sigma"] == pytest.approx(0.54)
+
+
+def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--scene", "spheres", "--size", "12", "--steps", "10", "--width", "16"]
+    options += [
+        "--depth",
+        "1",
+        "--turntable",
+        "3",
+        "--film",
+        "3",
+        "--test-views",
+        "2",
+        "--out",
+        "run",
+    ]
+    assert train_fit.main(options) == 0
+    printed = capsys.readouterr()
+    assert "built-in scene spheres" in printed.out
+    assert "48 to fit, 2 to measure by" in printed.out
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["scene"]["name"] == "spheres"
+    assert metrics["training"]["fourier"]["rate"] == 0.02
+    for fit in metrics["fits"]:
+        assert len(fit["views"]) == 2
+        mean = sum(view["psnr_db"] for view in fit["views"]) / 2
+        assert fit["psnr_db"] == pytest.approx(mean)
+        truth = [np.asarray(Image.open(f"run/truth/view_00{i}.png")) / 255 for i in range(2)]
+        shown = [np.asarray(Image.open(f"run/{fit['encoding']}/view_00{i}.png")) for i in range(2)]
+        for a, b, view in zip(truth, shown, fit["views"], strict=True):
+            measured = -10 * np.log10(((a - b / 255) ** 2).mean())
+            assert view["psnr_db"] == pytest.approx(measured, abs=0.1)
+    assert list(Path("run").glob("learning.*"))
+    films = sorted(path.name for path in Path("run").glob("turntable_*"))
+    assert [film.split(".")[0] for film in films] == ["turntable_fourier", "turntable_none"]
+    assert Path("run/comparison.png").exists()
+
+
+def test_sigma_is_chosen_from_the_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--encodings", "gaussian", "--sigma", "auto", "--out", "run", *SMALL_RUN]
+    assert train_fit.main(options) == 0
+    chosen = json.loads(Path("run/metrics.json").read_text())["options"]["sigma"]
+    assert f"sigma    {chosen:.2f} cycles per unit" in capsys.readouterr().out
+
+
+def test_without_bands_a_picture_is_fitted_with_a_hash_grid_too() -> None:
+    assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "hash"]
+    assert metrics["options"]["bands"] == 10
+
+
+def test_figures_for_print_are_written_when_asked_for() -> None:
+    assert train_fit.main(["--out", "run", "--figures", "--film", "0", "--quiet", *SMALL_RUN]) == 0
+    names = ("comparison", "curves", "frequencies", "kernels")
+    for name in names:
+        with Image.open(f"run/figures/{name}.png") as image:
+            assert image.width > 400
+        assert "<svg" in Path(f"run/figures/{name}.svg").read_text()
+    assert len(list(Path("run/figures").iterdir())) == 2 * len(names)
+    assert not list(Path("run").glob("learning.*"))
+
+
+def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, seed in (("a", "0"), ("b", "1")):
+        assert train_fit.main(["--out", name, "--seed", seed, "--quiet", *SMALL_RUN]) == 0
+    assert train_fit.main(["compare", "a", "b", "--out", "both.html"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("a", "b"):
+        for fit in json.loads(Path(name, "metrics.json").read_text())["fits"]:
+            assert f"{name}: {fit['encoding']}" in printed
+            assert f"{fit['psnr_db']:.2f}" in printed
+    page = Path("both.html").read_text()
+    # Both are of one picture, which is there once beside its four fits.
+    assert page.count('data-name="original"') == 1
+    assert page.count('data-name="a: fourier"') == 1
+    before = Path("both.html").read_bytes()
+    assert train_fit.main(["compare", "a", "--out", "both.html"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert Path("both.html").read_bytes() == before
+
+
+def test_several_pictures_are_fitted_and_one_that_fails_does_not_stop_the_rest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("in").mkdir()
+    for name in ("a", "b"):
+        Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8)).save(
+            f"in/{name}.png"
+        )
+    Path("in/broken.png").write_text("no picture")
+    Path("in/notes.txt").write_text("no picture either")
+    assert train_fit.main(["--images", "in", "cat", "--out", "run", *SMALL_RUN]) == 1
+    printed = capsys.readouterr()
+    assert "cannot read in/broken.png" in printed.err
+    lines = [line.split() for line in printed.out.splitlines()]
+    rows = {line[0]: line for line in lines if line and line[0][:3].isdigit()}
+    assert list(rows) == ["000-a", "001-b", "003-cat"]
+    mean = next(line for line in lines if line[:2] == ["mean", "of"])
+    for column in (1, 2):
+        expected = sum(float(row[column]) for row in rows.values()) / 3
+        assert float(mean[column + 2]) == pytest.approx(expected, abs=0.011)
+    assert Path("run/003-cat/report.html").exists()
+    assert Path("run/pictures.txt").read_text().strip() in printed.out
+
+
+def test_films_are_webps_where_there_is_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    film = report.write_video(Path("film"), torch.rand(4, 8, 9, 3))
+    assert film.suffix == ".webp"
+    with Image.open(film) as image:
+        assert image.size == (9, 8)
+        assert getattr(image, "n_frames", 1) == 4
+
+
+@pytest.mark.parametrize("field", ["nerf", "mip"])
+def test_the_published_fields_are_fitted(field: str) -> None:
+    options = [
+        "--scene",
+        "spheres",
+        "--field",
+        field,
+        "--size",
+        "8",
+        "--steps",
+        "3",
+        "--width",
+        "8",
+    ]
+    options += [
+        "--batch-size",
+        "16",
+        "--turntable",
+        "0",
+        "--film",
+        "0",
+        "--test-views",
+        "1",
+        "--quiet",
+    ]
+    assert train_fit.main([*options, "--out", "run"]) == 0
+    assert len(json.loads(Path("run/metrics.json").read_text())["fits"]) == 2
+
+
+def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:
+    Image.new("RGB", (1, 1), (200, 100, 50)).save("dot.png")
+    assert train_fit.main(["--image", "dot.png", "--steps", "20", "--width", "8"]) == 0
+    assert "dot.png, 1 x 1" in capsys.readouterr().out
+
+
+def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train_fit.main(["--help"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    for option in vars(Options()):
+        assert f"--{option.replace('_', '-')}" in printed
+    assert printed.count("(default:") == len(vars(Options()))
+
+
+def test_ctrl_c_ends_a_fit_early_and_reports_what_there_is() -> None:
+    program = [sys.executable, str(ROOT / "train_fit.py"), "--encodings", "fourier"]
+    process = subprocess.Popen(
+        [*program, "--steps", "1000000", "--out", "run", "--width", "16", "--size", "64"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TQDM_MININTERVAL": "0.1"},
+    )
+    assert process.stderr is not None
+    seen = ""
+    deadline = time.monotonic() + 90
+    while "PSNR" not in seen and time.monotonic() < deadline:
+        seen += process.stderr.read(1)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=90)
+    assert process.returncode == 0, errors
+    assert "Traceback" not in errors
+    assert "fourier" in output
+    fit = json.loads(Path("run/metrics.json").read_text())["fits"][0]
+    assert 0 < fit["steps"] < 1_000_000
+
+
+@pytest.mark.slow
+def test_the_default_run_recovers_the_cat() -> None:
+    assert train_fit.main(["--image", "cat.png", "--bands", "10", "--out", "run", "--quiet"]) == 0
+    none, fourier = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert fourier["psnr_db"] >= 34
+    assert fourier["gain_db"] >= 10
+    assert fourier["psnr_db"] - none["psnr_db"] == fourier["gain_db"]

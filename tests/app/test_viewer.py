@@ -1,0 +1,146 @@
+"""The page that shows fits as they go on."""
+
+import io
+import math
+import socket
+import urllib.request
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from nerf_posenc.radiance.poses import orbit_poses
+from nerf_posenc.radiance.rays import Camera
+from nerf_posenc.training.loop import FitState, Record
+from nerf_posenc.training.optimizers import adam
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
+
+live = pytest.importorskip("app.report.viewer", reason="needs pip install -e '.[live]'")
+pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
+
+# The server's own threads end after its sockets.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+def state_at(step: int) -> FitState:
+    history = [Record(s, s / 10, 0.1 / s) for s in range(1, step + 1)]
+    module = nn.Linear(1, 1)
+    return FitState(module, adam(module), 100, step, step / 10, history)
+
+
+def test_it_serves_this_machine_alone_and_ends() -> None:
+    with live.LivePage("cat", original=torch.rand(9, 12, 3)) as page:
+        host = page._server.get_host()
+        assert host == "127.0.0.1"
+        with urllib.request.urlopen(page.url, timeout=10) as answer:
+            assert answer.status == 200
+        port = int(page.url.rsplit(":", 1)[1])
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_nobody_watching_costs_no_picture() -> None:
+    def show() -> Tensor:
+        raise RuntimeError("nobody is there to see it")
+
+    with live.LivePage("cat", original=torch.rand(9, 12, 3)) as page:
+        page.watch_picture("none", state_at(10), show)
+        page.watch_field("none", state_at(20), lambda camera, pose: show())
+
+
+@needs_chromium
+def test_a_rendering_that_fails_is_not_hidden(browser: Any) -> None:
+    def look(camera: Camera, pose: Tensor) -> Tensor:
+        raise AssertionError("broken")
+
+    with live.LivePage("spheres", poses=torch.eye(4)[None].repeat(2, 1, 1)) as page:
+        tab = browser.new_page()
+        tab.goto(page.url)
+        wait_for(tab, page._server.get_clients, "no client came")
+        tab.wait_for_timeout(1500)
+        with pytest.raises(AssertionError, match="broken"):
+            page.watch_field("none", state_at(10), look)
+        tab.close()
+
+
+def wait_for(page: Any, condition: Any, what: str) -> None:
+    for _ in range(100):
+        if condition():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(what)
+
+
+@needs_chromium
+def test_a_browser_sees_the_pictures_and_the_curves(browser: Any) -> None:
+    red = torch.tensor([1.0, 0.0, 0.0]).expand(60, 90, 3)
+    with live.LivePage('<img src="x">', original=torch.ones(60, 90, 3)) as page:
+        tab = browser.new_page(viewport={"width": 1000, "height": 600})
+        asked: list[str] = []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.goto(page.url)
+        wait_for(tab, page._server.get_clients, "no client came")
+        for step in (10, 20, 30, 100):
+            page.watch_picture("none", state_at(step), lambda: red)
+            tab.wait_for_timeout(300)
+        wait_for(tab, lambda: tab.get_by_text("PSNR of the batches").count(), "no curves")
+        assert tab.locator('input[value="<img src=\\"x\\">"]').count() == 1
+        colours = shown_colours(tab)
+        assert any(r > 240 and g > 240 and b > 240 for r, g, b in colours)
+        assert any(r > 240 and g < 20 and b < 20 for r, g, b in colours)
+        outside = [url for url in asked if "127.0.0.1" not in url and not url.startswith("data:")]
+        assert not [url for url in outside if not url.startswith("blob:")]
+        tab.close()
+
+
+def shown_colours(tab: Any) -> set[tuple[int, int, int]]:
+    with Image.open(io.BytesIO(tab.screenshot())) as image:
+        pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
+    colours, counts = np.unique(pixels, axis=0, return_counts=True)
+    return {(int(r), int(g), int(b)) for r, g, b in colours[counts > 500]}
+
+
+@needs_chromium
+def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
+    start = torch.eye(4)
+    start[:3, :3] = torch.tensor([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]).T
+    start[:3, 3] = torch.tensor([0.0, -3.0, 0.0])
+    poses = orbit_poses(start[None].repeat(2, 1, 1), 2)
+    seen: list[tuple[Camera, Tensor]] = []
+
+    def look(camera: Camera, pose: Tensor) -> Tensor:
+        seen.append((camera, pose))
+        return torch.rand(camera.height, camera.width, 3)
+
+    with live.LivePage("spheres", poses=poses, pixels=2000) as page:
+        tab = browser.new_page(viewport={"width": 1200, "height": 600})
+        tab.goto(page.url)
+        wait_for(tab, page._server.get_clients, "no client came")
+        # Its camera first stands where viser has it stand.
+        tab.wait_for_timeout(1500)
+        page.watch_field("fourier", state_at(10), look)
+        tab.mouse.move(300, 300)
+        tab.mouse.down()
+        tab.mouse.move(420, 330, steps=5)
+        tab.mouse.up()
+        for step in range(20, 110, 20):
+            page.watch_field("fourier", state_at(step), look)
+            tab.wait_for_timeout(200)
+        tab.close()
+    camera, first = seen[0]
+    assert 1000 < camera.width * camera.height < 4000
+    assert camera.width > camera.height
+    for _, pose in seen:
+        rotation = pose[:3, :3]
+        torch.testing.assert_close(rotation @ rotation.T, torch.eye(3), atol=1e-4, rtol=0)
+        assert float(torch.linalg.det(rotation)) == pytest.approx(1, abs=1e-4)
+    # It starts where the first view is and looks where that looks.
+    torch.testing.assert_close(first[:3, 3], poses[0, :3, 3], atol=1e-3, rtol=0)
+    torch.testing.assert_close(first[:3, 2], poses[0, :3, 2], atol=1e-3, rtol=0)
+    turned = seen[-1][1]
+    angle = math.degrees(math.acos(float((turned[:3, 2] * first[:3, 2]).sum().clamp(-1, 1))))
+    assert angle > 5

@@ -1,0 +1,450 @@
+"""Radiance fields and how they are rendered and fitted."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nerf_posenc import FourierEncoder, SphericalHarmonicsEncoder
+from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.poses import orbit_poses
+from nerf_posenc.radiance.rays import Camera, Rays, box_interval
+from nerf_posenc.radiance.recipes import (
+    FieldName,
+    FieldOptions,
+    grid_upkeep,
+    loss_of,
+    make_batches,
+    make_optimizer,
+    make_renderer,
+    without_pruning,
+)
+from nerf_posenc.radiance.renderers import (
+    GridRenderer,
+    HierarchicalRenderer,
+    photometric_loss,
+    render,
+    score_views,
+)
+from nerf_posenc.radiance.views import RayBatches, Views, camera_rays, carve, live_pixels
+from nerf_posenc.radiance.volume_rendering import OccupancyGrid
+from nerf_posenc.training.loop import FitState, fit
+from scenes.analytic import BUILT_IN, analytic_scene
+from scenes.quadrature import hemisphere_poses, look_at_middle
+
+
+def count(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def test_the_nerf_field_has_the_paper_s_numbers_and_shapes() -> None:
+    field = nerf_field()
+    # mip-NeRF's table 1: 1,191k for NeRF's two networks, 612k for mip-NeRF's one.
+    assert 2 * count(field) == 1_191_688
+    assert count(mip_field()) == 612_740
+    shapes = [tuple(matrix.shape) for matrix in field.hidden_matrices()]
+    assert shapes == [
+        (256, 63),
+        *([(256, 256)] * 4),
+        (256, 319),
+        (256, 256),
+        (256, 256),
+        (256, 256),
+        (128, 256 + 27),
+    ]
+    assert field.colour_output.weight.shape == (3, 128)
+
+
+def test_the_hash_field_is_instant_ngp_s() -> None:
+    field = hash_field(log2_table_size=10)
+    shapes = [tuple(matrix.shape) for matrix in field.hidden_matrices()]
+    # 16 levels of 2 features, one hidden layer to the density, two to the colour.
+    assert shapes == [(64, 32), (15, 64), (64, 15 + 16), (64, 64)]
+
+
+def test_the_nerf_field_is_the_function_of_the_paper() -> None:
+    field = nerf_field().double()
+    place, direction = torch.rand(2, 7, 3, dtype=torch.float64) * 2 - 1
+
+    def octaves(x: Tensor, num: int) -> Tensor:
+        parts = [x]
+        for k in range(num):
+            angle = 2**k * math.pi * x
+            parts += [angle]
+        raw, angles = parts[0], torch.stack(parts[1:], -1)
+        pairs = torch.stack([torch.sin(angles), torch.cos(angles)], -1)
+        return torch.cat([raw, pairs.flatten(1)], -1)
+
+    encoded, seen = octaves(place, 10), octaves(direction, 4)
+    h = encoded
+    for i, layer in enumerate(field.trunk):
+        h = torch.relu(layer(torch.cat([encoded, h], -1) if i == 5 else h))
+    density = torch.relu(field.density_output(h)[:, 0])
+    z = torch.relu(field.head[0](torch.cat([field.feature(h), seen], -1)))
+    colour = torch.sigmoid(field.colour_output(z))
+    found_density, found_colour = field(place, direction)
+    torch.testing.assert_close(found_density, density)
+    torch.testing.assert_close(found_colour, colour)
+    torch.testing.assert_close(field.density(place), found_density)
+
+
+def test_density_does_not_depend_on_the_direction() -> None:
+    field = RadianceField(FourierEncoder(3, 4), SphericalHarmonicsEncoder(4), width=16)
+    place = torch.rand(5, 3)
+    first, second = (field(place, F.normalize(torch.randn(5, 3), dim=-1)) for _ in range(2))
+    assert bool((first[0] == second[0]).all())
+    assert not bool((first[1] == second[1]).all())
+
+
+def test_variance_damps_what_the_mip_field_sees() -> None:
+    field = mip_field(4, 2, width=16, depth=2)
+    place, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
+    wide = torch.full((5, 3), 1e4)
+    moved = place + 0.37
+    torch.testing.assert_close(field(place, direction, wide), field(moved, direction, wide))
+    near, far = field(place, direction, wide * 0)[1], field(moved, direction, wide * 0)[1]
+    assert not torch.allclose(near, far)
+
+
+@pytest.mark.parametrize("density", ["relu", "softplus", "exp"])
+def test_densities_are_positive_and_finite(density: str) -> None:
+    field = RadianceField(None, None, width=8, depth=1, density=density)  # type: ignore[arg-type]
+    with torch.no_grad():
+        field.density_output.weight.mul_(1e4)
+    found, colour = field(torch.randn(100, 3) * 10, torch.randn(100, 3))
+    assert bool((found >= 0).all() & found.isfinite().all())
+    assert bool(((colour >= 0) & (colour <= 1)).all())
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"width": 0}, {"depth": 0}, {"skip": 4}, {"skip": 0}, {"head_depth": -1}]
+)
+def test_bad_fields_are_refused(arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        RadianceField(None, None, **{"depth": 4, **arguments})  # type: ignore[arg-type]
+
+
+def test_places_must_be_three_numbers(unchecked: None) -> None:
+    with pytest.raises(ValueError, match="positions must have shape"):
+        nerf_field(2, 2, width=8, depth=2)(torch.rand(4, 2), torch.rand(4, 3))
+
+
+class Fog(RadianceField):
+    """Constant density and colour, to be rendered against Beer and Lambert."""
+
+    def __init__(self, thickness: float) -> None:
+        super().__init__(None, None, width=1, depth=1, feature_dim=1, head_width=1)
+        self.thickness = thickness
+
+    def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
+        return torch.full_like(positions[:, 0], self.thickness)
+
+    def forward(
+        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        return torch.full_like(positions[:, 0], self.thickness), positions * 0 + 0.25
+
+
+@pytest.mark.parametrize(
+    "renderer",
+    [
+        GridRenderer(Fog(0.7), None, num_samples=32),
+        GridRenderer(Fog(0.7), OccupancyGrid(8), num_samples=32),
+        HierarchicalRenderer(Fog(0.7), num_coarse=32, num_fine=0, cones=True),
+    ],
+)
+def test_fog_is_rendered_as_beer_and_lambert_have_it(renderer: nn.Module) -> None:
+    rays = camera_rays(Camera.from_angle(8, 8, 0.3), look_at_middle(0.4, 0.5))
+    near, far = box_interval(rays.origins, rays.directions)
+    opacity = 1 - torch.exp(-0.7 * (far - near))
+    for seed in (None, 3):
+        seen = renderer(rays._replace(seed=seed))
+        torch.testing.assert_close(seen.opacity, opacity, atol=1e-4, rtol=0)
+        expected = (opacity * 0.25 + (1 - opacity))[:, None].expand(-1, 3)
+        torch.testing.assert_close(seen.colour, expected, atol=1e-4, rtol=0)
+
+
+class Wall(Fog):
+    """An opaque slab across the first axis before thinner stuff; it notes where it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+        self.asked: list[Tensor] = []
+
+    def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
+        inside = (positions[:, 0] - 0.2).abs() < 0.1
+        return torch.where(inside, 500.0, 2.0)
+
+    def forward(
+        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        self.asked.append(positions)
+        return self.density(positions), (positions + 1) / 2
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_an_opaque_wall_hides_is_not_asked_and_not_missed(
+    training: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sideways = torch.linspace(-0.8, 0.8, 7)
+    origins = torch.stack([torch.full((7,), 3.0), sideways, sideways.flip(0)], -1)
+    directions = torch.tensor([-1.0, 0.0, 0.0]).expand(7, 3)
+    rays = Rays(origins, directions, torch.zeros(7), torch.ones(7, 3))
+    field = Wall()
+    renderer = GridRenderer(field, None, num_samples=256)
+    with torch.set_grad_enabled(training):
+        seen = renderer(rays)
+        asked = torch.cat(field.asked)
+        # Rows that fill a block lie at 0. Without gradients places are asked a stretch at a time.
+        behind = asked[asked.any(-1), 0].min()
+        assert float(behind) > (0.05 if training else 0.1 - 32 * 2 / 256)
+        monkeypatch.setattr("nerf_posenc.radiance.renderers._OPAQUE", math.inf)
+        field.asked.clear()
+        everything = renderer(rays)
+    assert float(torch.cat(field.asked)[:, 0].min()) < -0.9
+    torch.testing.assert_close(seen.colour, everything.colour, atol=1e-3, rtol=0)
+    torch.testing.assert_close(seen.opacity, everything.opacity, atol=1e-3, rtol=0)
+
+
+def test_rays_that_miss_the_cube_see_their_background() -> None:
+    rays = camera_rays(Camera.from_angle(4, 4, 0.3), look_at_middle(0.4, 0.5), background=0.5)
+    away = rays._replace(directions=-rays.directions)
+    for renderer in (
+        GridRenderer(Fog(5.0), OccupancyGrid(4)),
+        HierarchicalRenderer(Fog(5.0), num_coarse=8, num_fine=8),
+        HierarchicalRenderer(Fog(5.0), num_coarse=8, num_fine=8, cones=True),
+    ):
+        seen = renderer(away)
+        assert bool((seen.colour == 0.5).all())
+        assert bool((seen.opacity == 0).all())
+
+
+def test_the_second_pass_looks_where_the_first_found_something() -> None:
+    asked: list[Tensor] = []
+
+    class Shell(Fog):
+        def forward(
+            self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+        ) -> tuple[Tensor, Tensor]:
+            asked.append(positions)
+            inside = positions.norm(dim=-1) < 0.3
+            return torch.where(inside, 50.0, 0.0), positions * 0
+
+    rays = camera_rays(Camera.from_angle(1, 1, 0.1), look_at_middle(0.0, 0.3))
+    HierarchicalRenderer(Shell(0.0), Shell(0.0), num_coarse=32, num_fine=64)(rays)
+    coarse, both = (positions.norm(dim=-1) for positions in asked)
+    near_surface = ((both - 0.3).abs() < 0.12).float().mean()
+    assert float(near_surface) > 3 * float(((coarse - 0.3).abs() < 0.12).float().mean())
+    assert len(both) == 96
+
+
+def test_padding_the_places_changes_no_gradient() -> None:
+    # A field asked at places that fill no whole block must get the gradient of those alone.
+    torch.manual_seed(0)
+    field = RadianceField(FourierEncoder(3, 2), None, width=8, depth=1).double()
+    rays = camera_rays(Camera.from_angle(3, 3, 0.3), look_at_middle(0.4, 0.5))
+    rays = Rays(
+        rays.origins.double(), rays.directions.double(), rays.radii, rays.background.double()
+    )
+    grid = OccupancyGrid(4)
+    grid.carve(grid.centres()[:, 0] > 0)
+
+    def total(scale: Tensor) -> Tensor:
+        with torch.no_grad():
+            field.density_output.bias.copy_(scale)
+        seen = GridRenderer(field, grid.double(), num_samples=8)(rays)
+        opacity: Tensor = seen.opacity.sum()
+        return opacity
+
+    step = 1e-4
+    at = torch.zeros(1).double()
+    expected = (total(at + step) - total(at - step)) / (2 * step)
+    field.zero_grad()
+    total(at).backward()
+    assert field.density_output.bias.grad is not None
+    torch.testing.assert_close(
+        field.density_output.bias.grad[0], expected.double(), rtol=1e-3, atol=1e-5
+    )
+
+
+def small_views(num_views: int = 6, size: int = 16) -> Views:
+    return analytic_scene("spheres", size=size, num_train=num_views, num_test=1).train
+
+
+def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
+    views = small_views()
+    batches = RayBatches(views, 32, seed=0)
+    first, again = batches(5), batches(5)
+    assert bool((first[0].directions == again[0].directions).all())
+    assert not bool((first[0].directions == batches(6)[0].directions).all())
+    every = [views.rays(i) for i in range(len(views))]
+    truth = views.over(1.0).flatten(1, 2)
+    for row in range(32):
+        found = [
+            (i, int(pixel))
+            for i, rays in enumerate(every)
+            for pixel in (
+                (rays.directions - first[0].directions[row]).abs().sum(-1) < 1e-6
+            ).nonzero()
+            if torch.equal(rays.origins[0], first[0].origins[row])
+        ]
+        assert len(found) == 1
+        torch.testing.assert_close(first[1][row], truth[found[0]])
+
+
+def test_a_random_background_is_behind_the_rays_and_the_colours() -> None:
+    views = small_views()
+    clear = Views(
+        views.colours * 0, views.opacity * 0, views.cameras, views.world_from_camera, views.names
+    )
+    rays, colours = RayBatches(clear, 16, seed=0, background="random")(0)
+    assert bool((rays.background == colours).all())
+    assert float(colours.std()) > 0.1
+
+
+def test_the_visual_hull_holds_the_scene_and_is_smaller_than_the_cube() -> None:
+    views = small_views(12, 32)
+    grid = OccupancyGrid(32)
+    carve(grid, views)
+    medium, centres = BUILT_IN["spheres"](), grid.centres().double()
+    clearance = medium.clearance(centres)
+    # Cells with something in them that no corner of the picture cuts off.
+    assert bool(grid.occupied[clearance < -0.02].all())
+    assert 0.02 < float(grid.occupied.float().mean()) < 0.6
+    live = live_pixels(grid, views)
+    assert bool(live[views.opacity > 0.05].all())
+    assert float(live.float().mean()) < 0.9
+
+
+def test_views_without_opacity_carve_nothing() -> None:
+    views = small_views()
+    grid = OccupancyGrid(8)
+    solid = Views(
+        views.colours,
+        torch.ones_like(views.opacity),
+        views.cameras,
+        views.world_from_camera,
+        views.names,
+    )
+    carve(grid, solid)
+    assert bool(grid.occupied.all())
+
+
+def test_views_that_see_nothing_carve_everything() -> None:
+    views = small_views(2, 8)
+    camera, poses = Camera.from_angle(8, 8, 0.7), torch.stack([look_at_middle(0.0, 0.1, 9.0)] * 2)
+    grid = OccupancyGrid(8)
+    nothing = torch.zeros(2, 8, 8)
+    carve(grid, Views(views.colours * 0, nothing, [camera] * 2, poses, views.names))
+    assert not bool(grid.occupied.any())
+
+
+def test_no_pixel_to_draw_from_is_an_error() -> None:
+    views = small_views()
+    with pytest.raises(ValueError, match="transparent all over"):
+        RayBatches(views, 4, seed=0, live=torch.zeros(6, 16, 16, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("field", ["small", "nerf", "mip"])
+@pytest.mark.parametrize("encoding", ["none", "fourier"])
+def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding: str) -> None:
+    views = small_views()
+    options = FieldOptions(
+        field,
+        encoding,  # type: ignore[arg-type]
+        num_bands=4,
+        width=32,
+        depth=2,
+        num_samples=16,
+    )
+    renderer = make_renderer(options, views)
+    batches = make_batches(renderer, views, 128, seed=0)
+    state = FitState(renderer, make_optimizer(renderer, "muon"), 60)
+    fit(state, batches, loss_of(options), after_step=grid_upkeep(renderer))
+    scores = score_views(renderer, views.subset(2))
+    blank = -10 * math.log10(float((1 - views.subset(2).over(1.0)).square().mean()))
+    assert sum(score.psnr for score in scores) / 2 > blank + 1
+    assert scores[0].rendering.colour.shape == (16, 16, 3)
+
+
+@pytest.mark.parametrize("encoding", ["gaussian", "hash"])
+def test_the_small_field_takes_every_encoding_and_the_others_say_that_they_do_not(
+    encoding: str,
+) -> None:
+    views = small_views(2, 8)
+    renderer = make_renderer(FieldOptions("small", encoding, width=8, depth=1), views)  # type: ignore[arg-type]
+    assert render(renderer, views.rays(0)).colour.shape == (64, 3)
+    with pytest.raises(ValueError, match="use the small field"):
+        make_renderer(FieldOptions("nerf", encoding), views)  # type: ignore[arg-type]
+
+
+def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
+    views = small_views()
+    options = FieldOptions(num_bands=3, width=16, depth=1, num_samples=8)
+
+    def fresh() -> FitState:
+        renderer = make_renderer(options, views)
+        return FitState(renderer, make_optimizer(renderer, "muon"), 140)
+
+    def go_on(state: FitState, until: int) -> FitState:
+        batches = make_batches(fresh().model, views, 64, seed=0)
+        upkeep = grid_upkeep(state.model)
+        return fit(
+            state,
+            batches,
+            photometric_loss,
+            after_step=upkeep,
+            should_stop=lambda: state.step >= until,
+        )
+
+    whole = go_on(fresh(), 140)
+    half = go_on(fresh(), 130)
+    torch.save(half.state_dict(), tmp_path / "half.pt")
+    resumed = fresh()
+    resumed.load_state_dict(torch.load(tmp_path / "half.pt"))
+    go_on(resumed, 140)
+    for a, b in zip(
+        whole.model.state_dict().values(), resumed.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(a, b)
+
+
+def test_pruning_hides_nothing_that_the_field_shows() -> None:
+    views = small_views(8, 24)
+    options = FieldOptions(num_bands=5, width=32, depth=2, num_samples=48)
+    renderer = make_renderer(options, views)
+    assert isinstance(renderer, GridRenderer)
+    batches = make_batches(renderer, views, 256, seed=0)
+    state = FitState(renderer, make_optimizer(renderer, "muon"), 260)
+    fit(state, batches, photometric_loss, after_step=grid_upkeep(renderer))
+    with_grid = score_views(renderer, views.subset(2))
+    without = score_views(without_pruning(renderer), views.subset(2))
+    mean = [sum(s.psnr for s in scores) / 2 for scores in (with_grid, without)]
+    assert renderer.grid is not None
+    assert float(renderer.grid.occupied.sum()) < 0.9 * float(renderer.grid.possible.sum())
+    assert mean[0] == pytest.approx(mean[1], abs=0.05)
+
+
+def test_an_orbit_goes_round_at_the_views_height_and_looks_at_their_middle() -> None:
+    poses = orbit_poses(hemisphere_poses(40), 8)
+    places = poses[:, :3, 3]
+    assert float(places[:, 2].std()) < 0.2
+    backs = poses[:, :3, 2]
+    middle = places - (places * backs).sum(-1, keepdim=True) * backs
+    assert float(middle.norm(dim=-1).max()) < 0.3
+    rotations = poses[:, :3, :3]
+    torch.testing.assert_close(
+        rotations @ rotations.mT, torch.eye(3).expand(8, 3, 3), atol=1e-5, rtol=0
+    )
+    assert bool((rotations[:, 2, 1] > 0.5).all())
+
+
+def test_views_that_look_one_way_are_swayed_before() -> None:
+    one_way = torch.eye(4).repeat(5, 1, 1)
+    one_way[:, 0, 3] = torch.linspace(-0.2, 0.2, 5)
+    poses = orbit_poses(one_way, 6)
+    assert poses.isfinite().all()
+    assert bool((poses[:, 2, 2] > 0.8).all())

@@ -1,0 +1,155 @@
+"""Cameras, rays, and samples along rays."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nerf_posenc.radiance.rays import (
+    Camera,
+    Rays,
+    box_interval,
+    cone_gaussians,
+    distort,
+    importance_samples,
+    pixel_radii,
+    stratified_edges,
+    stratified_samples,
+    undistort,
+)
+
+LENS = (-0.12, 0.03, 0.002, -0.001)
+
+
+def test_the_middle_of_a_picture_looks_straight_ahead_and_up_is_up() -> None:
+    directions = Camera.from_angle(3, 3, math.pi / 2).directions()
+    torch.testing.assert_close(directions[1, 1], torch.tensor([0.0, 0.0, -1.0]))
+    # A quarter turn spans three pixels: the outer centres are 2/3 of tan 45 degrees away.
+    torch.testing.assert_close(directions[0, 1], torch.tensor([0.0, 2 / 3, -1.0]))
+    torch.testing.assert_close(directions[1, 2], torch.tensor([2 / 3, 0.0, -1.0]))
+
+
+@pytest.mark.parametrize("distortion", [(0.0, 0.0, 0.0, 0.0), LENS])
+def test_projection_takes_each_pixel_s_ray_back_to_its_centre(
+    distortion: tuple[float, float, float, float],
+) -> None:
+    camera = Camera(20, 10, 18.0, 15.0, 9.3, 5.4, distortion)
+    pixels = camera.project(camera.directions().double() * 3.0)
+    columns, rows = torch.meshgrid(torch.arange(20) + 0.5, torch.arange(10) + 0.5, indexing="xy")
+    torch.testing.assert_close(pixels, torch.stack([columns, rows], -1).double(), atol=1e-5, rtol=0)
+
+
+def test_what_lies_behind_a_camera_is_not_seen() -> None:
+    assert Camera.from_angle(4, 4, 1.0).project(torch.tensor([[0.0, 0.0, 1.0]])).isnan().all()
+
+
+@settings(deadline=None)
+@given(st.floats(-0.6, 0.6), st.floats(-0.6, 0.6))
+def test_undistort_inverts_the_lens(x: float, y: float) -> None:
+    seen = torch.tensor([x, y], dtype=torch.float64)
+    torch.testing.assert_close(distort(undistort(seen, LENS), LENS), seen, atol=1e-9, rtol=0)
+
+
+def test_the_lens_is_opencv_s() -> None:
+    # k1 = 0.1 alone moves a point at radius 1 outward by a tenth; p1 shifts it by p1 (r^2 + 2 y^2).
+    point = torch.tensor([0.0, 1.0])
+    torch.testing.assert_close(distort(point, (0.1, 0, 0, 0)), torch.tensor([0.0, 1.1]))
+    torch.testing.assert_close(distort(point, (0, 0, 0.01, 0)), torch.tensor([0.0, 1.03]))
+    torch.testing.assert_close(distort(point, (0, 0, 0, 0.01)), torch.tensor([0.01, 1.0]))
+
+
+def test_a_lens_that_folds_the_picture_is_refused() -> None:
+    with pytest.raises(ValueError, match="cannot be undone"):
+        Camera(20, 20, 8.0, 8.0, 10.0, 10.0, (-0.5, 0.0, 0.0, 0.0)).directions()
+
+
+@pytest.mark.parametrize(
+    "values", [(0, 4, 1, 1, 0, 0), (4, 4, 0, 1, 0, 0), (4, 4, 1, 1, math.nan, 0)]
+)
+def test_cameras_that_cannot_be_are_refused(values: tuple[int, int, int, int, float, int]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Camera(*values)
+
+
+def test_a_resized_camera_sees_the_same_view() -> None:
+    camera = Camera(20, 10, 18.0, 15.0, 9.3, 5.4, LENS)
+    point = torch.tensor([[0.3, -0.2, -2.0]])
+    half = camera.resized(10, 5)
+    torch.testing.assert_close(half.project(point) * 2, camera.project(point))
+
+
+def test_rays_enter_and_leave_the_cube_where_geometry_says() -> None:
+    origins = torch.tensor([[0.0, 0.0, 3.0], [0.0, 0.0, 0.0], [0.0, 5.0, 3.0], [3.0, 0.0, 0.0]])
+    ahead = torch.tensor([[0.0, 0.0, -1.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
+    near, far = box_interval(origins, ahead)
+    assert near.tolist() == [2.0, 0.0, 0.0, 0.0]
+    assert far.tolist() == [4.0, 1.0, 0.0, 0.0]
+
+
+def test_a_ray_along_a_face_is_no_nan() -> None:
+    near, far = box_interval(torch.tensor([[1.0, 0.0, 3.0]]), torch.tensor([[0.0, 0.0, -1.0]]))
+    assert near.isfinite().all()
+    assert far.isfinite().all()
+
+
+def test_stratified_samples_stay_in_their_intervals_and_are_uniform_there() -> None:
+    edges = stratified_edges(torch.full((20_000,), 2.0), torch.full((20_000,), 6.0), 4)
+    samples = stratified_samples(edges, torch.Generator().manual_seed(0))
+    assert bool(((samples >= edges[:, :-1]) & (samples <= edges[:, 1:])).all())
+    # Uniform on an interval of length 1: mean 1/2 (standard error 0.002), variance 1/12.
+    torch.testing.assert_close(
+        samples.mean(0), torch.tensor([2.5, 3.5, 4.5, 5.5]), atol=0.012, rtol=0
+    )
+    torch.testing.assert_close(samples.var(0), torch.full((4,), 1 / 12), atol=0.003, rtol=0)
+    assert stratified_samples(edges)[0].tolist() == [2.5, 3.5, 4.5, 5.5]
+
+
+def test_importance_samples_follow_the_weights() -> None:
+    edges = torch.tensor([0.0, 1.0, 3.0, 4.0]).expand(2000, 4)
+    weights = torch.tensor([1.0, 2.0, 5.0]).expand(2000, 3)
+    samples = importance_samples(edges, weights, 16, torch.Generator().manual_seed(0)).flatten()
+    shares = torch.histc(samples, 4, 0, 4) / len(samples)
+    torch.testing.assert_close(shares, torch.tensor([1.0, 1.0, 1.0, 5.0]) / 8, atol=0.01, rtol=0)
+
+
+def test_importance_samples_without_weight_are_even() -> None:
+    edges = torch.tensor([[0.0, 1.0, 4.0]])
+    samples = importance_samples(edges, torch.zeros(1, 2), 4)
+    torch.testing.assert_close(samples, torch.tensor([[0.5, 1.5, 2.5, 3.5]]))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.floats(0.5, 4.0), st.floats(0.01, 1.0), st.floats(0.01, 0.3))
+def test_cone_gaussians_have_the_moments_of_the_frustum(
+    start: float, length: float, radius: float
+) -> None:
+    # The frustum by quadrature: the density of t is t^2, and across, a disk of radius r t.
+    t = torch.linspace(start, start + length, 20_001, dtype=torch.float64)
+    density = t**2 / (t**2).sum()
+    mean = (density * t).sum()
+    variance = (density * (t - mean) ** 2).sum()
+    disk = (density * (radius * t) ** 2 / 4).sum()
+    edges = torch.tensor([start, start + length], dtype=torch.float64)
+    found_mean, found = cone_gaussians(
+        edges, torch.tensor([0.0, 0.0, -1.0], dtype=torch.float64), torch.tensor(radius).double()
+    )
+    torch.testing.assert_close(found_mean[0], mean, rtol=1e-4, atol=0)
+    expected = torch.stack([disk, disk, variance])
+    torch.testing.assert_close(found[0], expected, rtol=1e-3, atol=1e-9)
+
+
+def test_pixel_radii_give_a_disk_the_variance_of_the_pixel() -> None:
+    directions = Camera.from_angle(101, 101, 0.2).directions()
+    width = 2 * math.tan(0.1) / 101
+    # A disk of radius r has variance r^2 / 4 an axis, a square of side w has w^2 / 12.
+    torch.testing.assert_close(
+        pixel_radii(directions)[50, 50] ** 2 / 4, torch.tensor(width**2 / 12), rtol=1e-3, atol=0
+    )
+
+
+def test_rows_of_rays_keep_their_seed() -> None:
+    rays = Rays(torch.zeros(3, 3), torch.ones(3, 3), torch.ones(3), torch.ones(3, 3), seed=7)
+    assert len(rays.rows(slice(1, 3)).origins) == 2
+    assert rays.rows(slice(1, 3)).seed == 7

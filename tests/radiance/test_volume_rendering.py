@@ -1,0 +1,123 @@
+"""From density to colour, against closed forms."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nerf_posenc.radiance.volume_rendering import OccupancyGrid, composite, weights_from_density
+
+
+@settings(deadline=None)
+@given(st.floats(0.0, 50.0), st.floats(0.01, 3.0), st.integers(1, 64))
+def test_a_slab_of_constant_density_obeys_beer_and_lambert(
+    density: float, length: float, parts: int
+) -> None:
+    lengths = torch.full((parts,), length / parts, dtype=torch.float64)
+    weights = weights_from_density(torch.full_like(lengths, density), lengths)
+    expected = 1 - math.exp(-density * length)
+    assert float(weights.sum()) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000))
+def test_light_is_neither_made_nor_lost(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    density, lengths = torch.rand(2, 5, 20, generator=generator, dtype=torch.float64) * 3
+    weights = weights_from_density(density, lengths)
+    passed = torch.exp(-(density * lengths).sum(-1))
+    torch.testing.assert_close(weights.sum(-1) + passed, torch.ones(5).double())
+    assert bool((weights >= 0).all())
+
+
+def test_an_opaque_sample_hides_what_is_behind_it() -> None:
+    weights = weights_from_density(torch.tensor([0.0, 1e10, 5.0]), torch.ones(3))
+    assert weights.tolist() == [0.0, 1.0, 0.0]
+    endless = weights_from_density(torch.tensor([1.0, 0.5]), torch.tensor([1.0, 1e10]))
+    assert float(endless.sum()) == pytest.approx(1.0)
+
+
+def test_two_panes_of_glass_mix_their_colours_over_the_background() -> None:
+    # Each pane stops half of the light: red first, then green, then the blue behind.
+    density = torch.full((1, 2), math.log(2))
+    weights = weights_from_density(density, torch.ones(1, 2))
+    colours = torch.tensor([[[1.0, 0, 0], [0, 1.0, 0]]])
+    seen = composite(weights, colours, torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 0, 1.0]]))
+    torch.testing.assert_close(seen.colour, torch.tensor([[0.5, 0.25, 0.25]]))
+    torch.testing.assert_close(seen.opacity, torch.tensor([0.75]))
+    torch.testing.assert_close(seen.depth, torch.tensor([(0.5 * 1 + 0.25 * 3) / 0.75]))
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    density = torch.rand(2, 6, dtype=torch.float64, requires_grad=True)
+    colours = torch.rand(2, 6, 3, dtype=torch.float64, requires_grad=True)
+    lengths, distances = torch.rand(2, 2, 6, dtype=torch.float64)
+
+    def seen(density: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
+        weights = weights_from_density(density, lengths)
+        return composite(weights, colours, distances, torch.ones(2, 3).double()).colour
+
+    assert torch.autograd.gradcheck(seen, (density, colours))
+
+
+def ball(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x.norm(dim=-1) < 0.5, 100.0, 0.0)
+
+
+def test_a_grid_counts_all_as_occupied_until_it_has_looked() -> None:
+    grid = OccupancyGrid(8)
+    assert bool(grid.occupied.all())
+    grid.update(ball, seed=0, share=0.3)
+    # What was not looked at may still hold something.
+    assert float(grid.occupied.float().mean()) > 0.6
+    for seed in range(40):
+        grid.update(ball, seed=seed, share=0.3)
+    assert float(grid.occupied.float().mean()) < 0.25
+
+
+def test_a_grid_keeps_every_cell_that_the_ball_fills_and_no_far_one() -> None:
+    grid = OccupancyGrid(16)
+    for seed in range(5):
+        grid.update(ball, seed=seed)
+    centres, half = grid.centres(), 3**0.5 / 16
+    assert bool(grid.occupied[centres.norm(dim=-1) < 0.5 - half].all())
+    assert not bool(grid.occupied[centres.norm(dim=-1) > 0.5 + half].any())
+
+
+def test_a_grid_forgets_what_has_gone() -> None:
+    grid = OccupancyGrid(4, decay=0.5)
+    grid.update(lambda x: torch.ones(len(x)), seed=0)
+    assert bool(grid.occupied.all())
+    for seed in range(12):
+        grid.update(lambda x: torch.zeros(len(x)), seed=seed)
+    assert not bool(grid.occupied.any())
+
+
+def test_places_outside_the_cube_are_empty_and_cells_are_found() -> None:
+    grid = OccupancyGrid(4)
+    assert not bool(grid(torch.tensor([1.5, 0.0, 0.0])))
+    assert bool((grid.cells(grid.centres()) == torch.arange(64)).all())
+
+
+def test_what_is_carved_never_comes_back() -> None:
+    grid = OccupancyGrid(4)
+    grid.carve(grid.centres()[:, 0] > 0)
+    grid.update(lambda x: torch.full((len(x),), 100.0), seed=0)
+    assert float(grid.occupied.float().mean()) == 0.5
+
+
+def test_a_grid_saves_and_loads() -> None:
+    grid, other = OccupancyGrid(4), OccupancyGrid(4)
+    grid.update(ball, seed=0)
+    other.load_state_dict(grid.state_dict())
+    assert bool((other.occupied == grid.occupied).all())
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"resolution": 0}, {"threshold": 0.0}, {"threshold": 1.0}, {"decay": 1.0}]
+)
+def test_bad_grids_are_refused(arguments: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        OccupancyGrid(**arguments)  # type: ignore[arg-type]

@@ -1,0 +1,186 @@
+"""Models that are fitted in the same steps: each must come to what it would alone."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import train_fit
+from app import run_many as many
+from app.image_task import ModelOptions, Pixels, try_picture, try_pictures
+from app.progress import Training
+from nerf_posenc.networks.mlp import MLP, NETWORKS
+from nerf_posenc.training import recipes
+from nerf_posenc.training.ensemble import LossOfEach, Stack, stacked
+from nerf_posenc.training.loop import FitState, ShuffledBatches, fit
+from scenes import open_picture
+from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+TRAINING = Training(30, 200, "muon", 0.03, torch.device("cpu"), num_snapshots=3)
+SMALL = ModelOptions("fourier", width=16, depth=2, num_bands=4)
+
+
+def cat(size: int) -> Pixels:
+    picture = open_picture("cat").resized(size)
+    return Pixels.from_rows(picture.coordinates(), picture.colours)
+
+
+def pair(encoding: recipes.Encoding, network: str, seed: int) -> tuple[nn.Module, nn.Module]:
+    torch.manual_seed(seed)
+    encoder = recipes.make_encoder(encoding, 2, resolution=24 + 8 * seed, num_bands=4, seed=seed)
+    behind = NETWORKS[network](getattr(encoder, "out_dim", 2), 3, width=16, depth=2)
+    return encoder, behind
+
+
+@pytest.mark.parametrize(
+    ("encoding", "network"),
+    [("fourier", "relu"), ("gaussian", "relu"), ("hash", "relu")]
+    + [("none", name) for name in NETWORKS],
+)
+def test_each_model_of_a_stack_gives_what_it_gives_alone(
+    encoding: recipes.Encoding, network: str
+) -> None:
+    pairs = [pair(encoding, network, seed) for seed in range(3)]
+    stack = Stack([e for e, _ in pairs], [n for _, n in pairs])
+    inputs = torch.rand(3, 50, 2) * 2 - 1
+    outputs = stack(inputs)
+    for x, y, (encoder, behind) in zip(inputs, outputs, pairs, strict=True):
+        torch.testing.assert_close(y, behind(encoder(x)))
+    weighting = torch.rand_like(outputs)
+    (outputs * weighting).sum().backward()
+    for x, w, (encoder, behind) in zip(inputs, weighting, pairs, strict=True):
+        for parameter in nn.Sequential(encoder, behind).parameters():
+            stack_gradient, parameter.grad = parameter.grad, None
+            (behind(encoder(x)) * w).sum().backward(inputs=[parameter])
+            torch.testing.assert_close(stack_gradient, parameter.grad)
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "adam"])
+def test_a_stacked_fit_takes_the_steps_of_the_lone_ones(optimizer: recipes.Optimizer) -> None:
+    generator = torch.Generator().manual_seed(0)
+    data = [
+        (torch.rand(300, 2, generator=generator) * 2 - 1, torch.rand(300, 3, generator=generator))
+        for _ in range(3)
+    ]
+    draws = [ShuffledBatches(x, y, 100, seed=i) for i, (x, y) in enumerate(data)]
+
+    def lone(i: int) -> list[float]:
+        model = nn.Sequential(*pair("fourier", "relu", i))
+        state = FitState(model, recipes.make_optimizer(model, optimizer, 0.01), 20)
+        return [record.loss for record in fit(state, draws[i], record_every=5).history]
+
+    pairs = [pair("fourier", "relu", i) for i in range(3)]
+    stack = Stack([e for e, _ in pairs], [n for _, n in pairs])
+    group = recipes.make_optimizer(stack, optimizer, 0.01, matrices=stack.hidden_matrices())
+    loss = LossOfEach()
+    losses: list[list[float]] = []
+    fit(
+        FitState(stack, group, 20),
+        stacked(draws),
+        loss,
+        record_every=5,
+        on_record=lambda state: losses.append(loss.take()),
+    )
+    for i in range(3):
+        assert [each[i] for each in losses] == pytest.approx(lone(i), rel=2e-3)
+
+
+def test_pictures_fitted_together_have_results_of_their_own() -> None:
+    pictures = [cat(24), cat(32)]
+    together = try_pictures(pictures, [SMALL] * 2, TRAINING)
+    alone = [try_picture(pixels, SMALL, TRAINING) for pixels in pictures]
+    for mine, other in zip(together, alone, strict=True):
+        assert mine.reconstruction.shape == other.reconstruction.shape
+        assert mine.psnr == pytest.approx(other.psnr, abs=0.1)
+        assert mine.parameters == other.parameters
+        steps, losses = zip(*((r.step, r.loss) for r in mine.history), strict=True)
+        assert steps == tuple(r.step for r in other.history)
+        assert losses == pytest.approx([r.loss for r in other.history], rel=0.02)
+        assert [s.step for s in mine.snapshots] == [s.step for s in other.snapshots]
+        shots = mine.snapshots[-1].pictures, other.snapshots[-1].pictures
+        for shot, expected in zip(*shots, strict=True):
+            torch.testing.assert_close(shot, expected, atol=0.05, rtol=0)
+        assert mine.snapshots[-1].psnr == pytest.approx(-10 * math.log10(losses[-1]))
+
+
+def test_pictures_whose_batches_differ_cannot_be_stacked() -> None:
+    with pytest.raises(ValueError, match="one size"):
+        try_pictures([cat(8), cat(32)], [SMALL] * 2, TRAINING)
+
+
+def test_models_that_cannot_be_stacked_raise() -> None:
+    with pytest.raises(ValueError, match="one encoder for each network"):
+        Stack([], [])
+    with pytest.raises(ValueError, match="one encoder for each network"):
+        Stack([nn.Identity()], [MLP(2, 3), MLP(2, 3)])
+    with pytest.raises(ValueError, match="same shapes"):
+        Stack([nn.Identity(), nn.Identity()], [MLP(2, 3), MLP(2, 3, width=8)])
+
+
+def test_the_program_stacks_what_it_can(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("in").mkdir()
+    noise = np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8)
+    Image.fromarray(noise).save("in/small.png")
+    Path("in/broken.png").write_text("no picture")
+    sizes: list[int] = []
+
+    def counted(pictures, *arguments, **settings):  # type: ignore[no-untyped-def]
+        sizes.append(len(pictures))
+        return try_pictures(pictures, *arguments, **settings)
+
+    monkeypatch.setattr(many, "try_pictures", counted)
+    arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
+    assert train_fit.main(arguments) == 1
+    printed = capsys.readouterr()
+    assert "cannot read in/broken.png" in printed.err
+    assert sizes == [2, 2, 2]
+    table = Path("run/pictures.txt").read_text()
+    assert table.strip() in printed.out
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
+    assert list(rows)[1:4] == ["001-small", "002-cat", "003-cat"]
+    assert rows["002-cat"] == rows["003-cat"]
+    for name in ("001-small", "002-cat", "003-cat"):
+        assert Path(f"run/{name}/report.html").exists()
+
+
+def test_pictures_whose_stack_fails_are_fitted_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*arguments: object, **settings: object) -> None:
+        raise FloatingPointError("the loss became nan at step 3")
+
+    monkeypatch.setattr(many, "try_pictures", fails)
+    arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
+    assert train_fit.main(arguments) == 0
+    assert "now each picture alone" in capsys.readouterr().err
+    assert len(Path("run/pictures.txt").read_text().splitlines()) == 4
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiled_fit_takes_the_same_steps() -> None:
+    training = replace(TRAINING, num_snapshots=0)
+    plain = try_picture(cat(24), SMALL, training)
+    compiled = try_picture(cat(24), SMALL, replace(training, compiled=True))
+    losses = [record.loss for record in plain.history]
+    assert [record.loss for record in compiled.history] == pytest.approx(losses, rel=1e-2)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiler_that_is_missing_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    torch.compiler.reset()
+    arguments = ["--compile", "--encodings", "none", "--quiet", "--out", "run", *SMALL_RUN]
+    with torch._inductor.config.patch({"force_disable_caches": True, "cpp.cxx": (None, "/no/c++")}):
+        assert train_fit.main(arguments) == 1
+    assert "leave out --compile" in capsys.readouterr().err
+    assert not Path("run").exists()

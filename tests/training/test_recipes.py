@@ -1,0 +1,111 @@
+"""Encoders, optimizers and rates by name."""
+
+import math
+import platform
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+import torch
+
+from app.sigma_search import choose_sigma
+from nerf_posenc import FourierEncoder
+from nerf_posenc.networks.mlp import NETWORKS
+from nerf_posenc.training.devices import computes_bfloat16, describe, pick_device
+from nerf_posenc.training.recipes import (
+    Encoding,
+    NetworkName,
+    default_optimizer,
+    default_rate,
+    default_sigma,
+    make_encoder,
+    make_optimizer,
+)
+
+
+@pytest.mark.parametrize("name", get_args(Encoding))
+def test_every_name_is_an_encoder(name: Encoding) -> None:
+    encoder = make_encoder(name, 2, resolution=300)
+    features = encoder(torch.rand(5, 2))
+    assert features.shape == (5, 2 if name == "none" else encoder.out_dim)
+
+
+def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
+    encoder = make_encoder("hash", 2, resolution=300)
+    resolutions = encoder.resolutions
+    assert isinstance(resolutions, list)
+    assert resolutions[0] == 16
+    # 16 * growth^7 is 300 but for its last digit, and the number of nodes is rounded up.
+    assert resolutions[-1] in (300, 301)
+
+
+def test_random_frequencies_follow_the_seed_and_the_resolution() -> None:
+    first, again = (make_encoder("gaussian", 2, resolution=512, seed=1) for _ in range(2))
+    x = torch.rand(4, 2)
+    assert torch.equal(first(x), again(x))
+    matrix = first.matrix
+    assert isinstance(matrix, torch.Tensor)
+    assert float(matrix.std()) == pytest.approx(default_sigma(512), rel=0.15)
+
+
+def test_every_network_has_an_optimizer_and_a_rate() -> None:
+    assert set(get_args(NetworkName)) == set(NETWORKS)
+    for name in get_args(NetworkName):
+        rate = default_rate(name, default_optimizer(name))
+        module = NETWORKS[name](2, 3, width=8, depth=2)
+        assert len(make_optimizer(module, default_optimizer(name), rate).optimizers) >= 1
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(ValueError, match="complex matrices"):
+        default_rate("wire", "muon")
+    with pytest.raises(ValueError, match="no encoding 'magic'; there are none, fourier"):
+        make_encoder("magic", 2, resolution=10)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rate must be finite and positive"):
+        make_optimizer(FourierEncoder(2, 2), "adam", float("nan"))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+def test_kept_memory_is_not_mapped_again() -> None:
+    # In a process of its own, since it is for good.
+    program = """
+import resource, torch
+from nerf_posenc.training.devices import keep_freed_memory
+assert keep_freed_memory()
+def touch(): torch.empty(20, 1 << 18).fill_(1.0)
+for _ in range(3): touch()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10): touch()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    # Mapped anew, 10 arrays of 20 MiB take 51,200 pages of 4 KiB.
+    assert int(done.stdout) < 10_000
+
+
+def test_devices_are_picked_by_name() -> None:
+    assert pick_device("cpu") == torch.device("cpu")
+    assert describe(pick_device())
+    assert isinstance(computes_bfloat16(torch.device("cpu")), bool)
+    for name in ("abacus", "xla", "cuda:99"):
+        with pytest.raises(ValueError, match=r"here are: .*cpu"):
+            pick_device(name)
+
+
+def test_sigma_follows_the_detail_of_the_picture() -> None:
+    side = 32
+    line = (torch.arange(side) + 0.5) / side * 2 - 1
+    coordinates = torch.stack(torch.meshgrid(line, line, indexing="xy"), dim=-1)
+    device = torch.device("cpu")
+    chosen = []
+    for cycles in (0.5, 3.0):
+        wave = 0.5 + 0.4 * torch.sin(2 * math.pi * cycles * coordinates.sum(-1))
+        colours = wave[..., None].expand(side, side, 3).contiguous()
+        chosen.append(choose_sigma(coordinates, colours, device, num_steps=60))
+    assert chosen[0] < chosen[1]
+    # One pixel cannot be parted into what is fitted and what is held out.
+    assert choose_sigma(coordinates[:1, :1], colours[:1, :1], device) == default_sigma(1)
