@@ -1,32 +1,139 @@
-"""What options come to: numbers in place of what was left to the program."""
+"""Resolve command-line options into a complete run configuration."""
 
 import math
-import sys
-from dataclasses import replace
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 
-from app.image_task import ModelOptions, Pixels
 from app.options import Options, UsageError
-from app.progress import Audience, Training
-from app.sigma_search import choose_sigma
-from nerf_posenc.radiance import recipes as radiance
+from nerf_posenc.radiance.recipes import FieldName
+from nerf_posenc.radiance.views import Background
 from nerf_posenc.training import recipes
-from nerf_posenc.training.devices import computes_bfloat16, pick_device
-from nerf_posenc.training.loop import constant
-from scenes import Picture
+from nerf_posenc.training.devices import describe, pick_device
 
 DEFAULT_BANDS = 10
 
-# Bands this far above the picture's Nyquist frequency pass without a warning.
+# Bands this far above the image's Nyquist frequency pass without a warning.
 SPARE_BANDS = 2
 
 
-def device_of(options: Options) -> torch.device:
-    """Where to compute.
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Encoding and network.
+
+    Attributes:
+        network: after the encoding of an image.
+        field: of a scene.
+        width: units per hidden layer; None for the encoding's default.
+        depth: hidden layers; None for the encoding's default.
+        bands: frequency bands of ``"fourier"``.
+        sigma: of ``"gaussian"``, in cycles per unit.
+    """
+
+    network: recipes.NetworkName
+    field: FieldName
+    width: int | None
+    depth: int | None
+    bands: int
+    sigma: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Training.
+
+    Attributes:
+        steps: of each fit.
+        batch_size: pixels or rays per step.
+        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
+        lr: peak learning rate; None for the encoding's default.
+        held_out: whether the fit is evaluated between the fitted pixels.
+        background: of a scene.
+        seed: of the initial weights and the batches.
+    """
+
+    steps: int
+    batch_size: int
+    optimizer: recipes.Optimizer
+    lr: float | None
+    held_out: bool
+    background: Background
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeConfig:
+    """Device and precision.
+
+    Attributes:
+        device: where to compute.
+        precision: type that the network trains in; ``"auto"`` chooses by encoding and device.
+        compile: whether to compile the model.
+        live: whether to serve a page with the fits in progress.
+        quiet: whether to print errors only.
+    """
+
+    device: torch.device
+    precision: Literal["auto", "float32", "bfloat16"]
+    compile: bool
+    live: bool
+    quiet: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputConfig:
+    """What the run folder contains.
+
+    Attributes:
+        out: the folder; None for a new one under ``runs/``.
+        overwrite: whether the folder may already contain files.
+        figures: whether to write every figure for print.
+        snapshots: frames of the training video; 0 for none.
+        turntable: frames of the turntable video; 0 for none.
+    """
+
+    out: Path | None
+    overwrite: bool
+    figures: bool
+    snapshots: int
+    turntable: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that determines a run besides its data.
+
+    Attributes:
+        encodings: fitted one after the other.
+        model: encoding and network.
+        training: steps, batches and learning rates.
+        runtime: device and precision.
+        output: what the run folder contains.
+        is_scene: whether a scene is fitted, not an image.
+    """
+
+    encodings: tuple[str, ...]
+    model: ModelConfig
+    training: TrainingConfig
+    runtime: RuntimeConfig
+    output: OutputConfig
+    is_scene: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        values = asdict(self)
+        values["runtime"]["device"] = describe(self.runtime.device)
+        values["output"]["out"] = None if self.output.out is None else str(self.output.out)
+        return values
+
+
+def resolve_device(options: Options) -> torch.device:
+    """Choose the device.
 
     Raises:
-        UsageError: where that is not there.
+        UsageError: If it is not available.
     """
     try:
         return pick_device(options.device)
@@ -34,164 +141,95 @@ def device_of(options: Options) -> torch.device:
         raise UsageError(f"--device {error}") from None
 
 
-def resolve(options: Options, resolution: int, device: torch.device) -> None:
-    """Put numbers in place of what was left to the program.
+def resolve(
+    options: Options, resolution: int, device: torch.device, *, sigma: float | None = None
+) -> RunConfig:
+    """Resolve command-line options into a complete run configuration.
+
+    Args:
+        options: as parsed.
+        resolution: samples across [-1, 1] of the image, or pixels along a view's longer side.
+        device: where to compute.
+        sigma: chosen for ``--sigma auto``.
 
     Raises:
-        UsageError: where the optimizer does not go with the network.
+        UsageError: If the optimizer does not fit the network.
     """
-    options.encodings = options.fitted
-    # Between pixels, bands near the Nyquist frequency are noise.
-    most = max(1, enough_bands(resolution) - 1) if options.held_out else DEFAULT_BANDS
-    options.bands = options.bands or min(DEFAULT_BANDS, most)
-    on_cpu = device.type == "cpu"
-    is_scene = options.scene is not None
-    full = options.field != "small"
-    if is_scene:
-        options.steps = options.steps or (700 if on_cpu else 5000)
-        options.batch_size = options.batch_size or (1024 if on_cpu or full else 8192)
-        options.width = options.width or (256 if full else 128)
-        options.depth = options.depth or (8 if full else 4)
-    else:
-        options.steps = options.steps or (600 if on_cpu else 2000)
-        options.batch_size = options.batch_size or (8192 if on_cpu else 65536)
-    if options.optimizer == "auto":
-        options.optimizer = recipes.default_optimizer(options.network)
+    on_cpu, is_full = device.type == "cpu", options.field != "small"
+    optimizer = options.optimizer
+    if optimizer == "auto":
+        optimizer = recipes.default_optimizer(options.network)
     try:
-        recipes.default_rate(options.network, options.optimizer)
+        recipes.default_lr(options.network, optimizer)
     except ValueError as error:
         raise UsageError(f"--network {error}") from None
-    if options.sigma != "auto":
-        options.sigma = options.sigma or recipes.default_sigma(resolution)
-
-
-def rate_of(encoding: recipes.Encoding, options: Options) -> float:
-    """Peak learning rate of a fit, by options that are resolved."""
-    assert options.optimizer != "auto"
-    if options.lr is not None:
-        return options.lr
-    if options.scene is not None:
-        return {"muon": radiance.MUON_LR, "adam": radiance.ADAM_LR}[options.optimizer]
-    if interpolates(encoding, options):
-        return recipes.INTERPOLATION.rate
-    return recipes.default_rate(options.network, options.optimizer, encoding)
-
-
-def interpolates(encoding: recipes.Encoding, options: Options) -> bool:
-    """Whether a fit is made for the pixels between, by options that are resolved.
-
-    Sinusoids fill gaps with noise where they are fitted fast; raw coordinates cannot, and a hash
-    grid does at any rate.
-    """
-    is_sinusoid = encoding in ("fourier", "gaussian")
-    return options.held_out and options.optimizer == "muon" and is_sinusoid
-
-
-def precision_of(encoding: recipes.Encoding, options: Options, device: torch.device) -> torch.dtype:
-    """Type that a fit's network trains in."""
-    if options.network == "wire":
-        # Complex numbers have no half precision.
-        return torch.float32
-    if options.precision != "auto":
-        return torch.float32 if options.precision == "float32" else torch.bfloat16
-    # The small network behind a picture's grid is no faster in bfloat16 on a CPU, and less exact.
-    is_small = encoding == "hash" and options.scene is None and device.type == "cpu"
-    return torch.bfloat16 if computes_bfloat16(device) and not is_small else torch.float32
-
-
-def training_of(
-    encoding: recipes.Encoding, options: Options, device: torch.device, audience: Audience
-) -> Training:
-    """How to fit with one encoding, by options that are resolved."""
-    assert options.steps is not None
-    assert options.batch_size is not None
-    assert options.optimizer != "auto"
-    precision = precision_of(encoding, options, device)
-    training = Training(
-        options.steps,
-        options.batch_size,
-        options.optimizer,
-        rate_of(encoding, options),
-        device,
-        None if precision == torch.float32 else precision,
-        options.seed,
-        options.quiet,
-        options.film,
-        audience,
-        options.compile,
+    if options.is_scene:
+        steps, batch_size = (700, 1024) if on_cpu else (5000, 1024 if is_full else 8192)
+    else:
+        steps, batch_size = (600, 8192) if on_cpu else (2000, 65536)
+    # Between pixels, bands near the Nyquist frequency are noise.
+    most = max(1, bands_to_nyquist(resolution) - 1) if options.held_out else DEFAULT_BANDS
+    if sigma is None and options.sigma != "auto":
+        sigma = options.sigma
+    model = ModelConfig(
+        network=options.network,
+        field=options.field,
+        width=options.width,
+        depth=options.depth,
+        bands=min(DEFAULT_BANDS, most) if options.bands is None else options.bands,
+        sigma=recipes.default_sigma(resolution) if sigma is None else sigma,
     )
-    if not interpolates(encoding, options):
-        return training
-    return replace(
-        training,
-        adam_rate=recipes.INTERPOLATION.adam_rate,
-        schedule=constant,
-        mean_decay=recipes.INTERPOLATION.mean_decay,
-    )
-
-
-def model_of(encoding: recipes.Encoding, options: Options) -> ModelOptions:
-    """The model of a picture, by options that are resolved."""
-    assert options.bands is not None
-    width, depth = recipes.default_layers(encoding)
-    return ModelOptions(
-        encoding,
-        options.network,
-        options.width or width,
-        options.depth or depth,
-        options.bands,
-        sigma_given(options),
-    )
-
-
-def pixels_of(picture: Picture, options: Options) -> Pixels:
-    """Pixels of a picture to fit and to measure by.
-
-    Raises:
-        UsageError: where it has none to hold out.
-    """
-    pixels = Pixels.from_rows(picture.coordinates(), picture.colours)
-    try:
-        return pixels.holding_out() if options.held_out else pixels
-    except ValueError as error:
-        raise UsageError(f"--held-out: {picture.source}: {error}") from None
-
-
-def sigma_given(options: Options) -> float | None:
-    """Spread of gaussian frequencies, by options that are resolved."""
-    assert options.sigma != "auto"
-    return options.sigma
-
-
-def sigma_of(pixels: Pixels, options: Options, device: torch.device) -> float:
-    """Choose the spread of gaussian frequencies from the pixels to fit."""
-    precision = precision_of("gaussian", options, device)
-    return choose_sigma(
-        pixels.coordinates,
-        pixels.colours,
-        device,
-        autocast_dtype=None if precision == torch.float32 else precision,
+    training = TrainingConfig(
+        steps=steps if options.steps is None else options.steps,
+        batch_size=batch_size if options.batch_size is None else options.batch_size,
+        optimizer=optimizer,
+        lr=options.lr,
+        held_out=options.held_out,
+        background=options.background,
         seed=options.seed,
     )
+    return RunConfig(
+        encodings=options.fitted,
+        model=model,
+        training=training,
+        runtime=_runtime(options, device),
+        output=_output(options),
+        is_scene=options.is_scene,
+    )
 
 
-def behind(options: Options) -> float:
-    """Grey behind the views that a scene is measured by."""
-    return 0.0 if options.background == "black" else 1.0
+def _runtime(options: Options, device: torch.device) -> RuntimeConfig:
+    return RuntimeConfig(
+        device=device,
+        precision=options.precision,
+        compile=options.compile,
+        live=options.live,
+        quiet=options.quiet,
+    )
 
 
-def enough_bands(resolution: int) -> int:
-    """Octaves up to the Nyquist frequency of so many pixels across [-1, 1]."""
-    # Half a cycle a pixel is pi * resolution / 2 rad per unit.
+def _output(options: Options) -> OutputConfig:
+    return OutputConfig(
+        out=options.out,
+        overwrite=options.overwrite,
+        figures=options.figures,
+        snapshots=options.film,
+        turntable=options.turntable,
+    )
+
+
+def bands_to_nyquist(resolution: int) -> int:
+    """Number of bands up to the Nyquist frequency of so many samples across [-1, 1]."""
+    # Half a cycle per sample is pi * resolution / 2 rad per unit.
     return 1 + max(0, math.floor(math.log2(resolution / 2)))
 
 
-def warn_of_bands(num_bands: int, resolution: int) -> None:
-    """Say so where bands lie far above what so many pixels across [-1, 1] can hold."""
-    enough = enough_bands(resolution)
-    if num_bands > enough + SPARE_BANDS:
-        print(
-            f"warning: bands above {enough} lie beyond the Nyquist frequency of a picture of "
-            f"{resolution} pixels and only add noise; --bands {enough} suffices",
-            file=sys.stderr,
-        )
+def band_warning(config: RunConfig, resolution: int) -> str | None:
+    """Warning if bands lie far above the Nyquist frequency."""
+    enough = bands_to_nyquist(resolution)
+    if "fourier" not in config.encodings or config.model.bands <= enough + SPARE_BANDS:
+        return None
+    return (
+        f"bands above {enough} lie beyond the Nyquist frequency of an image of {resolution} pixels "
+        f"and only add noise; --bands {enough} suffices"
+    )

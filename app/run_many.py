@@ -1,4 +1,4 @@
-"""Runs of several pictures, one after the other or in the same steps."""
+"""Runs of several images, one after the other or as batched ensembles."""
 
 import contextlib
 import sys
@@ -7,129 +7,131 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import report
-from app.config import device_of, model_of, pixels_of, training_of
-from app.image_task import try_pictures
+from app.config import resolve_device
+from app.fit_settings import fit_settings
+from app.image_fit import ImageResult, fit_images
+from app.image_task import ImageTask
 from app.options import PROGRAM, Options, UsageError
-from app.progress import Nobody
 from app.run import (
-    Job,
+    Run,
+    failure_reason,
     finish,
-    fit_alone,
     fit_encodings,
-    prepare,
-    reason_of,
-    run_folder,
-    speaker,
+    fit_one,
+    make_run_folder,
+    prepare_image,
 )
-from nerf_posenc.training import recipes
-from scenes import Picture, SceneError
+from app.task import Interruptible, Openers
 
-PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
-# More pictures share no steps: by then they fill any GPU, and the memory grows with each.
-MOST_STACKED = 16
+# A larger ensemble gains nothing: this many fill any GPU, and the memory grows with each.
+MOST_MEMBERS = 16
 
 
-def run_each(options: Options, arguments: Sequence[str]) -> int:
-    """Fit several pictures, each in a folder of its own; one that fails does not stop the rest."""
-    files = pictures_of(options.images)
-    device = device_of(options)
-    parent = run_folder(options, "pictures")
-    shares_steps = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
-    say = speaker(options)
-    waiting: list[Job] = []
+def run_many(
+    options: Options, arguments: Sequence[str], openers: Openers, interruptible: Interruptible
+) -> int:
+    """Fit several images, each in a folder of its own; one that fails does not stop the rest."""
+    files = find_images(options.images)
+    device = resolve_device(options)
+    parent = make_run_folder(options, "images")
+    uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
+    waiting: list[Run[ImageResult]] = []
     scores: dict[str, dict[str, float]] = {}
     finished = 0
-
-    def finish_each(jobs: Sequence[Job]) -> None:
-        nonlocal finished
-        for job in jobs:
-            results = finish(job, arguments)
-            finished += len(results) == len(options.fitted)
-            if results:
-                scores[job.folder.name] = {result.encoding: result.psnr for result in results}
-
     for number, file in enumerate(files):
-        say(f"\n[{number + 1} of {len(files)}] {file}")
-        name = f"{number:03}-{Path(file).stem}"
-        mine = replace(options, image=file, images=(), out=parent / name)
+        if not options.quiet:
+            print(f"\n[{number + 1} of {len(files)}] {file}")
+        own = replace(options, image=file, images=(), out=parent / f"{number:03}-{Path(file).stem}")
         try:
-            job = prepare(mine, device)
-        except (UsageError, SceneError) as error:
+            prepared = prepare_image(own, device, openers, interruptible)
+        except UsageError as error:
             print(f"{PROGRAM}: error: {error}", file=sys.stderr)
             continue
-        if shares_steps and not options.live:
-            waiting.append(job)
+        if uses_ensembles and not options.live:
+            waiting.append(prepared)
         else:
-            fit_encodings(job)
-            finish_each([job])
-    fit_stacked(waiting)
-    finish_each(waiting)
-    table = report.table_of_pictures(scores, options.fitted)
+            fit_encodings(prepared)
+            finished += finish_one(prepared, arguments, scores)
+    fit_ensembles(waiting)
+    finished += sum(finish_one(prepared, arguments, scores) for prepared in waiting)
+    table = report.table_of_images(scores, options.fitted)
     if scores:
-        (parent / "pictures.txt").write_text(table + "\n", encoding="utf-8")
+        (parent / "images.txt").write_text(table + "\n", encoding="utf-8")
     else:
         with contextlib.suppress(OSError):
             parent.rmdir()
-    say(f"\n{table}\n\nwrote {parent}/")
+    if not options.quiet:
+        print(f"\n{table}\n\nwrote {parent}/")
     return 0 if finished == len(files) else 1
 
 
-def pictures_of(names: Sequence[str]) -> list[str]:
-    """Files and samples, with the pictures of a folder in its place.
+def find_images(names: Sequence[str]) -> list[str]:
+    """Files and samples, with a folder replaced by the images in it.
 
     Raises:
-        UsageError: where a folder holds none.
+        UsageError: If a folder contains none.
     """
     files: list[str] = []
     for name in names:
         folder = Path(name)
         if folder.is_dir():
-            found = sorted(f for f in folder.iterdir() if f.suffix.lower() in PICTURE_SUFFIXES)
+            found = sorted(f for f in folder.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES)
             if not found:
-                raise UsageError(f"--images {name} holds no picture")
+                raise UsageError(f"--images {name} contains no image")
             files += map(str, found)
         else:
             files.append(name)
     return files
 
 
-def fit_stacked(jobs: Sequence[Job]) -> None:
-    """Fit pictures that share their steps, those with batches of one size together."""
-    groups: dict[int, list[Job]] = {}
-    for job in jobs:
-        assert isinstance(job.subject, Picture)
-        assert job.options.batch_size is not None
-        height, width, _ = pixels_of(job.subject, job.options).colours.shape
-        batch_size = min(job.options.batch_size, height * width)
-        groups.setdefault(batch_size, []).append(job)
+def finish_one(
+    prepared: Run[ImageResult], arguments: Sequence[str], scores: dict[str, dict[str, float]]
+) -> bool:
+    """Write a run folder and note its scores; return whether every encoding was fitted."""
+    results = finish(prepared, arguments)
+    if results:
+        scores[prepared.folder.name] = {result.encoding: result.psnr for result in results}
+    return len(results) == len(prepared.config.encodings)
+
+
+def fit_ensembles(runs: Sequence[Run[ImageResult]]) -> None:
+    """Fit images as batched ensembles, those with batches of one size together."""
+    groups: dict[int, list[Run[ImageResult]]] = {}
+    for prepared in runs:
+        num_pixels = image_task(prepared).image.rgb[..., 0].numel()
+        batch_size = min(prepared.config.training.batch_size, num_pixels)
+        groups.setdefault(batch_size, []).append(prepared)
     for group in groups.values():
-        for start in range(0, len(group), MOST_STACKED):
-            stack = group[start : start + MOST_STACKED]
-            for encoding in stack[0].options.fitted:
-                fit_together(stack, encoding)
+        for start in range(0, len(group), MOST_MEMBERS):
+            members = group[start : start + MOST_MEMBERS]
+            for encoding in members[0].config.encodings:
+                fit_ensemble(members, encoding)
 
 
-def fit_together(jobs: Sequence[Job], encoding: recipes.Encoding) -> None:
-    """Fit pictures in the same steps; where that fails, each alone."""
-    names = ", ".join(job.subject.name for job in jobs)
-    speaker(jobs[0].options)(f"\n{encoding}: {names}")
-    pixels = [
-        pixels_of(job.subject, job.options) for job in jobs if isinstance(job.subject, Picture)
-    ]
-    if len(jobs) > 1:
+def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str) -> None:
+    """Fit images as one batched ensemble; if that fails, each alone."""
+    runs[0].log(f"\n{encoding}: {', '.join(prepared.task.name for prepared in runs)}")
+    if len(runs) > 1:
+        tasks = [image_task(prepared) for prepared in runs]
+        images, models = [task.image for task in tasks], [task.model(encoding) for task in tasks]
         try:
-            results = try_pictures(
-                pixels,
-                [model_of(encoding, job.options) for job in jobs],
-                training_of(encoding, jobs[0].options, jobs[0].device, Nobody()),
-            )
+            with runs[0].interruptible() as stop:
+                settings = fit_settings(encoding, runs[0].config, stop)
+                results = fit_images(images, models, settings)
         except (FloatingPointError, RuntimeError) as error:
-            reason = reason_of(error)
-            print(f"note: {encoding}: {reason}; now each picture alone", file=sys.stderr)
+            reason = failure_reason(error)
+            print(f"note: {encoding}: {reason}; now each image alone", file=sys.stderr)
         else:
-            for job, result in zip(jobs, results, strict=True):
-                job.results.append(result)
+            for prepared, result in zip(runs, results, strict=True):
+                prepared.results.append(result)
             return
-    for job in jobs:
-        fit_alone(job, encoding, Nobody())
+    for prepared in runs:
+        fit_one(prepared, encoding)
+
+
+def image_task(prepared: Run[ImageResult]) -> ImageTask:
+    """Return the task of an image's run."""
+    assert isinstance(prepared.task, ImageTask)
+    return prepared.task

@@ -1,117 +1,109 @@
-"""A trial of a scene: fitted with one encoding, shown in progress, and measured."""
+"""A scene as the program's task: fit it with one encoding, and show it in the report."""
 
-import time
-from functools import partial
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from torch import Tensor, nn
-from tqdm import tqdm
+from jaxtyping import Float
+from torch import Tensor
 
-from app.preview import filmed_view
-from app.progress import Training, fit_with_progress
-from app.report import SceneResult, bands_of, kernel_of, write_video
-from nerf_posenc.networks.mlp import num_parameters
-from nerf_posenc.radiance import recipes as radiance
-from nerf_posenc.radiance.fields import RadianceField
-from nerf_posenc.radiance.poses import orbit_poses
-from nerf_posenc.radiance.rays import Camera
-from nerf_posenc.radiance.renderers import render, rows_at_once, score_views
-from nerf_posenc.radiance.views import Background, Views, camera_rays
-from nerf_posenc.training.loop import FitState, autocast
+from app.config import RunConfig
+from app.fit_settings import field_options, fit_settings
+from app.options import UsageError
+from app.preview import preview_view
+from app.report.run_folder import write_scene_run
+from app.report.video import write_video
+from app.report.viewer import LivePage
+from app.scene_fit import SceneResult, fit_scene
+from app.task import Panel, Viewer
+from nerf_posenc.radiance.views import Scene, background_gray, evenly_spaced
+from nerf_posenc.radiance.volume_rendering import visible_depth
+
+# More views only make the page heavy; the folder has them all.
+_MOST_VIEWS = 6
 
 
-def try_scene(
-    train: Views,
-    test: Views,
-    options: radiance.FieldOptions,
-    training: Training,
-    *,
-    background: Background = "white",
-    film: Path | None = None,
-    num_frames: int = 20,
-) -> SceneResult:
-    """Fit a radiance field with one encoding, and measure it on views that it has not seen.
+class SceneTask:
+    """A scene to be fitted.
 
     Args:
-        train: the views to fit.
-        test: the views to measure by.
-        options: which field.
-        training: how to fit.
-        background: behind the scene; the views are measured over black or else white.
-        film: file, without suffix, for a camera's way round the scene; None for none.
-        num_frames: of the film.
-
-    Raises:
-        FloatingPointError: where the loss is no longer finite.
-        ValueError: where the field does not go with the encoding, or no pixel shows anything.
+        scene: training and test views.
+        config: of the run.
     """
-    renderer = radiance.make_renderer(options, train).to(training.device)
-    batches = radiance.make_batches(
-        renderer,
-        train,
-        training.batch_size,
-        seed=training.seed,
-        background=background,
-        device=training.device,
-    )
-    optimizer = radiance.make_optimizer(renderer, training.optimizer, training.rate)
-    state = FitState(renderer, optimizer, training.num_steps)
-    grey = 0.0 if background == "black" else 1.0
 
-    def look(camera: Camera, pose: Tensor) -> Tensor:
-        with autocast(training.device, training.autocast_dtype):
-            return _look(renderer, camera, pose, grey)
+    kind = "scene"
 
-    filmed = filmed_view(test)
-    snapshots = fit_with_progress(
-        state,
-        batches,
-        options.encoding,
-        training,
-        loss_fn=radiance.loss_of(options),
-        after_step=radiance.grid_upkeep(renderer, autocast_dtype=training.autocast_dtype),
-        shoot=lambda: [look(filmed.cameras[0], filmed.world_from_camera[0])],
-        watch=lambda now: training.audience.watch_field(options.encoding, now, look),
-    )
-    started = time.perf_counter()
-    label = f"{options.encoding:8} test views"
-    with tqdm(total=len(test), desc=label, unit="view", disable=training.quiet) as bar:
-        views = score_views(renderer, test, background=grey, on_view=partial(bar.update, 1))
-    render_seconds = time.perf_counter() - started
-    if film is not None:
-        frames = _frames(renderer, train, num_frames, grey, options.encoding, training.quiet)
-        film = write_video(film, frames, rate=max(5, num_frames // 3))
-    fitted = next(module for module in renderer.modules() if isinstance(module, RadianceField))
-    encoder = fitted.position_encoder or nn.Identity()
-    return SceneResult(
-        encoding=options.encoding,
-        parameters=num_parameters(renderer),
-        psnr=sum(view.psnr for view in views) / len(views),
-        ssim=sum(view.ssim for view in views) / len(views),
-        seconds=state.seconds,
-        steps=state.step,
-        history=state.history,
-        views=views,
-        render_seconds=render_seconds,
-        film=film,
-        bands=bands_of(encoder),
-        kernel=kernel_of(encoder, 3),
-        snapshots=snapshots,
-    )
+    def __init__(self, scene: Scene, config: RunConfig) -> None:
+        self.scene = scene
+        self.name = scene.name
+        self.source = scene.source
+        self.size = scene.train.size
+        self.config = config
+        self._gray = background_gray(config.training.background)
 
+    def summary(self) -> list[str]:
+        """Lines that are printed before the first fit."""
+        train, test = len(self.scene.train), len(self.scene.test)
+        views = f"views    {train} to fit, {test} to evaluate on"
+        return [views, *(f"note: {note}" for note in self.scene.notes)]
 
-def _frames(
-    renderer: nn.Module, views: Views, count: int, grey: float, name: str, quiet: bool
-) -> Tensor:
-    """What a camera sees that goes round."""
-    poses = orbit_poses(views.world_from_camera, count)
-    shown = tqdm(poses, f"{name:8} turntable", unit="frame", disable=quiet)
-    return torch.stack([_look(renderer, views.cameras[0], pose, grey) for pose in shown])
+    def fit(
+        self, encoding: str, *, stop: threading.Event, viewer: Viewer | None = None
+    ) -> SceneResult:
+        """Fit with one encoding and evaluate on the test views.
 
+        Raises:
+            UsageError: If the scene cannot be fitted, as when all its pixels are transparent.
+        """
+        try:
+            return fit_scene(
+                self.scene,
+                field_options(encoding, self.config),
+                fit_settings(encoding, self.config, stop),
+                background=self.config.training.background,
+                num_frames=self.config.output.turntable,
+                viewer=viewer,
+            )
+        except ValueError as error:
+            raise UsageError(f"--scene {self.source}: {error}") from None
 
-def _look(renderer: nn.Module, camera: Camera, pose: Tensor, grey: float) -> Tensor:
-    """What a camera sees of a fitted field."""
-    rays = camera_rays(camera, pose, background=grey).to(next(renderer.parameters()).device)
-    colour = render(renderer, rays, rows=rows_at_once(renderer)).colour
-    return colour.float().cpu().view(camera.height, camera.width, 3)
+    def truth(self) -> Float[Tensor, "views height width 3"]:
+        """All test views."""
+        return self.scene.test.over(self._gray)
+
+    def preview_truth(self) -> list[Tensor]:
+        """The true image of a snapshot."""
+        return [preview_view(self.scene.test).over(self._gray)[0]]
+
+    def panels(self, results: Sequence[SceneResult]) -> list[Panel]:
+        """Some of the test views beside their renderings, evenly spread."""
+        truth = self.truth()
+        panels = []
+        for view in evenly_spaced(_MOST_VIEWS, len(truth)):
+            renderings = {r.encoding: r.views[view].rendering for r in results}
+            panels.append(
+                Panel(
+                    results[0].views[view].name,
+                    truth[view],
+                    {name: rendering.rgb for name, rendering in renderings.items()},
+                    {name: visible_depth(rendering) for name, rendering in renderings.items()},
+                )
+            )
+        return panels
+
+    def open_viewer(self) -> LivePage:
+        """Serve a page that shows the fits in progress."""
+        pixels = 96**2 if self.config.runtime.device.type == "cpu" else 512**2
+        return LivePage(self.name, poses=self.scene.train.world_from_camera, pixels=pixels)
+
+    def write(self, folder: Path, results: Sequence[SceneResult]) -> dict[str, Path]:
+        """Write views, figures and turntable videos to the run folder."""
+        views = {result.encoding: result.views for result in results}
+        write_scene_run(folder, self.truth(), views, results, figures=self.config.output.figures)
+        videos = {}
+        for result in results:
+            if result.turntable is not None:
+                path = folder / f"turntable_{result.encoding}"
+                rate = max(5, len(result.turntable) // 3)
+                videos[result.encoding] = write_video(path, result.turntable, rate=rate)
+        return videos

@@ -8,6 +8,8 @@ quarter turn on, and nerf-pytorch's loop over the bands.
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,7 +85,7 @@ class PeakBytes(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.live: dict[int, tuple[object, int]] = {}
+        self.live: dict[int, tuple[Any, int]] = {}
         self.peak = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
@@ -97,7 +99,7 @@ class PeakBytes(TorchDispatchMode):
                 )
         self.live = {
             key: (ref, size) for key, (ref, size) in self.live.items() if not ref.expired()
-        }  # type: ignore[attr-defined]
+        }
         self.peak = max(self.peak, sum(size for _, size in self.live.values()))
         return outputs
 
@@ -107,7 +109,7 @@ def peak_memory(form: Callable[[Tensor], Tensor], x: Tensor) -> float:
     form(x)
     with PeakBytes() as mode:
         output = form(x)
-    return mode.peak / (output.numel() * output.element_size())
+    return float(mode.peak / (output.numel() * output.element_size()))
 
 
 def time_table(num_points: int, rounds: int) -> None:
@@ -118,9 +120,7 @@ def time_table(num_points: int, rounds: int) -> None:
         assert name in PRESETS
         ours[f"ours ({name})"] = FourierEncoder.preset(name, 3, NUM_BANDS)
     forms = {**FORMS, **ours}
-    times = medians(
-        {name: lambda form=form: form(x) for name, form in forms.items()}, rounds=rounds
-    )  # type: ignore[misc]
+    times = medians({name: partial(form, x) for name, form in forms.items()}, rounds=rounds)
     fastest = min(times[name] for name in FORMS)
     print(f"\n{num_points:,} points, 3-D, L=10: median of {rounds} interleaved rounds")
     print(f"{'form':<22} {'ms':>8} {'to fastest form':>16} {'peak / output':>14}")

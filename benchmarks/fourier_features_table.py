@@ -1,12 +1,12 @@
 """The 2-D image table of Tancik et al. 2020 (Tables 1 and 3), and our optimizer beside it.
 
-Their protocol (Experiments/2d_image_regression.ipynb): pixels ``[::2, ::2]`` of a picture are
+Their protocol (Experiments/2d_image_regression.ipynb): pixels ``[::2, ::2]`` of a image are
 fitted and pixels ``[1::2, 1::2]`` are tested, coordinates in [0, 1); three hidden ReLU layers and a
 sigmoid; full batch, half the mean squared error, Adam at a constant rate; sigma 10 for photographs
 and 14 for text, positional encoding to 2^6 and 2^5. At full size (512, 256 wide, 256 frequencies,
-2000 steps) that is for a GPU; ``--size 256`` and below halve the frequencies with the picture.
+2000 steps) that is for a GPU; ``--size 256`` and below halve the frequencies with the image.
 
-Ours is what ``train_fit.py --held-out`` does (``recipes.INTERPOLATION``), from the mean colour of
+Ours is what ``train_fit.py --held-out`` does (``recipes.INTERPOLATION``), from the mean color of
 the fitted pixels: Muon at a low rate that stays, and in the end the mean of the weights; with four
 times the frequencies beside it, and with the spread that is chosen from the fitted pixels.
 """
@@ -27,22 +27,25 @@ from tqdm import tqdm
 from app.sigma_search import choose_sigma
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, GaussianEncoder
+from nerf_posenc.core.encoder import Encoder, Identity
+from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP, hidden_matrices
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import keep_freed_memory
-from nerf_posenc.training.loop import FitState, constant, cosine_decay, fit, mse, predict
+from nerf_posenc.training.loop import FitState, fit, mse, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
-from scenes import open_picture
+from nerf_posenc.training.schedules import constant, cosine_decay
+from scenes import open_image
 
-# Means over 16 pictures as published: none, basic, PE, Gaussian.
+# Means over 16 images as published: none, basic, PE, Gaussian.
 PUBLISHED = {
     "natural": (19.323, 21.716, 24.947, 25.568),
     "text": (18.397, 20.478, 27.567, 30.470),
 }
 SIGMA = {"natural": 10.0, "text": 14.0}
 TOP_OCTAVE = {"natural": 6.0, "text": 5.0}
-SLOW_RATE = {"natural": 1e-2, "text": 1e-3}
+SLOW_LR = {"natural": 1e-2, "text": 1e-3}
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,9 @@ class Way:
     is_ours: bool = False
 
 
-def by_adam(rate: float) -> Way:
+def by_adam(lr: float) -> Way:
     """As published."""
-    return Way(lambda module: adam(module, lr=rate), constant)
+    return Way(lambda module: adam(module, lr=lr), constant)
 
 
 BY_MUON = Way(lambda module: muon(module, hidden_matrices(module)), cosine_decay)
@@ -74,16 +77,16 @@ OURS = Way(
     lambda module: recipes.make_optimizer(
         module,
         "muon",
-        recipes.INTERPOLATION.rate,
-        adam_rate=recipes.INTERPOLATION.adam_rate,
+        recipes.HeldOutRecipe().lr,
+        adam_lr=recipes.HeldOutRecipe().adam_lr,
     ),
     constant,
     is_ours=True,
 )
 
 
-def encoder_of(name: str, kind: str, size: Size) -> nn.Module:
-    """One of the paper's four mappings, scaled with the picture."""
+def make_encoder(name: str, kind: str, size: Size) -> Encoder:
+    """One of the paper's four mappings, scaled with the image."""
     scale = size.pixels / 512
     if name == "basic":
         return FourierEncoder(2, 1, base=2 * math.pi)
@@ -95,30 +98,30 @@ def encoder_of(name: str, kind: str, size: Size) -> nn.Module:
         generator = torch.Generator().manual_seed(10)
         sigma = SIGMA[kind] * scale
         return GaussianEncoder(2, size.frequencies, sigma=sigma, generator=generator)
-    return nn.Identity()
+    return Identity(2)
 
 
 def held_out_psnr(
-    picture: Tensor,
-    encoder: nn.Module,
+    image: Tensor,
+    encoder: Encoder,
     way: Way,
     size: Size,
 ) -> float:
     """Fit the even pixels and measure the odd ones."""
-    device = picture.device
+    device = image.device
     line = torch.arange(size.pixels, device=device) / size.pixels
     grid = torch.stack(torch.meshgrid(line, line, indexing="ij"), -1)
-    train_x, train_y = grid[::2, ::2].reshape(-1, 2), picture[::2, ::2].reshape(-1, 3)
-    test_x, test_y = grid[1::2, 1::2].reshape(-1, 2), picture[1::2, 1::2].reshape(-1, 3)
-    torch.manual_seed(0)
-    network = MLP(getattr(encoder, "out_dim", 2), 3, width=size.width, depth=3).to(device)
+    train_x, train_y = grid[::2, ::2].reshape(-1, 2), image[::2, ::2].reshape(-1, 3)
+    test_x, test_y = grid[1::2, 1::2].reshape(-1, 2), image[1::2, 1::2].reshape(-1, 3)
+    generator = torch.Generator().manual_seed(0)
+    network = MLP(encoder.out_dim, 3, width=size.width, depth=3, generator=generator).to(device)
     encoder = encoder.to(device)
     with torch.no_grad():
         train_features, test_features = encoder(train_x), encoder(test_x)
     state = FitState(network, way.optimizer(network), size.steps)
     if way.is_ours:
         network.start_at(train_y.mean(0))
-    decay = recipes.INTERPOLATION.mean_decay
+    decay = recipes.HeldOutRecipe().ema_decay
     mean = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))
     fit(
         state,
@@ -136,13 +139,13 @@ def sigma_for(fitted: Tensor) -> float:
     side = len(fitted)
     line = (torch.arange(side, device=fitted.device) + 0.5) / side * 2 - 1
     grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)
-    return 2 * choose_sigma(grid, fitted, fitted.device)
+    return 2 * choose_sigma(Image(fitted, grid), fitted.device)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="holds natural/ and text/ with square pictures")
-    parser.add_argument("--pictures", type=int, default=16, help="of each kind")
+    parser.add_argument("folder", type=Path, help="holds natural/ and text/ with square images")
+    parser.add_argument("--images", type=int, default=16, help="of each kind")
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--frequencies", type=int, default=256)
@@ -156,34 +159,34 @@ def main() -> None:
 
     scores: dict[str, dict[str, list[float]]] = {}
     for kind in ("natural", "text"):
-        slow = SLOW_RATE[kind]
-        rates = {"none": slow, "basic": slow, "PE": 1e-3, "Gaussian": 1e-3}
-        paths = sorted((options.folder / kind).glob("*.png"))[: options.pictures]
+        slow = SLOW_LR[kind]
+        lrs = {"none": slow, "basic": slow, "PE": 1e-3, "Gaussian": 1e-3}
+        paths = sorted((options.folder / kind).glob("*.png"))[: options.images]
         for path in tqdm(paths, desc=kind):
-            picture = open_picture(str(path)).resized(size.pixels).colours.to(options.device)
+            image = open_image(str(path)).resized(size.pixels).rgb.to(options.device)
 
             def note(
-                name: str, encoder: nn.Module, way: Way, kind: str = kind, picture: Tensor = picture
+                name: str, encoder: Encoder, way: Way, kind: str = kind, image: Tensor = image
             ) -> None:
-                score = held_out_psnr(picture, encoder, way, size)
+                score = held_out_psnr(image, encoder, way, size)
                 scores.setdefault(name, {}).setdefault(kind, []).append(score)
 
-            for name, rate in rates.items():
-                encoder = encoder_of(name, kind, size)
-                note(f"{name}, Adam", encoder, by_adam(rate))
+            for name, lr in lrs.items():
+                encoder = make_encoder(name, kind, size)
+                note(f"{name}, Adam", encoder, by_adam(lr))
                 note(f"{name}, Muon", encoder, BY_MUON)
                 note(f"{name}, ours", encoder, OURS)
             more = replace(size, frequencies=4 * size.frequencies)
-            note("4 x Gaussian, Adam", encoder_of("Gaussian", kind, more), by_adam(1e-3))
-            note("4 x Gaussian, ours", encoder_of("Gaussian", kind, more), OURS)
-            sigma = sigma_for(picture[::2, ::2])
+            note("4 x Gaussian, Adam", make_encoder("Gaussian", kind, more), by_adam(1e-3))
+            note("4 x Gaussian, ours", make_encoder("Gaussian", kind, more), OURS)
+            sigma = sigma_for(image[::2, ::2])
             generator = torch.Generator().manual_seed(10)
             encoder = GaussianEncoder(2, more.frequencies, sigma=sigma, generator=generator)
             note("4 x Gaussian, ours, sigma auto", encoder, OURS)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     record = {"machine": machine(), "size": vars(size), "scores": scores}
     options.out.write_text(json.dumps(record, indent=1))
-    print("held-out PSNR in dB, mean over the pictures (published: full size, 16 other pictures)")
+    print("held-out PSNR in dB, mean over the images (published: full size, 16 other images)")
     print(f"{'':<32} {'natural':>9} {'published':>10} {'text':>9} {'published':>10}")
     for name, by_kind in scores.items():
         encoding, _, optimizer = name.partition(", ")

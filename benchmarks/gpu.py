@@ -24,17 +24,19 @@ if "--tiny" in sys.argv:
 import torch
 from torch import Tensor, nn
 
-from app.image_task import with_corners
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, FourierLinear, SinCos, octave_bands
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import recipes
-from nerf_posenc.training.ensemble import Stack
-from nerf_posenc.training.loop import FitState, ShuffledBatches, autocast, fit, mse, predict
-from scenes import open_picture
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.devices import autocast
+from nerf_posenc.training.ensemble import BatchedEnsemble
+from nerf_posenc.training.loop import FitState, fit, mse, predict
+from scenes import open_image
 
-# README of tiny-cuda-nn (RTX 3090, read off its plot): training samples a second by width and
+# README of tiny-cuda-nn (RTX 3090, read off its plot): training samples per second by width and
 # batch, fully fused network without an encoding.
 PUBLISHED = {(64, 1 << 14): 1.2e8, (64, 1 << 18): 1.9e8, (128, 1 << 18): 9.4e7}
 
@@ -56,7 +58,7 @@ def seconds_of(call: Callable[[], object], device: torch.device, rounds: int) ->
             began = time.perf_counter()
             call()
             times.append(time.perf_counter() - began)
-    return statistics.median(times)
+    return float(statistics.median(times))
 
 
 def nerf_pytorch(x: Tensor, octaves: Tensor) -> Tensor:
@@ -116,22 +118,23 @@ def encoders(device: torch.device, copy: float, points: list[int], rounds: int) 
             plain = SinCos(in_dim, octave_bands(num_bands)).to(device)
 
             def in_bfloat16(x: Tensor, fused: SinCos = fused) -> Tensor:
-                return fused(x, dtype=torch.bfloat16)
+                features: Tensor = fused(x, dtype=torch.bfloat16)
+                return features
 
             forms: dict[str, Callable[[Tensor], Tensor]] = {
                 "ours, triton": fused,
                 "ours, triton, to bfloat16": in_bfloat16,
                 "ours, torch": plain,
             }
-            for form in (nerf_pytorch, nerfstudio, pytorch3d):
+            for library in (nerf_pytorch, nerfstudio, pytorch3d):
 
-                def eager(x: Tensor, form: Any = form, octaves: Tensor = octaves) -> Tensor:
+                def eager(x: Tensor, form: Any = library, octaves: Tensor = octaves) -> Tensor:
                     features: Tensor = form(x, octaves)
                     return features
 
-                forms[form.__name__] = eager
+                forms[library.__name__] = eager
                 if device.type == "cuda":
-                    forms[f"{form.__name__}, compiled"] = torch.compile(eager)
+                    forms[f"{library.__name__}, compiled"] = torch.compile(eager)
             for num_points in points:
                 x = torch.rand(num_points, in_dim, device=device) * 2 - 1
                 for name, form in forms.items():
@@ -166,7 +169,7 @@ def _bandwidth(
 def first_layers(
     device: torch.device, widths: list[int], points: list[int], rounds: int
 ) -> list[Any]:
-    """Milliseconds of the encoder and the layer behind it, in one kernel and in two, bfloat16."""
+    """Milliseconds of the encoder and the layer after it, in one kernel and in two, bfloat16."""
     rows = []
     print(f"\n{'first layer, 3-D L=10':<26} {'points':>10} {'forward ms':>11} {'and backward':>13}")
     for width in widths:
@@ -211,9 +214,9 @@ def training(
     for width in widths:
         for batch in batches:
             for name in ("eager", "compiled") if device.type == "cuda" else ("eager",):
-                torch.manual_seed(0)
                 encoder = FourierEncoder(2, 10, backend="triton")
-                network = MLP(encoder.out_dim, 3, width=width, depth=4)
+                generator = torch.Generator().manual_seed(0)
+                network = MLP(encoder.out_dim, 3, width=width, depth=4, generator=generator)
                 model = nn.Sequential(encoder, network).to(device)
                 optimizer = recipes.make_optimizer(model, "adam", 1e-3)
                 run = model if name == "eager" else torch.compile(model, mode="max-autotune")
@@ -244,16 +247,17 @@ def training(
     return rows
 
 
-def stacks(device: torch.device, counts: list[int], batch: int, rounds: int) -> list[Any]:
-    """Seconds of a step of several pictures' models together, and of one after the other."""
+def ensembles(device: torch.device, counts: list[int], batch: int, rounds: int) -> list[Any]:
+    """Seconds of a step of several images' models as one batched ensemble, and one by one."""
     rows = []
-    print(f"\n{'models':<26} {'batch':>10} {'alone ms':>10} {'stacked ms':>11} {'ratio':>7}")
+    print(f"\n{'models':<26} {'batch':>10} {'alone ms':>10} {'batched ms':>11} {'ratio':>7}")
     for count in counts:
-        torch.manual_seed(0)
+        generator = torch.Generator().manual_seed(0)
         encoders = [FourierEncoder(2, 10) for _ in range(count)]
-        networks = [MLP(encoder.out_dim, 3) for encoder in encoders]
-        stack = Stack(encoders, networks).to(device)
-        together = recipes.make_optimizer(stack, "muon", 0.05, matrices=stack.hidden_matrices())
+        networks = [MLP(encoder.out_dim, 3, generator=generator) for encoder in encoders]
+        ensemble = BatchedEnsemble(encoders, networks).to(device)
+        matrices = ensemble.hidden_matrices()
+        together = recipes.make_optimizer(ensemble, "muon", 0.05, matrices=matrices)
         models = [nn.Sequential(*pair) for pair in zip(encoders, networks, strict=True)]
         alone = [recipes.make_optimizer(model, "muon", 0.05) for model in models]
         x = torch.rand(count, batch, 2, device=device)
@@ -273,8 +277,8 @@ def stacks(device: torch.device, counts: list[int], batch: int, rounds: int) -> 
                 take_step(*each)
 
         took_alone = seconds_of(step_alone, device, rounds)
-        took = seconds_of(partial(take_step, stack, together, x, y), device, rounds)
-        rows.append(dict(models=count, batch=batch, alone=took_alone, stacked=took))
+        took = seconds_of(partial(take_step, ensemble, together, x, y), device, rounds)
+        rows.append(dict(models=count, batch=batch, alone=took_alone, batched=took))
         print(
             f"{count:<26} {batch:>10,} {took_alone * 1e3:10.2f} {took * 1e3:11.2f} "
             f"{took_alone / took:7.2f}",
@@ -284,32 +288,42 @@ def stacks(device: torch.device, counts: list[int], batch: int, rounds: int) -> 
 
 
 def time_to(decibel: float, device: torch.device, size: int, most: float) -> list[Any]:
-    """Seconds until a whole picture of ``size`` x ``size`` is as near as ``decibel``."""
-    picture = open_picture("astronaut").resized(size)
-    x, y = picture.coordinates().to(device), picture.colours.reshape(-1, 3).to(device)
+    """Seconds until a whole image of ``size`` x ``size`` reaches ``decibel``."""
+    image = open_image("astronaut").resized(size)
+    x = image.coordinates.reshape(-1, 2).to(device)
+    y = image.rgb.reshape(-1, 3).to(device)
     rows = []
-    print(f"\n{'picture':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
+    print(f"\n{'image':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
     for encoding in ("fourier", "hash"):
-        torch.manual_seed(0)
-        encoder = recipes.make_encoder(encoding, 2, resolution=size)  # type: ignore[arg-type]
-        width, depth = recipes.default_layers(encoding)  # type: ignore[arg-type]
-        network = MLP(int(encoder.out_dim), 3, width=width, depth=depth)  # type: ignore[arg-type]
-        network.start_at(picture.colours.mean((0, 1)))
+        generator = torch.Generator().manual_seed(0)
+        encoder = recipes.make_encoder(encoding, 2, resolution=size, generator=generator)
+        width, depth = recipes.ENCODINGS[encoding].layers
+        network = MLP(encoder.out_dim, 3, width=width, depth=depth, generator=generator)
+        network.start_at(image.rgb.mean((0, 1)))
         model = nn.Sequential(encoder, network).to(device)
-        rate = recipes.default_rate("relu", "muon", encoding)  # type: ignore[arg-type]
-        optimizer = recipes.make_optimizer(model, "muon", rate, encoding=encoding)  # type: ignore[arg-type]
+        lr = recipes.default_lr("relu", "muon", encoding)
+        optimizer = recipes.make_optimizer(model, "muon", lr, encoding=encoding)
         state = FitState(model, optimizer, 4000)
         reached: list[float] = []
 
         def look(state: FitState, model: nn.Module = model, reached: list[float] = reached) -> None:
-            if psnr(predict(model, x, rows=1 << 18), y) >= decibel:
+            if psnr(predict(model, x, chunk_size=1 << 18), y) >= decibel:
                 reached.append(state.seconds)
 
-        batches = with_corners(encoder, ShuffledBatches(x, y, min(len(x), 65_536), seed=0))
-        stop: Callable[[], bool] = lambda state=state, reached=reached: (  # noqa: E731
-            bool(reached) or state.seconds > most
+        batches = ShuffledBatches(x, y, min(len(x), 65_536), seed=0)
+        draw_batch, forward = cache_corners(encoder, network, batches)
+
+        def stop(state: FitState = state, reached: list[float] = reached) -> bool:
+            return bool(reached) or state.seconds > most
+
+        fit(
+            state,
+            draw_batch,
+            forward=forward,
+            autocast_dtype=torch.bfloat16,
+            on_record=look,
+            should_stop=stop,
         )
-        fit(state, batches, autocast_dtype=torch.bfloat16, on_record=look, should_stop=stop)
         took = reached[0] if reached else None
         rows.append(dict(encoding=encoding, steps=state.step, seconds=took))
         print(
@@ -340,8 +354,8 @@ def main() -> None:
     widths = [16] if tiny else [64, 128, 256]
     record["first_layers"] = first_layers(device, widths, points[:3], rounds)
     record["training"] = training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds)
-    record["stacks"] = stacks(device, [2] if tiny else [4, 16], 64 if tiny else 8192, rounds)
-    record["picture"] = time_to(15 if tiny else 40, device, 16 if tiny else 512, 60)
+    record["ensembles"] = ensembles(device, [2] if tiny else [4, 16], 64 if tiny else 8192, rounds)
+    record["image"] = time_to(15 if tiny else 40, device, 16 if tiny else 512, 60)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(record, indent=1))
 

@@ -10,17 +10,20 @@ import argparse
 import statistics
 
 import torch
+from torch import nn
 
 from benchmarks.timing import machine
+from nerf_posenc.radiance.evaluation import evaluate_views
+from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.recipes import (
     FieldName,
     FieldOptions,
-    loss_of,
     make_batches,
-    make_optimizer,
+    make_field_optimizer,
+    make_loss,
     make_renderer,
 )
-from nerf_posenc.radiance.renderers import score_views
+from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory, pick_device
 from nerf_posenc.training.loop import FitState, fit
 from scenes import open_scene
@@ -45,7 +48,7 @@ def main() -> None:
     dtype = torch.bfloat16 if computes_bfloat16(device) else None
     print(machine())
     print(
-        f"{'field':<6} {'numbers':>8} {'s':>6} {'1':>7} {'1/2':>7} {'1/4':>7}  mean test PSNR (dB)"
+        f"{'field':<6} {'params':>8} {'s':>6} {'1':>7} {'1/2':>7} {'1/4':>7}  mean test PSNR (dB)"
     )
     fields: tuple[FieldName, ...] = ("nerf", "mip")
     for name in fields:
@@ -60,15 +63,20 @@ def main() -> None:
         )
         renderer = make_renderer(which, scene.train).to(device)
         batches = make_batches(renderer, scene.train, options.rays, seed=0, device=device)
-        state = FitState(renderer, make_optimizer(renderer, options.optimizer), options.steps)
-        fit(state, batches, loss_of(which), autocast_dtype=dtype)
+        state = FitState(renderer, make_field_optimizer(renderer, options.optimizer), options.steps)
+
+        def forward(batch: RayBatch, renderer: nn.Module = renderer) -> Rendering:
+            rendering: Rendering = renderer(batch.rays, batch.generator)
+            return rendering
+
+        fit(state, batches, make_loss(which), forward=forward, autocast_dtype=dtype)
         scores = []
         for divisor in (1, 2, 4):
-            views = score_views(renderer, scene.test.resized(options.size // divisor))
+            views = evaluate_views(renderer, scene.test.resized(options.size // divisor))
             scores.append(statistics.mean(view.psnr for view in views))
-        numbers = sum(p.numel() for p in renderer.parameters())
+        parameters = sum(p.numel() for p in renderer.parameters())
         shown = " ".join(f"{score:7.2f}" for score in scores)
-        print(f"{name:<6} {numbers:>8,} {state.seconds:6.1f} {shown}", flush=True)
+        print(f"{name:<6} {parameters:>8,} {state.seconds:6.1f} {shown}", flush=True)
 
 
 if __name__ == "__main__":

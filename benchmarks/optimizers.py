@@ -1,6 +1,6 @@
-"""What else could fit a picture: other optimizers and tricks beside ours, at equal seconds.
+"""What else could fit a image: other optimizers and tricks beside ours, at equal seconds.
 
-Each is tried at a few rates on the first picture for a third of the time; the best goes on. The
+Each is tried at a few rates on the first image for a third of the time; the best goes on. The
 schedule is laid over the seconds, as in time_to_psnr. SOAP, Shampoo and schedule-free Adam are
 those of pytorch_optimizer (``pip install --no-deps pytorch_optimizer``); the first two step the
 hidden matrices, with our Adam on the rest, as Muon does.
@@ -17,29 +17,33 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from app.image_task import with_corners
-from benchmarks.time_to_psnr import behind
+from benchmarks.time_to_psnr import with_mlp
 from benchmarks.timing import Clock, machine
 from nerf_posenc import FourierEncoder, HashGridEncoder
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import keep_freed_memory
-from nerf_posenc.training.loop import FitState, ShuffledBatches, fit, predict
+from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
-from scenes import Picture, open_picture
+from scenes import open_image
 
 
-class Progressive(nn.Module):
-    """Octaves that are let in from coarse to fine over the first half of the fit."""
+class Progressive(Encoder):
+    """Bands that are opened from coarse to fine over the first half of the fit."""
 
     def __init__(self, encoder: FourierEncoder, clock: Callable[[], float]) -> None:
-        super().__init__()
-        self.encoder, self.clock, self.out_dim = encoder, clock, encoder.out_dim
+        super().__init__(encoder.in_dim, encoder.out_dim)
+        self.encoder, self.clock = encoder, clock
 
     def forward(self, x: Tensor) -> Tensor:
         """Encode ``(n, in_dim)`` to ``(n, out_dim)``."""
-        return self.encoder(x, progress=min(1.0, 2 * self.clock()))
+        features: Tensor = self.encoder(x, progress=min(1.0, 2 * self.clock()))
+        return features
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,9 @@ def ours(module: nn.Module, rate: float) -> OptimizerGroup:
     return recipes.make_optimizer(module, "muon", rate, encoding="hash" if is_grid else "fourier")
 
 
-def quick_adam(module: nn.Module, rate: float) -> OptimizerGroup:
+def quick_adam(module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam on everything with the moments that it has beside Muon."""
-    return adam(module, lr=rate, betas=(0.9, 0.95))
+    return adam(module, lr=lr, betas=(0.9, 0.95))
 
 
 def eager_first_layer(module: nn.Module, rate: float) -> OptimizerGroup:
@@ -126,15 +130,17 @@ METHODS = {
 
 
 @torch.no_grad()
-def solve_last_layer(model: nn.Sequential, coordinates: Tensor, colours: Tensor) -> None:
+def solve_last_layer(model: nn.Sequential, coordinates: Tensor, rgb: Tensor) -> None:
     """Two Gauss-Newton steps of the last layer against all pixels, in float64."""
     encoder, network = model
+    assert isinstance(network, nn.Sequential)
     *layers, last, _ = network
+    assert isinstance(last, nn.Linear)
     trunk = nn.Sequential(encoder, *layers)
     for _ in range(2):
         grams = torch.zeros(3, last.in_features + 1, last.in_features + 1, dtype=torch.float64)
         sides = torch.zeros(3, last.in_features + 1, dtype=torch.float64)
-        for x, y in zip(coordinates.split(8192), colours.split(8192), strict=True):
+        for x, y in zip(coordinates.split(8192), rgb.split(8192), strict=True):
             hidden = trunk(x)
             z = torch.cat([hidden, torch.ones_like(hidden[:, :1])], 1)
             guess = torch.sigmoid(last(hidden))
@@ -145,32 +151,37 @@ def solve_last_layer(model: nn.Sequential, coordinates: Tensor, colours: Tensor)
                 sides[channel] += (rows.T @ (y - guess)[:, channel]).double()
         ridge = 1e-6 * grams.diagonal(dim1=1, dim2=2).mean() * torch.eye(last.in_features + 1)
         steps = torch.linalg.solve(grams + ridge, sides).float()
-        last.weight += steps[:, :-1]
-        last.bias += steps[:, -1]
+        last.weight.add_(steps[:, :-1])
+        last.bias.add_(steps[:, -1])
 
 
 def score(
-    method: Method, setup: str, rate: float, picture: Picture, seconds: float, seed: int
+    method: Method, setup: str, rate: float, image: Image, seconds: float, seed: int
 ) -> tuple[float, int]:
-    """PSNR after so many seconds and the steps taken; a fit that breaks down has neither."""
-    coordinates, colours = picture.coordinates(), picture.colours.reshape(-1, 3)
-    batches = ShuffledBatches(coordinates, colours, 8192, seed=seed)
+    """PSNR after so many seconds and the steps taken; a fit that diverges has neither."""
+    coordinates, rgb = image.coordinates.reshape(-1, 2), image.rgb.reshape(-1, 3)
+    batches = ShuffledBatches(coordinates, rgb, 8192, seed=seed)
 
     def run(seconds: float) -> FitState:
         clock = Clock(seconds)
-        torch.manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed)
+        encoder: Encoder
         if setup == "hash":
-            encoder = recipes.make_encoder("hash", 2, resolution=max(picture.size))
-            model = behind(encoder, width=64, depth=2)
+            encoder = recipes.make_encoder(
+                "hash", 2, resolution=image.resolution, generator=generator
+            )
+            model = with_mlp(encoder, width=64, depth=2, generator=generator)
         else:
             encoder = FourierEncoder(2, 10)
-            model = behind(Progressive(encoder, clock.progress) if method.progressive else encoder)
+            shown = Progressive(encoder, clock.progress) if method.progressive else encoder
+            model = with_mlp(shown, generator=generator)
         state = FitState(model, method.optimizer(model, rate), num_steps=1 << 40)
-        draw_batch = with_corners(encoder, batches)
+        draw_batch, forward = cache_corners(encoder, model[1], batches)
         schedule = clock.schedule if method.decays else lambda _: 1.0
         return fit(
             state,
             draw_batch,
+            forward=forward,
             schedule=schedule,
             should_stop=clock.is_over,
             autocast_dtype=torch.bfloat16 if setup == "octaves" else None,
@@ -186,36 +197,37 @@ def score(
         if hasattr(optimizer, "eval"):
             optimizer.eval()
     if method.solves:
-        solve_last_layer(state.model, coordinates, colours)
-    reconstruction = predict(state.model, coordinates).reshape(picture.colours.shape)
-    return psnr(reconstruction, picture.colours), state.step
+        assert isinstance(state.model, nn.Sequential)
+        solve_last_layer(state.model, coordinates, rgb)
+    reconstruction = predict(state.model, coordinates).reshape(image.rgb.shape)
+    return psnr(reconstruction, image.rgb), state.step
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pictures", nargs="+", default=["cat"])
-    parser.add_argument("--size", type=int, default=384, help="longer side of the pictures")
+    parser.add_argument("--images", nargs="+", default=["cat"])
+    parser.add_argument("--size", type=int, default=384, help="longer side of the images")
     parser.add_argument("--setup", choices=("octaves", "hash"), default="octaves")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     options = parser.parse_args()
     keep_freed_memory()
-    pictures = [open_picture(name).resized(options.size) for name in options.pictures]
+    images = [open_image(name).resized(options.size) for name in options.images]
     print(f"{machine()}\n{options.setup}, {options.seconds:g} s, {options.seeds} seeds")
     for name in options.methods:
         method = METHODS[name]
         if method.progressive and options.setup == "hash":
             continue
         tried = {
-            rate: score(method, options.setup, rate, pictures[0], options.seconds / 3, seed=0)[0]
+            rate: score(method, options.setup, rate, images[0], options.seconds / 3, seed=0)[0]
             for rate in method.rates
         }
         rate = max(tried, key=lambda rate: tried[rate])
         cells = []
-        for picture in pictures:
+        for image in images:
             runs = [
-                score(method, options.setup, rate, picture, options.seconds, seed)
+                score(method, options.setup, rate, image, options.seconds, seed)
                 for seed in range(options.seeds)
             ]
             db, steps = (statistics.median(column) for column in zip(*runs, strict=True))

@@ -21,24 +21,23 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Clock, machine
 from nerf_posenc import FourierEncoder
+from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.evaluation import evaluate_views
 from nerf_posenc.radiance.fields import RadianceField, hash_field
-from nerf_posenc.radiance.rays import Rays
+from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.recipes import (
     FieldOptions,
-    grid_upkeep,
     make_batches,
-    make_optimizer,
+    make_field_optimizer,
     make_renderer,
+    update_occupancy,
     without_pruning,
 )
-from nerf_posenc.radiance.renderers import (
-    GridRenderer,
-    HierarchicalRenderer,
-    photometric_loss,
-    score_views,
-)
-from nerf_posenc.radiance.views import Background, RayBatches, Views
-from nerf_posenc.radiance.volume_rendering import OccupancyGrid
+from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
+from nerf_posenc.radiance.views import Background, Views
+from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory, pick_device
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
@@ -50,7 +49,7 @@ NUM_SAMPLES = 256
 
 @dataclass(frozen=True)
 class Recipe:
-    """A way to fit a field: its renderer, optimizer and rays a step; None for a whole view."""
+    """A way to fit a field: its renderer, optimizer and rays per step; None for a whole view."""
 
     renderer: Callable[[Views], nn.Module]
     optimizer: Callable[[nn.Module], OptimizerGroup]
@@ -70,14 +69,14 @@ def small(encoding: str, num_bands: int = 10) -> Callable[[Views], nn.Module]:
 
 def by_muon(renderer: nn.Module) -> OptimizerGroup:
     """Our optimizer."""
-    return make_optimizer(renderer, "muon")
+    return make_field_optimizer(renderer, "muon")
 
 
 def tiny_nerf(views: Views) -> nn.Module:
-    """The field of bmild's tiny_nerf.ipynb: no directions, raw place before the sines."""
+    """The field of bmild's tiny_nerf.ipynb: no directions, the raw position before the sines."""
     field = RadianceField(
         FourierEncoder(3, 6, include_input="front"),
-        None,
+        Identity(3),
         width=256,
         depth=8,
         skip=5,
@@ -99,7 +98,7 @@ def small_nerf(views: Views) -> nn.Module:
 
 
 def instant_ngp(views: Views) -> nn.Module:
-    """Instant-NGP's field, with a finest level of two nodes a pixel."""
+    """Instant-NGP's field, with a finest level of two nodes per pixel."""
     field = hash_field(num_levels=8, log2_table_size=15, finest_resolution=2 * max(views.size))
     return GridRenderer(field, OccupancyGrid())
 
@@ -119,14 +118,15 @@ TABLE = {
 }
 
 
-def whole_views(views: Views, device: torch.device) -> Callable[[int], tuple[Rays, Tensor]]:
+def whole_views(views: Views, device: torch.device) -> DrawBatch:
     """One view a step, as tiny-NeRF draws them."""
     truth = views.over(1.0).flatten(1, 2)
 
-    def draw(step: int) -> tuple[Rays, Tensor]:
+    def draw(step: int) -> tuple[RayBatch, Tensor]:
         generator = torch.Generator().manual_seed(step)
         view = int(torch.randint(len(views), (1,), generator=generator))
-        return views.rays(view).to(device)._replace(seed=step), truth[view].to(device)
+        samples = torch.Generator(device).manual_seed(step)
+        return RayBatch(views.rays(view).to(device), samples), truth[view].to(device)
 
     return draw
 
@@ -154,30 +154,33 @@ def fit_for(
     def run(seconds: float) -> FitState:
         torch.manual_seed(0)
         renderer = recipe.renderer(train).to(device)
-        if recipe.rays is None:
-            draw = whole_views(train, device)
-        else:
+        draw: DrawBatch = whole_views(train, device)
+        if recipe.rays is not None:
             draw = make_batches(
                 renderer, train, recipe.rays, seed=0, background=recipe.background, device=device
             )
-        assert isinstance(draw, RayBatches) or recipe.rays is None
         state = FitState(renderer, recipe.optimizer(renderer), num_steps=1 << 40)
-        upkeep = grid_upkeep(renderer, autocast_dtype=dtype)
         clock = Clock(seconds)
+
+        def forward(batch: RayBatch) -> Rendering:
+            rendering: Rendering = renderer(batch.rays, batch.generator)
+            return rendering
+
         return fit(
             state,
             draw,
             photometric_loss,
+            forward=forward,
             schedule=clock.schedule,
             should_stop=clock.is_over,
             autocast_dtype=dtype,
-            after_step=upkeep,
+            after_step=update_occupancy(renderer, autocast_dtype=dtype),
         )
 
     run(min(2.0, seconds))
     state = run(seconds)
     started = time.perf_counter()
-    scores = score_views(state.model, test)
+    scores = evaluate_views(state.model, test)
     row = {
         "psnr_db": statistics.mean(score.psnr for score in scores),
         "ssim": statistics.mean(score.ssim for score in scores),
@@ -189,14 +192,14 @@ def fit_for(
         forms = {"pruned": state.model, "unpruned": without_pruning(state.model)}
         for name, renderer in forms.items():
             started = time.perf_counter()
-            row[f"{name}_view_psnr_db"] = score_views(renderer, large)[0].psnr
+            row[f"{name}_view_psnr_db"] = evaluate_views(renderer, large)[0].psnr
             row[f"{name}_view_seconds"] = time.perf_counter() - started
     return row
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scene", help="folder of posed pictures, or a built-in scene")
+    parser.add_argument("scene", help="folder of posed images, or a built-in scene")
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--test-views", type=int, default=25)
@@ -210,7 +213,7 @@ def main() -> None:
     scene = open_scene(options.scene, size=options.size)
     test = scene.test.subset(options.test_views)
     print(f"{machine()}\n{scene.source}, {scene.train.size}, {len(test)} test views", flush=True)
-    print(f"{'recipe':<34} {'dB':>6} {'SSIM':>7} {'steps':>6} {'s':>6} {'s a view':>9}")
+    print(f"{'recipe':<34} {'dB':>6} {'SSIM':>7} {'steps':>6} {'s':>6} {'s per view':>9}")
     results = {}
     large = None
     if options.view is not None:

@@ -3,7 +3,7 @@
 The peak is measured in the same run, interleaved: the fastest of a large square product and of
 the products that a hidden layer itself needs. Operations counted are the network's, two a weight
 and sample forward, four backward, two fewer for a first layer whose inputs need no gradient; and,
-apart, those of Muon's iteration, 5 turns of three products a matrix.
+apart, those of Muon's iteration, 5 turns of three products per matrix.
 """
 
 import argparse
@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from app.image_task import with_corners
 from benchmarks.timing import machine, medians
 from nerf_posenc.networks.mlp import MLP, hidden_matrices
 from nerf_posenc.training import recipes
-from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory
-from nerf_posenc.training.loop import ShuffledBatches, autocast, mse
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.devices import autocast, computes_bfloat16, keep_freed_memory
+from nerf_posenc.training.loop import mse
 
 _PIXELS = 451 * 300
 
@@ -38,17 +39,19 @@ def main() -> None:
     # As train_fit.py has them.
     is_grid = options.encoding == "hash"
     dtype = torch.bfloat16 if computes_bfloat16(device) and not is_grid else torch.float32
-    width, depth = recipes.default_layers(options.encoding)
+    width, depth = recipes.ENCODINGS[options.encoding].layers
     width, depth = options.width or width, options.depth or depth
     encoder = recipes.make_encoder(options.encoding, 2, resolution=451)
-    in_dim = int(getattr(encoder, "out_dim", 2))
+    in_dim = encoder.out_dim
     network = MLP(in_dim, 3, width=width, depth=depth)
     model = nn.Sequential(encoder, network)
     optimizer = recipes.make_optimizer(model, options.optimizer, 1e-3, encoding=options.encoding)
     # As many pixels as the bundled cat has, or one batch.
     num_pixels = max(_PIXELS, options.batch)
     pixels = torch.rand(num_pixels, 2) * 2 - 1, torch.rand(num_pixels, 3)
-    draw_batch = with_corners(encoder, ShuffledBatches(*pixels, options.batch, seed=0))
+    batches = ShuffledBatches(*pixels, options.batch, seed=0)
+    draw_batch, cached = cache_corners(encoder, network, batches)
+    forward = model if cached is None else cached
     steps = itertools.count()
     some, _ = draw_batch(0)
 
@@ -59,7 +62,7 @@ def main() -> None:
         x, y = draw()
         optimizer.zero_grad()
         with autocast(device, None if dtype == torch.float32 else dtype):
-            prediction: Tensor = model(x)
+            prediction: Tensor = forward(x)
         return mse(prediction, y)
 
     def step() -> None:
@@ -68,7 +71,10 @@ def main() -> None:
 
     @torch.no_grad()
     def encode() -> None:
-        encoder(some)
+        if cached is None:
+            encoder(some)
+        else:
+            encoder.interpolate(some)  # type: ignore[operator]
 
     square = torch.randn(4096, 4096, dtype=dtype)
     rows = torch.randn(options.batch, width, dtype=dtype)

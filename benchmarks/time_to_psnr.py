@@ -1,13 +1,13 @@
-"""PSNR of every recipe at equal seconds, on the same pictures, in one run.
+"""PSNR of every recipe at equal seconds, on the same images, in one run.
 
 Each recipe is fitted once for each budget, with the same cosine schedule laid over its seconds, so
 that none is caught with its rate still high. All of them take turns of a second, so that a slow
 minute of the machine is slow for all. The published recipes have their own network, first weights,
 optimizer and batch, and the rate that did best for them over a small grid at ``--tune-seconds`` on
-the first picture; ours have the product's defaults.
+the first image; ours have the product's defaults.
 
 What ``--out`` holds already is kept and not run again, so that a long run can be broken off, and
-can be widened by recipes, pictures, seconds and seeds.
+can be widened by recipes, images, seconds and seeds.
 """
 
 import argparse
@@ -23,73 +23,85 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from app.image_task import with_corners
 from benchmarks.timing import Clock, machine
 from nerf_posenc import FourierEncoder, HashGridEncoder
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
-from nerf_posenc.networks.mlp import MLP, NETWORKS
+from nerf_posenc.networks import MLP, NETWORKS
 from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
+from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import keep_freed_memory
-from nerf_posenc.training.loop import FitState, ShuffledBatches, fit, predict
+from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
-from scenes import Picture, open_picture
+from scenes import open_image
 
 LEVELS = (25, 30, 35)
 
 # What tells a run from others.
-RUN = ("seed", "picture", "size", "budget", "recipe")
+RUN = ("seed", "image", "size", "budget", "recipe")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A way to fit a picture.
+    """A way to fit a image.
 
     Attributes:
-        model: from the picture to a fresh model.
+        model: from the image to a fresh model.
         optimizer: from the model and a rate to its optimizer.
         rates: rates to choose from.
-        batch_size: pixels a step.
+        batch_size: pixels per step.
         bfloat16: whether it trains under autocast.
     """
 
-    model: Callable[[Picture], nn.Module]
+    model: Callable[[Image], nn.Module]
     optimizer: Callable[[nn.Module, float], OptimizerGroup]
     rates: Sequence[float]
     batch_size: int = 8192
     bfloat16: bool = True
 
 
-def behind(encoder: Any, *, width: int = 256, depth: int = 4) -> nn.Sequential:
-    """ReLU network behind an encoder."""
-    return nn.Sequential(encoder, MLP(encoder.out_dim, 3, width=width, depth=depth))
+def with_mlp(
+    encoder: Encoder,
+    *,
+    width: int = 256,
+    depth: int = 4,
+    generator: torch.Generator | None = None,
+) -> nn.Sequential:
+    """ReLU network after an encoder."""
+    network = MLP(encoder.out_dim, 3, width=width, depth=depth, generator=generator)
+    return nn.Sequential(encoder, network)
 
 
-def ours(encoder: Any, picture: Picture, *, width: int = 256, depth: int = 4) -> nn.Module:
-    """The same as train_fit.py starts it, at the picture's mean colour."""
-    model = behind(encoder, width=width, depth=depth)
-    model[1].start_at(picture.colours.mean((0, 1)))
+def ours(encoder: Encoder, image: Image, *, width: int = 256, depth: int = 4) -> nn.Module:
+    """The same as train_fit.py starts it, at the image's mean color."""
+    model = with_mlp(encoder, width=width, depth=depth)
+    network = model[1]
+    assert isinstance(network, MLP)
+    network.start_at(image.rgb.mean((0, 1)))
     return model
 
 
-def gaussian(picture: Picture) -> nn.Module:
+def gaussian(image: Image) -> Encoder:
     """128 random frequencies, as train_fit.py has them."""
-    return recipes.make_encoder("gaussian", 2, resolution=max(picture.size))
+    return recipes.make_encoder("gaussian", 2, resolution=max(image.size))
 
 
-def hash_grid(picture: Picture) -> nn.Module:
+def hash_grid(image: Image) -> Encoder:
     """8 levels of 4 features in tables of up to 2^19 rows, as train_fit.py has them."""
-    return recipes.make_encoder("hash", 2, resolution=max(picture.size))
+    return recipes.make_encoder("hash", 2, resolution=max(image.size))
 
 
-def small_hash_grid(picture: Picture) -> nn.Module:
-    """12 levels of 2 in tables of 2^14 rows, about as many numbers as the other recipes have."""
-    growth = (max(picture.size) / 16) ** (1 / 11)
+def small_hash_grid(image: Image) -> Encoder:
+    """12 levels of 2 in tables of 2^14 rows, about as many parameters as the other recipes."""
+    growth = (max(image.size) / 16) ** (1 / 11)
     return HashGridEncoder(2, 12, log2_table_size=14, growth=growth)
 
 
-def ngp_hash_grid(picture: Picture) -> nn.Module:
+def ngp_hash_grid(image: Image) -> Encoder:
     """16 levels of 2, up to 2^24 rows, to half the longer side, as instant-ngp's configs/image."""
-    growth = (max(picture.size) / 2 / 16) ** (1 / 15)
+    growth = (max(image.size) / 2 / 16) ** (1 / 15)
     return HashGridEncoder(2, 16, log2_table_size=24, growth=growth)
 
 
@@ -103,8 +115,8 @@ def by_muon(module: nn.Module, rate: float) -> OptimizerGroup:
     return recipes.make_optimizer(module, "muon", rate)
 
 
-def by_muon_behind_a_grid(module: nn.Module, rate: float) -> OptimizerGroup:
-    """The same as train_fit.py has it behind a hash grid."""
+def by_muon_after_a_grid(module: nn.Module, rate: float) -> OptimizerGroup:
+    """The same as train_fit.py has it after a hash grid."""
     return recipes.make_optimizer(module, "muon", rate, encoding="hash")
 
 
@@ -113,44 +125,44 @@ def by_ngp_adam(module: nn.Module, rate: float) -> OptimizerGroup:
     return adam(module, lr=rate, betas=(0.9, 0.99))
 
 
-def on_coordinates(name: str) -> Callable[[Picture], nn.Module]:
+def on_coordinates(name: str) -> Callable[[Image], nn.Module]:
     """A network of the field on raw coordinates."""
-    return lambda picture: NETWORKS[name](2, 3)
+    return lambda image: NETWORKS[name](2, 3)
 
 
-# Adam at 0.006 gains 0.5 dB in 6 s behind octaves and Gaussian features, and breaks down in 30 s on
-# one picture in three; it is left out.
+# Adam at 0.006 gains 0.5 dB in 6 s with positional encoding and Gaussian features, and diverges in
+# 30 s on one image in three; it is left out.
 RECIPES = {
     "ours: octaves, Muon": Recipe(lambda p: ours(FourierEncoder(2, 10), p), by_muon, (0.05,)),
     "ours: Gaussian, Muon": Recipe(lambda p: ours(gaussian(p), p), by_muon, (0.05,)),
     "ours: hash grid, Muon": Recipe(
         lambda p: ours(hash_grid(p), p, width=64, depth=2),
-        by_muon_behind_a_grid,
+        by_muon_after_a_grid,
         (0.03,),
         bfloat16=False,
     ),
     "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
-    "octaves, Adam": Recipe(lambda p: behind(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)),
-    "Fourier features, Adam": Recipe(lambda p: behind(gaussian(p)), by_adam, (1e-3, 2e-3, 3e-3)),
+    "octaves, Adam": Recipe(lambda p: with_mlp(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)),
+    "Fourier features, Adam": Recipe(lambda p: with_mlp(gaussian(p)), by_adam, (1e-3, 2e-3, 3e-3)),
     "SIREN": Recipe(on_coordinates("siren"), by_adam, (3e-4, 1e-3, 2e-3)),
     "FINER": Recipe(on_coordinates("finer"), by_adam, (3e-4, 1e-3, 2e-3)),
     "Gauss": Recipe(on_coordinates("gauss"), by_adam, (1e-3, 3e-3, 6e-3)),
     "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
     "instant-NGP": Recipe(
-        lambda p: behind(ngp_hash_grid(p), width=64, depth=2),
+        lambda p: with_mlp(ngp_hash_grid(p), width=64, depth=2),
         by_ngp_adam,
         (5e-3, 1e-2, 2e-2),
         bfloat16=False,
     ),
     "instant-NGP, 2^14 rows": Recipe(
-        lambda p: behind(small_hash_grid(p), width=64, depth=2),
+        lambda p: with_mlp(small_hash_grid(p), width=64, depth=2),
         by_ngp_adam,
         (5e-3, 1e-2, 2e-2),
         bfloat16=False,
     ),
     "instant-NGP, our grid": Recipe(
-        lambda p: behind(hash_grid(p), width=64, depth=2),
+        lambda p: with_mlp(hash_grid(p), width=64, depth=2),
         by_ngp_adam,
         (5e-3, 1e-2, 2e-2),
         bfloat16=False,
@@ -159,13 +171,13 @@ RECIPES = {
 
 
 class Turns:
-    """A recipe's fit of a picture, run a turn at a time."""
+    """A recipe's fit of a image, run a turn at a time."""
 
     def __init__(
-        self, recipe: Recipe, rate: float, picture: Picture, seconds: float, seed: int
+        self, recipe: Recipe, rate: float, image: Image, seconds: float, seed: int
     ) -> None:
-        self.picture = picture
-        self.coordinates = picture.coordinates()
+        self.image = image
+        self.coordinates = image.coordinates.reshape(-1, 2)
         self._autocast_dtype = torch.bfloat16 if recipe.bfloat16 else None
         self.clock = Clock(0.2)
         # The first calls of a recipe are not counted.
@@ -177,12 +189,14 @@ class Turns:
 
     def _fresh(self, recipe: Recipe, rate: float, seed: int) -> FitState:
         torch.manual_seed(seed)
-        model = recipe.model(self.picture)
-        encoder = model[0] if isinstance(model, nn.Sequential) else model
+        model = recipe.model(self.image)
         batches = ShuffledBatches(
-            self.coordinates, self.picture.colours.reshape(-1, 3), recipe.batch_size, seed=seed
+            self.coordinates, self.image.rgb.reshape(-1, 3), recipe.batch_size, seed=seed
         )
-        self._batches = with_corners(encoder, batches)
+        self._batches: DrawBatch = batches
+        self._forward: Callable[[Any], Any] | None = None
+        if isinstance(model, nn.Sequential) and isinstance(model[0], Encoder):
+            self._batches, self._forward = cache_corners(model[0], model[1], batches)
         return FitState(model, recipe.optimizer(model, rate), num_steps=1 << 40)
 
     def turn(self, seconds: float) -> None:
@@ -192,6 +206,7 @@ class Turns:
         fit(
             self.state,
             self._batches,
+            forward=self._forward,
             schedule=self.clock.schedule,
             should_stop=lambda: self.clock.is_over() or self.clock.used() >= due,
             autocast_dtype=self._autocast_dtype,
@@ -202,26 +217,24 @@ class Turns:
     def result(self) -> dict[str, float]:
         """Measure what came of it."""
         reconstruction = predict(self.state.model, self.coordinates)
-        score = psnr(reconstruction.reshape(self.picture.colours.shape), self.picture.colours)
+        score = psnr(reconstruction.reshape(self.image.rgb.shape), self.image.rgb)
         return {"psnr_db": score, "steps": self.state.step, "seconds": self.clock.used()}
 
 
 def fit_in_turns(
-    rates: Mapping[str, float], picture: Picture, seconds: float, seed: int
+    rates: Mapping[str, float], image: Image, seconds: float, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Fit a picture by several recipes for so many seconds each, and measure what came of it.
+    """Fit a image by several recipes for so many seconds each, and measure what came of it.
 
     They take turns of a second, so that an hour in which the machine is slow is slow for all.
 
     Args:
         rates: of the recipes, by their names.
-        picture: to be fitted.
+        image: to be fitted.
         seconds: for each.
         seed: of the weights and the batches.
     """
-    fits = {
-        name: Turns(RECIPES[name], rate, picture, seconds, seed) for name, rate in rates.items()
-    }
+    fits = {name: Turns(RECIPES[name], rate, image, seconds, seed) for name, rate in rates.items()}
     while not all(each.clock.is_over() for each in fits.values()):
         for each in fits.values():
             if not each.clock.is_over():
@@ -230,7 +243,7 @@ def fit_in_turns(
 
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
-    """PSNR against seconds, the mean over pictures of the medians over seeds."""
+    """PSNR against seconds, the mean over images of the medians over seeds."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     axis = figure.subplots()
     for name in RECIPES:
@@ -247,15 +260,15 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 
 
 def medians_of(results: list[dict[str, Any]], name: str) -> dict[float, float]:
-    """From the budget to the mean over pictures of the median over seeds."""
+    """From the budget to the mean over images of the median over seeds."""
     mine = [row for row in results if row["recipe"] == name]
     points = {}
     for budget in sorted({row["budget"] for row in mine}):
-        by_picture: dict[str, list[float]] = {}
+        by_image: dict[str, list[float]] = {}
         for row in mine:
             if row["budget"] == budget:
-                by_picture.setdefault(row["picture"], []).append(row["psnr_db"])
-        points[budget] = statistics.mean(statistics.median(v) for v in by_picture.values())
+                by_image.setdefault(row["image"], []).append(row["psnr_db"])
+        points[budget] = statistics.mean(statistics.median(v) for v in by_image.values())
     return points
 
 
@@ -273,8 +286,8 @@ def seconds_to(points: dict[float, float], level: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pictures", nargs="+", default=["cat"])
-    parser.add_argument("--size", type=int, default=None, help="longer side of the pictures")
+    parser.add_argument("--images", nargs="+", default=["cat"])
+    parser.add_argument("--size", type=int, default=None, help="longer side of the images")
     parser.add_argument("--seconds", nargs="+", type=float, default=[5, 10, 30])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--recipes", nargs="+", choices=list(RECIPES), default=list(RECIPES))
@@ -282,9 +295,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/time_to_psnr"))
     options = parser.parse_args()
     keep_freed_memory()
-    pictures = [open_picture(name) for name in options.pictures]
+    images = [open_image(name) for name in options.images]
     if options.size is not None:
-        pictures = [picture.resized(options.size) for picture in pictures]
+        images = [image.resized(options.size) for image in images]
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "results.json"
     known = json.loads(path.read_text()) if path.exists() else {"rates": {}, "results": []}
@@ -295,7 +308,7 @@ def main() -> None:
     for name in options.recipes:
         if name not in rates:
             tried = {
-                rate: fit_in_turns({name: rate}, pictures[0], options.tune_seconds, 0)[name]
+                rate: fit_in_turns({name: rate}, images[0], options.tune_seconds, 0)[name]
                 for rate in RECIPES[name].rates
             }
             rates[name] = max(tried, key=lambda rate: tried[rate]["psnr_db"])
@@ -303,10 +316,10 @@ def main() -> None:
             print(f"{name:<26} {shown}", flush=True)
 
     done = {tuple(row[key] for key in RUN) for row in results}
-    for seed, picture, budget in itertools.product(range(options.seeds), pictures, options.seconds):
-        run = (seed, picture.name, "x".join(map(str, picture.size)), budget)
+    for seed, image, budget in itertools.product(range(options.seeds), images, options.seconds):
+        run = (seed, image.name, "x".join(map(str, image.size)), budget)
         missing = {name: rates[name] for name in options.recipes if (*run, name) not in done}
-        for name, row in fit_in_turns(missing, picture, budget, seed).items():
+        for name, row in fit_in_turns(missing, image, budget, seed).items():
             about = dict(zip(RUN, (*run, name), strict=True))
             results.append({**about, "rate": rates[name], **row})
         record = {"machine": machine(), "rates": rates, "results": results}
@@ -316,10 +329,10 @@ def main() -> None:
 
 
 def print_table(results: list[dict[str, Any]]) -> None:
-    """Print every recipe's figures, and those of each picture at the longest time of its own."""
+    """Print every recipe's figures, and those of each image at the longest time of its own."""
     budgets = sorted({row["budget"] for row in results})
-    pictures = list(dict.fromkeys(row["picture"] for row in results))
-    print(f"\nPSNR in dB, median over seeds, mean over {', '.join(pictures)}")
+    images = list(dict.fromkeys(row["image"] for row in results))
+    print(f"\nPSNR in dB, median over seeds, mean over {', '.join(images)}")
     heads = " ".join(f"{s:>5g} s" for s in budgets)
     print(f"{'recipe':<26} {'rate':>7} seeds {heads}   seconds to {LEVELS} dB")
     for name in RECIPES:
@@ -331,10 +344,10 @@ def print_table(results: list[dict[str, Any]]) -> None:
         cells = " ".join(f"{scores[s]:7.2f}" if s in scores else f"{'-':>7}" for s in budgets)
         times = " ".join(f"{seconds_to(scores, level):>6}" for level in LEVELS)
         print(f"{name:<26} {mine[0]['rate']:>7g} {seeds:>5} {cells}   {times}")
-        for picture in pictures:
-            own = medians_of([row for row in mine if row["picture"] == picture], name)
+        for image in images:
+            own = medians_of([row for row in mine if row["image"] == image], name)
             cells = " ".join(f"{own[s]:7.2f}" if s in own else f"{'-':>7}" for s in budgets)
-            print(f"    {picture:<36} {cells}")
+            print(f"    {image:<36} {cells}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from nerf_posenc.training.loop import cosine_decay
+from nerf_posenc.training.schedules import cosine_decay
 
 
 def medians(
@@ -37,7 +37,7 @@ def medians(
 class Clock:
     """A budget of seconds, running from now on, for a fit that is to use it up.
 
-    A learning-rate schedule over time in place of steps gives every recipe its whole budget at
+    A learning-rate schedule over time instead of steps gives every recipe its whole budget at
     any speed, also where the speed changes on the way.
     """
 

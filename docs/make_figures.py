@@ -15,7 +15,7 @@ from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.positional.naive import binary_codes, index_codes, normalized_index_codes
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import adam
-from scenes import open_picture
+from scenes import open_image
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -75,7 +75,7 @@ def sinusoids() -> None:
     positions = torch.arange(256.0)
     similarity = ne.SinusoidalEncoder(128).similarity(positions, positions[128:129])[:, 0]
     axes[1].plot(positions, similarity, color=BLUE)
-    axes[1].axvline(128, color="grey", lw=0.8)
+    axes[1].axvline(128, color="gray", lw=0.8)
     line_panel(
         axes[1], "Similarity of position 128 to all, dim 128", "position", "product of the codes"
     )
@@ -102,16 +102,16 @@ def grids_of_positions() -> None:
 def rotary() -> None:
     figure, axes = panels(2, 5.0)
     distance = torch.arange(0, 200)
-    for dim, colour in ((32, BLUE), (128, ORANGE)):
+    for dim, color in ((32, BLUE), (128, ORANGE)):
         encoder = ne.RotaryEncoder(dim)
         ones = torch.ones(200, dim)
         products = (encoder.rotate(ones, distance) * encoder.rotate(ones, distance * 0)).mean(-1)
-        axes[0].plot(distance, products, color=colour, label=f"dim {dim}")
+        axes[0].plot(distance, products, color=color, label=f"dim {dim}")
     axes[0].legend(frameon=False)
     line_panel(axes[0], "RotaryEncoder: product of equal vectors", "offset", "mean product")
     bias = ne.alibi_bias(4, 64)
-    for head, colour in zip(range(4), (BLUE, ORANGE, GREEN, "black"), strict=True):
-        axes[1].plot(bias[head, 63], color=colour, label=f"head {head + 1}")
+    for head, color in zip(range(4), (BLUE, ORANGE, GREEN, "black"), strict=True):
+        axes[1].plot(bias[head, 63], color=color, label=f"head {head + 1}")
     axes[1].legend(frameon=False)
     line_panel(axes[1], "alibi_bias: last query of 64", "key", "bias")
     save(figure, "rotary")
@@ -137,17 +137,17 @@ def memory_networks() -> None:
 def kernels() -> None:
     figure, axes = panels(2, 5.0)
     d = torch.linspace(-1, 1, 4001, dtype=torch.float64)
-    for num_bands, colour in ((4, BLUE), (6, ORANGE), (8, GREEN)):
+    for num_bands, color in ((4, BLUE), (6, ORANGE), (8, GREEN)):
         encoder = ne.FourierEncoder(1, num_bands)
         kernel = encoder(d[:, None]) @ encoder(torch.zeros(1, dtype=torch.float64)) / num_bands
-        axes[0].plot(d, kernel, color=colour, lw=1, label=f"L = {num_bands}")
+        axes[0].plot(d, kernel, color=color, lw=1, label=f"L = {num_bands}")
     axes[0].legend(frameon=False)
     line_panel(axes[0], "FourierEncoder: octaves", "distance d", "kernel k(d)")
-    for sigma, colour in ((1.0, BLUE), (4.0, ORANGE), (16.0, GREEN)):
+    for sigma, color in ((1.0, BLUE), (4.0, ORANGE), (16.0, GREEN)):
         generator = torch.Generator().manual_seed(0)
         gaussian = ne.GaussianEncoder(1, 2048, sigma=sigma, generator=generator)
         kernel = gaussian(d[:, None]) @ gaussian(torch.zeros(1, dtype=torch.float64)) / 2048
-        axes[1].plot(d, kernel, color=colour, lw=1, label=f"sigma = {sigma:g}")
+        axes[1].plot(d, kernel, color=color, lw=1, label=f"sigma = {sigma:g}")
     axes[1].legend(frameon=False)
     line_panel(axes[1], "GaussianEncoder: 2048 frequencies", "distance d", "kernel k(d)")
     save(figure, "kernels")
@@ -259,19 +259,19 @@ def directions() -> None:
 
 def naive_schemes() -> None:
     figure, axes = panels(4, 3.0)
-    for length, colour in ((20, ORANGE), (60, BLUE)):
-        axes[0].plot(index_codes(length), color=colour, label=f"{length} words")
-        axes[1].plot(normalized_index_codes(length), color=colour, label=f"{length} words")
+    for length, color in ((20, ORANGE), (60, BLUE)):
+        axes[0].plot(index_codes(length), color=color, label=f"{length} words")
+        axes[1].plot(normalized_index_codes(length), color=color, label=f"{length} words")
     axes[0].legend(frameon=False)
     line_panel(axes[0], "index: grows without end", "position", "code")
-    line_panel(axes[1], "normalised: depends on the length", "position", "code")
+    line_panel(axes[1], "normalized: depends on the length", "position", "code")
     heat(
         axes[2],
         binary_codes(64, num_bits=6),
         "binary: steps of unequal size",
         "bit",
         "position",
-        cmap="Greys",
+        cmap="Grays",
     )
     heat(
         axes[3],
@@ -286,21 +286,21 @@ def naive_schemes() -> None:
 
 def why_index() -> None:
     figure, axes = panels(2)
-    for length, colour in ((20, ORANGE), (60, BLUE)):
-        axes[0].plot(index_codes(length), color=colour, label=f"{length} words")
+    for length, color in ((20, ORANGE), (60, BLUE)):
+        axes[0].plot(index_codes(length), color=color, label=f"{length} words")
     axes[0].legend(frameon=False)
     line_panel(axes[0], "code", "position", "index")
-    neighbours(axes[1], index_codes(60))
+    neighbors(axes[1], index_codes(60))
     save(figure, "why_index")
 
 
 def why_normalized() -> None:
     figure, axes = panels(2)
-    for length, colour in ((20, ORANGE), (60, BLUE)):
+    for length, color in ((20, ORANGE), (60, BLUE)):
         codes = normalized_index_codes(length)
-        axes[0].plot(codes, color=colour, label=f"{length} words")
-        neighbours(axes[1], codes, colour)
-    axes[0].axvline(10, color="grey", lw=0.8)
+        axes[0].plot(codes, color=color, label=f"{length} words")
+        neighbors(axes[1], codes, color)
+    axes[0].axvline(10, color="gray", lw=0.8)
     axes[0].legend(frameon=False)
     line_panel(axes[0], "code: two of them for position 10", "position", "index / last index")
     save(figure, "why_normalized")
@@ -309,8 +309,8 @@ def why_normalized() -> None:
 def why_binary() -> None:
     figure, axes = panels(2)
     codes = binary_codes(64, num_bits=6)
-    heat(axes[0], codes, "code", "digit, the lowest first", "position", cmap="Greys")
-    neighbours(axes[1], codes)
+    heat(axes[0], codes, "code", "digit, the lowest first", "position", cmap="Grays")
+    neighbors(axes[1], codes)
     save(figure, "why_binary")
 
 
@@ -318,19 +318,19 @@ def why_sinusoidal() -> None:
     figure, axes = panels(2)
     codes = ne.SinusoidalEncoder(12, base=64.0).table(64)
     heat(axes[0], codes, "code", "column", "position", cmap="RdBu_r", vmin=-1, vmax=1)
-    neighbours(axes[1], codes)
+    neighbors(axes[1], codes)
     save(figure, "why_sinusoidal")
 
 
-def neighbours(axis: Any, codes: Tensor, colour: str = BLUE) -> None:
+def neighbors(axis: Any, codes: Tensor, color: str = BLUE) -> None:
     distances = (codes[1:] - codes[:-1]).norm(dim=1)
-    axis.plot(distances, color=colour)
+    axis.plot(distances, color=color)
     axis.set_ylim(0, max(axis.get_ylim()[1], 1.1 * float(distances.max())))
     line_panel(axis, "distance to the next position", "position", "distance of the codes")
 
 
 def why_line() -> None:
-    line = open_picture("cat").colours[150].mean(-1)
+    line = open_image("cat").rgb[150].mean(-1)
     x = (((torch.arange(len(line)) + 0.5) / len(line)) * 2 - 1)[:, None]
     figure, axes = panels(2, 5.0)
     encoders = {
@@ -342,7 +342,7 @@ def why_line() -> None:
         model = torch.nn.Sequential(encoder, MLP(getattr(encoder, "out_dim", 1), 1, width=128))
         state = FitState(model, adam(model, lr=1e-3), 400)
         fit(state, lambda step: (x, line[:, None]))
-        axis.plot(x[:, 0], line, color="grey", lw=2.5, alpha=0.5, label="line of the cat")
+        axis.plot(x[:, 0], line, color="gray", lw=2.5, alpha=0.5, label="line of the cat")
         fitted = predict(model, x)[:, 0]
         axis.plot(x[:, 0], fitted, color=ORANGE, lw=1.2, label=f"{psnr(fitted, line):.1f} dB")
         axis.legend(frameon=False, loc="upper left")

@@ -1,39 +1,64 @@
-"""What there is to fit: pictures and posed views, from files or built in."""
+"""What there is to fit: images and posed views, from files or built in.
+
+Read `image_files` for images, `transforms` for posed views and `analytic` for the built-in scenes.
+"""
 
 from pathlib import Path
 
+from nerf_posenc.radiance.views import Scene
 from scenes.analytic import BUILT_IN as BUILT_IN
 from scenes.analytic import analytic_scene as analytic_scene
+from scenes.colmap import open_colmap
+from scenes.errors import SceneError as SceneError
 from scenes.image_files import SAMPLES as SAMPLES
-from scenes.image_files import Picture as Picture
-from scenes.image_files import open_picture as open_picture
-from scenes.scene import Scene as Scene
-from scenes.scene import SceneError as SceneError
-from scenes.transforms import open_folder as open_folder
+from scenes.image_files import open_image as open_image
+from scenes.llff import open_llff
+from scenes.transforms import open_nerf_synthetic, open_transforms
 
 _ANALYTIC_SIZE = 100
 
 
 def open_scene(name_or_path: str, *, size: int | None = None) -> Scene:
-    """Open a folder of posed pictures, or render a built-in scene by its name.
+    """Open a folder of posed images, or render a built-in scene by its name.
 
-    A folder that exists is always preferred.
+    An existing folder is always preferred.
 
     Args:
         name_or_path: folder, or one of ``BUILT_IN``.
         size: longer side of the views in pixels. Files are averaged down to it, never enlarged;
-            built-in scenes are rendered at it, at 100 where it is None.
+            built-in scenes are rendered at it, at 100 if it is None.
 
     Raises:
-        SceneError: where there is no such folder or scene, or the folder cannot be used.
+        SceneError: If there is no such folder or scene, or the folder cannot be used.
     """
     path = Path(name_or_path)
     if path.is_dir():
         scene = open_folder(path)
         return scene if size is None else scene.resized(size)
     if name_or_path in BUILT_IN:
-        return analytic_scene(name_or_path, size=size or _ANALYTIC_SIZE)
+        return analytic_scene(name_or_path, size=_ANALYTIC_SIZE if size is None else size)
     raise SceneError(
-        f"no scene at {path}; give a folder of posed pictures or a built-in scene: "
+        f"no scene at {path}; give a folder of posed images or a built-in scene: "
         f"{', '.join(sorted(BUILT_IN))}"
+    )
+
+
+def open_folder(folder: Path) -> Scene:
+    """Read a folder of posed images, in the format of the files in it.
+
+    Raises:
+        SceneError: If the format is unknown, or the files cannot be used.
+    """
+    if (folder / "transforms_train.json").is_file():
+        return open_nerf_synthetic(folder)
+    if (folder / "transforms.json").is_file():
+        return open_transforms(folder)
+    if (folder / "poses_bounds.npy").is_file():
+        return open_llff(folder)
+    for place in ("sparse/0", "colmap/sparse/0", "sparse"):
+        if any((folder / place / f"images.{kind}").is_file() for kind in ("bin", "txt")):
+            return open_colmap(folder, folder / place)
+    raise SceneError(
+        f"{folder} contains no posed images: no transforms_train.json, transforms.json, "
+        "poses_bounds.npy or sparse/0 is in it"
     )

@@ -1,4 +1,4 @@
-"""Posed pictures as a folder lists them, and the views that they become."""
+"""Posed image files, and the views loaded from them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,44 +8,32 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nerf_posenc.radiance.rays import Camera, Distortion
-from nerf_posenc.radiance.views import Views
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.views import Scene, Views
+from scenes.errors import SceneError
 from scenes.image_files import rgba_from_file
-from scenes.scene import Scene, SceneError
 
 _HOLD_OUT = 8
-# Off by more, a matrix does not rotate, but stretches or mirrors.
+# A matrix that is off by more stretches or mirrors.
 _RIGID_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A picture that is there, with its camera."""
+    """An existing image file with its camera.
+
+    Attributes:
+        path: of the file.
+        camera: from the file's width and height to its camera, for example ``Camera.resized``.
+        world_from_camera: pose, ``(4, 4)``.
+    """
 
     path: Path
     camera: Callable[[int, int], Camera]
     world_from_camera: npt.NDArray[np.float64]
 
 
-def scaled_camera(
-    full_width: int | float,
-    full_height: int | float,
-    fx: int | float,
-    fy: int | float,
-    cx: int | float,
-    cy: int | float,
-    distortion: Distortion,
-) -> Callable[[int, int], Camera]:
-    """Camera given for one size of picture, for that of the file."""
-
-    def make(width: int, height: int) -> Camera:
-        x, y = width / full_width, height / full_height
-        return Camera(width, height, fx * x, fy * y, cx * x, cy * y, distortion)
-
-    return make
-
-
-def scene_of(
+def load_scene(
     folder: Path,
     train: Sequence[Frame],
     test: Sequence[Frame],
@@ -53,10 +41,10 @@ def scene_of(
     scale: float,
     notes: list[str],
 ) -> Scene:
-    """Load the pictures of a folder's frames.
+    """Load the images of a folder's frames.
 
     Raises:
-        SceneError: where there is nothing to fit or to test, or a picture or camera is unusable.
+        SceneError: If there is no view to fit or to test, or an image or camera cannot be used.
     """
     if not train or not test:
         raise SceneError(
@@ -64,33 +52,33 @@ def scene_of(
         )
     return Scene(
         folder.resolve().name,
-        _views_of(train, to_box),
-        _views_of(test, to_box),
+        _load_views(train, to_box),
+        _load_views(test, to_box),
         str(folder),
         scale,
         tuple(notes),
     )
 
 
-def _views_of(
+def _load_views(
     frames: Sequence[Frame], to_box: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 ) -> Views:
-    pictures = [rgba_from_file(frame.path) for frame in frames]
-    shapes = {tuple(picture.shape[:2]) for picture in pictures}
+    images = [rgba_from_file(frame.path) for frame in frames]
+    shapes = {tuple(image.shape[:2]) for image in images}
     if len(shapes) > 1:
         sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
         raise SceneError(
-            f"the pictures beside {frames[0].path} have several sizes ({sizes}); bring them to one"
+            f"the images beside {frames[0].path} have several sizes ({sizes}); bring them to one"
         )
     height, width = shapes.pop()
     try:
         cameras = [frame.camera(width, height) for frame in frames]
-        # Asked once here, a lens that cannot be undone is found before anything is fitted.
+        # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(cameras):
             camera.directions()
     except ValueError as error:
         raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
-    rgba = torch.stack(pictures)
+    rgba = torch.stack(images)
     poses = np.stack([to_box(frame.world_from_camera) for frame in frames])
     return Views(
         rgba[..., :3] * rgba[..., 3:],
@@ -101,35 +89,35 @@ def _views_of(
     )
 
 
-def to_box_of(
-    centre: npt.NDArray[np.float64], half_size: float
+def box_transform(
+    center: npt.NDArray[np.float64], half_size: float
 ) -> Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]:
-    """Move poses so that the cube of this centre and half size becomes [-1, 1]^3."""
+    """Make a map of poses that brings the cube of this center and half size to [-1, 1]^3."""
 
     def move(pose: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         moved = pose.copy()
-        moved[:3, 3] = (pose[:3, 3] - centre) / half_size
+        moved[:3, 3] = (pose[:3, 3] - center) / half_size
         return moved
 
     return move
 
 
-def parted(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
-    """Frames to fit and frames to test by, every eighth."""
+def split_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Split frames into training frames and test frames, every eighth."""
     train = [frame for i, frame in enumerate(frames) if i % _HOLD_OUT]
     return train, [frame for i, frame in enumerate(frames) if i % _HOLD_OUT == 0]
 
 
 def held_out_note(count: int) -> str:
-    """Say how the views were parted."""
+    """Remark on how the views were split."""
     return f"every {_HOLD_OUT}th view is held out for testing, {count} in all"
 
 
 def require_rigid(pose: npt.NDArray[np.float64], where: str) -> None:
-    """Refuse a pose that does more than rotate and move.
+    """Refuse a pose that is not a rotation and a translation.
 
     Raises:
-        SceneError: naming where it is.
+        SceneError: Naming its place in the file.
     """
     rotation = pose[:3, :3]
     off = np.abs(rotation @ rotation.T - np.eye(3)).max()
@@ -142,8 +130,8 @@ def require_rigid(pose: npt.NDArray[np.float64], where: str) -> None:
 
 
 def path_inside(folder: Path, name: str) -> Path:
-    """Path of a file that must lie in the folder."""
+    """Resolve the path of a file, which must lie in the folder."""
     path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise SceneError(f"{folder} names a picture outside itself, which is refused: {name}")
+        raise SceneError(f"{folder} names an image outside itself, which is refused: {name}")
     return path

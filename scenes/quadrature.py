@@ -1,4 +1,4 @@
-"""Pictures of media given by formulas: the volume rendering integral itself, and poses to see it.
+"""Volume rendering of media given by formulas, by dense quadrature.
 
 Media lie in [-1, 1]^3, z up.
 """
@@ -10,35 +10,35 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.rays import Rays, box_interval
+from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.volume_rendering import Rendering
 
 _CAMERA_DISTANCE = 3.4
 
-# Light that is left where a ray may stop, a hundredth of an 8-bit step.
+# Transmittance below which a ray ends, a hundredth of an 8-bit step.
 _DARK = 4e-5
 
 
 @runtime_checkable
 class Medium(Protocol):
-    """Density and colour as formulas of the place.
+    """Density and color as formulas of the position.
 
     Attributes:
-        step: distance over which density and colour change little.
+        step: distance over which density and color change little.
     """
 
     step: float
 
     def clearance(self, positions: Tensor) -> Tensor:
-        """Distance within which the density is 0, or a lower bound of it, ``(n,)``."""
+        """Radius within which the density is 0, or a lower bound of it, ``(n,)``."""
         ...
 
     def density(self, positions: Tensor, clearance: Tensor) -> Tensor:
-        """In 1 / length, ``(n,)``, at positions whose clearance is known."""
+        """Density in 1 / length, ``(n,)``, at positions with their clearance."""
         ...
 
-    def colour(self, positions: Tensor, directions: Tensor) -> Tensor:
-        """Values in [0, 1] seen along the directions, ``(n, 3)``."""
+    def rgb(self, positions: Tensor, directions: Tensor) -> Tensor:
+        """Color in [0, 1] along the viewing directions, ``(n, 3)``."""
         ...
 
 
@@ -46,55 +46,56 @@ class Medium(Protocol):
 def render_exactly(medium: Medium, rays: Rays, *, step: float | None = None) -> Rendering:
     """Volume rendering integral of a medium, by quadrature in float64.
 
-    A ray leaps over empty space by the medium's clearance (Hart 1996, sphere tracing) and goes
-    in steps through the rest, each taken at its middle, until no light is left.
+    A ray skips empty space by the medium's clearance (Hart 1996, sphere tracing) and takes steps
+    through the rest, each evaluated at its center, until its transmittance vanishes.
 
     Args:
-        medium: what is seen.
+        medium: density and color.
         rays: any number.
         step: length of a step; None for the medium's own.
     """
-    pieces = [
-        _render_piece(medium, rays.rows(slice(i, i + (1 << 14))), step or medium.step)
+    step = medium.step if step is None else step
+    chunks = [
+        _render_chunk(medium, rays.rows(slice(i, i + (1 << 14))), step)
         for i in range(0, len(rays.origins), 1 << 14)
     ]
-    return Rendering(*(torch.cat(parts) for parts in list(zip(*pieces, strict=True))[:3]))
+    return Rendering(*(torch.cat(parts) for parts in list(zip(*chunks, strict=True))[:3]))
 
 
-def _render_piece(medium: Medium, rays: Rays, step: float) -> Rendering:
+def _render_chunk(medium: Medium, rays: Rays, step: float) -> Rendering:
     origins, directions = rays.origins.double(), F.normalize(rays.directions.double(), dim=-1)
-    distance, far = box_interval(origins, directions)
+    distance, far = ray_aabb_intersect(origins, directions)
     light = torch.ones_like(far)
-    colour, depth = torch.zeros_like(origins), torch.zeros_like(far)
+    rgb, depth = torch.zeros_like(origins), torch.zeros_like(far)
     active = (far > distance).nonzero()[:, 0]
     while len(active):
         along = directions[active]
         middle = distance[active] + step / 2
-        places = origins[active] + along * middle[:, None]
-        clearance = medium.clearance(places)
-        # Where all of the step is clear, the ray leaps as far as it is clear ahead.
+        positions = origins[active] + along * middle[:, None]
+        clearance = medium.clearance(positions)
+        # If the whole step is clear, the ray skips ahead as far as it is clear.
         distance[active] = middle + clearance.clamp(min=step / 2)
         inside = (clearance < step / 2).nonzero()[:, 0]
-        density = medium.density(places[inside], clearance[inside])
+        density = medium.density(positions[inside], clearance[inside])
         stopped = light[active[inside]] * -torch.expm1(-density * step)
         counts = stopped > 0
         inside, stopped = inside[counts], stopped[counts]
         rows = active[inside]
-        colour[rows] += stopped[:, None] * medium.colour(places[inside], along[inside])
+        rgb[rows] += stopped[:, None] * medium.rgb(positions[inside], along[inside])
         depth[rows] += stopped * middle[inside]
         light[rows] -= stopped
         active = active[(distance[active] < far[active]) & (light[active] > _DARK)]
     opacity = 1 - light
-    colour = colour + light[:, None] * rays.background.double()
-    return Rendering(colour, opacity, depth / opacity.clamp(min=1e-6))
+    rgb = rgb + light[:, None] * rays.background.double()
+    return Rendering(rgb, opacity, depth / opacity.clamp(min=1e-6))
 
 
-def hemisphere_poses(count: int, *, turn: float = 0.0, lowest: float = 0.05) -> Tensor:
+def hemisphere_poses(count: int, *, shift: float = 0.0, lowest: float = 0.05) -> Tensor:
     """Cameras evenly spread over the upper half of a sphere, looking at its middle.
 
     Args:
         count: how many.
-        turn: shift of the spiral they lie on, in turns.
+        shift: of the spiral that they lie on, in cycles.
         lowest: sine of the lowest camera's elevation.
 
     Returns:
@@ -104,11 +105,11 @@ def hemisphere_poses(count: int, *, turn: float = 0.0, lowest: float = 0.05) -> 
     poses = []
     for i in range(count):
         sine = lowest + (0.95 - lowest) * (i + 0.5) / count
-        poses.append(look_at_middle(2 * math.pi * (i * golden + turn), math.asin(sine)))
+        poses.append(look_at_origin(2 * math.pi * (i * golden + shift), math.asin(sine)))
     return torch.stack(poses)
 
 
-def look_at_middle(azimuth: float, elevation: float, distance: float = _CAMERA_DISTANCE) -> Tensor:
+def look_at_origin(azimuth: float, elevation: float, distance: float = _CAMERA_DISTANCE) -> Tensor:
     """Pose of a camera that looks at the origin, z being up.
 
     Args:

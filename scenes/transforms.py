@@ -1,14 +1,10 @@
-"""Folders of posed pictures: transforms.json of all dialects, LLFF and COLMAP.
+"""Folders of posed images: ``transforms.json`` of NeRF-synthetic, instant-ngp and nerfstudio.
 
 * ``transforms_train.json``, ``transforms_test.json`` (and ``_val``): NeRF-synthetic. The box is the
   cube of half size 1.5 that NeRF's cameras look at.
 * ``transforms.json``: instant-ngp and nerfstudio, with their intrinsics, for all frames or for
   each, and OpenCV's distortion. The box is instant-ngp's unit cube times ``aabb_scale``.
-* ``poses_bounds.npy`` with ``images/``: LLFF. The box holds all that the bounds say is seen.
-* ``sparse/0`` or ``colmap/sparse/0`` with ``images/``: a COLMAP model, through pycolmap. The box
-  holds the middle 98% of the points along each axis.
-
-Where a folder does not part its views, every eighth is kept for testing, as in LLFF.
+If a folder does not split its views, every eighth is held out for testing, as in LLFF.
 """
 
 import json
@@ -20,19 +16,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nerf_posenc.radiance.rays import Camera
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.views import Scene
+from scenes.errors import SceneError
 from scenes.frames import (
     Frame,
+    box_transform,
     held_out_note,
-    parted,
+    load_scene,
     path_inside,
     require_rigid,
-    scaled_camera,
-    scene_of,
-    to_box_of,
+    split_frames,
 )
-from scenes.llff import colmap_folder, llff_folder
-from scenes.scene import Scene, SceneError
 
 _BLENDER_HALF_SIZE = 1.5
 # instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.
@@ -40,28 +35,12 @@ _NGP_SCALE = 0.33
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
 
 
-def open_folder(folder: Path) -> Scene:
-    """Read a folder of posed pictures.
+def open_nerf_synthetic(folder: Path) -> Scene:
+    """Read ``transforms_train.json`` and its siblings.
 
     Raises:
-        SceneError: where nothing that is known is in it, or what is there cannot be used.
+        SceneError: If a file is damaged, or there are no views to fit or to test.
     """
-    if (folder / "transforms_train.json").is_file():
-        return _nerf_synthetic(folder)
-    if (folder / "transforms.json").is_file():
-        return _single_transforms(folder)
-    if (folder / "poses_bounds.npy").is_file():
-        return llff_folder(folder)
-    for place in ("sparse/0", "colmap/sparse/0", "sparse"):
-        if any((folder / place / f"images.{kind}").is_file() for kind in ("bin", "txt")):
-            return colmap_folder(folder, folder / place)
-    raise SceneError(
-        f"{folder} holds no posed pictures: no transforms_train.json, transforms.json, "
-        "poses_bounds.npy or sparse/0 is in it"
-    )
-
-
-def _nerf_synthetic(folder: Path) -> Scene:
     notes: list[str] = []
     frames = _frames(folder, "transforms_train.json", notes)
     for split in ("test", "val"):
@@ -69,13 +48,18 @@ def _nerf_synthetic(folder: Path) -> Scene:
             test = _frames(folder, f"transforms_{split}.json", notes)
             break
     else:
-        frames, test = parted(frames)
+        frames, test = split_frames(frames)
         notes.append(held_out_note(len(test)))
-    to_box = to_box_of(np.zeros(3), _BLENDER_HALF_SIZE)
-    return scene_of(folder, frames, test, to_box, _BLENDER_HALF_SIZE, notes)
+    to_box = box_transform(np.zeros(3), _BLENDER_HALF_SIZE)
+    return load_scene(folder, frames, test, to_box, _BLENDER_HALF_SIZE, notes)
 
 
-def _single_transforms(folder: Path) -> Scene:
+def open_transforms(folder: Path) -> Scene:
+    """Read ``transforms.json``.
+
+    Raises:
+        SceneError: If the file is damaged, or there are no views to fit or to test.
+    """
     notes: list[str] = []
     file = folder / "transforms.json"
     meta = _read_json(file)
@@ -89,14 +73,14 @@ def _single_transforms(folder: Path) -> Scene:
             for names in (named["train"], held)
         )
     else:
-        train, test = parted(frames)
+        train, test = split_frames(frames)
         notes.append(held_out_note(len(test)))
     half = 0.5 * _number(meta.get("aabb_scale", 1), "aabb_scale", file) / _NGP_SCALE
-    return scene_of(folder, train, test, to_box_of(np.zeros(3), half), half, notes)
+    return load_scene(folder, train, test, box_transform(np.zeros(3), half), half, notes)
 
 
 def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
-    """Frames of a transforms file whose pictures are there."""
+    """Frames of a transforms file whose images exist."""
     file = folder / name
     meta = _read_json(file)
     listed = meta.get("frames")
@@ -108,25 +92,25 @@ def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
             raise SceneError(f"{where} has no file_path")
         pose = _matrix(entry.get("transform_matrix"), where)
-        path = _picture_at(folder, entry["file_path"])
+        path = _image_at(folder, entry["file_path"])
         if path is None:
             missing += 1
             continue
-        frames.append(Frame(path, _camera_of({**meta, **entry}, where), pose))
+        frames.append(Frame(path, _camera_from_meta({**meta, **entry}, where), pose))
     if not frames:
-        raise SceneError(f"{file} lists {len(listed)} frames, and none of their pictures is there")
+        raise SceneError(f"{file} lists {len(listed)} frames, and none of their images exists")
     if missing:
-        notes.append(f"{missing} of the {len(listed)} frames of {name} have no picture: skipped")
+        notes.append(f"{missing} of the {len(listed)} frames of {name} have no image: skipped")
     return frames
 
 
-def _camera_of(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]:
-    """Camera of a frame, once its picture's size is known."""
+def _camera_from_meta(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]:
+    """Make the camera of a frame, given the size of its image."""
     model = str(meta.get("camera_model", "OPENCV"))
     if meta.get("is_fisheye") or model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE"):
         raise SceneError(f"{where}: a camera of the kind {model} is not supported, nor a fisheye")
     if any(_number(meta.get(name, 0), name, where) for name in ("k3", "k4")):
-        raise SceneError(f"{where}: k3 and k4 are not supported; undistort the pictures first")
+        raise SceneError(f"{where}: k3 and k4 are not supported; undistort the images first")
     bend = [_number(meta.get(name, 0), name, where) for name in ("k1", "k2", "p1", "p2")]
     distortion = (bend[0], bend[1], bend[2], bend[3])
     if "fl_x" in meta:
@@ -135,11 +119,11 @@ def _camera_of(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]
         sides = [_number(meta.get(name, 0), name, where) for name in ("w", "h")]
 
         def from_focals(width: int, height: int) -> Camera:
-            full_width, full_height = sides[0] or width, sides[1] or height
+            full_width, full_height = round(sides[0]) or width, round(sides[1]) or height
             cx = _number(meta.get("cx", full_width / 2), "cx", where)
             cy = _number(meta.get("cy", full_height / 2), "cy", where)
-            make = scaled_camera(full_width, full_height, fx, fy, cx, cy, distortion)
-            return make(width, height)
+            full = Camera(full_width, full_height, fx, fy, cx, cy, distortion)
+            return full.resized(width, height)
 
         return from_focals
     if "camera_angle_x" not in meta:
@@ -165,7 +149,9 @@ def _read_json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise SceneError(f"cannot read {file}: {error}") from None
     if not isinstance(meta, dict):
-        raise SceneError(f"{file} must hold an object with frames; it holds {type(meta).__name__}")
+        raise SceneError(
+            f"{file} must contain an object with frames; it contains {type(meta).__name__}"
+        )
     return meta
 
 
@@ -188,8 +174,8 @@ def _matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
     return matrix
 
 
-def _picture_at(folder: Path, name: str) -> Path | None:
-    """Picture of a name with its suffix or without, None where there is none."""
+def _image_at(folder: Path, name: str) -> Path | None:
+    """Find an image by its name with or without suffix; None if there is none."""
     for suffix in _SUFFIXES:
         path = path_inside(folder, name + suffix)
         if path.is_file():

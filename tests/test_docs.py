@@ -1,4 +1,4 @@
-"""The code in the documentation runs, and its pictures and links are there."""
+"""The code in the documentation runs, and its images and links are there."""
 
 import re
 from pathlib import Path

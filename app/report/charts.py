@@ -1,4 +1,4 @@
-"""Line charts as SVG for the page: they scale, follow dark mode, and give values on hovering."""
+"""Line charts as SVG for the page: they scale, follow dark mode, and show values on hover."""
 
 import json
 import math
@@ -23,13 +23,13 @@ class Series:
         name: for the legend.
         xs: finite numbers.
         ys: numbers; those that are not finite are left out.
-        colour: number of the colour in the page's palette.
+        color: index of the color in the page's palette.
     """
 
     name: str
     xs: Sequence[int | float]
     ys: Sequence[int | float]
-    colour: int
+    color: int
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,17 @@ def line_chart(
         series: what to draw; on a logarithmic axis values of 0 or less are left out.
         x_label: with its unit.
         y_label: with its unit.
-        log_x: logarithmic axis.
-        log_y: logarithmic axis.
+        log_x: logarithmic x axis.
+        log_y: logarithmic y axis.
         marks: vertical lines.
         dots: mark each point too.
 
     Returns:
-        An SVG element, its text escaped; the values lie in its ``data-series``.
+        An SVG element with escaped text; its ``data-series`` has the values.
     """
     lines = [(s, _drawable(s, log_x, log_y)) for s in series]
     xs = [x for _, points in lines for x, _ in points] or [1.0, 2.0]
     ys = [y for _, points in lines for _, y in points] or [1.0, 2.0]
-    marks = [m for m in marks if min(xs) <= m.x <= max(xs)]
     to_x = _axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT, log_x)
     low, high = _padded(min(ys), max(ys), log_y)
     to_y = _axis(low, high, _HEIGHT - _BOTTOM, _TOP, log_y)
@@ -76,46 +75,52 @@ def line_chart(
         f'aria-label="{escape(y_label)} against {escape(x_label)}" '
         f"data-series='{_data(lines, to_x, to_y, x_label, y_label)}'>"
     ]
-    for y in _ticks(low, high, log_y):
-        at = to_y(y)
-        parts.append(
-            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at}" y2="{at}"/>'
-        )
-        parts.append(f'<text x="{_LEFT - 7}" y="{at + 4}" text-anchor="end">{_shown(y)}</text>')
-    for x in _ticks(min(xs), max(xs), log_x):
-        at = to_x(x)
-        parts.append(
-            f'<line class="grid" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}"/>'
-        )
-        parts.append(
-            f'<text x="{at}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{_shown(x)}</text>'
-        )
-    for mark in marks:
-        at = to_x(mark.x)
-        parts.append(
-            f'<line class="mark" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}">'
-            f"<title>{escape(mark.name)}</title></line>"
-            f'<text class="marked" x="{at + 3}" y="{_TOP + 9}">{escape(mark.name)}</text>'
-        )
+    parts += [_y_tick(y, to_y(y)) for y in _ticks(low, high, log_y)]
+    parts += [_x_tick(x, to_x(x)) for x in _ticks(min(xs), max(xs), log_x)]
+    parts += [_mark(mark, to_x(mark.x)) for mark in marks if min(xs) <= mark.x <= max(xs)]
     for one, points in lines:
-        places = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
-        parts.append(f'<polyline class="line c{one.colour}" points="{places}"/>')
+        coordinates = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
+        parts.append(f'<polyline class="line c{one.color}" points="{coordinates}"/>')
         if dots:
             parts += [
-                f'<circle class="dot c{one.colour}" cx="{to_x(x)}" cy="{to_y(y)}" r="3"/>'
+                f'<circle class="dot c{one.color}" cx="{to_x(x)}" cy="{to_y(y)}" r="3"/>'
                 for x, y in points
             ]
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    parts.append(
-        f'<text class="label" x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle">'
-        f"{escape(x_label)}</text>"
+    parts.append(_axis_labels(x_label, y_label))
+    parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')
+    return "".join(parts)
+
+
+def _y_tick(value: float, at: float) -> str:
+    return (
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at}" y2="{at}"/>'
+        f'<text x="{_LEFT - 7}" y="{at + 4}" text-anchor="end">{_shown(value)}</text>'
     )
-    parts.append(
+
+
+def _x_tick(value: float, at: float) -> str:
+    return (
+        f'<line class="grid" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}"/>'
+        f'<text x="{at}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{_shown(value)}</text>'
+    )
+
+
+def _mark(mark: Mark, at: float) -> str:
+    return (
+        f'<line class="mark" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}">'
+        f"<title>{escape(mark.name)}</title></line>"
+        f'<text class="marked" x="{at + 3}" y="{_TOP + 9}">{escape(mark.name)}</text>'
+    )
+
+
+def _axis_labels(x_label: str, y_label: str) -> str:
+    center = (_LEFT + _WIDTH - _RIGHT) / 2
+    return (
+        f'<text class="label" x="{center}" y="{_HEIGHT - 8}" text-anchor="middle">'
+        f"{escape(x_label)}</text>"
         f'<text class="label" transform="translate(14 {_HEIGHT / 2 - 10}) rotate(-90)" '
         f'text-anchor="middle">{escape(y_label)}</text>'
     )
-    parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')
-    return "".join(parts)
 
 
 def _drawable(series: Series, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
@@ -167,7 +172,7 @@ def _data(lines: Any, to_x: Any, to_y: Any, x_label: str, y_label: str) -> str:
         "lines": [
             {
                 "name": one.name,
-                "colour": one.colour,
+                "color": one.color,
                 "points": [[to_x(x), to_y(y), float(f"{x:.5g}"), float(f"{y:.5g}")] for x, y in p],
             }
             for one, p in lines

@@ -1,4 +1,4 @@
-"""Runs that were made before, read back from their folders to be compared."""
+"""Comparison of runs, read back from their folders."""
 
 import json
 import math
@@ -11,92 +11,103 @@ import imageio.v3 as iio
 import torch
 from torch import Tensor
 
-from app.report.page import Shown, write_page
-from app.report.tables import FitResult
-from nerf_posenc.training.loop import Record
+from app.report.page import write_page
+from app.task import Panel
+from nerf_posenc.training.results import FitResult, Record
 
 
 def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
-    """Write one page over several runs.
+    """Write one page that compares several runs.
 
     Args:
-        path: HTML file; its folder is made, once all runs are read.
-        folders: of runs, each with its ``metrics.json`` and pictures as the run left them.
+        path: HTML file; its folder is created once all runs are read.
+        folders: of runs, each with its ``metrics.json`` and images.
 
     Returns:
         All fits, in the order of the folders, named by folder and encoding.
 
     Raises:
-        ValueError: where a folder holds no run.
+        ValueError: If a folder contains no complete run.
     """
     results: list[FitResult] = []
-    shown: list[Shown] = []
-    app = []
+    panels: list[Panel] = []
+    commands = []
     for folder in folders:
-        run, fits, pictures = _read_run(folder)
-        app.append(run["command"])
+        run, fits, run_panels = _read_run(folder)
+        commands.append(run["command"])
         results += fits
-        for picture in pictures:
-            twin = next((i for i, one in enumerate(shown) if _is_one(one, picture)), None)
+        for panel in run_panels:
+            twin = next((i for i, one in enumerate(panels) if _same_image(one, panel)), None)
             if twin is None:
-                shown.append(picture)
+                panels.append(panel)
             else:
-                shown[twin] = replace(shown[twin], fits={**shown[twin].fits, **picture.fits})
+                panels[twin] = replace(panels[twin], fits={**panels[twin].fits, **panel.fits})
     title = "Comparison of " + ", ".join(folder.name for folder in folders)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_page(path, title, shown, results, {"command": "\n".join(app)})
+    write_page(path, title, panels, results, {"command": "\n".join(commands)})
     return results
 
 
-def _is_one(a: Shown, b: Shown) -> bool:
+def _same_image(a: Panel, b: Panel) -> bool:
     return a.original.shape == b.original.shape and torch.equal(a.original, b.original)
 
 
-def _read_run(folder: Path) -> tuple[dict[str, Any], list[FitResult], list[Shown]]:
+def _read_run(folder: Path) -> tuple[dict[str, Any], list[FitResult], list[Panel]]:
     try:
         run = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
         fits = [_fit(entry, folder.name) for entry in run["fits"]]
-        name = (run.get("picture") or run["scene"])["name"]
         encodings = [entry["encoding"] for entry in run["fits"]]
-        if "picture" in run:
-            files = [(name, "original.png", "{}.png")]
-        else:
-            views = run["fits"][0]["views"]
-            files = [
-                (f"{name} {view['name']}", f"truth/view_{i:03}.png", f"{{}}/view_{i:03}.png")
-                for i, view in enumerate(views[:6])
-            ]
-        pictures = [
-            Shown(
-                label,
-                _read_picture(folder / original),
-                {
-                    f"{folder.name}: {encoding}": _read_picture(folder / fit.format(encoding))
-                    for encoding in encodings
-                },
-                {},
-            )
-            for label, original, fit in files
+        panels = [
+            _read_panel(folder, label, original, fit, encodings)
+            for label, original, fit in _image_files(run)
         ]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(
-            f"{folder} is no folder of a run, or not a whole one ({type(error).__name__}: {error})"
+            f"{folder} is not the folder of a complete run ({type(error).__name__}: {error})"
         ) from None
-    return run, fits, pictures
+    return run, fits, panels
+
+
+def _image_files(run: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Label, file of the original and pattern of the fits' files, for each panel."""
+    if "image" in run:
+        return [(run["image"]["name"], "original.png", "{}.png")]
+    return [
+        (
+            f"{run['scene']['name']} {view['name']}",
+            f"truth/view_{i:03}.png",
+            f"{{}}/view_{i:03}.png",
+        )
+        for i, view in enumerate(run["fits"][0]["views"][:6])
+    ]
+
+
+def _read_panel(
+    folder: Path, label: str, original: str, fit: str, encodings: Sequence[str]
+) -> Panel:
+    fits = {
+        f"{folder.name}: {encoding}": _read_image(folder / fit.format(encoding))
+        for encoding in encodings
+    }
+    return Panel(label, _read_image(folder / original), fits, {})
 
 
 def _fit(entry: dict[str, Any], folder: str) -> FitResult:
-    psnr, ssim = entry["psnr_db"], entry["ssim"]
     return FitResult(
         encoding=f"{folder}: {entry['encoding']}",
         parameters=entry["parameters"],
-        psnr=math.inf if psnr is None else psnr,
-        ssim=math.nan if ssim is None else ssim,
+        psnr=_number(entry["psnr_db"]),
+        ssim=_number(entry["ssim"]),
         seconds=entry["seconds"],
         steps=entry["steps"],
-        history=[Record(r["step"], r["seconds"], r["mse"]) for r in entry["history"]],
+        history=[Record(r["step"], r["seconds"], _number(r["mse"])) for r in entry["history"]],
     )
 
 
-def _read_picture(file: Path) -> Tensor:
+def _number(value: float | str | None) -> float:
+    """Read a number of ``metrics.json``: null is NaN, and infinite ones are strings."""
+    return math.nan if value is None else float(value)
+
+
+def _read_image(file: Path) -> Tensor:
     return torch.from_numpy(iio.imread(file)).float() / 255

@@ -1,17 +1,15 @@
-"""The folder that a run leaves behind."""
+"""The run folder: images and figures."""
 
 import contextlib
-import importlib.util
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import imageio.v3 as iio
-import numpy as np
-import numpy.typing as npt
 from jaxtyping import Float
 from torch import Tensor
 
+from app.report.eight_bit import eight_bit
 from app.report.figures import (
     save_comparison,
     save_curves,
@@ -19,25 +17,26 @@ from app.report.figures import (
     save_kernels,
     save_views,
 )
-from app.report.tables import FitResult, PictureResult, SceneResult
+from nerf_posenc.radiance.evaluation import ViewScore
+from nerf_posenc.training.results import FitResult
 
 
 def make_run_folder(out: Path | None, name: str, *, overwrite: bool = False) -> Path:
-    """Make a run folder, never one that another run has filled.
+    """Create a run folder, never one that contains another run.
 
     Args:
         out: the folder; None for a new one under ``runs/``.
-        name: of what is fitted, for the new folder's name.
-        overwrite: let ``out`` hold files already.
+        name: of the image or scene, for the name of a new folder.
+        overwrite: let ``out`` contain files already.
 
     Raises:
-        FileExistsError: where ``out`` holds files already.
-        OSError: where it cannot be made or written.
+        FileExistsError: If ``out`` contains files already.
+        OSError: If it cannot be created or written.
     """
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         if not overwrite and any(out.iterdir()):
-            raise FileExistsError(f"{out} holds files already")
+            raise FileExistsError(f"{out} contains files already")
         folder = out
     else:
         stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -53,65 +52,68 @@ def make_run_folder(out: Path | None, name: str, *, overwrite: bool = False) -> 
     return folder
 
 
-def write_picture_run(
+def write_image_run(
     folder: Path,
     original: Float[Tensor, "height width 3"],
-    results: Sequence[PictureResult],
+    reconstructions: Mapping[str, Float[Tensor, "height width 3"]],
+    results: Sequence[FitResult],
     *,
     figures: bool = False,
 ) -> None:
-    """Write the pictures and figures of fits to a picture.
+    """Write the images and figures of an image's run.
 
     Args:
         folder: of the run.
         original: values in [0, 1].
+        reconstructions: by encoding.
         results: the fits.
-        figures: write every figure for print too, each as PNG and SVG, in ``figures/``.
+        figures: also write every figure for print, as PNG and SVG, in ``figures/``.
     """
     _write_png(folder / "original.png", original)
-    for result in results:
-        _write_png(folder / f"{result.encoding}.png", result.reconstruction)
-    save_comparison(folder / "comparison.png", original, results)
+    for encoding, reconstruction in reconstructions.items():
+        _write_png(folder / f"{encoding}.png", reconstruction)
+    save_comparison(folder / "comparison.png", original, reconstructions, results)
     save_curves(folder / "curves.png", results)
     if figures:
-        fits = {result.encoding: result.reconstruction for result in results}
         for file in _figure_files(folder, "comparison"):
-            save_comparison(file, original, results)
-        _write_figures(folder, original, fits, results)
+            save_comparison(file, original, reconstructions, results)
+        _write_figures(folder, original, reconstructions, results)
 
 
 def write_scene_run(
     folder: Path,
     truth: Float[Tensor, "views height width 3"],
-    results: Sequence[SceneResult],
+    views: Mapping[str, Sequence[ViewScore]],
+    results: Sequence[FitResult],
     *,
     figures: bool = False,
 ) -> None:
-    """Write the views and figures of fits to a scene.
+    """Write the views and figures of a scene's run.
 
     Args:
         folder: of the run.
         truth: the test views, values in [0, 1].
+        views: test views as each field renders them, by encoding.
         results: the fits.
-        figures: write every figure for print too, each as PNG and SVG, in ``figures/``; the
+        figures: also write every figure for print, as PNG and SVG, in ``figures/``; the
             frequencies are those of the first view.
     """
     _write_views(folder / "truth", list(truth))
-    for result in results:
-        _write_views(folder / result.encoding, [v.rendering.colour for v in result.views])
-    save_views(folder / "comparison.png", truth, results)
+    for encoding, scores in views.items():
+        _write_views(folder / encoding, [score.rendering.rgb for score in scores])
+    save_views(folder / "comparison.png", truth, views, results)
     save_curves(folder / "curves.png", results)
     if figures:
-        fits = {result.encoding: result.views[0].rendering.colour for result in results}
+        first_views = {encoding: scores[0].rendering.rgb for encoding, scores in views.items()}
         for file in _figure_files(folder, "comparison"):
-            save_views(file, truth, results)
-        _write_figures(folder, truth[0], fits, results)
+            save_views(file, truth, views, results)
+        _write_figures(folder, truth[0], first_views, results)
 
 
 def _write_figures(
     folder: Path, original: Tensor, fits: Mapping[str, Tensor], results: Sequence[FitResult]
 ) -> None:
-    """Write the figures that pictures and scenes have in common."""
+    """Write the figures that images and scenes have in common."""
     for file in _figure_files(folder, "curves"):
         save_curves(file, results)
     for file in _figure_files(folder, "frequencies"):
@@ -126,50 +128,12 @@ def _figure_files(folder: Path, name: str) -> list[Path]:
     return [folder / "figures" / f"{name}{suffix}" for suffix in (".png", ".svg")]
 
 
-def _write_views(folder: Path, pictures: Sequence[Tensor]) -> None:
+def _write_views(folder: Path, images: Sequence[Tensor]) -> None:
     folder.mkdir(exist_ok=True)
-    for i, picture in enumerate(pictures):
-        _write_png(folder / f"view_{i:03}.png", picture)
+    for i, image in enumerate(images):
+        _write_png(folder / f"view_{i:03}.png", image)
 
 
 def _write_png(file: Path, image: Tensor) -> None:
     # A tenth larger than at the default level, in a quarter of the time.
     iio.imwrite(file, eight_bit(image), compress_level=1)
-
-
-def write_video(
-    path: Path, frames: Float[Tensor, "frames height width 3"], *, rate: int = 15
-) -> Path:
-    """Write an endless film: MP4 where imageio-ffmpeg is installed, else WebP.
-
-    Args:
-        path: file without suffix.
-        frames: values in [0, 1].
-        rate: frames a second.
-
-    Returns:
-        The file that was written.
-    """
-    shown = eight_bit(frames)
-    if importlib.util.find_spec("imageio_ffmpeg") is None:
-        file = path.with_suffix(".webp")
-        iio.imwrite(file, shown, duration=1000 / rate, loop=0, quality=80)
-        return file
-    file = path.with_suffix(".mp4")
-    # The codec takes even sides only.
-    even = [(0, 0), (0, shown.shape[1] % 2), (0, shown.shape[2] % 2), (0, 0)]
-    iio.imwrite(
-        file,
-        np.pad(shown, even, mode="edge"),
-        plugin="FFMPEG",
-        fps=rate,
-        macro_block_size=2,
-        quality=7,
-    )
-    return file
-
-
-def eight_bit(colours: Float[Tensor, "*shape"]) -> npt.NDArray[np.uint8]:
-    """Round values in [0, 1] to 8 bits."""
-    rounded = (colours.clamp(0, 1) * 255).round().byte()
-    return np.asarray(rounded.cpu().numpy())

@@ -1,15 +1,18 @@
-"""The film of a run: what each fit shows as it learns, side by side."""
+"""Videos: the fits as they learn, side by side, and turntables."""
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
+import imageio.v3 as iio
 import numpy as np
 import torch
 from jaxtyping import Float
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from app.report.run_folder import eight_bit, write_video
-from app.report.tables import FitResult
+from app.report.eight_bit import eight_bit
+from nerf_posenc.training.results import FitResult
 
 _PANEL_WIDTH = 288
 _CAPTION_HEIGHT = 40
@@ -17,34 +20,34 @@ _FRAMES_PER_SECOND = 6
 _LAST_FRAMES = 9
 
 
-def write_film(
+def write_training_video(
     path: Path,
     originals: Sequence[Float[Tensor, "_height _width 3"]],
     results: Sequence[FitResult],
 ) -> Path | None:
-    """Write the fits' snapshots as a film, beside what they are to come to.
+    """Write the snapshots of all fits as a video, beside the true images.
 
-    One column for the original and one a fit, one row for each picture of a snapshot; over
-    them the steps taken and the PSNR of the batches. A fit that ended early stands still.
+    One column for the original and one per fit, one row for each image of a snapshot; captions give
+    the steps taken and the PSNR of the batches. A fit that ended early keeps its last snapshot.
 
     Args:
-        path: file without suffix; MP4 where imageio-ffmpeg is installed, else WebP.
-        originals: of each picture of a snapshot, values in [0, 1].
+        path: file without suffix; MP4 if imageio-ffmpeg is installed, else WebP.
+        originals: the true images of a snapshot, values in [0, 1].
         results: the fits.
 
     Returns:
-        The file that was written; None where no fit has snapshots.
+        The file that was written; None if no fit has snapshots.
     """
-    filmed = [result for result in results if result.snapshots]
-    if not filmed:
+    recorded = [result for result in results if result.snapshots]
+    if not recorded:
         return None
     frames = []
-    for i in range(max(len(result.snapshots) for result in filmed)):
+    for i in range(max(len(result.snapshots) for result in recorded)):
         columns = [_column(originals, "original", "")]
-        for result in filmed:
+        for result in recorded:
             snapshot = result.snapshots[min(i, len(result.snapshots) - 1)]
             state = f"step {snapshot.step:,}, {snapshot.psnr:.1f} dB"
-            columns.append(_column(snapshot.pictures, result.encoding, state))
+            columns.append(_column(snapshot.images, result.encoding, state))
         frames.append(np.concatenate(columns, axis=1))
     frames += frames[-1:] * _LAST_FRAMES
     return write_video(
@@ -52,20 +55,49 @@ def write_film(
     )
 
 
-def _column(pictures: Sequence[Tensor], title: str, state: str) -> np.ndarray:
-    """Pictures of one width, one below the other, with two lines of text over them."""
-    # Here, because a user of the encoders alone has no pillow.
-    from PIL import Image, ImageDraw, ImageFont
-
+def _column(images: Sequence[Tensor], title: str, state: str) -> np.ndarray:
+    """Images of one width, one below the other, with two lines of text above them."""
     panels = []
-    for picture in pictures:
-        height, width, _ = picture.shape
+    for image in images:
+        height, width, _ = image.shape
         size = _PANEL_WIDTH, min(2 * _PANEL_WIDTH, max(1, round(_PANEL_WIDTH * height / width)))
-        image = Image.fromarray(eight_bit(picture))
-        panels.append(np.asarray(image.resize(size, Image.Resampling.NEAREST)))
+        panel = Image.fromarray(eight_bit(image))
+        panels.append(np.asarray(panel.resize(size, Image.Resampling.NEAREST)))
     caption = Image.new("RGB", (_PANEL_WIDTH, _CAPTION_HEIGHT), "white")
     draw = ImageDraw.Draw(caption)
     font = ImageFont.load_default(size=14)
     draw.text((6, 3), title, "black", font)
     draw.text((6, 20), state, "black", font)
     return np.concatenate([np.asarray(caption), *panels])
+
+
+def write_video(
+    path: Path, frames: Float[Tensor, "frames height width 3"], *, rate: int = 15
+) -> Path:
+    """Write a looping video: MP4 if imageio-ffmpeg is installed, else WebP.
+
+    Args:
+        path: file without suffix.
+        frames: values in [0, 1].
+        rate: frames per second.
+
+    Returns:
+        The file that was written.
+    """
+    shown = eight_bit(frames)
+    if importlib.util.find_spec("imageio_ffmpeg") is None:
+        file = path.with_suffix(".webp")
+        iio.imwrite(file, shown, duration=1000 / rate, loop=0, quality=80)
+        return file
+    file = path.with_suffix(".mp4")
+    # The codec takes even sides only.
+    even = [(0, 0), (0, shown.shape[1] % 2), (0, shown.shape[2] % 2), (0, 0)]
+    iio.imwrite(
+        file,
+        np.pad(shown, even, mode="edge"),
+        plugin="FFMPEG",
+        fps=rate,
+        macro_block_size=2,
+        quality=7,
+    )
+    return file

@@ -1,4 +1,9 @@
 """The exact sinusoid: bands, columns, and the evaluation that every encoder shares.
 
-Read `sinusoids` first: the line that multiplies by pi is in it.
+Read `sinusoids` first. The line that multiplies by pi is in `_evaluate`.
 """
+
+from nerf_posenc.core.encoder import Encoder as Encoder
+from nerf_posenc.core.encoder import Identity as Identity
+from nerf_posenc.core.sinusoids import SinCos as SinCos
+from nerf_posenc.core.sinusoids import sincos as sincos

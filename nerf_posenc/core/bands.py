@@ -1,10 +1,12 @@
-"""Bands of angular frequency, in radians per unit of the coordinate, and windows on them."""
+"""Frequency bands in radians per unit of the coordinate, and coarse-to-fine windows on them."""
 
 import math
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from nerf_posenc.core.encoder import require_positive
 
 
 def octave_bands(
@@ -24,7 +26,7 @@ def octave_bands(
         Bands in rad per unit of the coordinate, float64, shape ``(num_bands,)``.
 
     Raises:
-        ValueError: where ``num_bands`` is negative, ``base`` is not finite and positive,
+        ValueError: If ``num_bands`` is negative, ``base`` is not finite and positive,
             or an octave lies outside -100...100, beyond what float32 can scale by.
 
     Examples:
@@ -32,7 +34,7 @@ def octave_bands(
         tensor([1., 2., 4.], dtype=torch.float64)
     """
     _require_count(num_bands)
-    _require_positive(base=base)
+    require_positive(base=base)
     if num_bands and not -100 <= min_octave <= min_octave + num_bands - 1 <= 100:
         raise ValueError(
             f"octaves {min_octave} to {min_octave + num_bands - 1} leave the range -100 to 100 "
@@ -51,7 +53,7 @@ def geometric_bands(
     wavelengths run from $2\pi$ up to, but not including, $\text{base} \cdot 2\pi$.
 
     Args:
-        dim: width of the code that holds a sine and a cosine of each band, 1 or more. An
+        dim: width of the embedding that holds a sine and a cosine of each band, 1 or more. An
             odd width has a last band of which only the first phase has a column.
         base: ratio of the longest wavelength (not reached) to the shortest, greater than 0.
         last_reached: space the bands so that the last one has that wavelength, as the
@@ -61,7 +63,7 @@ def geometric_bands(
         Bands in rad per position, float64, shape ``(ceil(dim / 2),)``.
 
     Raises:
-        ValueError: where ``dim`` is below 1 or ``base`` is not finite and positive.
+        ValueError: If ``dim`` is below 1 or ``base`` is not finite and positive.
 
     Examples:
         >>> geometric_bands(4, base=100.0)
@@ -69,7 +71,7 @@ def geometric_bands(
     """
     if dim < 1:
         raise ValueError(f"dim must be 1 or more; got {dim}")
-    _require_positive(base=base)
+    require_positive(base=base)
     if last_reached and dim < 4:
         raise ValueError(f"last_reached needs two bands, a dim of 4 or more; got {dim}")
     exponents = torch.arange((dim + 1) // 2, dtype=torch.float64)
@@ -89,14 +91,14 @@ def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, 
         Bands in float64.
 
     Raises:
-        ValueError: where an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> ratio_bands(3, first=1.0, ratio=10.0)
         tensor([  1.,  10., 100.], dtype=torch.float64)
     """
     _require_count(num_bands)
-    _require_positive(first=first, ratio=ratio)
+    require_positive(first=first, ratio=ratio)
     exponents = torch.arange(num_bands, dtype=torch.float64)
     return first * torch.pow(torch.tensor(ratio, dtype=torch.float64), exponents)
 
@@ -113,29 +115,29 @@ def linear_bands(num_bands: int, *, first: float, last: float) -> Float[Tensor, 
         Bands in float64.
 
     Raises:
-        ValueError: where an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> linear_bands(3, first=1.0, last=3.0)
         tensor([1., 2., 3.], dtype=torch.float64)
     """
     _require_count(num_bands)
-    _require_positive(first=first, last=last)
+    require_positive(first=first, last=last)
     return torch.linspace(first, last, num_bands, dtype=torch.float64)
 
 
 def coarse_to_fine_weight(
     num_bands: int, progress: float | Float[Tensor, ""]
 ) -> Float[Tensor, " num_bands"]:
-    r"""Window that lets bands in one after the other, from coarse to fine.
+    r"""Window that opens bands one after the other, from coarse to fine.
 
     $w_k = \tfrac12 \big(1 - \cos(\pi\, \mathrm{clamp}(\alpha - k, 0, 1))\big)$ with
     $\alpha = \text{progress} \cdot L$ (Lin et al. 2021, BARF, equation 14).
 
     Args:
         num_bands: number of bands (or levels) L.
-        progress: from 0, where all are shut, to 1, where all are open; outside it is as at
-            the nearer end. A tensor keeps its device.
+        progress: from 0, with all bands closed, to 1, with all open; clamped to this
+            range. A tensor keeps its device.
 
     Returns:
         Weights in [0, 1], float32.
@@ -150,12 +152,95 @@ def coarse_to_fine_weight(
     return (1 - torch.cos(math.pi * (alpha - bands).clamp(0, 1))) / 2
 
 
+def ntk_bands(dim: int, *, factor: float, base: float = 10_000.0) -> Float[Tensor, " num_bands"]:
+    r"""Bands for sequences ``factor`` times as long as in training, from a larger base.
+
+    The base is multiplied by $\text{factor}^{d/(d-2)}$, which leaves the first band as it is and
+    divides the last by the factor ("NTK-aware" interpolation; Peng et al. 2023, YaRN,
+    arXiv:2309.00071, section 3.1). Dividing every band by the factor is linear interpolation
+    (Chen et al. 2023, arXiv:2306.15595): ``geometric_bands(dim) / factor``.
+
+    Args:
+        dim: width, an even number of 4 or more.
+        factor: ratio of the new length to the trained one, 1 or more.
+        base: base used in training.
+
+    Returns:
+        Bands in float64, ``(dim / 2,)``.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    _require_scaling(dim, factor)
+    return geometric_bands(dim, base=base * factor ** (dim / (dim - 2)))
+
+
+def yarn_bands(
+    dim: int,
+    *,
+    factor: float,
+    trained_length: int,
+    base: float = 10_000.0,
+    fast_cycles: float = 32.0,
+    slow_cycles: float = 1.0,
+) -> Float[Tensor, " num_bands"]:
+    """YaRN's bands: slow ones are interpolated, fast ones kept, with a ramp between.
+
+    A band with more than ``fast_cycles`` cycles over the trained length is kept, one with fewer
+    than ``slow_cycles`` is divided by the factor (Peng et al. 2023, section 3.2).
+    The queries and keys are also scaled by [yarn_scale][nerf_posenc.yarn_scale].
+
+    Args:
+        dim: width, an even number of 4 or more.
+        factor: ratio of the new length to the trained one, 1 or more.
+        trained_length: length used in training.
+        base: base used in training.
+        fast_cycles: the paper's beta.
+        slow_cycles: the paper's alpha.
+
+    Returns:
+        Bands in float64, ``(dim / 2,)``.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+    """
+    _require_scaling(dim, factor)
+    if trained_length < 1 or not 0 < slow_cycles < fast_cycles:
+        raise ValueError(
+            "trained_length must be 1 or more and 0 < slow_cycles < fast_cycles; got "
+            f"{trained_length}, {slow_cycles} and {fast_cycles}"
+        )
+
+    def pair_with(cycles: float) -> float:
+        """Index, as a real number, of the band with this many cycles."""
+        wavelength = trained_length / cycles
+        return dim * math.log(wavelength / (2 * math.pi)) / (2 * math.log(base))
+
+    low = max(0, math.floor(pair_with(fast_cycles)))
+    high = min(dim - 1, math.ceil(pair_with(slow_cycles)))
+    pairs = torch.arange(dim // 2, dtype=torch.float64)
+    interpolated = ((pairs - low) / max(high - low, 1e-3)).clamp(0, 1)
+    bands = geometric_bands(dim, base=base)
+    return bands * (1 - interpolated) + bands / factor * interpolated
+
+
+def yarn_scale(factor: float) -> float:
+    """YaRN's factor for queries and keys, ``0.1 ln(factor) + 1`` (Peng et al. 2023, section 3.4).
+
+    Examples:
+        >>> yarn_scale(1.0)
+        1.0
+    """
+    return 0.1 * math.log(factor) + 1.0
+
+
 def _require_count(num_bands: int) -> None:
     if num_bands < 0:
         raise ValueError(f"num_bands must be 0 or more; got {num_bands}")
 
 
-def _require_positive(**values: float) -> None:
-    for name, value in values.items():
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be finite and positive; got {value}")
+def _require_scaling(dim: int, factor: float) -> None:
+    if dim < 4 or dim % 2:
+        raise ValueError(f"dim must be an even number of 4 or more; got {dim}")
+    if not (math.isfinite(factor) and factor >= 1):
+        raise ValueError(f"factor must be 1 or more; got {factor}")

@@ -24,7 +24,7 @@ def column_labels(
         ``2 * num_bands * in_dim`` triples.
 
     Raises:
-        ValueError: where the layout is not one of ``LAYOUTS``.
+        ValueError: If the layout is not one of ``LAYOUTS``.
 
     Examples:
         >>> column_labels(1, 1, "akp")

@@ -1,35 +1,30 @@
-"""The core: exact sines and cosines of coordinates on bands.
+"""Exact sines and cosines of coordinates on frequency bands.
 
-Every encoder of this library is *bands -> angles -> sin/cos*, and no sinusoid is
-computed outside this module. An angle is kept in **turns** (1 turn = 2 pi rad) until
-the whole turns have been taken away, because that subtraction is exact in floating
-point while a product with pi is not:
+Every encoder of this library is *bands -> angles -> sin/cos*, and no sinusoid is computed outside
+this wing. An angle is kept in **cycles** (1 cycle = 2 pi rad) until the whole cycles have been
+subtracted, because that subtraction is exact in floating point while a product with pi is not:
 
-* bands that are a power of two times pi give turns ``2**j * x``, exact in any
-  floating-point type, so float32 stays float32 and loses nothing at any octave;
-* all other bands have their turns computed in float64.
+* bands that are a power of two times pi give cycles ``2**j * x``, exact in any floating-point
+  type, so float32 stays float32 and loses nothing at any octave;
+* for all other bands the cycles are computed in float64.
 
-A band that equals float64 pi times a power of two is taken as that multiple of pi itself.
+A band that equals float64 pi times a power of two is taken as that multiple of pi itself. The
+arithmetic is in `_evaluate`.
 """
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Num
-from torch import Tensor, nn
+from torch import Tensor
 
-from nerf_posenc.core.checks import inside_transform
+from nerf_posenc.core._evaluate import RADIANS_PER_CYCLE, SinCosFunction, evaluate
+from nerf_posenc.core.backend import Backend, inside_transform, require_fusible, require_triton
 from nerf_posenc.core.columns import LAYOUTS, Phases
-from nerf_posenc.training.devices import require_triton
+from nerf_posenc.core.encoder import Encoder, require_counts
 
-Backend = Literal["torch", "triton"]
-
-_TURN = 2 * math.pi
-
-# On a CPU the turns that are made in float64 are made in pieces of this many elements, so
-# that they stay in cache and are not a second and larger array of the output's size.
-_CPU_PIECE = 1 << 17
+IncludeInput = Literal["front", "back"] | None
 
 
 def sincos(
@@ -66,7 +61,7 @@ def sincos(
         floating-point type).
 
     Raises:
-        ValueError: where a shape, the layout or the phases do not fit.
+        ValueError: If a shape, the layout or the phases do not fit.
 
     Examples:
         >>> from nerf_posenc import octave_bands
@@ -78,7 +73,7 @@ def sincos(
     return features
 
 
-class SinCos(nn.Module):
+class SinCos(Encoder):
     """[sincos][nerf_posenc.sincos] with its bands prepared once and held on the device.
 
     The bands are constants in float64: they follow the module to a device, but neither
@@ -93,8 +88,8 @@ class SinCos(nn.Module):
             coordinates of up to float32.
 
     Raises:
-        RuntimeError: where the backend cannot run; the message says what it needs.
-        ValueError: where a shape, the layout, the phases or the backend do not fit.
+        RuntimeError: If the backend cannot run; the message says what it needs.
+        ValueError: If a shape, the layout, the phases or the backend do not fit.
 
     Examples:
         >>> from nerf_posenc import octave_bands
@@ -102,11 +97,13 @@ class SinCos(nn.Module):
         torch.Size([8, 60])
     """
 
+    takes_variance = True
+
     _cycles: Tensor
     _offset: Tensor
     _sign: Tensor
     band_cycles: Tensor
-    """Turns per unit ``(num_bands, in_dim)``, which the fused kernels are given."""
+    """Cycles per unit ``(num_bands, in_dim)``, which the fused kernels are given."""
 
     def __init__(
         self,
@@ -117,28 +114,10 @@ class SinCos(nn.Module):
         phases: Phases = ("sin", "cos"),
         backend: Backend = "torch",
     ) -> None:
-        super().__init__()
-        if backend not in ("torch", "triton"):
-            raise ValueError(f"backend must be 'torch' or 'triton'; got {backend!r}")
-        if backend == "triton":
-            require_triton()
-        if in_dim < 1:
-            raise ValueError(f"in_dim must be 1 or more; got {in_dim}")
-        if layout not in LAYOUTS:
-            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
-        if sorted(phases) != ["cos", "sin"]:
-            raise ValueError(f"phases must be ('sin', 'cos') or ('cos', 'sin'); got {phases!r}")
+        _require_arguments(in_dim, bands, layout, phases, backend)
+        super().__init__(in_dim, 2 * len(bands) * in_dim)
         bands = bands.detach().to("cpu", torch.float64)
-        if bands.shape[1:] not in ((), (in_dim,)):
-            raise ValueError(
-                f"bands must have shape (num_bands,) or (num_bands, {in_dim}); "
-                f"got {tuple(bands.shape)}"
-            )
-        if not bool(torch.isfinite(bands).all()):
-            raise ValueError("bands must be finite; got an infinite or undefined one")
-        self.in_dim = in_dim
         self.num_bands = len(bands)
-        self.out_dim = 2 * self.num_bands * in_dim
         self.layout = layout
         self.phases = phases
         self.backend = backend
@@ -146,43 +125,39 @@ class SinCos(nn.Module):
         self._columns = tuple(sizes[letter] for letter in layout)
         self._x_shape = tuple(in_dim if letter == "a" else 1 for letter in layout)
         self.bands = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
-        self._build(torch.device("cpu"))
+        self._register_columns()
 
-    def _build(self, device: torch.device) -> None:
-        """Lay the constants out, one value a column, in the nesting of the layout."""
-        cycles = self.bands / _TURN
+    def _register_columns(self) -> None:
+        """Lay the constants out, one value per column, in the nesting of the layout."""
+        cycles = self.bands / RADIANS_PER_CYCLE
         # frexp gives mantissas in [0.5, 1): 0.5 is a power of two, and 0 a constant column.
         mantissa = torch.frexp(cycles).mantissa.abs()
-        exact = bool(((mantissa == 0.5) | (mantissa == 0)).all())
+        self.is_exact = bool(((mantissa == 0.5) | (mantissa == 0)).all())
+        dtype = torch.float32 if self.is_exact else torch.float64
         is_cosine = torch.tensor([phase == "cos" for phase in self.phases]).double()
-        # Where the axes are outermost and have the same bands they share the constants:
-        # with one dimension less to go through, the product is three times as fast.
+        # If the axes are outermost and have the same bands they share the constants: with one
+        # dimension less to go through, the product is three times as fast.
         shares = self.layout[0] == "a" and bool((cycles == cycles[:, :1]).all())
         sizes = dict(k=self.num_bands, p=2, a=1 if shares else self.in_dim)
         shape = tuple(sizes[letter] for letter in self.layout)
-        cycles_columns = self._placed(cycles[:, : sizes["a"]], "ka").expand(shape)
-        sign_columns = self._placed(1.0 - 2.0 * is_cosine, "p").expand(shape)
-        # The quarter turns lie in one row of all columns: long rows are faster to add.
-        offset_columns = self._placed(is_cosine * (_TURN / 4), "p").expand(self._columns)
-        # Float64 does not exist on MPS; there the turns of other bands are made on the CPU.
-        cycles_device = "cpu" if device.type == "mps" and not exact else device
-        cycles_dtype = torch.float32 if exact else torch.float64
-        constants = {
-            "_cycles": cycles_columns.to(cycles_device, cycles_dtype),
-            "_offset": offset_columns.reshape(-1).to(cycles_device, cycles_dtype),
-            "_sign": sign_columns.to(device, torch.float32),
-        }
+        cycles_columns = self.placed(cycles[:, : sizes["a"]], "ka").expand(shape)
+        sign_columns = self.placed(1.0 - 2.0 * is_cosine, "p").expand(shape)
+        # The quarter cycles lie in one row of all columns: long rows are faster to add.
+        quarter = is_cosine * (RADIANS_PER_CYCLE / 4)
+        offset_columns = self.placed(quarter, "p").expand(self._columns)
+        self.register_constant("_cycles", cycles_columns.to(dtype).contiguous())
+        self.register_constant("_offset", offset_columns.reshape(-1).to(dtype).contiguous())
+        self.register_constant("_sign", sign_columns.float().contiguous())
         if self.backend == "triton":
-            constants["band_cycles"] = cycles.to(device, cycles_dtype)
-        for name, constant in constants.items():
-            self.register_buffer(name, constant.contiguous(), persistent=False)
+            self.register_constant("band_cycles", cycles.to(dtype).contiguous())
 
-    def _apply(self, fn: Any, recurse: bool = True) -> "SinCos":
-        super()._apply(fn, recurse)
-        self._build(self._sign.device)
-        return self
+    def _constant_on(self, name: str, device: torch.device) -> Tensor:
+        # MPS has no float64; there the cycles of such bands are computed on the CPU.
+        if device.type == "mps" and name != "_sign" and not self.is_exact:
+            return self._constants[name]
+        return super()._constant_on(name, device)
 
-    def _placed(self, value: Tensor, letters: str) -> Tensor:
+    def placed(self, value: Tensor, letters: str) -> Tensor:
         """View ``value``, whose last dimensions are ``letters``, in the layout's three."""
         order = sorted(range(len(letters)), key=lambda i: self.layout.index(letters[i]))
         lead = value.ndim - len(letters)
@@ -199,61 +174,74 @@ class SinCos(nn.Module):
         weight: Float[Tensor, " num_bands"] | None = None,
         variance: Float[Tensor, "*batch in_dim"] | None = None,
         dtype: torch.dtype | None = None,
-        raw: Literal["front", "back"] | None = None,
+        include_input: IncludeInput = None,
     ) -> Float[Tensor, "*batch width"]:
-        """See [sincos][nerf_posenc.sincos].
+        """Encode coordinates; see [sincos][nerf_posenc.sincos].
 
-        ``dtype`` is that of the features where it is not to be the coordinates': float64
-        coordinates and float32 features have exact angles and the speed of float32 sines.
-        ``raw`` puts the coordinates themselves before or behind the features.
+        Args:
+            x: coordinates or integer positions.
+            weight: factor of each band.
+            variance: of each coordinate.
+            dtype: of the features; None is that of the coordinates. Float64 coordinates and
+                float32 features have exact angles and the speed of float32 sines.
+            include_input: put the coordinates themselves before or after the features.
+
+        Raises:
+            ValueError: If a shape does not fit.
         """
-        if x.ndim == 0 or x.shape[-1] != self.in_dim:
-            raise ValueError(
-                f"x must have shape (*batch, {self.in_dim}), the last dimension being the "
-                f"coordinates; got {tuple(x.shape)}"
-            )
+        self._require_shapes(x, weight, variance)
         if dtype is None:
             dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         if x.dtype in (torch.float16, torch.bfloat16):
             x = x.float()
-        batch = x.shape[:-1]
+        if self.backend == "triton":
+            return self._fused(x, weight, variance, dtype, include_input)
+        flat = x.reshape(math.prod(x.shape[:-1]), self.in_dim)
+        if torch.compiler.is_compiling():
+            features = evaluate(self, flat, sine_dtype)
+        elif (flat.requires_grad and torch.is_grad_enabled()) or inside_transform():
+            features = SinCosFunction.apply(flat, self, sine_dtype)
+        else:
+            # The same, without what an autograd function costs per call.
+            features = SinCosFunction.forward(flat, self, sine_dtype)
+        if weight is not None or variance is not None:
+            features = self._weighted(features, weight, variance)
+        if features.dtype != dtype:
+            features = features.to(dtype)
+        features = features.reshape(*x.shape[:-1], self.out_dim)
+        if include_input is None:
+            return features
+        parts = [x.to(dtype), features]
+        return torch.cat(parts if include_input == "front" else parts[::-1], dim=-1)
+
+    def _require_shapes(self, x: Tensor, weight: Tensor | None, variance: Tensor | None) -> None:
+        if x.ndim == 0 or x.shape[-1] != self.in_dim:
+            raise ValueError(
+                f"x must have shape (*batch, {self.in_dim}), the last dimension being the "
+                f"coordinates; got {tuple(x.shape)}"
+            )
         if weight is not None and weight.shape != (self.num_bands,):
             raise ValueError(
-                f"weight must have shape ({self.num_bands},), one factor a band; "
+                f"weight must have shape ({self.num_bands},), one factor per band; "
                 f"got {tuple(weight.shape)}"
             )
         if variance is not None and variance.shape != x.shape:
             raise ValueError(
                 f"variance must have the shape of x, {tuple(x.shape)}; got {tuple(variance.shape)}"
             )
-        if self.backend == "triton":
-            return self._fused(x, weight, variance, dtype, raw)
-        given = x
-        x = x.reshape(math.prod(batch), self.in_dim)
-        if torch.compiler.is_compiling():
-            features = self._evaluate(x, sine_dtype)
-        elif (x.requires_grad and torch.is_grad_enabled()) or inside_transform():
-            features = _SinCosFunction.apply(x, self, sine_dtype)
-        else:
-            # The same, without what an autograd function costs a call.
-            features = _SinCosFunction.forward(x, self, sine_dtype)
-        if weight is not None or variance is not None:
-            features = features.unflatten(1, self._columns)
+
+    def _weighted(self, features: Tensor, weight: Tensor | None, variance: Tensor | None) -> Tensor:
+        """Multiply features ``(n, out_dim)`` by the factors of their bands."""
+        features = features.unflatten(1, self._columns)
         if weight is not None:
-            features = features * self._placed(weight.to(features.dtype), "k")
+            features = features * self.placed(weight.to(features.dtype), "k")
         if variance is not None:
             variance = variance.reshape(len(features), self.in_dim).to(features.dtype)
-            omega = self._cycles.to(variance) * _TURN
-            exponent = self._placed(variance, "a") * omega * omega
+            omega = self._cycles.to(variance) * RADIANS_PER_CYCLE
+            exponent = self.placed(variance, "a") * omega * omega
             features = features * torch.exp(-0.5 * exponent)
-        if features.dtype != dtype:
-            features = features.to(dtype)
-        features = features.reshape(*batch, self.out_dim)
-        if raw is None:
-            return features
-        parts = [given.to(dtype), features] if raw == "front" else [features, given.to(dtype)]
-        return torch.cat(parts, dim=-1)
+        return features
 
     def _fused(
         self,
@@ -261,73 +249,24 @@ class SinCos(nn.Module):
         weight: Tensor | None,
         variance: Tensor | None,
         dtype: torch.dtype,
-        raw: Literal["front", "back"] | None,
+        include_input: IncludeInput,
     ) -> Tensor:
         """Evaluate in one kernel."""
         require_fusible(x)
-        # Here, because Triton is not everywhere that torch is.
-        from nerf_posenc.core.kernels import sincos as _triton
+        # Imported here since Triton takes a second to import and is not on every platform.
+        from nerf_posenc.core.kernels import sincos as kernels
 
-        features: Tensor = _triton.encode(
+        features: Tensor = kernels.encode(
             x.reshape(math.prod(x.shape[:-1]), self.in_dim),
             self.band_cycles,
             weight,
             None if variance is None else variance.reshape(-1, self.in_dim),
             self.layout,
             self.phases[0],
-            raw or "",
+            include_input or "",
             dtype,
         )
         return features.reshape(*x.shape[:-1], features.shape[-1])
-
-    def _evaluate(
-        self,
-        x: Tensor,
-        dtype: torch.dtype,
-        out: Tensor | None = None,
-        arrays: tuple[Tensor | None, Tensor | None] = (None, None),
-    ) -> Tensor:
-        """Features ``(n, out_dim)`` of coordinates ``(n, in_dim)``.
-
-        Without ``out`` and ``arrays`` these are plain differentiable operations; with them
-        nothing is allocated. ``arrays`` are two of shape ``(n, *columns)`` in the type of
-        the turns. The first may be on the memory of ``out``, and with it alone the product
-        is made twice.
-        """
-        work, whole = arrays
-        turns_dtype = self._turns_dtype(x)
-        cycles, offset = self._cycles, self._offset
-        if turns_dtype != cycles.dtype:
-            # Powers of two are the same in any type, a quarter turn is not.
-            cycles = cycles.to(turns_dtype)
-            offset = (offset > 0).to(turns_dtype) * (_TURN / 4)
-        if x.dtype != turns_dtype or x.device != cycles.device:
-            x = x.to(cycles.device, turns_dtype)
-        x = x.reshape(x.shape[0], *self._x_shape)
-        # What is left of the turns, with its sign changed, which saves negating the bands.
-        if work is not None and whole is None:
-            whole = torch.round(torch.mul(x, cycles, out=work), out=work)
-            less = torch.addcmul(whole, x, cycles, value=-1, out=work)
-        else:
-            turns = torch.mul(x, cycles, out=work)
-            less = torch.sub(torch.round(turns, out=whole), turns, out=work)
-        # With alpha the sum is one fused multiply-add, so the quarter turn that makes a
-        # cosine of a sine costs no second rounding.
-        less = less.reshape(x.shape[0], self.out_dim)
-        angles = torch.add(offset, less, alpha=-_TURN, out=None if work is None else less)
-        if angles.dtype != dtype or angles.device != self._sign.device:
-            angles = angles.to(self._sign.device, dtype)
-        return torch.sin(angles, out=out)
-
-    def _turns_dtype(self, x: Tensor) -> torch.dtype:
-        return self._cycles.dtype if x.dtype == torch.float32 else torch.float64
-
-    def _slopes(self, features: Tensor) -> Tensor:
-        """Derivative of each column, ``(n, *columns)``, with respect to its own coordinate."""
-        features = features.unflatten(1, self._columns)
-        omega = self._cycles.to(features) * _TURN
-        partner = features.flip(1 + self.layout.index("p"))
-        return partner * (omega * self._sign.to(features))
 
     def extra_repr(self) -> str:
         """Show the widths and the convention."""
@@ -337,87 +276,21 @@ class SinCos(nn.Module):
         )
 
 
-class _SinCosFunction(torch.autograd.Function):
-    """`SinCos._evaluate` in place, saving nothing but its output for the derivatives.
-
-    The derivative of a sine is the cosine beside it, so backward, forward-mode and second
-    derivatives all come out of the features that the next layer keeps anyway.
-    """
-
-    @staticmethod
-    def forward(x: Tensor, table: SinCos, dtype: torch.dtype) -> Tensor:
-        if x.device.type != "cpu":
-            return table._evaluate(x, dtype)
-        features = x.new_empty(len(x), table.out_dim, dtype=dtype)
-        if table._turns_dtype(x) == dtype:
-            work = features.view(len(x), *table._columns)
-            return table._evaluate(x, dtype, features, (work, None))
-        rows = max(1, _CPU_PIECE // max(1, table.out_dim))
-        work = x.new_empty(2, min(rows, len(x)), *table._columns, dtype=torch.float64)
-        for x_piece, piece in zip(x.split(rows), features.split(rows), strict=True):
-            turns, whole = work[:, : len(piece)]
-            table._evaluate(x_piece, dtype, piece, (turns, whole))
-        return features
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, SinCos, torch.dtype], output: Tensor) -> None:
-        ctx.x_dtype, ctx.table = inputs[0].dtype, inputs[1]
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (features,) = ctx.saved_tensors
-        other = [1 + i for i, letter in enumerate(ctx.table.layout) if letter != "a"]
-        slopes = ctx.table._slopes(features)
-        x_grad = (grad.view_as(slopes) * slopes).sum(other)
-        return x_grad.to(ctx.x_dtype), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Tensor, *_: None) -> Tensor:
-        (features,) = ctx.saved_tensors
-        table: SinCos = ctx.table
-        slopes: Tensor = table._slopes(features)
-        return (slopes * table._placed(x_tangent.to(features), "a")).flatten(1)
-
-    @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int, None, None], x: Tensor, table: SinCos, dtype: torch.dtype
-    ) -> tuple[Tensor, int]:
-        x = x.movedim(in_dims[0], 0)
-        features = _SinCosFunction.apply(x.reshape(-1, table.in_dim), table, dtype)
-        return features.reshape(*x.shape[:-1], table.out_dim), 0
-
-
-def require_fusible(x: Tensor) -> None:
-    """Refuse coordinates that the fused kernels do not take.
-
-    Raises:
-        RuntimeError: where the kernels cannot run on the device.
-        TypeError: where they do not hold float32 or half precision.
-    """
-    require_triton(x.device)
-    if x.dtype == torch.float64 or not x.is_floating_point():
-        raise TypeError(
-            f"backend='triton' takes coordinates in float32 or half precision; got {x.dtype}; "
-            "use backend='torch' for others"
+def _require_arguments(
+    in_dim: int, bands: Tensor, layout: str, phases: Phases, backend: str
+) -> None:
+    if backend not in ("torch", "triton"):
+        raise ValueError(f"backend must be 'torch' or 'triton'; got {backend!r}")
+    if backend == "triton":
+        require_triton()
+    require_counts(in_dim=in_dim)
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
+    if sorted(phases) != ["cos", "sin"]:
+        raise ValueError(f"phases must be ('sin', 'cos') or ('cos', 'sin'); got {phases!r}")
+    if bands.shape[1:] not in ((), (in_dim,)):
+        raise ValueError(
+            f"bands must have shape (num_bands,) or (num_bands, {in_dim}); got {tuple(bands.shape)}"
         )
-
-
-def project(
-    x: Float[Tensor, "*batch in_dim"], matrix: Float[Tensor, "num_directions in_dim"]
-) -> Float[Tensor, "*batch num_directions"]:
-    """Coordinates along other directions, ``x @ matrix.T``, in float64.
-
-    A float32 product would lose what a high band multiplies; and one in float64 heeds
-    neither autocast nor the switches for TF32 and bfloat16 products.
-
-    Args:
-        x: coordinates.
-        matrix: one direction a row.
-
-    Returns:
-        Float64 on the device of ``x`` (MPS has none: there, on the CPU).
-    """
-    device = torch.device("cpu") if x.device.type == "mps" else x.device
-    return x.to(device, torch.float64) @ matrix.to(device, torch.float64).T
+    if not bool(torch.isfinite(bands).all()):
+        raise ValueError("bands must be finite; got an infinite or undefined one")

@@ -2,26 +2,26 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from nerf_posenc.core._evaluate import project
+from nerf_posenc.core.backend import Backend
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
-from nerf_posenc.core.checks import require_coordinates
 from nerf_posenc.core.columns import Phases, column_labels
-from nerf_posenc.core.sinusoids import Backend, SinCos, project
+from nerf_posenc.core.encoder import Encoder, require_coordinates
+from nerf_posenc.core.sinusoids import IncludeInput, SinCos
 from nerf_posenc.encoders.presets import PRESETS
-
-IncludeInput = Literal["front", "back"] | None
 
 Column = tuple[int, str, int]
 """Band (-1 for the raw input), phase ("sin", "cos" or "x") and axis of a column."""
 
 
-class FourierEncoder(nn.Module):
-    r"""NeRF's encoding of continuous coordinates: a sine and a cosine on every octave.
+class FourierEncoder(Encoder):
+    r"""NeRF's positional encoding of continuous coordinates, with L frequency bands.
 
     $$\gamma(x) = \big(\sin(2^0 \pi x), \cos(2^0 \pi x), \dots,
       \sin(2^{L-1} \pi x), \cos(2^{L-1} \pi x)\big)$$
@@ -32,9 +32,9 @@ class FourierEncoder(nn.Module):
 
     Args:
         in_dim: number of coordinates, 1 or more.
-        num_bands: number of octaves L, 0 or more, or one number for each axis. With 0 and
-            no raw input there would be no column, which is refused.
-        bands: other bands in place of the octaves: rad per unit of the coordinate,
+        num_bands: number of frequency bands L, 0 or more, or one number per axis. 0 bands
+            without the raw input would leave no column and are refused.
+        bands: other bands instead of doubling ones: rad per unit of the coordinate,
             float64, ``(num_bands,)`` or ``(num_bands, num_axes)``. ``num_bands``,
             ``min_octave`` and ``base`` are then not used.
         min_octave: octave of the first band.
@@ -47,14 +47,14 @@ class FourierEncoder(nn.Module):
         basis: encode the coordinates along these directions, ``(num_axes, in_dim)``, in
             place of the axes (mip-NeRF 360's lifted basis:
             [icosahedron_basis][nerf_posenc.icosahedron_basis]). It is a constant.
-        variance_scale: factor of every variance, other than 1 only to repeat a library's
+        variance_scale: factor of every variance; other than 1 only to reproduce a library's
             mistake.
         backend: ``"torch"``, or ``"triton"`` for one fused kernel on a GPU, which takes
             coordinates of up to float32 and no ``basis``.
 
     Raises:
-        RuntimeError: where the backend cannot run; the message says what it needs.
-        ValueError: where an argument is out of its range.
+        RuntimeError: If the backend cannot run; the message says what it needs.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> encoder = FourierEncoder(in_dim=2, num_bands=10)
@@ -66,8 +66,12 @@ class FourierEncoder(nn.Module):
         39
     """
 
-    basis: Tensor | None
-    _kept: Tensor | None
+    takes_variance = True
+    takes_progress = True
+    is_stationary = True
+
+    basis: Tensor | None = None
+    _kept: Tensor | None = None
 
     def __init__(
         self,
@@ -84,20 +88,7 @@ class FourierEncoder(nn.Module):
         variance_scale: float = 1.0,
         backend: Backend = "torch",
     ) -> None:
-        super().__init__()
-        if backend == "triton" and basis is not None:
-            raise ValueError(
-                "backend='triton' has no basis, whose products are made in float64; use "
-                "backend='torch'"
-            )
-        if include_input not in ("front", "back", None):
-            raise ValueError(
-                f"include_input must be 'front', 'back' or None; got {include_input!r}"
-            )
-        if basis is not None and basis.shape[1:] != (in_dim,):
-            raise ValueError(
-                f"basis must have shape (num_axes, {in_dim}); got {tuple(basis.shape)}"
-            )
+        _require_arguments(in_dim, include_input, basis, backend)
         num_axes = in_dim if basis is None else len(basis)
         counts = [num_bands] if isinstance(num_bands, int) else list(num_bands)
         if len(counts) not in (1, num_axes):
@@ -111,21 +102,24 @@ class FourierEncoder(nn.Module):
                 "0 bands leave no column; give num_bands >= 1, or include_input='front' "
                 "for the raw coordinates alone"
             )
-        self.include_input = include_input
-        self.variance_scale = variance_scale
-        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases, backend=backend)
-        self._in_dim = in_dim
-        self._constant_basis = None if basis is None else basis.detach().double().cpu()
-        self.register_buffer("basis", self._constant_basis, persistent=False)
-        # Bands that an axis does not have are made with the others' and left out.
+        # Bands that an axis does not have are computed with the others' and left out.
         labels = column_labels(num_axes, len(bands), layout, phases)
         per_axis = counts * num_axes if len(counts) == 1 else counts
         kept = [i for i, (band, _, axis) in enumerate(labels) if band < per_axis[axis]]
+        super().__init__(in_dim, len(kept) + (in_dim if include_input else 0))
+        self.include_input = include_input
+        self.variance_scale = variance_scale
+        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases, backend=backend)
         self._labels = [labels[i] for i in kept]
-        is_ragged = len(kept) < len(labels)
-        self.register_buffer("_kept", torch.tensor(kept) if is_ragged else None, persistent=False)
-        # All the core's columns are kept, and the raw input is what the core is given.
-        self.is_plain = basis is None and not is_ragged
+        if basis is not None:
+            self.register_constant("basis", basis.detach().double().cpu())
+        if len(kept) < len(labels):
+            self.register_constant("_kept", torch.tensor(kept))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the core's columns are all kept, and its input is the raw coordinates."""
+        return self.basis is None and self._kept is None
 
     @classmethod
     def preset(
@@ -140,7 +134,7 @@ class FourierEncoder(nn.Module):
             overrides: arguments that differ from the preset's, such as ``include_input``.
 
         Raises:
-            ValueError: where the name is unknown, or the preset needs ``bands``.
+            ValueError: If the name is unknown, or the preset needs ``bands``.
         """
         if name not in PRESETS:
             raise ValueError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
@@ -150,23 +144,18 @@ class FourierEncoder(nn.Module):
         return cls(in_dim, num_bands, **arguments)
 
     @property
-    def in_dim(self) -> int:
-        """Number of coordinates."""
-        return self._in_dim
-
-    @property
     def num_bands(self) -> int:
-        """Number of bands an axis, the largest where they differ."""
+        """Number of bands per axis, the largest if they differ."""
         return self.sincos.num_bands
 
     @property
-    def out_dim(self) -> int:
-        """Number of columns."""
-        return len(self._labels) + (self.in_dim if self.include_input else 0)
+    def frequency_bands(self) -> Float[Tensor, "num_bands axes"]:
+        """Bands in rad per unit of the coordinate."""
+        return self.sincos.bands
 
     @property
     def columns(self) -> list[Column]:
-        """What each column holds: its band, phase and axis."""
+        """Band, phase and axis of each column."""
         raw = [(-1, "x", axis) for axis in range(self.in_dim)] if self.include_input else []
         return self._labels + raw if self.include_input == "back" else raw + self._labels
 
@@ -191,15 +180,15 @@ class FourierEncoder(nn.Module):
                 variance along each axis or direction of the basis (Barron et al. 2022,
                 mip-NeRF 360, appendix).
             weight: factor of each band; the raw input keeps factor 1.
-            progress: from 0 to 1, lets the bands in from coarse to fine:
+            progress: of the fit, from 0 to 1; opens the bands from coarse to fine:
                 [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
 
         Returns:
             Features in ``x.dtype``. A coordinate that is not finite gives NaN in its columns.
 
         Raises:
-            TypeError: where ``x`` does not hold floating-point numbers.
-            ValueError: where a shape does not fit or two arguments exclude each other.
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If a shape does not fit or two arguments exclude each other.
         """
         require_coordinates(x, self.in_dim)
         if weight is not None and progress is not None:
@@ -210,7 +199,11 @@ class FourierEncoder(nn.Module):
         features: Tensor
         if self.is_plain:
             features = self.sincos(
-                x, weight=weight, variance=variance, dtype=x.dtype, raw=self.include_input
+                x,
+                weight=weight,
+                variance=variance,
+                dtype=x.dtype,
+                include_input=self.include_input,
             )
             return features
         along = x if self.basis is None else project(x, self.basis).to(x.device)
@@ -247,67 +240,20 @@ class FourierEncoder(nn.Module):
             )
         return along if self.variance_scale == 1 else along * self.variance_scale
 
-    def _apply(self, fn: Any, recurse: bool = True) -> "FourierEncoder":
-        super()._apply(fn, recurse)
-        # A cast must not reach the directions either.
-        if self.basis is not None and self._constant_basis is not None:
-            device = self.basis.device
-            dtype = torch.float32 if device.type == "mps" else torch.float64
-            self.basis = self._constant_basis.to(device, dtype)
-        return self
-
     def extra_repr(self) -> str:
         """Show what the sub-module does not."""
         return f"in_dim={self.in_dim}, out_dim={self.out_dim}, include_input={self.include_input!r}"
 
 
-def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
-    """Directions of a subdivided icosahedron, one of each opposite pair.
-
-    With 2 subdivisions of each edge these are the 21 directions that mip-NeRF 360 lifts a
-    Gaussian on (Barron et al. 2022, appendix). Their order and signs are ours.
-
-    Args:
-        subdivisions: parts that each edge is cut into, 1 or more: 1 gives 6 directions.
-
-    Returns:
-        Unit vectors in float64.
-
-    Raises:
-        ValueError: where ``subdivisions`` is below 1.
-
-    Examples:
-        >>> icosahedron_basis().shape
-        torch.Size([21, 3])
-    """
-    if subdivisions < 1:
-        raise ValueError(f"subdivisions must be 1 or more; got {subdivisions}")
-    golden = (1 + math.sqrt(5)) / 2
-    signs = (-1.0, 1.0)
-    corners = [(0.0, a, b * golden) for a in signs for b in signs]
-    vertices = torch.tensor(
-        [corner[i:] + corner[:i] for corner in corners for i in range(3)], dtype=torch.float64
-    )
-    distances = torch.cdist(vertices, vertices)
-    # The edges of this icosahedron have length 2; a face is three corners that far apart.
-    near = (distances - 2).abs() < 1e-6
-    faces = [
-        (i, j, k)
-        for i in range(12)
-        for j in range(i)
-        for k in range(j)
-        if near[i, j] and near[j, k] and near[i, k]
-    ]
-    found: list[Tensor] = []
-    for face in faces:
-        for i in range(subdivisions + 1):
-            for j in range(subdivisions + 1 - i):
-                parts = (i, j, subdivisions - i - j)
-                point = sum(
-                    part * vertices[corner] for part, corner in zip(parts, face, strict=True)
-                )
-                assert isinstance(point, Tensor)
-                point = point / point.norm()
-                if not any((point @ other).abs() > 1 - 1e-9 for other in found):
-                    found.append(point)
-    return torch.stack(found)
+def _require_arguments(
+    in_dim: int, include_input: str | None, basis: Tensor | None, backend: str
+) -> None:
+    if backend == "triton" and basis is not None:
+        raise ValueError(
+            "backend='triton' has no basis, whose products are computed in float64; use "
+            "backend='torch'"
+        )
+    if include_input not in ("front", "back", None):
+        raise ValueError(f"include_input must be 'front', 'back' or None; got {include_input!r}")
+    if basis is not None and basis.shape[1:] != (in_dim,):
+        raise ValueError(f"basis must have shape (num_axes, {in_dim}); got {tuple(basis.shape)}")

@@ -1,23 +1,26 @@
-"""Trained grids: hashed and dense. Interpolation is differentiable twice."""
+"""Multi-resolution grids of trained features, hashed or dense.
+
+Interpolation is twice differentiable.
+"""
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import coarse_to_fine_weight
-from nerf_posenc.core.encoder import FixedWidths
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Corners,
     Interpolation,
-    cells_of,
+    cells_from_positions,
+    combine_corners,
     features_dtype,
-    of_corners,
     require_bounds,
     require_interpolation,
-    sides_of,
+    sides_from_nodes,
     unit_coordinates,
     weighted_rows,
 )
@@ -26,12 +29,12 @@ from nerf_posenc.encoders.interpolation import (
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
 
 
-class HashGridEncoder(FixedWidths):
+class HashGridEncoder(Encoder):
     r"""Multi-resolution grid of trained features, hashed where a level outgrows its table.
 
     Instant-NGP's encoding (Müller et al. 2022, section 3): level $\ell$ has
-    $N_\ell = \lceil N_0 g^\ell - 1 \rceil + 1$ nodes an axis; a level with no more nodes than the
-    table has rows is stored densely, the others share rows by a spatial hash. Features are
+    $N_\ell = \lceil N_0 g^\ell - 1 \rceil + 1$ nodes per axis; a level with no more nodes than the
+    table has rows is stored densely, the others share rows by a spatial hash. The features are
     the interpolated rows of all levels.
 
     Args:
@@ -44,20 +47,22 @@ class HashGridEncoder(FixedWidths):
         interpolation: ``"linear"``, or ``"smoothstep"`` for derivatives that are continuous
             across cells (there, second derivatives along an axis are not zero).
         bounds: the box that the grid covers, one lower and one upper number for all axes.
-            Coordinates outside are taken to its edge.
-        convention: ``"instant-ngp"`` as tiny-cuda-nn lays its tables out, or
-            ``"nerfstudio"`` as its torch code does: $\lfloor N_0 g^\ell \rfloor$ cells, no
+            Coordinates outside are moved to its edge.
+        convention: ``"instant-ngp"`` for the table layout of tiny-cuda-nn, or ``"nerfstudio"``
+            for that of its torch code: $\lfloor N_0 g^\ell \rfloor$ cells, no
             half-cell offset, no dense levels.
-        generator: to draw the first features from, uniform in ±1e-4.
+        generator: random number generator of the initial features, uniform in ±1e-4.
 
     Raises:
-        ValueError: where an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> encoder = HashGridEncoder(3, num_levels=4, log2_table_size=10)
         >>> encoder(torch.rand(5, 3)).shape
         torch.Size([5, 8])
     """
+
+    takes_progress = True
 
     _scales: Tensor
     _factors: Tensor
@@ -78,16 +83,8 @@ class HashGridEncoder(FixedWidths):
         convention: Literal["instant-ngp", "nerfstudio"] = "instant-ngp",
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
-        if not 1 <= in_dim <= len(_PRIMES):
-            raise ValueError(f"in_dim must be 1 to {len(_PRIMES)}; got {in_dim}")
-        if num_levels < 1 or features_per_level < 1 or base_resolution < 2:
-            raise ValueError(
-                "num_levels and features_per_level must be 1 or more and base_resolution 2 or "
-                f"more; got {num_levels}, {features_per_level} and {base_resolution}"
-            )
-        if not (math.isfinite(growth) and growth >= 1):
-            raise ValueError(f"growth must be 1 or more; got {growth}")
+        super().__init__(in_dim, num_levels * features_per_level)
+        _require_arguments(in_dim, num_levels, features_per_level, base_resolution, growth)
         if log2_table_size is not None and not 0 <= log2_table_size <= 32:
             raise ValueError(f"log2_table_size must be 0 to 32; got {log2_table_size}")
         if convention not in ("instant-ngp", "nerfstudio"):
@@ -96,14 +93,12 @@ class HashGridEncoder(FixedWidths):
             )
         require_bounds(bounds)
         require_interpolation(interpolation)
-        self._in_dim = in_dim
         self.num_levels = num_levels
         self.features_per_level = features_per_level
-        self._out_dim = num_levels * features_per_level
         self.interpolation = interpolation
         self.bounds = bounds
         self.convention = convention
-        # Cells an axis of each level, as the multiplier of coordinates in [0, 1].
+        # Cells per axis of each level, as the multiplier of coordinates in [0, 1].
         sizes = [base_resolution * growth**level for level in range(num_levels)]
         is_ngp = convention == "instant-ngp"
         self.scales = [size - 1 if is_ngp else float(math.floor(size)) for size in sizes]
@@ -116,102 +111,101 @@ class HashGridEncoder(FixedWidths):
             self.num_dense = sum(n <= most for n in nodes) if is_ngp else 0
             hashed = [most] * (num_levels - self.num_dense)
             self.rows_per_level = nodes[: self.num_dense] + hashed
-        self.table = nn.Parameter(
-            torch.empty(sum(self.rows_per_level), features_per_level).uniform_(
-                -1e-4, 1e-4, generator=generator
-            )
-        )
-        self._build(None)
+        table = torch.empty(sum(self.rows_per_level), features_per_level)
+        self.table = nn.Parameter(table.uniform_(-1e-4, 1e-4, generator=generator))
+        self._register_levels()
 
-    def _build(self, device: torch.device | None) -> None:
-        """Make what the lookup needs of every level, on the device of the table."""
+    def _register_levels(self) -> None:
+        """Add the constants that the lookup needs of every level."""
         axes = range(self.in_dim)
         strides = [[size**axis for axis in axes] for size in self.resolutions[: self.num_dense]]
-        hashed = self.num_levels - self.num_dense
-        constants = {
-            "_scales": torch.tensor(self.scales, dtype=torch.float64),
-            "_factors": torch.tensor(strides + [list(_PRIMES[: self.in_dim])] * hashed),
-            "_rows": torch.tensor(self.rows_per_level)[:, None],
-        }
-        constants["_first_row"] = constants["_rows"].cumsum(0) - constants["_rows"]
-        for name, constant in constants.items():
-            is_mps = device is not None and device.type == "mps"
-            if is_mps and constant.is_floating_point():
-                constant = constant.float()
-            self.register_buffer(name, constant.to(device), persistent=False)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> "HashGridEncoder":
-        super()._apply(fn, recurse)
-        self._build(self.table.device)  # A cast is not meant for its constants.
-        return self
+        primes = [list(_PRIMES[: self.in_dim])] * (self.num_levels - self.num_dense)
+        rows = torch.tensor(self.rows_per_level)[:, None]
+        self.register_constant("_scales", torch.tensor(self.scales, dtype=torch.float64))
+        self.register_constant("_factors", torch.tensor(strides + primes))
+        self.register_constant("_rows", rows)
+        self.register_constant("_first_row", rows.cumsum(0) - rows)
 
     @property
     def tables(self) -> list[Tensor]:
-        """Rows of each level, as views of the one table."""
+        """Rows of each level, as views of the shared table."""
         return list(self.table.split(self.rows_per_level))
 
     def forward(
         self,
-        x: Float[Tensor, "*batch in_dim"] | Corners,
+        x: Float[Tensor, "*batch in_dim"],
         *,
         progress: float | Float[Tensor, ""] | None = None,
     ) -> Float[Tensor, "*batch out_dim"]:
         """Encode coordinates.
 
         Args:
-            x: coordinates in the bounds, any batch shape, or what `corners` gave for them.
-            progress: from 0 to 1, lets the levels in from coarse to fine:
+            x: coordinates in the bounds, any batch shape.
+            progress: of the fit, from 0 to 1; opens the levels from coarse to fine:
                 [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
 
         Returns:
             Features, levels outermost, in the type of the table or of float64 coordinates.
 
         Raises:
-            TypeError: where ``x`` does not hold floating-point numbers.
-            ValueError: where its last dimension is not ``in_dim``.
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If its last dimension is not ``in_dim``.
         """
-        corners = x if isinstance(x, Corners) else self.corners(x)
+        features = self.interpolate(self.corners(x), progress=progress)
+        return features.reshape(*x.shape[:-1], self.out_dim)
+
+    def interpolate(
+        self, corners: Corners, *, progress: float | Float[Tensor, ""] | None = None
+    ) -> Float[Tensor, "n out_dim"]:
+        """Encode coordinates whose corners are known.
+
+        Args:
+            corners: what `corners` returned for the coordinates.
+            progress: as for the coordinates themselves.
+
+        Returns:
+            Features, one row per point.
+        """
         features = weighted_rows(self.table, corners.rows, corners.weights)
         if progress is not None:
             window = coarse_to_fine_weight(self.num_levels, progress)
             features = features * window.to(features)[:, None]
-        batch = x.weights.shape[:1] if isinstance(x, Corners) else x.shape[:-1]
-        features = features.reshape(*batch, self.out_dim)
+        features = features.reshape(len(features), self.out_dim)
         return features.to(features_dtype(corners.weights, self.table))
 
     def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
         """Find the rows that coordinates are interpolated from, and their weights.
 
-        For those that are encoded again and again while the table is trained, as the pixels of
-        a picture: ``encoder(encoder.corners(x))`` is ``encoder(x)``, one row a point, and the
-        first half of the work is done once.
+        For points that are encoded again and again while the table is trained, such as the pixels
+        of an image: ``encoder.interpolate(encoder.corners(x))`` is ``encoder(x)``, and the first
+        half of the work is done once.
 
         Args:
             x: coordinates in the bounds, any batch shape, which is flattened.
 
         Raises:
-            TypeError: where ``x`` does not hold floating-point numbers.
-            ValueError: where its last dimension is not ``in_dim``.
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If its last dimension is not ``in_dim``.
         """
         unit = unit_coordinates(x, self.in_dim, self.bounds)
         offset = 0.5 if self.convention == "instant-ngp" else 0.0
         position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + offset
-        cell, weights = cells_of(position, self.interpolation)
-        return Corners(self._rows_of(cell), weights)
+        cell, weights = cells_from_positions(position, self.interpolation)
+        return Corners(self._rows_from_cells(cell), weights)
 
-    def _rows_of(
+    def _rows_from_cells(
         self, cell: Int[Tensor, "n num_levels in_dim"]
     ) -> Int[Tensor, "n num_levels corners"]:
-        """Row of the table for each corner of the cells, one a level."""
-        sides = sides_of(cell, cell + 1, self._factors)
+        """Row of the table for each corner of the cells, at every level."""
+        sides = sides_from_nodes(cell, cell + 1, self._factors)
         dense = [(low[:, : self.num_dense], high[:, : self.num_dense]) for low, high in sides]
         hashed = [(low[:, self.num_dense :], high[:, self.num_dense :]) for low, high in sides]
         nodes, rows = self._rows.split((self.num_dense, self.num_levels - self.num_dense))
-        sums = of_corners(dense, torch.add)
-        # The node behind the last one is stored in the next row, as tiny-cuda-nn has it.
+        sums = combine_corners(dense, torch.add)
+        # The node after the last one is stored in the next row, as in tiny-cuda-nn.
         sums = torch.where(sums >= nodes, sums - nodes, sums)
         # Rows are a power of two, so their last bits are those of a 32-bit hash.
-        hashes = of_corners(hashed, torch.bitwise_xor) & (rows - 1)
+        hashes = combine_corners(hashed, torch.bitwise_xor) & (rows - 1)
         return torch.cat((sums, hashes), dim=1) + self._first_row
 
     def extra_repr(self) -> str:
@@ -232,14 +226,14 @@ class DenseGridEncoder(HashGridEncoder):
         in_dim: number of coordinates, 1 to 4.
         num_levels: number of levels, 1 or more.
         features_per_level: width of a row.
-        base_resolution: nodes an axis of the first level.
+        base_resolution: nodes per axis of the first level.
         growth: from one level to the next.
         interpolation: ``"linear"`` or ``"smoothstep"``.
         bounds: the box that the grid covers.
-        generator: to draw the first features from, uniform in ±1e-4.
+        generator: random number generator of the initial features, uniform in ±1e-4.
 
     Raises:
-        ValueError: where an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> DenseGridEncoder(2, base_resolution=8)(torch.rand(5, 2)).shape
@@ -269,3 +263,17 @@ class DenseGridEncoder(HashGridEncoder):
             bounds=bounds,
             generator=generator,
         )
+
+
+def _require_arguments(
+    in_dim: int, num_levels: int, features_per_level: int, base_resolution: int, growth: float
+) -> None:
+    if not 1 <= in_dim <= len(_PRIMES):
+        raise ValueError(f"in_dim must be 1 to {len(_PRIMES)}; got {in_dim}")
+    if num_levels < 1 or features_per_level < 1 or base_resolution < 2:
+        raise ValueError(
+            "num_levels and features_per_level must be 1 or more and base_resolution 2 or "
+            f"more; got {num_levels}, {features_per_level} and {base_resolution}"
+        )
+    if not (math.isfinite(growth) and growth >= 1):
+        raise ValueError(f"growth must be 1 or more; got {growth}")

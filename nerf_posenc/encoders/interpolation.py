@@ -1,4 +1,4 @@
-"""Interpolation in tables of features, at the corners of many cells at once."""
+"""Interpolation in tables of features, at the corners of the cells that points lie in."""
 
 import functools
 import itertools
@@ -11,13 +11,14 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.checks import inside_transform, require_coordinates
+from nerf_posenc.core.backend import inside_transform
+from nerf_posenc.core.encoder import require_coordinates
 
 Interpolation = Literal["linear", "smoothstep"]
 
 
 class Corners(NamedTuple):
-    """What points are interpolated from in each of several tables.
+    """Rows and weights that points are interpolated from, in each of several grids.
 
     Attributes:
         rows: of the table, one for each corner of the cell.
@@ -29,10 +30,10 @@ class Corners(NamedTuple):
 
 
 def require_bounds(bounds: Sequence[float]) -> None:
-    """Refuse bounds that are no lower and higher finite number.
+    """Refuse bounds that are not a lower and a higher finite number.
 
     Raises:
-        ValueError: naming what was given.
+        ValueError: Naming what was given.
     """
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -40,10 +41,10 @@ def require_bounds(bounds: Sequence[float]) -> None:
 
 
 def require_interpolation(name: str) -> None:
-    """Refuse a name that is no interpolation's.
+    """Refuse unknown kinds of interpolation.
 
     Raises:
-        ValueError: naming what there is and what was given.
+        ValueError: Naming the known kinds and what was given.
     """
     if name not in ("linear", "smoothstep"):
         raise ValueError(f"interpolation must be 'linear' or 'smoothstep'; got {name!r}")
@@ -64,38 +65,38 @@ def features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else table.dtype
 
 
-def cells_of(
+def cells_from_positions(
     position: Float[Tensor, "n grids axes"], interpolation: Interpolation
 ) -> tuple[Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]]:
     """Cell that each position lies in, in every grid, and the weights of its corners.
 
     ``position`` is in cells from node 0. A position that is not finite is put into cell 0
-    and has weights that are not a number.
+    and its weights are NaN.
     """
     cell = position.detach().nan_to_num(0.0, 0.0, 0.0).floor()
     fraction = position - cell
     if interpolation == "smoothstep":
         fraction = fraction * fraction * (3 - 2 * fraction)
     sides = [(1 - part, part) for part in fraction.unbind(-1)]
-    return cell.long(), of_corners(sides, torch.mul)
+    return cell.long(), combine_corners(sides, torch.mul)
 
 
-def sides_of(
+def sides_from_nodes(
     low: Int[Tensor, "n grids axes"],
     high: Int[Tensor, "n grids axes"],
     factors: Int[Tensor, "*grids axes"],
 ) -> list[tuple[Int[Tensor, "n grids"], Int[Tensor, "n grids"]]]:
-    """What the nodes on the low and the high side of a cell add to a row, axis by axis."""
+    """Summands of a row index from the nodes on the low and high side of a cell, by axis."""
     axes = zip(low.unbind(-1), high.unbind(-1), factors.unbind(-1), strict=True)
     return [(nodes * factor, next_nodes * factor) for nodes, next_nodes, factor in axes]
 
 
-def of_corners(
+def combine_corners(
     sides: Sequence[tuple[Shaped[Tensor, "n grids"], Shaped[Tensor, "n grids"]]],
     combine: Callable[[Tensor, Tensor], Tensor],
 ) -> Shaped[Tensor, "n grids corners"]:
-    """Combine what belongs to the low and the high side of a cell, an axis, for each corner."""
-    # Corner by corner, since operations over the few corners of a point are slow ones.
+    """Combine the values of the low and the high side of each axis, for each corner."""
+    # Corner by corner, since operations along the short dimension of corners are slow.
     corners = [functools.reduce(combine, corner) for corner in itertools.product(*sides)]
     return torch.stack(corners, dim=-1)
 
@@ -113,7 +114,7 @@ def weighted_rows(
 
 
 class _WeightedRows(torch.autograd.Function):
-    """The sum without the rows in memory one by one, and the table's gradient in one pass."""
+    """The weighted sum without the gathered rows in memory, with the table's gradient."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
@@ -127,7 +128,7 @@ class _WeightedRows(torch.autograd.Function):
         table, rows, weights = ctx.saved_tensors
         table_grad = weights_grad = None
         if ctx.needs_input_grad[0]:
-            # A plane a feature, which a CPU's cores add to side by side, each in its order.
+            # One plane per feature: a CPU's cores add to different planes, each in a fixed order.
             terms = grad.permute(2, 0, 1).contiguous()[..., None] * weights
             planes = grad.new_zeros(table.shape[1], table.shape[0])
             planes.scatter_add_(1, rows.flatten().expand(len(planes), -1), terms.flatten(1))

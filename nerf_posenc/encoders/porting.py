@@ -1,4 +1,4 @@
-"""Carry what was trained behind one encoder over to another."""
+"""Port weights trained with one column order to another."""
 
 import torch
 from torch import Tensor, nn
@@ -7,20 +7,20 @@ from nerf_posenc.encoders.fourier import FourierEncoder
 
 
 def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
-    """Where each column of ``target`` stands in ``source``.
+    """Index in ``source`` of each column of ``target``.
 
     ``source(x)[..., column_order(source, target)]`` equals ``target(x)`` to the bit.
 
     Args:
-        source: the encoder whose columns there are.
-        target: the encoder whose columns are wanted: the same bands, in any convention.
+        source: the encoder that the columns come from.
+        target: the encoder with the wanted order: the same bands, in any convention.
 
     Returns:
         Indices, int64, ``(target.out_dim,)``.
 
     Raises:
-        ValueError: where the two encode different things, or ``target`` has a raw input
-            that ``source`` lacks.
+        ValueError: If the encoders differ in coordinates, bands or basis, or ``target`` has a
+            raw input that ``source`` lacks.
     """
     same_basis = (source.basis is None) == (target.basis is None) and (
         source.basis is None or torch.equal(source.basis, target.basis)  # type: ignore[arg-type]
@@ -44,21 +44,21 @@ def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
 
 
 def port_linear(linear: nn.Linear, source: FourierEncoder, target: FourierEncoder) -> nn.Linear:
-    """Carry a first linear layer from one column order to another.
+    """Port a first linear layer from one column order to another.
 
     ``port_linear(linear, source, target)(target(x))`` equals ``linear(source(x))`` but for
     the order of the sums, so that a checkpoint of one library runs on the encoder of another.
 
     Args:
         linear: the layer after ``source``; it is not changed.
-        source: the encoder it was trained behind.
-        target: the encoder it is to stand behind.
+        source: the encoder it was trained with.
+        target: the encoder it is to follow.
 
     Returns:
         A new layer.
 
     Raises:
-        ValueError: where the encoders differ in more than the order of their columns, or the
+        ValueError: If the encoders differ in more than the order of their columns, or the
             layer does not fit ``source``.
     """
     if linear.in_features != source.out_dim:

@@ -1,18 +1,23 @@
 """Fourier features of sampled and of learned frequencies."""
 
 import math
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.core.checks import require_coordinates, require_counts
+from nerf_posenc.core._evaluate import project
 from nerf_posenc.core.columns import Phases
-from nerf_posenc.core.sinusoids import SinCos, project
+from nerf_posenc.core.encoder import (
+    Encoder,
+    require_coordinates,
+    require_counts,
+    require_positive,
+)
+from nerf_posenc.core.sinusoids import SinCos
 
 
-class GaussianEncoder(nn.Module):
+class GaussianEncoder(Encoder):
     r"""Random Fourier features: all sines, then all cosines, of sampled frequencies.
 
     $$\gamma(x) = \big(\sin(2 \pi B x), \cos(2 \pi B x)\big), \quad
@@ -26,18 +31,22 @@ class GaussianEncoder(nn.Module):
         num_features: number m of frequencies, 1 or more; there are twice as many columns.
         sigma: standard deviation of the frequencies, in cycles per unit of the coordinate.
             For coordinates in [-1, 1] it is half of what the paper has for [0, 1].
-        matrix: use these frequencies, ``(num_features, in_dim)`` in cycles per unit, and
-            draw none.
+        matrix: frequencies to use instead of sampled ones, ``(num_features, in_dim)`` in
+            cycles per unit.
         phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
-        generator: to draw from; None is torch's own.
+        generator: random number generator; None is torch's own.
 
     Raises:
-        ValueError: where an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> GaussianEncoder(2, 128, sigma=10.0)(torch.rand(5, 2)).shape
         torch.Size([5, 256])
     """
+
+    takes_variance = True
+    is_stationary = True
+    uncast = ("matrix",)
 
     matrix: Tensor
 
@@ -51,24 +60,14 @@ class GaussianEncoder(nn.Module):
         phases: Phases = ("sin", "cos"),
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
         matrix = _frequencies(in_dim, num_features, sigma, matrix, generator)
-        whole_turn = torch.tensor([2 * math.pi], dtype=torch.float64)
-        self.sincos = SinCos(len(matrix), whole_turn, layout="pka", phases=phases)
+        super().__init__(in_dim, 2 * len(matrix))
+        one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64)
+        self.sincos = SinCos(len(matrix), one_cycle, layout="pka", phases=phases)
         self._hold(matrix)
 
     def _hold(self, matrix: Tensor) -> None:
         self.register_buffer("matrix", matrix)
-
-    @property
-    def in_dim(self) -> int:
-        """Number of coordinates."""
-        return self.matrix.shape[1]
-
-    @property
-    def out_dim(self) -> int:
-        """Number of columns."""
-        return self.sincos.out_dim
 
     def forward(
         self,
@@ -80,27 +79,20 @@ class GaussianEncoder(nn.Module):
 
         Args:
             x: coordinates of any range and batch shape.
-            variance: of each coordinate: the features become expectations over a Gaussian.
+            variance: of each coordinate; the features become expectations over a Gaussian.
 
         Returns:
             Features in ``x.dtype``.
 
         Raises:
-            TypeError: where ``x`` does not hold floating-point numbers.
-            ValueError: where a shape does not fit.
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If a shape does not fit.
         """
         require_coordinates(x, self.in_dim)
         along = None if variance is None else variance @ self.matrix.T.square().to(variance)
         cycles = project(x, self.matrix).to(x.device)
         features: Tensor = self.sincos(cycles, variance=along, dtype=x.dtype)
         return features
-
-    def _apply(self, fn: Any, recurse: bool = True) -> "GaussianEncoder":
-        kept = self.matrix.detach().clone()
-        super()._apply(fn, recurse)
-        with torch.no_grad():
-            self.matrix.data = kept.to(self.matrix.device)
-        return self
 
     def extra_repr(self) -> str:
         """Show the widths."""
@@ -119,10 +111,10 @@ class LearnedFourierEncoder(GaussianEncoder):
         sigma: standard deviation of the frequencies to start with, in cycles per unit.
         matrix: start from these frequencies.
         phases: which of sine and cosine comes first.
-        generator: to draw from; None is torch's own.
+        generator: random number generator; None is torch's own.
 
     Raises:
-        ValueError: where an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> [name for name, _ in LearnedFourierEncoder(2, 16).named_parameters()]
@@ -149,8 +141,7 @@ def _frequencies(
             )
         return matrix.detach().to(torch.float32).clone()
     require_counts(in_dim=in_dim, num_features=num_features)
-    if not (math.isfinite(sigma) and sigma > 0):
-        raise ValueError(f"sigma must be finite and positive, in cycles per unit; got {sigma}")
+    require_positive(sigma=sigma)
     device = torch.device("cpu") if generator is None else generator.device
     drawn = torch.randn(num_features, in_dim, generator=generator, device=device)
     return drawn.mul(sigma).float()

@@ -22,7 +22,7 @@ def normalize(
         Coordinates; those outside the box lie outside [-1, 1].
 
     Raises:
-        ValueError: where an upper bound is not above its lower one, or their number is not
+        ValueError: If an upper bound is not above its lower one, or their number is not
             that of the axes.
 
     Examples:
@@ -33,29 +33,29 @@ def normalize(
     if not bool(((high > low) & low.isfinite() & high.isfinite()).all()):
         raise ValueError(f"each upper bound must be above its lower one; got {bounds}")
     if any(bound.ndim and bound.shape != x.shape[-1:] for bound in (low, high)):
-        raise ValueError(f"bounds must be one number or {x.shape[-1]}, one an axis; got {bounds}")
-    scale, centre = 2 / (high - low), (high + low) / 2
-    return (x - centre.to(x)) * scale.to(x)
+        raise ValueError(f"bounds must be one number or {x.shape[-1]}, one per axis; got {bounds}")
+    scale, center = 2 / (high - low), (high + low) / 2
+    return (x - center.to(x)) * scale.to(x)
 
 
 def contract(
     x: Float[Tensor, "*batch in_dim"], *, order: float = 2.0
 ) -> Float[Tensor, "*batch in_dim"]:
-    r"""Draw all of space into a ball of radius 2, leaving the unit ball as it is.
+    r"""Contract all of space into a ball of radius 2, leaving the unit ball as it is.
 
     $x$ where $\lVert x \rVert \le 1$, else $(2 - 1/\lVert x \rVert)\, x / \lVert x \rVert$
-    (Barron et al. 2022, mip-NeRF 360, equation 10). Halve the result for an encoder that
-    wants [-1, 1]. Derivatives are finite everywhere, also at 0.
+    (Barron et al. 2022, mip-NeRF 360, equation 10). Halve the result for an encoder of
+    coordinates in [-1, 1]. Derivatives are finite everywhere, also at 0.
 
     Args:
         x: points.
-        order: of the norm: 2, or infinity for a cube in place of the ball.
+        order: of the norm: 2, or infinity for a cube instead of a ball.
 
     Returns:
         Points with norm below 2.
 
     Raises:
-        ValueError: where the order is neither 2 nor infinity.
+        ValueError: If the order is neither 2 nor infinity.
 
     Examples:
         >>> contract(torch.tensor([[0.3, 0.4], [3.0, 4.0]]))

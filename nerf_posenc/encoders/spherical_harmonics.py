@@ -1,4 +1,4 @@
-"""Encoders of directions."""
+"""Spherical harmonics of directions."""
 
 import math
 
@@ -6,18 +6,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.core.checks import require_coordinates
-from nerf_posenc.core.encoder import FixedWidths
+from nerf_posenc.core.encoder import Encoder, require_coordinates
 
 _MAX_LEVELS = 8
 
 
-class SphericalHarmonicsEncoder(FixedWidths):
+class SphericalHarmonicsEncoder(Encoder):
     r"""Real spherical harmonics of a direction.
 
     $Y_\ell^m$ for $\ell$ from 0 below ``num_levels`` and $m = -\ell \dots \ell$, orthonormal
-    on the sphere, evaluated as polynomials of x, y and z: on a vector that is not of unit
-    length they are what those polynomials give.
+    on the sphere, evaluated as polynomials of x, y and z, also for vectors that are not of unit
+    length.
 
     Args:
         num_levels: number of levels, 1 to 8; libraries call it degree. There are
@@ -26,7 +25,7 @@ class SphericalHarmonicsEncoder(FixedWidths):
             torch code and multinerf's formulas do not.
 
     Raises:
-        ValueError: where ``num_levels`` is not 1 to 8.
+        ValueError: If ``num_levels`` is not 1 to 8.
 
     Examples:
         >>> SphericalHarmonicsEncoder(4)(torch.tensor([[0.0, 0.6, 0.8]])).shape
@@ -34,13 +33,11 @@ class SphericalHarmonicsEncoder(FixedWidths):
     """
 
     def __init__(self, num_levels: int = 4, *, condon_shortley: bool = True) -> None:
-        super().__init__()
         if not 1 <= num_levels <= _MAX_LEVELS:
             raise ValueError(f"num_levels must be 1 to {_MAX_LEVELS}; got {num_levels}")
+        super().__init__(3, num_levels**2)
         self.num_levels = num_levels
         self.condon_shortley = condon_shortley
-        self._in_dim = 3
-        self._out_dim = num_levels**2
 
     def forward(self, directions: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch out_dim"]:
         """Encode directions.
@@ -53,8 +50,8 @@ class SphericalHarmonicsEncoder(FixedWidths):
             Features in the type of the directions; half precision is computed in float32.
 
         Raises:
-            TypeError: where the directions are not floating-point numbers.
-            ValueError: where their last dimension is not 3.
+            TypeError: If the directions are not floating-point numbers.
+            ValueError: If their last dimension is not 3.
         """
         require_coordinates(directions, 3, name="directions")
         dtype = torch.float64 if directions.dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""Planes of trained features. Interpolation is differentiable twice."""
+"""Planes of trained features. Interpolation is twice differentiable."""
 
 from typing import Literal
 
@@ -6,24 +6,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import FixedWidths
+from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Interpolation,
-    cells_of,
+    cells_from_positions,
+    combine_corners,
     features_dtype,
-    of_corners,
     require_bounds,
     require_interpolation,
-    sides_of,
+    sides_from_nodes,
     unit_coordinates,
     weighted_rows,
 )
 
 
-class TriPlaneEncoder(FixedWidths):
+class TriPlaneEncoder(Encoder):
     """Three planes of trained features, xy, xz and yz, for points in space.
 
-    The planes' features at the point's projections are put together (EG3D, Chan et al. 2022,
+    The features at the point's projections onto the planes are combined (EG3D, Chan et al. 2022,
     adds them; K-Planes, Fridovich-Keil et al. 2023, multiplies them).
 
     Args:
@@ -32,12 +32,12 @@ class TriPlaneEncoder(FixedWidths):
             on the edge of the bounds.
         reduce: ``"sum"``, ``"product"`` or ``"concat"``.
         interpolation: ``"linear"`` or ``"smoothstep"``.
-        bounds: the box that the planes cover. Coordinates outside are taken to its edge.
-        generator: to draw the first features from, normal with standard deviation 0.1,
-            around 0, for products around 1.
+        bounds: the box that the planes cover. Coordinates outside are moved to its edge.
+        generator: random number generator of the initial features, normal with standard
+            deviation 0.1 around 0, or around 1 for products.
 
     Raises:
-        ValueError: where an argument is out of its range.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> TriPlaneEncoder(8, resolution=16)(torch.rand(5, 3)).shape
@@ -56,7 +56,6 @@ class TriPlaneEncoder(FixedWidths):
         bounds: tuple[float, float] = (-1.0, 1.0),
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
         if features < 1 or resolution < 2:
             raise ValueError(
                 f"features must be 1 or more and resolution 2 or more; got {features} and "
@@ -66,8 +65,7 @@ class TriPlaneEncoder(FixedWidths):
             raise ValueError(f"reduce must be 'sum', 'product' or 'concat'; got {reduce!r}")
         require_bounds(bounds)
         require_interpolation(interpolation)
-        self._in_dim = 3
-        self._out_dim = features * (3 if reduce == "concat" else 1)
+        super().__init__(3, features * (3 if reduce == "concat" else 1))
         self.resolution = resolution
         self.reduce = reduce
         self.interpolation = interpolation
@@ -85,17 +83,17 @@ class TriPlaneEncoder(FixedWidths):
             Features in the type of the planes or of float64 coordinates.
 
         Raises:
-            TypeError: where ``x`` does not hold floating-point numbers.
-            ValueError: where its last dimension is not 3.
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If its last dimension is not 3.
         """
         position = unit_coordinates(x, 3, self.bounds) * (self.resolution - 1)
         position = position[:, self._AXES]
-        cell, weights = cells_of(position, self.interpolation)
+        cell, weights = cells_from_positions(position, self.interpolation)
         strides = torch.tensor((1, self.resolution), device=cell.device)
         last = self.resolution - 1
-        sides = sides_of(cell.clamp(max=last), (cell + 1).clamp(max=last), strides)
+        sides = sides_from_nodes(cell.clamp(max=last), (cell + 1).clamp(max=last), strides)
         first_row = torch.arange(3, device=cell.device)[:, None] * self.resolution**2
-        rows = of_corners(sides, torch.add) + first_row
+        rows = combine_corners(sides, torch.add) + first_row
         features = weighted_rows(self.planes.flatten(0, 1), rows, weights)
         if self.reduce == "sum":
             features = features.sum(1)

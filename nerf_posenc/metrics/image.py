@@ -1,9 +1,7 @@
-"""Measures of how close a reconstruction is to its original."""
+"""PSNR and SSIM of a reconstruction."""
 
 import functools
-import itertools
 import math
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -28,17 +26,17 @@ def psnr(prediction: Float[Tensor, "*shape"], target: Float[Tensor, "*shape"]) -
         target: values with peak 1, of the same shape.
 
     Returns:
-        PSNR in dB; infinite where the two agree exactly.
+        PSNR in dB; infinite if the two are equal, NaN if a value is NaN.
 
     Raises:
-        ValueError: where the shapes differ.
+        ValueError: If the shapes differ.
 
     Examples:
         >>> import torch
         >>> round(psnr(torch.zeros(4), torch.full((4,), 0.1)), 2)
         20.0
     """
-    _require_one_shape(prediction, target)
+    require_equal_shapes(prediction, target)
     total = 0.0
     # On the CPU, since not every accelerator has float64, in pieces that stay in its cache.
     for x, y in zip(
@@ -51,8 +49,17 @@ def psnr(prediction: Float[Tensor, "*shape"], target: Float[Tensor, "*shape"]) -
 
 
 def psnr_from_mse(mse: float) -> float:
-    """Convert a mean squared error, peak value 1, to dB."""
-    return -10 * math.log10(mse) if mse > 0 else math.inf
+    """Convert a mean squared error, peak value 1, to dB.
+
+    Returns:
+        Infinite for an error of 0, NaN for one of NaN, and minus infinity for an infinite one.
+
+    Raises:
+        ValueError: If the error is negative.
+    """
+    if mse < 0:
+        raise ValueError(f"a mean squared error must be 0 or more; got {mse}")
+    return math.inf if mse == 0 else -10 * math.log10(mse)
 
 
 def ssim(
@@ -81,7 +88,7 @@ def ssim(
         >>> round(ssim(image, image), 6)
         1.0
     """
-    _require_one_shape(prediction, target)
+    require_equal_shapes(prediction, target)
     height, width, channels = target.shape
     if min(height, width) < _SSIM_WINDOW:
         return math.nan
@@ -126,141 +133,14 @@ def _window_weights(length: int) -> Float[Tensor, "windows length"]:
     return weights
 
 
-def _require_one_shape(prediction: Tensor, target: Tensor) -> None:
+def require_equal_shapes(prediction: Tensor, target: Tensor) -> None:
+    """Refuse a prediction that does not have the target's shape.
+
+    Raises:
+        ValueError: Naming both shapes.
+    """
     if prediction.shape != target.shape:
         raise ValueError(
             f"prediction and target must have one shape; got {tuple(prediction.shape)} and "
             f"{tuple(target.shape)}"
         )
-
-
-@dataclass(frozen=True)
-class BandScore:
-    """What a reconstruction recovers of one octave of spatial frequency.
-
-    Attributes:
-        octave: k of the band around 2^k pi rad per unit; None for all below the octave 0, the
-            mean included.
-        low: lower bound in rad per unit, included.
-        high: upper bound in rad per unit, excluded.
-        psnr: -10 log10 of the mean squared error within the band, in dB. The errors of all
-            bands add up to the mean squared error of the picture.
-        energy: mean square of the original within the band.
-        recovered: 1 - error / energy: 1 for all of the detail, 0 or less for none; NaN where
-            the original has none.
-    """
-
-    octave: int | None
-    low: float
-    high: float
-    psnr: float
-    energy: float
-    recovered: float
-
-
-def psnr_by_band(
-    prediction: Float[Tensor, "height width channels"],
-    target: Float[Tensor, "height width channels"],
-) -> list[BandScore]:
-    r"""PSNR within each octave of spatial frequency.
-
-    By Parseval's theorem the mean squared error is the sum of $|E(f)|^2 / N^2$ over all
-    frequencies of the error's discrete Fourier transform $E$; here it is summed over rings, ring
-    $k$ reaching from $2^{k-1/2} \pi$ to $2^{k+1/2} \pi$ rad per unit, around the octave $k$ of an
-    encoding, where the longer side of the picture spans two units. Channels are averaged. There is
-    no window, so that the parts add up; a picture whose opposite edges differ has the step between
-    them in all its rings, as its error has not.
-
-    Args:
-        prediction: picture with peak 1; clamped to [0, 1] first.
-        target: the original, of the same shape.
-
-    Returns:
-        All bands that the pixels can hold, the lowest first.
-
-    Raises:
-        ValueError: where the shapes differ.
-
-    Examples:
-        >>> import torch
-        >>> grey = torch.full((12, 12, 3), 0.5)
-        >>> [band.octave for band in psnr_by_band(grey, grey)]
-        [None, 0, 1, 2, 3]
-    """
-    _require_one_shape(prediction, target)
-    original = target.detach().cpu().double().clamp(0, 1)
-    error = prediction.detach().cpu().double().clamp(0, 1) - original
-    height, width, _ = original.shape
-    frequencies = _angular_frequencies(height, width)
-    highest = float(frequencies.max()) / math.pi
-    num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1) if highest > 0 else 0
-    edges = [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
-    if num_octaves == 0:
-        edges = [0.0, math.inf]
-    rings = torch.bucketize(frequencies, torch.tensor(edges[1:], dtype=torch.float64), right=True)
-    lost, energies = (
-        torch.bincount(rings.flatten(), _power(values).flatten(), len(edges) - 1).tolist()
-        for values in (error, original)
-    )
-    scores = []
-    for i, (low, high) in enumerate(itertools.pairwise(edges)):
-        energy = energies[i]
-        recovered = 1 - lost[i] / energy if energy > 0 else math.nan
-        scores.append(
-            BandScore(i - 1 if i else None, low, high, psnr_from_mse(lost[i]), energy, recovered)
-        )
-    return scores
-
-
-def power_spectrum(
-    picture: Float[Tensor, "height width channels"],
-) -> tuple[Float[Tensor, " rings"], Float[Tensor, " rings"]]:
-    """Radially averaged power spectrum.
-
-    Args:
-        picture: values with peak 1.
-
-    Returns:
-        Angular frequencies in rad per unit, one for each whole cycle across the longer side up
-        to Nyquist, and the mean power of the discrete Fourier transform's values nearest to each,
-        over all channels.
-    """
-    values = picture.detach().cpu().double()
-    height, width, _ = values.shape
-    # One cycle across the longer side is pi rad per unit.
-    rings = (_angular_frequencies(height, width) / math.pi).round().long().flatten()
-    num_rings = max(height, width) // 2 + 1
-    total = torch.bincount(rings, _power(values).flatten(), num_rings)[:num_rings]
-    counts = torch.bincount(rings, _multiplicity(height, width).flatten(), num_rings)[:num_rings]
-    chosen = (torch.arange(num_rings) > 0) & (counts > 0)
-    return torch.arange(num_rings)[chosen] * math.pi, total[chosen] / counts[chosen]
-
-
-def _power(values: Tensor) -> Tensor:
-    """Power at each frequency of the half plane, with that of its negative, mean over channels.
-
-    The sum is the mean square of the values, by Parseval's theorem.
-    """
-    height, width, channels = values.shape
-    power = torch.zeros(height, width // 2 + 1, dtype=torch.float64)
-    for channel in values.unbind(-1):
-        transformed = torch.fft.rfft2(channel)
-        power += transformed.real.square() + transformed.imag.square()
-    return power * (_multiplicity(height, width) / (channels * (height * width) ** 2))
-
-
-def _multiplicity(height: int, width: int) -> Tensor:
-    """Number of frequencies of the whole plane that each one of the half plane stands for."""
-    column = torch.full((width // 2 + 1,), 2.0, dtype=torch.float64)
-    column[0] = 1.0
-    if width % 2 == 0:
-        column[-1] = 1.0
-    return column.expand(height, -1)
-
-
-def _angular_frequencies(height: int, width: int) -> Tensor:
-    """Magnitude of each frequency of the real Fourier transform, in rad per unit."""
-    vertical = torch.fft.fftfreq(height, dtype=torch.float64)
-    horizontal = torch.fft.rfftfreq(width, dtype=torch.float64)
-    cycles_per_pixel = torch.hypot(vertical[:, None], horizontal[None, :])
-    return cycles_per_pixel * math.pi * max(height, width)

@@ -1,4 +1,4 @@
-"""Why sinusoids: the simpler codes that lead to them, and what each one lacks.
+"""Simpler position encodings that lead to sinusoids, and the requirement that each one fails.
 
 For teaching; networks use [SinusoidalEncoder][nerf_posenc.SinusoidalEncoder].
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 
 Scheme = Callable[[int], Tensor]
-"""From the length of a sequence to the codes of its positions, ``(length, dim)``."""
+"""From the length of a sequence to the embeddings of its positions, ``(length, dim)``."""
 
 
 def index_codes(length: int) -> Float[Tensor, "length 1"]:
@@ -28,7 +28,7 @@ def index_codes(length: int) -> Float[Tensor, "length 1"]:
 
 
 def normalized_index_codes(length: int) -> Float[Tensor, "length 1"]:
-    """The position over the last one, so that it stays in [0, 1].
+    """The position divided by the last one, so that it stays in [0, 1].
 
     Examples:
         >>> normalized_index_codes(3).flatten()
@@ -41,7 +41,7 @@ def binary_codes(length: int, *, num_bits: int = 16) -> Float[Tensor, "length nu
     """The position's binary digits, the lowest first.
 
     Raises:
-        ValueError: where the digits do not suffice for the length.
+        ValueError: If there are too few digits for the length.
 
     Examples:
         >>> binary_codes(4, num_bits=2)
@@ -57,7 +57,7 @@ def binary_codes(length: int, *, num_bits: int = 16) -> Float[Tensor, "length nu
 
 
 def sinusoidal_codes(length: int, *, dim: int = 64) -> Float[Tensor, "length dim"]:
-    """The digits made continuous: each band a sine and a cosine.
+    """The digits made continuous: a sine and a cosine of each frequency.
 
     Examples:
         >>> sinusoidal_codes(5, dim=8).shape
@@ -68,16 +68,16 @@ def sinusoidal_codes(length: int, *, dim: int = 64) -> Float[Tensor, "length dim
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a position code should have, and whether a scheme has it.
+    """Five requirements of a position encoding, and whether a scheme meets them.
 
     Attributes:
-        same_code_at_any_length: a position has one code, however long the sequence.
-        bounded: no value lies outside [-1, 1].
-        no_fast_growth: codes do not grow with the length: their largest norm over twice the
-            length is less than 1.2 times as large.
-        equal_offsets_equal_distance: codes an offset apart have one distance, wherever they
-            are and however long the sequence.
-        all_distinct: no two positions share a code.
+        same_code_at_any_length: a position has the same embedding at every sequence length.
+        bounded: all values lie in [-1, 1].
+        no_fast_growth: the largest norm grows by less than a factor of 1.2 as the length
+            doubles.
+        equal_offsets_equal_distance: embeddings an offset apart have the same distance at
+            every position and sequence length.
+        all_distinct: no two positions share an embedding.
     """
 
     same_code_at_any_length: bool
@@ -94,19 +94,19 @@ def check_requirements(
     offsets: Sequence[int] = (1, 2, 5, 30),
     tolerance: float = 1e-4,
 ) -> Requirements:
-    """Measure a scheme against the five requirements of a position code.
+    """Check a scheme against the five requirements of a position encoding.
 
     Args:
-        scheme: from a length to the codes of its positions.
+        scheme: from a length to the embeddings of its positions.
         lengths: lengths to try, two or more, rising, each at least twice the one before.
         offsets: offsets to compare, below the smallest length.
-        tolerance: difference that counts as none.
+        tolerance: largest difference that counts as equal.
 
     Returns:
-        Which requirements hold.
+        The requirements and whether each is met.
 
     Raises:
-        ValueError: where the lengths or offsets do not fit.
+        ValueError: If the lengths or offsets do not fit.
 
     Examples:
         >>> check_requirements(sinusoidal_codes).equal_offsets_equal_distance

@@ -1,61 +1,64 @@
-"""Radiance fields: encoders and a network that give a density and a colour to every place."""
+"""Radiance fields: encoders and networks from positions and directions to density and color."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.checks import require_coordinates, require_counts
-from nerf_posenc.encoders.fourier import FourierEncoder, IncludeInput
+from nerf_posenc.core.encoder import Encoder, Identity, require_coordinates, require_counts
+from nerf_posenc.core.sinusoids import IncludeInput
+from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
+from nerf_posenc.networks.mlp import seeded_linear
 
 Density = Literal["relu", "softplus", "exp"]
 
-# exp of more would be opaque within a millionth of the scene, and overflow further up.
+# The exponential of more would be opaque within a millionth of the scene, and later overflow.
 _MAX_LOG_DENSITY = 15.0
 
-# mip-NeRF lets colours reach a little over [0, 1], so that its sigmoid need not saturate.
+# mip-NeRF lets colors exceed [0, 1] a little, so that its sigmoid need not saturate.
 _MIP_PADDING = 0.001
 
 
 class RadianceField(nn.Module):
-    """Density and colour at places seen from directions.
+    """Density and view-dependent color of a radiance field.
 
-    A trunk of ReLU layers on the encoded place gives the density and a feature vector; a head on
-    the features and the encoded direction gives the colour (Mildenhall et al. 2020, figure 7).
-    So the density does not depend on the direction.
+    A trunk of ReLU layers on the encoded position gives the density and a feature vector; a head
+    on the features and the encoded direction gives the color (Mildenhall et al. 2020, figure 7).
+    The density does not depend on the direction.
 
     Args:
-        position_encoder: module from ``(n, 3)`` with ``out_dim``; None for the raw place.
-        direction_encoder: the same for unit directions; None for the raw direction.
+        position_encoder: of positions ``(n, 3)``.
+        direction_encoder: of unit directions ``(n, 3)``.
         width: units in each layer of the trunk.
         depth: layers of the trunk, 1 or more.
-        skip: the encoded place joins the output of this layer, counted from 1; None for
-            never.
-        feature_dim: numbers that the trunk gives to the head.
+        skip: the encoded position is concatenated to the output of this layer, counted from 1;
+            None for no skip connection.
+        feature_dim: width of the trunk's feature vector.
         head_width: units in each hidden layer of the head.
         head_depth: hidden layers of the head, 0 or more.
-        density: what makes the density positive: ``"relu"`` as in NeRF, ``"softplus"`` of
-            the value less 1 as in mip-NeRF, or ``"exp"`` as in instant-NGP.
-        colour_padding: how far colours reach beyond [0, 1] on either side.
+        density: activation of the density: ``"relu"`` as in NeRF, ``"softplus"`` of the value
+            less 1 as in mip-NeRF, or ``"exp"`` as in instant-NGP.
+        rgb_padding: how far colors may exceed [0, 1] on either side.
+        generator: random number generator of the initial weights; None is torch's own.
 
     Raises:
-        ValueError: where a count is out of its range.
+        ValueError: If a count is out of its range.
 
     Examples:
-        >>> field = RadianceField(FourierEncoder(3, 6), None, width=32, depth=2)
-        >>> density, colour = field(torch.rand(5, 3), torch.rand(5, 3))
-        >>> density.shape, colour.shape
+        >>> field = RadianceField(FourierEncoder(3, 6), Identity(3), width=32, depth=2)
+        >>> density, rgb = field(torch.rand(5, 3), torch.rand(5, 3))
+        >>> density.shape, rgb.shape
         (torch.Size([5]), torch.Size([5, 3]))
     """
 
     def __init__(
         self,
-        position_encoder: nn.Module | None,
-        direction_encoder: nn.Module | None,
+        position_encoder: Encoder,
+        direction_encoder: Encoder,
         *,
         width: int = 128,
         depth: int = 4,
@@ -64,7 +67,8 @@ class RadianceField(nn.Module):
         head_width: int = 64,
         head_depth: int = 1,
         density: Density = "exp",
-        colour_padding: float = 0.0,
+        rgb_padding: float = 0.0,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         require_counts(width=width, depth=depth, feature_dim=feature_dim, head_width=head_width)
@@ -77,24 +81,25 @@ class RadianceField(nn.Module):
         self.direction_encoder = direction_encoder
         self.skip = skip
         self.density_activation = density
-        self.colour_padding = colour_padding
-        place_dim, direction_dim = _out_dim(position_encoder), _out_dim(direction_encoder)
+        self.rgb_padding = rgb_padding
         joined = [0 if i == 0 else width for i in range(depth)]
         for i in (0, skip):
             if i is not None:
-                joined[i] += place_dim
-        self.trunk = nn.ModuleList(nn.Linear(dim, width) for dim in joined)
-        self.density_output = nn.Linear(width, 1)
-        self.feature = nn.Linear(width, feature_dim)
-        head_dims = [feature_dim + direction_dim] + [head_width] * head_depth
-        self.head = nn.ModuleList(nn.Linear(dim, head_width) for dim in head_dims[:-1])
-        self.colour_output = nn.Linear(head_dims[-1], 3)
+                joined[i] += position_encoder.out_dim
+        self.trunk = nn.ModuleList(seeded_linear(dim, width, generator) for dim in joined)
+        self.density_output = seeded_linear(width, 1, generator)
+        self.feature = seeded_linear(width, feature_dim, generator)
+        head_dims = [feature_dim + direction_encoder.out_dim] + [head_width] * head_depth
+        self.head = nn.ModuleList(
+            seeded_linear(dim, head_width, generator) for dim in head_dims[:-1]
+        )
+        self.rgb_output = seeded_linear(head_dims[-1], 3, generator)
         for linear in [*self.trunk, *self.head]:
-            nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu")
+            nn.init.kaiming_uniform_(linear.weight, nonlinearity="relu", generator=generator)
             nn.init.zeros_(linear.bias)
 
     def hidden_matrices(self) -> list[Tensor]:
-        """Weights of all layers but the two outputs, the ones that Muon is made for."""
+        """Weights of all layers but the two outputs: those that Muon steps."""
         return [layer.weight for layer in [*self.trunk, self.feature, *self.head]]
 
     def density(
@@ -103,8 +108,11 @@ class RadianceField(nn.Module):
         """Density alone, in 1 / length.
 
         Args:
-            positions: places in [-1, 1]^3.
-            variance: of the places.
+            positions: in [-1, 1]^3.
+            variance: of each coordinate.
+
+        Raises:
+            ValueError: If the position encoder does not take a variance.
         """
         return self._density(self._trunk(positions, variance))
 
@@ -114,44 +122,47 @@ class RadianceField(nn.Module):
         directions: Float[Tensor, "n 3"],
         variance: Float[Tensor, "n 3"] | None = None,
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n 3"]]:
-        """Density in 1 / length, and colour in [0, 1].
+        """Density in 1 / length, and color in [0, 1].
 
         Args:
-            positions: places in [-1, 1]^3.
-            directions: unit vectors, the way the light is looked along.
-            variance: of the places; it damps octaves (mip-NeRF), other encoders do not take it.
+            positions: in [-1, 1]^3.
+            directions: unit vectors along the viewing rays.
+            variance: of each coordinate, for integrated positional encoding (mip-NeRF).
 
         Raises:
-            TypeError: where places or directions are not floating-point numbers.
-            ValueError: where their last dimension is not 3.
+            TypeError: If positions or directions are not floating-point numbers.
+            ValueError: If their last dimension is not 3, or the position encoder does not take a
+                variance.
         """
         require_coordinates(positions, 3, name="positions")
         require_coordinates(directions, 3, name="directions")
         hidden = self._trunk(positions, variance)
-        seen = directions if self.direction_encoder is None else self.direction_encoder(directions)
-        z = torch.cat([self.feature(hidden), seen], dim=-1)
+        z = torch.cat([self.feature(hidden), self.direction_encoder(directions)], dim=-1)
         for layer in self.head:
             z = F.relu(layer(z))
-        colour = torch.sigmoid(_unhalved(self.colour_output(z)))
-        colour = colour * (1 + 2 * self.colour_padding) - self.colour_padding
-        return self._density(hidden), colour
+        rgb = torch.sigmoid(_at_least_float32(self.rgb_output(z)))
+        rgb = rgb * (1 + 2 * self.rgb_padding) - self.rgb_padding
+        return self._density(hidden), rgb
 
     def _trunk(self, positions: Tensor, variance: Tensor | None) -> Tensor:
-        if self.position_encoder is None:
-            place = positions
-        elif variance is None or not isinstance(self.position_encoder, FourierEncoder):
-            place = self.position_encoder(positions)
+        if variance is None:
+            encoded = self.position_encoder(positions)
+        elif self.position_encoder.takes_variance:
+            encoded = self.position_encoder(positions, variance=variance)
         else:
-            place = self.position_encoder(positions, variance=variance)
-        hidden = place
+            raise ValueError(
+                f"{type(self.position_encoder).__name__} takes no variance, which cones need; use "
+                "an encoder that does, such as FourierEncoder, or a renderer without cones"
+            )
+        hidden: Tensor = encoded
         for i, layer in enumerate(self.trunk):
             if i and i == self.skip:
-                hidden = torch.cat([place, hidden], dim=-1)
+                hidden = torch.cat([encoded, hidden], dim=-1)
             hidden = F.relu(layer(hidden))
         return hidden
 
     def _density(self, hidden: Tensor) -> Tensor:
-        value = _unhalved(self.density_output(hidden)[..., 0])
+        value = _at_least_float32(self.density_output(hidden)[..., 0])
         if self.density_activation == "relu":
             return F.relu(value)
         if self.density_activation == "softplus":
@@ -159,25 +170,20 @@ class RadianceField(nn.Module):
         return torch.exp(value.clamp(max=_MAX_LOG_DENSITY))
 
 
-def _unhalved(values: Tensor) -> Tensor:
-    """Half precision as float32."""
+def _at_least_float32(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float64 else values.float()
 
 
-def _out_dim(encoder: Any) -> int:
-    return 3 if encoder is None else int(encoder.out_dim)
-
-
-def _middle(depth: int) -> int | None:
-    """Layer that the place joins behind, the fifth of eight; None where there is but one."""
+def _skip_layer(depth: int) -> int | None:
+    """Layer of the skip connection, the fifth of eight; None for a single layer."""
     return min(depth // 2 + 1, depth - 1) or None
 
 
-def _octaves(
+def _encoders(
     num_bands: int | None, num_direction_bands: int, *, include_input: IncludeInput
-) -> tuple[FourierEncoder | None, FourierEncoder | None]:
+) -> tuple[Encoder, Encoder]:
     if num_bands is None:
-        return None, None
+        return Identity(3), Identity(3)
     return (
         FourierEncoder(3, num_bands, include_input=include_input),
         FourierEncoder(3, num_direction_bands, include_input="front"),
@@ -185,72 +191,98 @@ def _octaves(
 
 
 def nerf_field(
-    num_bands: int | None = 10, num_direction_bands: int = 4, *, width: int = 256, depth: int = 8
+    num_bands: int | None = 10,
+    num_direction_bands: int = 4,
+    *,
+    width: int = 256,
+    depth: int = 8,
+    generator: torch.Generator | None = None,
 ) -> RadianceField:
     """NeRF's network, layer for layer (Mildenhall et al. 2020, section 5.3 and figure 7).
 
-    As in the authors' code, the raw place and direction come before their sines and cosines;
-    at its full size the field has 595,844 numbers.
+    As in the authors' code, the raw position and direction precede their sines and cosines. At
+    full size the field has 595,844 parameters.
 
     Args:
-        num_bands: octaves of the place; None for raw places and directions.
-        num_direction_bands: octaves of the direction.
-        width: units a layer; the head has half.
-        depth: layers of the trunk; the place joins again in the middle.
+        num_bands: frequency bands of the position; None for raw positions and directions.
+        num_direction_bands: frequency bands of the direction.
+        width: units per layer; the head has half.
+        depth: layers of the trunk, with a skip connection in the middle.
+        generator: random number generator of the initial weights.
     """
     return RadianceField(
-        *_octaves(num_bands, num_direction_bands, include_input="front"),
+        *_encoders(num_bands, num_direction_bands, include_input="front"),
         width=width,
         depth=depth,
-        skip=_middle(depth),
+        skip=_skip_layer(depth),
         feature_dim=width,
         head_width=width // 2,
         density="relu",
+        generator=generator,
     )
 
 
 def mip_field(
-    num_bands: int | None = 16, num_direction_bands: int = 4, *, width: int = 256, depth: int = 8
+    num_bands: int | None = 16,
+    num_direction_bands: int = 4,
+    *,
+    width: int = 256,
+    depth: int = 8,
+    generator: torch.Generator | None = None,
 ) -> RadianceField:
-    """mip-NeRF's network, to be given the variance of each place (Barron et al. 2021).
+    """mip-NeRF's network, called with the variance of each position (Barron et al. 2021).
 
-    At its full size the field has 612,740 numbers.
+    At full size the field has 612,740 parameters.
 
     Args:
-        num_bands: octaves of the place; None for raw places and directions.
-        num_direction_bands: octaves of the direction.
-        width: units a layer; the head has half.
-        depth: layers of the trunk; the place joins again in the middle.
+        num_bands: frequency bands of the position; None for raw positions and directions.
+        num_direction_bands: frequency bands of the direction.
+        width: units per layer; the head has half.
+        depth: layers of the trunk, with a skip connection in the middle.
+        generator: random number generator of the initial weights.
     """
     return RadianceField(
-        *_octaves(num_bands, num_direction_bands, include_input=None),
+        *_encoders(num_bands, num_direction_bands, include_input=None),
         width=width,
         depth=depth,
-        skip=_middle(depth),
+        skip=_skip_layer(depth),
         feature_dim=width,
         head_width=width // 2,
         density="softplus",
-        colour_padding=_MIP_PADDING,
+        rgb_padding=_MIP_PADDING,
+        generator=generator,
     )
 
 
 def hash_field(
-    *, num_levels: int = 16, log2_table_size: int = 19, finest_resolution: int = 2048
+    *,
+    num_levels: int = 16,
+    log2_table_size: int = 19,
+    finest_resolution: int = 2048,
+    generator: torch.Generator | None = None,
 ) -> RadianceField:
     """Instant-NGP's field: a hash grid, a small network, spherical harmonics (section 5.4).
 
     Args:
-        num_levels: levels of the grid, from 16 nodes an axis.
+        num_levels: levels of the grid, from 16 nodes per axis.
         log2_table_size: rows of each level's table, as a power of two.
-        finest_resolution: nodes an axis of the last level.
+        finest_resolution: nodes per axis of the last level.
+        generator: random number generator of the initial features and weights.
     """
     growth = (finest_resolution / 16) ** (1 / max(1, num_levels - 1))
     return RadianceField(
-        HashGridEncoder(3, num_levels, log2_table_size=log2_table_size, growth=growth),
+        HashGridEncoder(
+            3,
+            num_levels,
+            log2_table_size=log2_table_size,
+            growth=growth,
+            generator=generator,
+        ),
         SphericalHarmonicsEncoder(4),
         width=64,
         depth=1,
         feature_dim=15,
         head_width=64,
         head_depth=2,
+        generator=generator,
     )

@@ -1,4 +1,4 @@
-"""A way for a camera to go round what a set of views looks at."""
+"""Camera poses: looking at a point, and an orbit around the point that views look at."""
 
 import math
 
@@ -7,67 +7,76 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-# Where the views look from all sides their mean direction is short; one-sided captures, as of a
-# wall, are swayed before instead.
+# Views from all sides have a short mean direction. One-sided captures, as of a wall, get a small
+# circle before the scene instead of an orbit around it.
 _ONE_SIDED = 0.85
-_SWAY = 0.15
+_CIRCLE_RADIUS = 0.15
+
+
+def look_at(
+    position: Float[Tensor, " 3"], target: Float[Tensor, " 3"], up: Float[Tensor, " 3"]
+) -> Float[Tensor, "4 4"]:
+    """Pose ``world_from_camera`` of a camera that looks at a point.
+
+    Args:
+        position: of the camera.
+        target: the point.
+        up: direction that is up in the image, not along the viewing direction.
+
+    Examples:
+        >>> z = torch.tensor([0.0, 0.0, 1.0])
+        >>> look_at(torch.tensor([2.0, 0.0, 0.0]), torch.zeros(3), z)[:3, 3]
+        tensor([2., 0., 0.])
+    """
+    back = F.normalize(position - target, dim=0)
+    right = F.normalize(torch.linalg.cross(up, back), dim=0)
+    pose = torch.eye(4, dtype=position.dtype)
+    pose[:3, 0], pose[:3, 1], pose[:3, 2] = right, torch.linalg.cross(back, right), back
+    pose[:3, 3] = position
+    return pose
 
 
 def orbit_poses(
     world_from_camera: Float[Tensor, "views 4 4"], count: int
 ) -> Float[Tensor, "count 4 4"]:
-    """Poses on a closed way about the point that the views look at.
+    """Poses on a closed path about the point that views look at.
 
-    Round it, at their mean height and distance, where they look from all sides; else on a small
-    circle before it.
+    If the views look from all sides, the path goes around the point at their mean height and
+    distance; otherwise it is a small circle at their mean position.
 
     Args:
         world_from_camera: poses of the views.
-        count: how many poses to give, 1 or more.
+        count: number of poses, 1 or more.
     """
-    places = world_from_camera[:, :3, 3].double()
+    positions = world_from_camera[:, :3, 3].double()
     backs = F.normalize(world_from_camera[:, :3, 2].double(), dim=-1)
     up = F.normalize(world_from_camera[:, :3, 1].double().mean(0), dim=0)
-    centre = _nearest_to_lines(places, backs)
-    offsets = places - centre
+    center = _nearest_to_lines(positions, backs)
+    offsets = positions - center
     heights = offsets @ up
     across = offsets - heights[:, None] * up
     mean_back = backs.mean(0)
-    poses = []
-    turns = [2 * math.pi * i / count for i in range(count)]
+    angles = [2 * math.pi * i / count for i in range(count)]
     if mean_back.norm() < _ONE_SIDED and float(across.norm(dim=-1).mean()) > 0:
-        first = F.normalize(across[0], dim=0)
+        origin = center + heights.mean() * up
+        first = across.norm(dim=-1).mean() * F.normalize(across[0], dim=0)
         second = torch.linalg.cross(up, first)
-        radius, height = across.norm(dim=-1).mean(), heights.mean()
-        for turn in turns:
-            place = centre + height * up
-            place = place + radius * (math.cos(turn) * first + math.sin(turn) * second)
-            poses.append(_look_at(place, centre, up))
     else:
         back = F.normalize(mean_back, dim=0)
         right = F.normalize(torch.linalg.cross(up, back), dim=0)
-        distance = offsets.norm(dim=-1).mean()
-        for turn in turns:
-            aside = math.cos(turn) * right + 0.5 * math.sin(turn) * torch.linalg.cross(back, right)
-            poses.append(_look_at(places.mean(0) + _SWAY * distance * aside, centre, up))
-    return torch.stack(poses).float()
+        origin = positions.mean(0)
+        first = _CIRCLE_RADIUS * offsets.norm(dim=-1).mean() * right
+        second = 0.5 * torch.linalg.cross(back, first)
+    path = [origin + math.cos(a) * first + math.sin(a) * second for a in angles]
+    return torch.stack([look_at(position, center, up) for position in path]).float()
 
 
-def _nearest_to_lines(places: Tensor, directions: Tensor) -> Tensor:
-    """Point nearest to all lines, or one ahead of the places where the lines are parallel."""
-    across = torch.eye(3, dtype=places.dtype) - directions[:, :, None] * directions[:, None, :]
+def _nearest_to_lines(positions: Tensor, directions: Tensor) -> Tensor:
+    """Point nearest to all lines, or one ahead of the positions if the lines are parallel."""
+    across = torch.eye(3, dtype=positions.dtype) - directions[:, :, None] * directions[:, None, :]
     matrix = across.sum(0)
-    right_side = (across @ places[:, :, None]).sum(0)[:, 0]
-    if float(torch.linalg.eigvalsh(matrix)[0]) < 1e-6 * len(places):
-        return places.mean(0) - directions.mean(0)
+    right_side = (across @ positions[:, :, None]).sum(0)[:, 0]
+    if float(torch.linalg.eigvalsh(matrix)[0]) < 1e-6 * len(positions):
+        return positions.mean(0) - directions.mean(0)
     nearest: Tensor = torch.linalg.solve(matrix, right_side)
     return nearest
-
-
-def _look_at(place: Tensor, centre: Tensor, up: Tensor) -> Tensor:
-    back = F.normalize(place - centre, dim=0)
-    right = F.normalize(torch.linalg.cross(up, back), dim=0)
-    pose = torch.eye(4, dtype=place.dtype)
-    pose[:3, 0], pose[:3, 1], pose[:3, 2] = right, torch.linalg.cross(back, right), back
-    pose[:3, 3] = place
-    return pose

@@ -1,59 +1,48 @@
-"""Pictures of radiance fields: which places along a ray a field is asked at."""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+"""Renderers: where along rays a radiance field is evaluated, and how its samples are composited."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.checks import require_counts
-from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.radiance.fields import RadianceField
-from nerf_posenc.radiance.rays import (
-    Rays,
-    box_interval,
-    cone_gaussians,
+from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
+from nerf_posenc.radiance.sampling import (
+    conical_frustum_to_gaussian,
     importance_samples,
     stratified_edges,
     stratified_samples,
 )
-from nerf_posenc.radiance.views import Views
-from nerf_posenc.radiance.volume_rendering import (
-    OccupancyGrid,
-    Rendering,
-    composite,
-    weights_from_density,
-)
+from nerf_posenc.radiance.volume_rendering import Rendering, composite, weights_from_density
 
-# A CPU's matrix library plans anew for each number of rows that it has not met, which takes longer
-# than the product itself; rows are filled up to a multiple of this.
+# A CPU's matrix library sets up every new number of rows, which takes longer than the product
+# itself; rows are padded to a multiple of this.
 _ROWS = 512
 
-# Length of NeRF's last interval: what is there stops all light that is left.
+# Length of NeRF's last interval, which absorbs all remaining light.
 _ENDLESS = 1e10
 
-# What lies behind this much optical depth is not asked: less than a thousandth of its light gets
-# through. It is found in so many intervals at a time, from the front.
+# Samples behind this optical depth are skipped: less than a thousandth of their light gets through.
+# It is accumulated from the front, this many intervals at a time.
 _OPAQUE = 7.0
-_STRETCH = 32
+_CHUNK = 32
 
 
 class GridRenderer(nn.Module):
-    """One sample in each of equal intervals through the cube, where the grid is occupied.
+    """Render with one sample per bin, in occupied cells alone.
 
-    What is hidden behind opaque places is found by their density alone and then left out, as
-    in instant-NGP's early stop of rays (Müller et al. 2022, appendix C).
+    Samples hidden behind opaque ones are found by density alone and then skipped, as in
+    instant-NGP's early ray termination (Müller et al. 2022, appendix C).
 
     Args:
-        field: what is seen.
-        grid: where it may be; None asks the field everywhere.
-        num_samples: intervals from where a ray enters the cube to where it leaves.
+        field: the radiance field.
+        grid: its occupancy; None evaluates the field everywhere.
+        num_samples: bins from where a ray enters the cube to where it leaves.
 
     Raises:
-        ValueError: where ``num_samples`` is below 1.
+        ValueError: If ``num_samples`` is below 1.
     """
 
     def __init__(
@@ -65,11 +54,12 @@ class GridRenderer(nn.Module):
         self.grid = grid
         self.num_samples = num_samples
 
-    def forward(self, rays: Rays) -> Rendering:
-        """See what rays see; with their seed, at random places within the intervals."""
+    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
+        """Render rays; with a generator, jitter the samples within their bins."""
         with torch.no_grad():
-            edges = stratified_edges(*box_interval(*rays[:2]), self.num_samples)
-            distances = stratified_samples(edges, _generator(rays))
+            near, far = ray_aabb_intersect(rays.origins, rays.directions)
+            edges = stratified_edges(near, far, self.num_samples)
+            distances = stratified_samples(edges, generator)
             positions = rays.origins[:, None] + rays.directions[:, None] * distances[..., None]
             widths = edges.diff(dim=-1)
             occupied = widths > 0
@@ -77,75 +67,72 @@ class GridRenderer(nn.Module):
                 occupied = occupied & self.grid(positions)
         if torch.is_grad_enabled():
             with torch.no_grad():
-                asked, _, _ = self._from_the_front(positions, widths, occupied, None)
-            densities, colours = self._ask(positions, rays.directions, asked)
+                visible, _, _ = self._from_the_front(positions, widths, occupied, None)
+            density, rgb = self._query(positions, rays.directions, visible)
         else:
-            _, densities, colours = self._from_the_front(
-                positions, widths, occupied, rays.directions
-            )
-        weights = weights_from_density(densities, widths)
-        return composite(weights, colours, distances, rays.background)
+            _, density, rgb = self._from_the_front(positions, widths, occupied, rays.directions)
+        weights = weights_from_density(density, widths)
+        return composite(weights, rgb, distances, rays.background)
 
     def _from_the_front(
         self, positions: Tensor, widths: Tensor, occupied: Tensor, directions: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Ask the occupied places that are not hidden by those before them.
+        """Query the occupied samples that are not hidden behind opaque ones.
 
-        Without ``directions`` their densities alone are asked, at a sixth of what a training
-        step would take there.
+        Without ``directions`` only their density is queried, at a sixth of the cost of a training
+        step.
 
         Returns:
-            Which places ``(rays, num_samples)`` those are, the densities and the colours.
+            Visible samples ``(rays, num_samples)``, densities and colors.
         """
         depth = widths.new_zeros(len(widths))
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        for places, width, is_occupied in zip(
-            *(part.split(_STRETCH, dim=1) for part in (positions, widths, occupied)), strict=True
-        ):
-            asked = is_occupied & (depth < _OPAQUE)[:, None]
-            densities, colours = self._ask(places, directions, asked)
-            reached = depth[:, None] + (densities * width).cumsum(-1)
-            parts.append((asked & (reached - densities * width < _OPAQUE), densities, colours))
+        chunks = (part.split(_CHUNK, dim=1) for part in (positions, widths, occupied))
+        for points, width, is_occupied in zip(*chunks, strict=True):
+            queried = is_occupied & (depth < _OPAQUE)[:, None]
+            density, rgb = self._query(points, directions, queried)
+            reached = depth[:, None] + (density * width).cumsum(-1)
+            parts.append((queried & (reached - density * width < _OPAQUE), density, rgb))
             depth = reached[:, -1]
-        visible, densities, colours = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
-        return visible, densities, colours
+        visible, density, rgb = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
+        return visible, density, rgb
 
-    def _ask(
-        self, positions: Tensor, directions: Tensor | None, asked: Tensor
+    def _query(
+        self, positions: Tensor, directions: Tensor | None, mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Densities and colours at the places that are asked, 0 elsewhere."""
-        places = asked.nonzero(as_tuple=True)
-        wanted = positions[places]
-        num_spare = -len(wanted) % _ROWS
-        wanted = F.pad(wanted, (0, 0, 0, num_spare))
-        densities, colours = torch.zeros_like(positions[..., 0]), torch.zeros_like(positions)
+        """Density and color of the masked samples, 0 elsewhere."""
+        chosen = mask.nonzero(as_tuple=True)
+        points = positions[chosen]
+        num_padding = -len(points) % _ROWS
+        points = F.pad(points, (0, 0, 0, num_padding))
+        densities, colors = torch.zeros_like(positions[..., 0]), torch.zeros_like(positions)
         if directions is None:
-            density = self.field.density(wanted)
+            density = self.field.density(points)
         else:
-            along = F.pad(directions[places[0]], (0, 0, 0, num_spare))
-            density, colour = self.field(wanted, along)
-            colours = colours.index_put(places, colour[: len(places[0])])
-        density = density[: len(places[0])].to(densities)
-        return densities.index_put(places, density), colours
+            along = F.pad(directions[chosen[0]], (0, 0, 0, num_padding))
+            density, rgb = self.field(points, along)
+            colors = colors.index_put(chosen, rgb[: len(chosen[0])])
+        density = density[: len(chosen[0])].to(densities)
+        return densities.index_put(chosen, density), colors
 
 
 class HierarchicalRenderer(nn.Module):
-    """NeRF's two passes: even samples first, then more where those found something.
+    """Hierarchical sampling: a coarse pass, then importance samples from its weights.
 
-    Without cones this is NeRF (Mildenhall et al. 2020, section 5.2): a coarse field at the
-    even samples, a fine field at all. With cones it is mip-NeRF (Barron et al. 2021): one
-    field for both passes, asked for its mean over each frustum.
+    Without cones this is NeRF (Mildenhall et al. 2020, section 5.2): a coarse field at stratified
+    samples, a fine field at both sets. With cones it is mip-NeRF (Barron et al. 2021): one field
+    for both passes, evaluated in expectation over conical frustums.
 
     Args:
         coarse: field of the first pass.
         fine: field of the second; None for the same.
         num_coarse: samples of the first pass.
-        num_fine: samples that the second adds, or has of its own with cones; 0 for no
-            second pass.
-        cones: give the field the frustums' means and variances.
+        num_fine: samples that the second pass adds, or has of its own with cones; 0 for no second
+            pass.
+        cones: give the field the mean and variance of conical frustums.
 
     Raises:
-        ValueError: where a number of samples is out of its range.
+        ValueError: If a number of samples is out of its range.
     """
 
     def __init__(
@@ -165,28 +152,28 @@ class HierarchicalRenderer(nn.Module):
         self.num_fine = num_fine
         self.cones = cones
 
-    def forward(self, rays: Rays) -> Rendering:
-        """See what rays see; with their seed, at random places."""
-        generator = _generator(rays)
-        edges = stratified_edges(*box_interval(*rays[:2]), self.num_coarse)
+    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
+        """Render rays; with a generator, jitter the samples within their bins."""
+        near, far = ray_aabb_intersect(rays.origins, rays.directions)
+        edges = stratified_edges(near, far, self.num_coarse)
         fine = self.coarse if self.fine is None else self.fine
         if self.cones:
             coarse, weights = self._cones(self.coarse, rays, edges)
             if self.num_fine == 0:
                 return coarse
-            finer = importance_samples(edges, _widened(weights), self.num_fine + 1, generator)
+            finer = importance_samples(edges, _blurred(weights), self.num_fine + 1, generator)
             rendering, _ = self._cones(fine, rays, finer)
-            return rendering._replace(coarse_colour=coarse.colour)
+            return rendering._replace(coarse_rgb=coarse.rgb)
         distances = stratified_samples(edges, generator)
         coarse, weights = self._points(self.coarse, rays, distances)
         if self.num_fine == 0:
             return coarse
         # As in NeRF, the weights stand for the spaces between the samples.
-        middles = (distances[..., 1:] + distances[..., :-1]) / 2
-        more = importance_samples(middles, weights[..., 1:-1], self.num_fine, generator)
+        centers = (distances[..., 1:] + distances[..., :-1]) / 2
+        more = importance_samples(centers, weights[..., 1:-1], self.num_fine, generator)
         both = torch.cat([distances, more], dim=-1).sort(dim=-1).values
         rendering, _ = self._points(fine, rays, both)
-        return rendering._replace(coarse_colour=coarse.colour)
+        return rendering._replace(coarse_rgb=coarse.rgb)
 
     def _points(
         self, field: RadianceField, rays: Rays, distances: Tensor
@@ -195,7 +182,7 @@ class HierarchicalRenderer(nn.Module):
         return self._composite(field, rays, distances, lengths, None)
 
     def _cones(self, field: RadianceField, rays: Rays, edges: Tensor) -> tuple[Rendering, Tensor]:
-        means, variance = cone_gaussians(edges, rays.directions, rays.radii)
+        means, variance = conical_frustum_to_gaussian(edges, rays.directions, rays.radii)
         return self._composite(field, rays, means, edges.diff(dim=-1), variance)
 
     def _composite(
@@ -208,115 +195,35 @@ class HierarchicalRenderer(nn.Module):
     ) -> tuple[Rendering, Tensor]:
         positions = rays.origins[:, None] + rays.directions[:, None] * distances[..., None]
         directions = rays.directions[:, None].expand_as(positions)
-        density, colour = field(
+        density, rgb = field(
             positions.reshape(-1, 3),
             directions.reshape(-1, 3),
             None if variance is None else variance.reshape(-1, 3),
         )
-        # A ray that misses the cube sees its background.
+        # A ray that misses the cube shows its background.
         hits = distances[..., -1:] > 0
         weights = weights_from_density(density.view_as(distances) * hits, lengths)
-        return composite(weights, colour.view_as(positions), distances, rays.background), weights
+        return composite(weights, rgb.view_as(positions), distances, rays.background), weights
 
 
-def _widened(weights: Tensor) -> Tensor:
+def _blurred(weights: Tensor) -> Tensor:
     """Blur and pad weights before new edges are drawn (mip-NeRF, equation 18)."""
     padded = torch.cat([weights[..., :1], weights, weights[..., -1:]], dim=-1)
     largest = torch.maximum(padded[..., :-1], padded[..., 1:])
     return (largest[..., :-1] + largest[..., 1:]) / 2 + 0.01
 
 
-def _generator(rays: Rays) -> torch.Generator | None:
-    if rays.seed is None:
-        return None
-    return torch.Generator(rays.origins.device).manual_seed(rays.seed)
-
-
 def photometric_loss(
     rendering: Rendering, target: Float[Tensor, "n 3"], *, coarse_weight: float = 1.0
 ) -> Float[Tensor, ""]:
-    """Mean squared error of the colours, with that of the coarse pass where there is one.
+    """Mean squared error of the colors, plus that of the coarse pass if there is one.
 
     Args:
-        rendering: what was seen.
-        target: what should be.
+        rendering: rendered rays.
+        target: their true colors.
         coarse_weight: of the coarse pass: 1 in NeRF (equation 6), 0.1 in mip-NeRF.
     """
-    loss = (rendering.colour - target).square().mean()
-    if rendering.coarse_colour is not None:
-        loss = loss + coarse_weight * (rendering.coarse_colour - target).square().mean()
+    loss = (rendering.rgb - target).square().mean()
+    if rendering.coarse_rgb is not None:
+        loss = loss + coarse_weight * (rendering.coarse_rgb - target).square().mean()
     return loss
-
-
-@torch.no_grad()
-def render(model: Any, rays: Rays, *, rows: int = 4096) -> Rendering:
-    """See what all rays see, in pieces.
-
-    Args:
-        model: a renderer.
-        rays: any number of them.
-        rows: rays in a piece.
-    """
-    pieces = [
-        model(rays.rows(slice(i, i + rows))) for i in range(0, max(1, len(rays.origins)), rows)
-    ]
-    return Rendering(*(torch.cat(parts) for parts in list(zip(*pieces, strict=True))[:3]))
-
-
-def rows_at_once(renderer: nn.Module) -> int:
-    """Rays to render at once: on a CPU few enough for its cache."""
-    sparse = isinstance(renderer, GridRenderer) and renderer.grid is not None
-    rows = 4096 if sparse else 256
-    return rows if next(renderer.parameters()).device.type == "cpu" else 16 * rows
-
-
-@dataclass(frozen=True)
-class ViewScore:
-    """A view that was not fitted, as the field shows it.
-
-    Attributes:
-        name: of the view.
-        psnr: in dB.
-        ssim: structural similarity.
-        rendering: of all pixels, ``(height, width, ...)``.
-    """
-
-    name: str
-    psnr: float
-    ssim: float
-    rendering: Rendering
-
-
-def score_views(
-    renderer: nn.Module,
-    views: Views,
-    *,
-    background: float = 1.0,
-    rows: int | None = None,
-    on_view: Callable[[], object] = lambda: None,
-) -> list[ViewScore]:
-    """Render views and compare them with their pictures.
-
-    Args:
-        renderer: the fitted field.
-        views: to compare with.
-        background: grey behind.
-        rows: rays at once; None for as many as suit the device.
-        on_view: called after each view.
-    """
-    device = next(renderer.parameters()).device
-    rows = rows_at_once(renderer) if rows is None else rows
-    truth = views.over(background)
-    scores = []
-    for view, name in enumerate(views.names):
-        rays = views.rays(view, background=background).to(device)
-        shown = render(renderer, rays, rows=rows)
-        shape = truth[view].shape[:2]
-        shown = Rendering(
-            shown.colour.view(*shape, 3).cpu(), *(p.view(shape).cpu() for p in shown[1:3])
-        )
-        scores.append(
-            ViewScore(name, psnr(shown.colour, truth[view]), ssim(shown.colour, truth[view]), shown)
-        )
-        on_view()
-    return scores

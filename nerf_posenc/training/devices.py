@@ -1,8 +1,8 @@
-"""Where to compute, and in which type."""
+"""Devices, precision and memory of a program."""
 
 import ctypes
-import importlib.util
-import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 
@@ -11,10 +11,10 @@ def pick_device(name: str = "auto") -> torch.device:
     """Choose the device to compute on.
 
     Args:
-        name: ``"auto"`` for CUDA, MPS or the CPU, the first that is there; or a device's name.
+        name: ``"auto"`` for the first available of CUDA, MPS and the CPU; or a device's name.
 
     Raises:
-        ValueError: where the device is unknown or not on this machine.
+        ValueError: If the device is unknown or not available on this machine.
 
     Examples:
         >>> pick_device("cpu")
@@ -38,14 +38,14 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def computes_bfloat16(device: torch.device) -> bool:
-    """Tell whether a device computes in bfloat16; elsewhere it is emulated, and slower."""
+    """Whether a device computes in bfloat16; elsewhere it is emulated, and slower."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
 
 
 def describe(device: torch.device) -> str:
-    """Name a device for a person.
+    """Describe a device for a person.
 
     Examples:
         >>> describe(torch.device("cpu")).startswith("cpu (")
@@ -59,15 +59,14 @@ def describe(device: torch.device) -> str:
 
 
 def keep_freed_memory() -> bool:
-    """Have the C library keep the memory of freed arrays for the next ones of their size.
+    """Make the C library keep freed memory for later allocations.
 
-    Of itself glibc gives arrays of megabytes back to the system as they are freed, and every
-    training step waits for the same pages to be cleared and mapped again. It is a setting of
-    the whole process, which holds on to up to 2 GiB from then on: for programs to call as
-    they start, not for libraries.
+    By default glibc returns arrays of megabytes to the system as they are freed, and every training
+    step waits for the same pages to be cleared and mapped again. The setting is process-wide and
+    keeps up to 2 GiB: programs may call this as they start, libraries should not.
 
     Returns:
-        Whether it was done; only glibc (Linux) has the settings.
+        Whether it was set; only glibc (Linux) has the settings.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -78,24 +77,6 @@ def keep_freed_memory() -> bool:
     return all(mallopt(setting, value) for setting, value in settings.items())
 
 
-def require_triton(device: torch.device | None = None) -> None:
-    """Refuse ``backend="triton"`` where it cannot run.
-
-    Args:
-        device: of what is to be computed; None to ask for the package alone.
-
-    Raises:
-        RuntimeError: where Triton is not installed, or the device is no GPU and Triton's
-            interpreter is off.
-    """
-    if importlib.util.find_spec("triton") is None:
-        raise RuntimeError(
-            "backend='triton' needs the package triton, which comes with torch's CUDA builds for "
-            "Linux: pip install triton, or use backend='torch'"
-        )
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-    if device is not None and device.type != "cuda" and not interpreted:
-        raise RuntimeError(
-            f"backend='triton' computes on a GPU, and the coordinates are on {device}; move them "
-            "with .cuda(), use backend='torch', or set TRITON_INTERPRET=1 to try the kernels slowly"
-        )
+def autocast(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+    """Autocast in this type; None for no autocast."""
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

@@ -1,4 +1,4 @@
-"""Several models of one make fitted in the same steps, for a GPU that one does not fill."""
+"""Batched ensembles: several networks of one architecture trained as one model."""
 
 from collections.abc import Sequence
 
@@ -8,28 +8,29 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from nerf_posenc.networks.mlp import hidden_matrices
-from nerf_posenc.training.loop import DrawBatch
+from nerf_posenc.training.batches import DrawBatch
 
 
-class Stack(nn.Module):
-    """Encoders, each with a network behind it, that run as one on inputs of their own.
+class BatchedEnsemble(nn.Module):
+    """Train several networks of the same architecture as one batched model.
 
-    The weights remain those of the models, so that an optimizer treats each as if it were alone.
-    In every pass the networks' are laid side by side: a layer of all of them is one batched
-    product.
+    The parameters remain those of the members, so that an optimizer treats each as if it were
+    alone. In every pass the networks' weights are stacked: a layer of all of them is one batched
+    product, which fills a GPU that a single small network does not.
 
     Args:
-        encoders: one a model, all with the same number of outputs.
-        networks: one a model, all of one architecture.
+        encoders: one per member, all with the same number of features.
+        networks: one per member, all of one architecture.
 
     Raises:
-        ValueError: where there are none, their numbers differ, or the networks' weights differ
-            in shape.
+        ValueError: If there are none, their numbers differ, or the networks' weights differ in
+            shape.
 
     Examples:
         >>> from nerf_posenc.networks.mlp import MLP
-        >>> stack = Stack([nn.Identity() for _ in range(5)], [MLP(2, 3) for _ in range(5)])
-        >>> stack(torch.rand(5, 8, 2)).shape
+        >>> networks = [MLP(2, 3) for _ in range(5)]
+        >>> ensemble = BatchedEnsemble([nn.Identity() for _ in range(5)], networks)
+        >>> ensemble(torch.rand(5, 8, 2)).shape
         torch.Size([5, 8, 3])
     """
 
@@ -37,23 +38,23 @@ class Stack(nn.Module):
         super().__init__()
         if not networks or len(encoders) != len(networks):
             raise ValueError(
-                "a stack needs one encoder for each network, 1 or more; got "
+                "an ensemble needs one encoder for each network, 1 or more; got "
                 f"{len(encoders)} encoders and {len(networks)} networks"
             )
         shapes = [{name: p.shape for name, p in n.named_parameters()} for n in networks]
         if any(other != shapes[0] for other in shapes):
-            raise ValueError("the networks of a stack must have weights of the same shapes")
+            raise ValueError("the networks of an ensemble must have weights of the same shapes")
         self.encoders = nn.ModuleList(encoders)
         self.networks = nn.ModuleList(networks)
 
     def hidden_matrices(self) -> list[Tensor]:
-        """The matrices of every network that Muon is made for."""
+        """Weight matrices of every network that Muon steps."""
         return [matrix for network in self.networks for matrix in hidden_matrices(network)]
 
     def forward(
-        self, inputs: Float[Tensor, "models batch in_dim"]
-    ) -> Float[Tensor, "models batch out_dim"]:
-        """Run each model on its inputs."""
+        self, inputs: Float[Tensor, "members batch in_dim"]
+    ) -> Float[Tensor, "members batch out_dim"]:
+        """Run each member on its own inputs."""
         pairs = zip(self.encoders, inputs, strict=True)
         features = torch.stack([encoder(x) for encoder, x in pairs])
         states = [dict(network.named_parameters()) for network in self.networks]
@@ -67,11 +68,10 @@ class Stack(nn.Module):
         return outputs
 
 
-class LossOfEach:
-    """Mean squared error of a stack, which keeps that of each model for the record.
+class EnsembleLoss:
+    """Mean squared error of an ensemble, which keeps the loss of each member for its history.
 
-    The mean over models leaves each one's gradient in its direction, and Adam and Muon do not look
-    at its length.
+    The mean over members scales each one's gradient, which Adam and Muon are invariant to.
     """
 
     def __init__(self) -> None:
@@ -79,23 +79,23 @@ class LossOfEach:
 
     def __call__(
         self,
-        predictions: Float[Tensor, "models batch channels"],
-        targets: Float[Tensor, "models batch channels"],
+        predictions: Float[Tensor, "members batch channels"],
+        targets: Float[Tensor, "members batch channels"],
     ) -> Float[Tensor, ""]:
-        """Mean over all models."""
-        each = (predictions.float() - targets).square().mean((1, 2))
-        self._recent.append(each.detach())
-        return each.mean()
+        """Mean over all members."""
+        losses = (predictions.float() - targets).square().mean((1, 2))
+        self._recent.append(losses.detach())
+        return losses.mean()
 
     def take(self) -> list[float]:
-        """Mean loss of each model since this was last asked for."""
+        """Mean loss of each member since the previous call."""
         means: list[float] = torch.stack(self._recent).mean(0).tolist()
         self._recent = []
         return means
 
 
-def stacked(draws: Sequence[DrawBatch]) -> DrawBatch:
-    """Batches of several models, of equal size, side by side."""
+def stacked_batches(draws: Sequence[DrawBatch]) -> DrawBatch:
+    """Stack the batches of several members, which must be of equal size."""
 
     def draw_batch(step: int) -> tuple[Tensor, Tensor]:
         inputs, targets = zip(*(draw(step) for draw in draws), strict=True)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 ADAM_LR = 3e-3
 MUON_LR = 0.05
 MUON_ADAM_LR = 1e-2
-# A short memory of squared gradients, which fall fast as a picture is fitted: behind a hash grid
-# worth 4 to 6 dB over 0.999 (docs/fitting.md).
+# A short average of squared gradients, which fall fast as an image is fitted: with a hash grid
+# worth 4 to 6 dB over 0.999 (docs/experiments.md).
 _MUON_ADAM_BETAS = (0.9, 0.95)
 _ADAM_EPS = 1e-15
 _SMALL_MATRIX = 1 << 13
@@ -21,12 +21,12 @@ class OptimizerGroup:
     """Several optimizers that step together, with one ``state_dict``.
 
     Args:
-        optimizers: the parts, over parameters that do not overlap.
-        lr_powers: of each part, the power of a schedule's factor that its rates follow; None
-            for 1.
+        optimizers: the parts, over disjoint parameters.
+        lr_powers: for each part, the power of the schedule's factor that its learning rates
+            follow; None for 1.
 
     Raises:
-        ValueError: where there is not one power a part.
+        ValueError: If the numbers of powers and parts differ.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class OptimizerGroup:
         self._lr_powers = [1.0] * len(self.optimizers) if lr_powers is None else list(lr_powers)
         if len(self._lr_powers) != len(self.optimizers):
             raise ValueError(
-                f"lr_powers must be one a part; got {len(self._lr_powers)} for "
+                f"lr_powers must be one per part; got {len(self._lr_powers)} for "
                 f"{len(self.optimizers)} optimizers"
             )
         self._initial_lrs = [
@@ -47,14 +47,14 @@ class OptimizerGroup:
         ]
 
     def scale_lrs(self, factor: float) -> None:
-        """Set every learning rate to ``factor``, to its part's power, times its first one."""
+        """Multiply every initial learning rate by ``factor``, raised to the power of its part."""
         parts = zip(self.optimizers, self._initial_lrs, self._lr_powers, strict=True)
         for optimizer, initial_lrs, power in parts:
             for group, initial_lr in zip(optimizer.param_groups, initial_lrs, strict=True):
                 group["lr"] = initial_lr * factor**power
 
     def zero_grad(self) -> None:
-        """Drop all gradients."""
+        """Set all gradients to None."""
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
@@ -64,20 +64,20 @@ class OptimizerGroup:
             optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that a resumed fit needs of the optimizers."""
+        """Return the state of all parts."""
         return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up the state of an optimizer group made over the same parameters.
+        """Load the state of an optimizer group over the same parameters.
 
         Raises:
-            ValueError: where the number of parts differs.
+            ValueError: If the number of parts differs.
         """
         parts = state["optimizers"]
         if len(parts) != len(self.optimizers):
             raise ValueError(
                 f"the state holds {len(parts)} optimizers and this group {len(self.optimizers)}; "
-                "make the group with the optimizer that the state was saved from"
+                "build the group with the optimizers that the state was saved from"
             )
         for optimizer, part in zip(self.optimizers, parts, strict=True):
             optimizer.load_state_dict(part)
@@ -88,11 +88,11 @@ def adam(
 ) -> OptimizerGroup:
     """Adam (Kingma and Ba 2015) on all parameters.
 
-    Its epsilon is 1e-15, which the small gradients of a hash grid's tables need (Müller et
-    al. 2022, section 4).
+    Epsilon is 1e-15, as the small gradients of a hash grid's tables need (Müller et al. 2022,
+    section 4).
 
     Args:
-        module: what to optimize.
+        module: its parameters are optimized.
         lr: learning rate.
         betas: decay of the moments.
     """
@@ -110,20 +110,21 @@ def muon(
     r"""Muon on the given matrices, Adam (with moments of 0.9 and 0.95) on all other parameters.
 
     Muon (Jordan et al. 2024) steps along the orthogonal factor of the momentum, so that all
-    singular directions of a weight matrix grow alike. A coordinate network's fine detail
-    lies in the small ones, which Adam leaves behind (McGinnis et al. 2025, arXiv:2512.14366).
+    singular directions of a weight matrix grow alike. A coordinate network's fine detail lies in
+    the small ones, which Adam neglects (McGinnis et al. 2025, arXiv:2512.14366).
 
     Args:
-        module: what to optimize.
-        matrices: its two-dimensional weights to be given to Muon: all but the output
-            layer's, as [hidden_matrices][nerf_posenc.networks.mlp.hidden_matrices] lists them.
+        module: its parameters are optimized.
+        matrices: the two-dimensional weights that Muon steps: all but the output layer's, as
+            [hidden_matrices][nerf_posenc.networks.mlp.hidden_matrices] lists them.
         lr: Muon's learning rate. A step moves a matrix by ``lr * sqrt(max(1, rows / columns))``
             in spectral norm.
         adam_lr: Adam's.
-        lr_power: Muon's rate follows this power of a schedule's factor, Adam's the factor.
+        lr_power: power of the schedule's factor that Muon's learning rate follows; Adam's
+            follows the factor itself.
 
     Raises:
-        ValueError: where there are no matrices, or one is not two-dimensional.
+        ValueError: If there are no matrices, or one is not two-dimensional.
     """
     matrices = list(matrices)
     if not matrices:
@@ -139,10 +140,7 @@ def muon(
 
 
 class _Muon(torch.optim.Muon):
-    """Torch's Muon, but matrices of one shape go through the iteration together.
-
-    A GPU is given as many products as there are shapes, in place of matrices.
-    """
+    """Torch's Muon with matrices of equal shape batched in the Newton-Schulz iteration."""
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -154,17 +152,17 @@ class _Muon(torch.optim.Muon):
                     by_shape.setdefault(parameter.shape, []).append(parameter)
             for shape, parameters in by_shape.items():
                 gradients = [p.grad for p in parameters if p.grad is not None]
-                momenta = [self._momentum_of(p) for p in parameters]
+                momenta = [self._momentum_buffer(p) for p in parameters]
                 torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
                 ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
                 updates = _orthogonal_factors(
                     torch.stack(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"]
                 )
-                rate = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
+                lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
                 steps = updates.to(parameters[0].dtype).unbind()
-                torch._foreach_add_(parameters, list(steps), alpha=-rate)
+                torch._foreach_add_(parameters, list(steps), alpha=-lr)
 
-    def _momentum_of(self, parameter: Tensor) -> Tensor:
+    def _momentum_buffer(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(parameter)
@@ -175,13 +173,13 @@ class _Muon(torch.optim.Muon):
 def _orthogonal_factors(
     matrices: Tensor, coefficients: tuple[float, float, float], num_steps: int, eps: float
 ) -> Tensor:
-    """Orthogonal factors of matrices ``(n, rows, columns)``, nearly.
+    """Approximate orthogonal factors of matrices ``(n, rows, columns)``.
 
-    Newton and Schulz's iteration with the quintic polynomial of Jordan et al. 2024, in bfloat16
-    but for small matrices on a CPU.
+    Newton-Schulz iteration with the quintic polynomial of Jordan et al. 2024, in bfloat16 except
+    for small matrices on a CPU.
     """
     a, b, c = coefficients
-    # A CPU sets up its bfloat16 products for longer than small ones take in float32.
+    # On a CPU, setting up a bfloat16 product takes longer than a small one takes in float32.
     is_small = matrices.device.type == "cpu" and matrices[0].numel() <= _SMALL_MATRIX
     x = matrices.float() if is_small else matrices.bfloat16()
     is_tall = x.shape[1] > x.shape[2]
@@ -196,6 +194,6 @@ def _orthogonal_factors(
 
 def _adam(parameters: Iterable[Tensor], lr: float, betas: tuple[float, float]) -> torch.optim.Adam:
     parameters = list(parameters)
-    # One pass over memory instead of ten; complex numbers have no such kernel.
+    # One pass over memory instead of ten; complex parameters have no fused kernel.
     fused = not any(parameter.is_complex() for parameter in parameters)
     return torch.optim.Adam(parameters, lr=lr, betas=betas, eps=_ADAM_EPS, fused=fused)

@@ -1,76 +1,105 @@
-"""What goes with what: encoders by name, and the optimizer and rate of each network."""
+"""The table of encodings, and the optimizer and learning rates of each network.
 
-import math
-from collections.abc import Iterable
+A new encoding in the program is an `Encoder` in a file of its own and one row of ``ENCODINGS``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from types import MappingProxyType
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.core.encoder import Encoder, Identity, require_positive
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.networks.mlp import hidden_matrices
-from nerf_posenc.training.optimizers import (
-    ADAM_LR,
-    MUON_ADAM_LR,
-    MUON_LR,
-    OptimizerGroup,
-    adam,
-    muon,
-)
+from nerf_posenc.training.optimizers import ADAM_LR, MUON_ADAM_LR, MUON_LR, OptimizerGroup
+from nerf_posenc.training.optimizers import adam as make_adam
+from nerf_posenc.training.optimizers import muon as make_muon
 
-Encoding = Literal["none", "fourier", "gaussian", "hash"]
 NetworkName = Literal["relu", "siren", "finer", "gauss", "wire", "mfn"]
 Optimizer = Literal["muon", "adam"]
 
-# Tancik et al. 2020 chose sigma 10 for photographs and 14 for text where the Nyquist
-# frequency is 128 cycles per unit.
+# Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
+# cycles per unit.
 _SIGMA_TO_NYQUIST = 0.09
 
-# Peak rates that did best among those tried: docs/fitting.md. The small network behind a hash
-# grid has its own, with Adam that of Müller et al. 2022.
-_HASH_RATES: dict[str, float] = {"muon": 0.03, "adam": 0.01}
-_HASH_ADAM_RATE = 7e-3  # Of the tables, beside Muon.
-_RATES: dict[tuple[str, str], float] = {
-    ("relu", "muon"): MUON_LR,
-    ("relu", "adam"): ADAM_LR,
-    ("siren", "muon"): 2e-3,
-    ("siren", "adam"): 1e-3,
-    ("finer", "muon"): 2e-3,
-    ("finer", "adam"): 3e-4,
-    ("gauss", "muon"): 2e-3,
-    ("gauss", "adam"): 3e-3,
-    ("wire", "adam"): 5e-3,
-    ("mfn", "muon"): 1e-2,
-    ("mfn", "adam"): 1e-2,
-}
 
-
-@dataclass(frozen=True)
-class Interpolation:
-    """How Muon learns what lies between the pixels that it is given (docs/fitting.md).
-
-    At a low rate that stays, with the exponential mean of the weights in the end: at the rate of
-    ``default_rate`` it fits the given pixels so fast that it fills the gaps with noise.
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions:
+    """What an encoder is built from.
 
     Attributes:
-        rate: of Muon.
-        adam_rate: of Adam beside it.
-        mean_decay: share of the mean of the weights that each step keeps.
+        in_dim: number of coordinates in [-1, 1].
+        resolution: samples across [-1, 1] along the longest axis, 1 or more.
+        num_bands: frequency bands of ``"fourier"``.
+        sigma: standard deviation of the frequencies of ``"gaussian"``, in cycles per unit; None is
+            ``default_sigma(resolution)``.
+        generator: random number generator of frequencies and initial features; None is torch's
+            own.
     """
 
-    rate: float = 0.01
-    adam_rate: float = 1e-3
-    mean_decay: float = 0.97
+    in_dim: int
+    resolution: int
+    num_bands: int = 10
+    sigma: float | None = None
+    generator: torch.Generator | None = None
 
 
-INTERPOLATION = Interpolation()
+@dataclass(frozen=True, kw_only=True)
+class HeldOutRecipe:
+    """Learning rates for fits that are evaluated between the fitted pixels (docs/experiments.md).
+
+    Low, constant rates and an exponential moving average (EMA) of the weights: at the default rate
+    Muon fits the given pixels so fast that it fills the gaps with noise.
+
+    Attributes:
+        lr: of Muon.
+        adam_lr: of Adam beside it.
+        ema_decay: of the moving average, per step.
+    """
+
+    lr: float = 0.01
+    adam_lr: float = 1e-3
+    ema_decay: float = 0.97
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingRecipe:
+    """One row of the table of encodings.
+
+    Attributes:
+        description: one line for ``--help``.
+        build: makes the encoder.
+        layers: width and number of the hidden layers that follow the encoding of an image.
+        lrs: peak learning rate by optimizer; None for the network's own.
+        muon_adam_lr: peak learning rate of Adam beside Muon.
+        muon_lr_power: power of the schedule's factor that Muon's learning rate follows. Muon's
+            steps are as long as its learning rate, so that a long fit with a hash grid only
+            converges if the rate falls faster than Adam's.
+        held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
+        is_small: whether the network is so small that bfloat16 is no faster on a CPU.
+        fields: radiance fields that take the encoding.
+        uses_sigma: whether ``--sigma`` changes it.
+    """
+
+    description: str
+    build: Callable[[EncoderOptions], Encoder]
+    layers: tuple[int, int] = (256, 4)
+    lrs: Mapping[Optimizer, float] | None = None
+    muon_adam_lr: float = MUON_ADAM_LR
+    muon_lr_power: float = 1.0
+    held_out: HeldOutRecipe | None = None
+    is_small: bool = False
+    fields: tuple[str, ...] = ("small",)
+    uses_sigma: bool = False
 
 
 def default_sigma(resolution: int) -> float:
-    """Standard deviation of Gaussian frequencies for so many samples, 0.09 of Nyquist.
+    """Default standard deviation of Gaussian frequencies: 0.09 of the Nyquist frequency.
 
     Args:
         resolution: samples across [-1, 1], 1 or more.
@@ -85,108 +114,162 @@ def default_sigma(resolution: int) -> float:
     return _SIGMA_TO_NYQUIST * resolution / 4
 
 
+def _gaussian(options: EncoderOptions) -> Encoder:
+    sigma = default_sigma(options.resolution) if options.sigma is None else options.sigma
+    return GaussianEncoder(options.in_dim, 128, sigma=sigma, generator=options.generator)
+
+
+def _hash_grid(options: EncoderOptions) -> Encoder:
+    """8 levels of 4 features in tables of up to 2^19 rows, from 16 nodes per axis to a sample."""
+    growth = max(1.0, (options.resolution / 16) ** (1 / 7))
+    return HashGridEncoder(
+        options.in_dim, 8, features_per_level=4, growth=growth, generator=options.generator
+    )
+
+
+ENCODINGS: dict[str, EncodingRecipe] = {
+    "none": EncodingRecipe(
+        description="raw coordinates",
+        build=lambda options: Identity(options.in_dim),
+        fields=("small", "nerf", "mip"),
+    ),
+    "fourier": EncodingRecipe(
+        description="positional encoding with L frequency bands",
+        build=lambda options: FourierEncoder(options.in_dim, options.num_bands),
+        held_out=HeldOutRecipe(),
+        fields=("small", "nerf", "mip"),
+    ),
+    "gaussian": EncodingRecipe(
+        description="128 random frequencies",
+        build=_gaussian,
+        held_out=HeldOutRecipe(),
+        uses_sigma=True,
+    ),
+    # The grid stores the detail and is read by a small network (Müller et al. 2022). The learning
+    # rates did best among those tried (docs/experiments.md); Adam's is that of Müller et al.
+    "hash": EncodingRecipe(
+        description="a hash grid",
+        build=_hash_grid,
+        layers=(64, 2),
+        lrs={"muon": 0.03, "adam": 0.01},
+        muon_adam_lr=7e-3,
+        muon_lr_power=2.0,
+        is_small=True,
+    ),
+}
+"""Encodings by name."""
+
+# Peak learning rates that did best among those tried: docs/experiments.md.
+NETWORK_LRS: Mapping[str, Mapping[Optimizer, float]] = MappingProxyType(
+    {
+        "relu": {"muon": MUON_LR, "adam": ADAM_LR},
+        "siren": {"muon": 2e-3, "adam": 1e-3},
+        "finer": {"muon": 2e-3, "adam": 3e-4},
+        "gauss": {"muon": 2e-3, "adam": 3e-3},
+        "wire": {"adam": 5e-3},
+        "mfn": {"muon": 1e-2, "adam": 1e-2},
+    }
+)
+"""Peak learning rate by network and optimizer."""
+
+
+def get_recipe(encoding: str) -> EncodingRecipe:
+    """Look up an encoding's row of the table.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    if encoding not in ENCODINGS:
+        raise ValueError(f"no encoding {encoding!r}; known are {', '.join(ENCODINGS)}")
+    return ENCODINGS[encoding]
+
+
 def make_encoder(
-    name: Encoding,
+    encoding: str,
     in_dim: int,
     *,
     resolution: int,
     num_bands: int = 10,
     sigma: float | None = None,
-    seed: int = 0,
-) -> nn.Module:
+    generator: torch.Generator | None = None,
+) -> Encoder:
     """Build an encoder for coordinates in [-1, 1].
 
     Args:
-        name: ``"none"`` passes the coordinates through; ``"fourier"`` has octaves of pi,
-            ``"gaussian"`` 128 random frequencies, ``"hash"`` 8 levels of 4 features, from 16
-            nodes an axis to one a sample, in tables of up to 2^19 rows.
+        encoding: one of ``ENCODINGS``.
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_bands: octaves of ``"fourier"``.
+        num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
-        seed: of the random frequencies.
-
-    Returns:
-        A module with ``out_dim``, but for ``"none"``, an identity.
+        generator: random number generator of frequencies and initial features.
 
     Raises:
-        ValueError: where the name is unknown.
+        ValueError: If the name is unknown.
+
+    Examples:
+        >>> make_encoder("fourier", 2, resolution=512, num_bands=8).out_dim
+        32
     """
-    if name == "none":
-        return nn.Identity()
-    if name == "fourier":
-        return FourierEncoder(in_dim, num_bands)
-    if name == "gaussian":
-        sigma = default_sigma(resolution) if sigma is None else sigma
-        generator = torch.Generator().manual_seed(seed)
-        return GaussianEncoder(in_dim, 128, sigma=sigma, generator=generator)
-    if name == "hash":
-        growth = max(1.0, (resolution / 16) ** (1 / 7))
-        return HashGridEncoder(in_dim, 8, features_per_level=4, growth=growth)
-    raise ValueError(f"no encoding {name!r}; there are {', '.join(get_args(Encoding))}")
-
-
-def default_layers(encoding: Encoding) -> tuple[int, int]:
-    """Width and number of the hidden layers behind an encoding of a picture.
-
-    A grid holds the detail itself and is read by a small network (Müller et al. 2022).
-    """
-    return (64, 2) if encoding == "hash" else (256, 4)
+    options = EncoderOptions(
+        in_dim=in_dim,
+        resolution=resolution,
+        num_bands=num_bands,
+        sigma=sigma,
+        generator=generator,
+    )
+    return get_recipe(encoding).build(options)
 
 
 def default_optimizer(network: NetworkName) -> Optimizer:
-    """Muon for the ReLU network, Adam for those whose published rates it does not beat."""
+    """Muon for the ReLU network, Adam for the others, whose published rates it does not beat."""
     return "muon" if network == "relu" else "adam"
 
 
-def default_rate(network: NetworkName, optimizer: Optimizer, encoding: Encoding = "none") -> float:
-    """Peak learning rate that did best for a network behind an encoding.
+def default_lr(network: NetworkName, optimizer: Optimizer, encoding: str = "none") -> float:
+    """Peak learning rate that did best for a network after an encoding.
 
     Raises:
-        ValueError: where the two do not go together.
+        ValueError: If the optimizer does not fit the network, or the encoding is unknown.
     """
-    if (network, optimizer) not in _RATES:
-        raise ValueError(f"{network} has complex matrices, which {optimizer} cannot step; use adam")
-    if encoding == "hash":
-        return _HASH_RATES[optimizer]
-    return _RATES[network, optimizer]
+    if optimizer not in NETWORK_LRS[network]:
+        raise ValueError(
+            f"{network} has complex matrices, which {optimizer} does not support; use adam"
+        )
+    return (get_recipe(encoding).lrs or NETWORK_LRS[network])[optimizer]
 
 
 def make_optimizer(
     module: nn.Module,
     optimizer: Optimizer,
-    rate: float,
+    lr: float,
     *,
-    encoding: Encoding = "none",
-    adam_rate: float | None = None,
+    encoding: str = "none",
+    adam_lr: float | None = None,
     matrices: Iterable[Tensor] | None = None,
 ) -> OptimizerGroup:
-    """Build the optimizer of a name: Muon on the hidden matrices and Adam on the rest, or Adam.
+    """Build an optimizer: Muon on the hidden matrices with Adam on the rest, or Adam alone.
 
     Args:
-        module: what to optimize.
+        module: its parameters are optimized.
         optimizer: ``"muon"`` or ``"adam"``.
-        rate: peak learning rate, finite and positive.
-        encoding: that the network reads. Behind a hash grid Muon's rate falls as the square of
-            Adam's: its steps, which are as long as their rate whatever is left to learn, are else
-            what keeps a long fit from its end.
-        adam_rate: that of Adam beside Muon; None for its default.
-        matrices: for Muon; None for all but the last of the module.
+        lr: peak learning rate, finite and positive.
+        encoding: whose features the network takes.
+        adam_lr: peak learning rate of Adam beside Muon; None for the encoding's own.
+        matrices: weights that Muon steps; None for all but the last of the module.
 
     Raises:
-        ValueError: where the rate is out of its range, or there is no matrix for Muon.
+        ValueError: If a learning rate is out of its range, or Muon has no matrix.
     """
-    if not (math.isfinite(rate) and rate > 0):
-        raise ValueError(f"rate must be finite and positive; got {rate}")
+    require_positive(lr=lr)
     if optimizer == "adam":
-        return adam(module, lr=rate)
-    is_grid = encoding == "hash"
-    if adam_rate is None:
-        adam_rate = _HASH_ADAM_RATE if is_grid else MUON_ADAM_LR
-    return muon(
+        return make_adam(module, lr=lr)
+    recipe = get_recipe(encoding)
+    adam_lr = recipe.muon_adam_lr if adam_lr is None else adam_lr
+    require_positive(adam_lr=adam_lr)
+    return make_muon(
         module,
         hidden_matrices(module) if matrices is None else matrices,
-        lr=rate,
-        adam_lr=adam_rate,
-        lr_power=2.0 if is_grid else 1.0,
+        lr=lr,
+        adam_lr=adam_lr,
+        lr_power=recipe.muon_lr_power,
     )

@@ -22,11 +22,11 @@ def bad_inputs() -> dict[str, list[str]]:
         "unknown name": ["--image", "dragon"],
         "unknown scene": ["--scene", "dragon"],
         "folder that is no scene": ["--scene", "folder"],
-        "picture and pictures": ["--image", "cat", "--images", "cat"],
-        "a folder without pictures": ["--images", "folder"],
-        "picture and scene": ["--image", "cat", "--scene", "spheres"],
-        "network of a picture": ["--scene", "spheres", "--network", "siren"],
-        "steps shared by one picture": ["--image", "cat", "--stack", "on"],
+        "image and images": ["--image", "cat", "--images", "cat"],
+        "a folder without images": ["--images", "folder"],
+        "image and scene": ["--image", "cat", "--scene", "spheres"],
+        "network of a image": ["--scene", "spheres", "--network", "siren"],
+        "steps shared by one image": ["--image", "cat", "--stack", "on"],
         "a live page of shared steps": ["--images", "cat", "cat", "--stack", "on", "--live"],
         "compiling a scene": ["--scene", "spheres", "--compile"],
         "holding pixels out of a scene": ["--scene", "spheres", "--held-out"],
@@ -71,7 +71,7 @@ def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
     mistake: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("folder").mkdir()
-    Path("text.png").write_text("not a picture\n" * 20)
+    Path("text.png").write_text("not a image\n" * 20)
     Path("empty.png").touch()
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 50, 3), np.uint8)).save("w.png")
     Path("truncated.png").write_bytes(Path("w.png").read_bytes()[:3000])

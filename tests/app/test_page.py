@@ -1,20 +1,31 @@
 """The page of a run, driven in a real browser."""
 
+import base64
+import io
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from app import report
-from app.preview import sampled_windows
+from app.features import similarity_kernel
+from app.image_fit import ImageResult
+from app.preview import preview_windows
+from app.report.figures import save_views
+from app.scene_fit import SceneResult
+from app.task import Panel
 from nerf_posenc import FourierEncoder
-from nerf_posenc.radiance.renderers import ViewScore
-from nerf_posenc.radiance.volume_rendering import Rendering
-from nerf_posenc.training.loop import Record
+from nerf_posenc.radiance.evaluation import ViewScore
+from nerf_posenc.radiance.views import evenly_spaced
+from nerf_posenc.radiance.volume_rendering import Rendering, visible_depth
+from nerf_posenc.training.results import Record, Snapshot
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -22,14 +33,14 @@ HOSTILE = '"><script>alert(1)</script>.png'
 HISTORY = [Record(10 * i, 0.5 * i, 0.1 / i) for i in range(1, 30)]
 
 
-def results_for(original: torch.Tensor) -> list[report.PictureResult]:
+def results_for(original: torch.Tensor) -> list[ImageResult]:
     fits = {
         "none": original.mean((0, 1)).expand_as(original),
         "fourier": (original + 0.05 * torch.randn(original.shape)).clamp(0, 1),
         "gaussian": original,
     }
     return [
-        report.PictureResult(
+        ImageResult(
             encoding=name,
             parameters=1000,
             psnr=math.inf if name == "gaussian" else 20.0,
@@ -39,21 +50,25 @@ def results_for(original: torch.Tensor) -> list[report.PictureResult]:
             history=HISTORY,
             reconstruction=fit,
             bands=[math.pi, 2 * math.pi] if name == "fourier" else [],
-            kernel=report.kernel_of(FourierEncoder(2, 3), 2) if name == "fourier" else None,
+            kernel=similarity_kernel(FourierEncoder(2, 3)) if name == "fourier" else None,
         )
         for name, fit in fits.items()
     ]
 
 
-def smooth_picture(height: int, width: int) -> torch.Tensor:
+def image_panel(name: str, original: torch.Tensor, results: list[ImageResult]) -> list[Panel]:
+    return [Panel(name, original, {r.encoding: r.reconstruction for r in results}, {})]
+
+
+def smooth_image(height: int, width: int) -> torch.Tensor:
     noise = torch.rand(1, 3, height // 8, width // 8)
     coarse = torch.nn.functional.interpolate(noise, (height, width), mode="bicubic")
     fine = 0.1 * torch.rand(1, 3, height, width)
     return (0.8 * coarse + fine)[0].permute(1, 2, 0).clamp(0, 1).contiguous()
 
 
-def blurred(picture: torch.Tensor, size: int) -> torch.Tensor:
-    padded = picture.permute(2, 0, 1)[None]
+def blurred(image: torch.Tensor, size: int) -> torch.Tensor:
+    padded = image.permute(2, 0, 1)[None]
     mean = torch.nn.functional.avg_pool2d(padded, size, 1, size // 2, count_include_pad=False)
     return mean[0].permute(1, 2, 0)
 
@@ -61,11 +76,11 @@ def blurred(picture: torch.Tensor, size: int) -> torch.Tensor:
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
-    original = smooth_picture(96, 144)
+    original = smooth_image(96, 144)
     results = results_for(original)
     file = tmp_path_factory.mktemp("page") / "report.html"
-    shown = report.shown_picture(HOSTILE, original, results)
-    report.write_page(file, HOSTILE, shown, results, {"command": "python train_fit.py", "x": 1})
+    panels = image_panel(HOSTILE, original, results)
+    report.write_page(file, HOSTILE, panels, results, {"command": "python train_fit.py", "x": 1})
     return file
 
 
@@ -111,7 +126,7 @@ def test_the_divider_moves_and_reveals(page: Any) -> None:
 
 
 @needs_chromium
-def test_zoom_and_pan_are_the_same_in_all_pictures(page: Any) -> None:
+def test_zoom_and_pan_are_the_same_in_all_images(page: Any) -> None:
     def transforms() -> set[str]:
         script = "[...document.querySelectorAll('.view img')].map(i => getComputedStyle(i).scale"
         script += " + new DOMMatrix(getComputedStyle(i).transform).a)"
@@ -130,7 +145,7 @@ def test_zoom_and_pan_are_the_same_in_all_pictures(page: Any) -> None:
     page.mouse.move(stage["x"] + 10, stage["y"] + 40, steps=3)
     page.mouse.up()
     assert page.evaluate(shift) == pytest.approx(before - 20, abs=2)
-    page.get_by_text("whole picture").click()
+    page.get_by_text("whole image").click()
     assert transforms() == {"none1"}
 
 
@@ -174,16 +189,16 @@ def test_nothing_runs_off_the_page_in_any_width_or_scheme(
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.goto(page_file.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    colours = page.evaluate(
+    colors = page.evaluate(
         "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
     )
-    paper, ink = (sum(map(int, colour[4:-1].split(","))) / 3 for colour in colours)
+    paper, ink = (sum(map(int, color[4:-1].split(","))) / 3 for color in colors)
     assert (ink < 60 and paper > 200) if scheme == "light" else (ink > 200 and paper < 60)
     page.close()
 
 
 @needs_chromium
-def test_pictures_and_table_are_there_without_javascript(browser: Any, page_file: Path) -> None:
+def test_images_and_table_are_there_without_javascript(browser: Any, page_file: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(page_file.as_uri())
@@ -194,32 +209,51 @@ def test_pictures_and_table_are_there_without_javascript(browser: Any, page_file
     context.close()
 
 
-def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
-    # Noise over a smooth picture compresses worse than any photograph.
-    original = smooth_picture(512, 768)
+def test_a_large_image_gets_an_overview_and_a_crop_at_full_size(tmp_path: Path) -> None:
+    original = torch.full((900, 1600, 3), 0.5)
+    original[600:700, 1200:1300] = torch.rand(100, 100, 3)
     results = results_for(original)
     file = tmp_path / "report.html"
-    windows = sampled_windows(original, original)
+    report.write_page(file, "p", image_panel("p", original, results), results, {})
+    page = file.read_text()
+    assert "p, reduced from 1600 x 900" in page
+    encoded = re.findall(r'src="data:image/webp;base64,([^"]*)" alt="original"', page)
+    overview, crop = (Image.open(io.BytesIO(base64.b64decode(data))) for data in encoded)
+    assert overview.width * overview.height < 710_000
+    assert overview.width / overview.height == pytest.approx(16 / 9, rel=0.01)
+    assert crop.size == (512, 512)
+    # The crop is lossless and contains all of the detail.
+    noise = (original[600:700, 1200:1300] * 255).round().numpy().astype(np.uint8)
+    pixels = np.asarray(crop)
+    found = np.argwhere((pixels[:413, :413] == noise[0, 0]).all(-1))
+    assert any(np.array_equal(pixels[y : y + 100, x : x + 100], noise) for y, x in found)
+
+
+def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
+    # Noise over a smooth image compresses worse than any photograph.
+    original = smooth_image(512, 768)
+    results = results_for(original)
+    file = tmp_path / "report.html"
+    windows = [original[window] for window in preview_windows(original)]
     # From blurred to sharp, as fits go.
     snapshots = [
-        report.Snapshot(i, 20.0, [blurred(window, 47 - 2 * i) for window in windows])
-        for i in range(24)
+        Snapshot(i, 20.0, [blurred(window, 47 - 2 * i) for window in windows]) for i in range(24)
     ]
-    filmed = [replace(result, snapshots=snapshots) for result in results]
-    film = report.write_film(tmp_path / "learning", windows, filmed)
-    shown = report.shown_picture("p", original, results)
-    report.write_page(file, "p", shown, results, {}, learning=film)
+    recorded = [replace(result, snapshots=snapshots) for result in results]
+    video = report.write_training_video(tmp_path / "learning", windows, recorded)
+    panels = image_panel("p", original, results)
+    report.write_page(file, "p", panels, results, {}, training_video=video)
     assert file.stat().st_size < 8e6
 
 
-def scene_results(truth: torch.Tensor) -> list[report.SceneResult]:
+def scene_results(truth: torch.Tensor) -> list[SceneResult]:
     views = []
     for i, view in enumerate(truth):
         depth = torch.rand(view.shape[:2])
         shown = Rendering(view * 0.9, (depth > 0.3).float(), depth)
         views.append(ViewScore(f"view {i}", 25.0, 0.9, shown))
     return [
-        report.SceneResult(
+        SceneResult(
             encoding=name,
             parameters=10,
             psnr=25.0,
@@ -228,7 +262,6 @@ def scene_results(truth: torch.Tensor) -> list[report.SceneResult]:
             steps=20,
             history=HISTORY,
             views=views,
-            render_seconds=1.0,
         )
         for name in ("none", "fourier")
     ]
@@ -238,15 +271,24 @@ def scene_results(truth: torch.Tensor) -> list[report.SceneResult]:
 def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -> None:
     truth = torch.rand(9, 16, 16, 3)
     results = scene_results(truth)
-    film = report.write_video(tmp_path / "film", truth)
+    video = report.write_video(tmp_path / "video", truth)
+    panels = [
+        Panel(
+            f"view {i}",
+            truth[i],
+            {r.encoding: r.views[i].rendering.rgb for r in results},
+            {r.encoding: visible_depth(r.views[i].rendering) for r in results},
+        )
+        for i in evenly_spaced(6, 9)
+    ]
     report.write_page(
         tmp_path / "report.html",
         "spheres",
-        report.shown_views(truth, results),
+        panels,
         results,
         {},
-        films={"fourier": film},
-        learning=film,
+        turntables={"fourier": video},
+        training_video=video,
     )
     page = browser.new_page()
     page.goto((tmp_path / "report.html").as_uri())
@@ -263,5 +305,6 @@ def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -
 
 def test_views_are_drawn_as_a_figure(tmp_path: Path) -> None:
     truth = torch.rand(4, 12, 16, 3)
-    report.save_views(tmp_path / "views.png", truth, scene_results(truth))
+    results = scene_results(truth)
+    save_views(tmp_path / "views.png", truth, {r.encoding: r.views for r in results}, results)
     assert (tmp_path / "views.png").stat().st_size > 10_000

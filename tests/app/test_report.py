@@ -11,13 +11,17 @@ import torch
 from PIL import Image, ImageSequence
 
 from app import report
-from app.report.figures import most_detailed_window, save_frequencies, save_kernels
-from nerf_posenc import FourierEncoder
-from nerf_posenc.training.loop import Record
+from app.features import similarity_kernel
+from app.image_fit import ImageResult
+from app.preview import most_detailed_window
+from app.report.figures import save_comparison, save_curves, save_frequencies, save_kernels
+from app.report.tables import gain
+from nerf_posenc import FourierEncoder, HashGridEncoder
+from nerf_posenc.training.results import Record, Snapshot
 
 
-def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> report.PictureResult:
-    return report.PictureResult(
+def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> ImageResult:
+    return ImageResult(
         encoding=encoding,
         parameters=1234,
         psnr=psnr,
@@ -26,7 +30,7 @@ def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> rep
         steps=20,
         history=[Record(10, 0.5, 0.1), Record(20, 1.25, 0.0)],
         reconstruction=torch.rand(height, width, 3),
-        kernel=report.kernel_of(FourierEncoder(2, 3), 2) if encoding == "fourier" else None,
+        kernel=similarity_kernel(FourierEncoder(2, 3)) if encoding == "fourier" else None,
     )
 
 
@@ -42,14 +46,39 @@ def test_without_raw_coordinates_there_is_no_gain() -> None:
     assert report.table([result("fourier", 30.0)]).splitlines()[2].split()[-1] == "-"
 
 
+def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
+    names = [("a: none", 20.0), ("a: fourier", 31.0), ("b: none", 25.0), ("b: fourier", 30.0)]
+    results = [result(name, psnr) for name, psnr in names]
+    assert [gain(r, results) for r in results] == [None, 11.0, None, 5.0]
+
+
+def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
+    encoder = FourierEncoder(2, 3)
+    kernel = similarity_kernel(encoder)
+    assert kernel is not None
+    distances, similarities = kernel
+    assert similarities[distances.index(0.0)] == pytest.approx(1.0)
+    # The inner product of sines and cosines is the mean of the cosines of the distance.
+    bands = math.pi * 2.0 ** np.arange(3)
+    # Along x alone: the features of y agree.
+    expected = [(np.cos(bands * d).sum() + 3) / 6 for d in distances]
+    np.testing.assert_allclose(similarities, expected, atol=1e-5)
+    meta = FourierEncoder(2, 3).to("meta")
+    with pytest.raises(NotImplementedError):
+        similarity_kernel(meta)
+    assert next(meta.buffers()).device.type == "meta"
+    assert similarity_kernel(HashGridEncoder(2, 2)) is None
+
+
 def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> None:
     path = tmp_path / "metrics.json"
-    results = [result("none", 20.0), result("fourier", math.inf)]
+    results = [result("none", 20.0), result("fourier", math.inf), result("hash", math.nan)]
     report.write_metrics(path, results, {"command": "here"})
     written = json.loads(path.read_text(), parse_constant=lambda name: 1 / 0)
     assert written["command"] == "here"
     assert written["fits"][0]["psnr_db"] == 20.0
-    assert written["fits"][1]["psnr_db"] is None
+    assert written["fits"][1]["psnr_db"] == "inf"
+    assert written["fits"][2]["psnr_db"] is None
     assert written["fits"][0]["history"][0] == {
         "step": 10,
         "seconds": 0.5,
@@ -67,25 +96,27 @@ def test_the_most_detailed_window_is_that_of_the_largest_mean() -> None:
     for height, width in ((1, 1), (10, 14), (40, 20), (40, 57)):
         means = torch.nn.functional.avg_pool2d(energy[None], (height, width), stride=1)[0]
         expected = divmod(int(means.argmax()), means.shape[1])
-        assert most_detailed_window(image, height, width) == expected
+        rows, columns = most_detailed_window(image, height, width)
+        assert (rows.start, columns.start) == expected
+        assert (rows.stop - rows.start, columns.stop - columns.start) == (height, width)
 
 
 def test_the_most_detailed_window_is_where_the_detail_is() -> None:
-    picture = torch.full((40, 60, 3), 0.5)
-    picture[22:28:2, 41:47] = 1.0
-    top, left = most_detailed_window(picture, 10, 12)
-    assert top <= 22
-    assert top + 10 >= 28
-    assert left <= 41
-    assert left + 12 >= 47
+    image = torch.full((40, 60, 3), 0.5)
+    image[22:28:2, 41:47] = 1.0
+    rows, columns = most_detailed_window(image, 10, 12)
+    assert rows.start <= 22
+    assert rows.stop >= 28
+    assert columns.start <= 41
+    assert columns.stop >= 47
 
 
-def test_pictures_are_drawn_for_any_size(tmp_path: Path) -> None:
+def test_images_are_drawn_for_any_size(tmp_path: Path) -> None:
     for height, width in ((20, 30), (1, 1), (3, 200), (200, 3)):
         results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]
-        report.save_comparison(tmp_path / "c.png", torch.rand(height, width, 3), results)
-        report.save_curves(tmp_path / "p.png", results)
         fits = {result.encoding: result.reconstruction for result in results}
+        save_comparison(tmp_path / "c.png", torch.rand(height, width, 3), fits, results)
+        save_curves(tmp_path / "p.png", results)
         save_frequencies(tmp_path / "f.png", torch.rand(height, width, 3), fits)
         save_kernels(tmp_path / "k.png", results)
         for name in ("c.png", "p.png", "f.png", "k.png"):
@@ -94,28 +125,30 @@ def test_pictures_are_drawn_for_any_size(tmp_path: Path) -> None:
             assert drawn.std() > 0
 
 
-def test_a_film_has_a_frame_a_snapshot_and_fits_that_ended_early_stand_still(
+def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As WebP, which is read back without a decoder of films.
+    # As WebP, which Pillow can read back.
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
 
-    def grey(value: float) -> torch.Tensor:
+    def gray(value: float) -> torch.Tensor:
         return torch.full((10, 20, 3), value)
 
-    snapshots = [report.Snapshot(10 * i, 20.0, [grey(i / 5)]) for i in range(1, 4)]
+    snapshots = [Snapshot(10 * i, 20.0, [gray(i / 5)]) for i in range(1, 4)]
     results = [
         replace(result("none", 20.0), snapshots=snapshots[:1]),
         replace(result("fourier", 30.0), snapshots=snapshots),
     ]
-    file = report.write_film(tmp_path / "film", [grey(1.0)], results)
+    file = report.write_training_video(tmp_path / "film", [gray(1.0)], results)
     assert file is not None
-    with Image.open(file) as film:
-        assert film.width == 3 * 288
-        frames = [np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(film)]
+    with Image.open(file) as video:
+        assert video.width == 3 * 288
+        frames = [np.asarray(f.convert("RGB")) for f in ImageSequence.Iterator(video)]
     seen = [[int(frame[100, 144 + 288 * column, 0]) for column in range(3)] for frame in frames]
     expected = np.array([[255, 51, 51], [255, 51, 102], [255, 51, 153]])
     assert np.abs(np.array(seen[:3]) - expected).max() <= 3
     # The last frame is held, which may be as one longer frame.
     assert all(np.abs(np.array(row) - expected[2]).max() <= 3 for row in seen[3:])
-    assert report.write_film(tmp_path / "none", [grey(1.0)], [result("none", 20.0)]) is None
+    assert (
+        report.write_training_video(tmp_path / "none", [gray(1.0)], [result("none", 20.0)]) is None
+    )

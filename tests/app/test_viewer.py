@@ -12,10 +12,11 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
-from nerf_posenc.radiance.rays import Camera
-from nerf_posenc.training.loop import FitState, Record
+from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
+from nerf_posenc.training.results import Record
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -43,13 +44,13 @@ def test_it_serves_this_machine_alone_and_ends() -> None:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_nobody_watching_costs_no_picture() -> None:
+def test_nobody_watching_costs_no_image() -> None:
     def show() -> Tensor:
         raise RuntimeError("nobody is there to see it")
 
     with live.LivePage("cat", original=torch.rand(9, 12, 3)) as page:
-        page.watch_picture("none", state_at(10), show)
-        page.watch_field("none", state_at(20), lambda camera, pose: show())
+        page.show_image("none", state_at(10), show)
+        page.show_field("none", state_at(20), lambda camera, pose: show())
 
 
 @needs_chromium
@@ -63,7 +64,7 @@ def test_a_rendering_that_fails_is_not_hidden(browser: Any) -> None:
         wait_for(tab, page._server.get_clients, "no client came")
         tab.wait_for_timeout(1500)
         with pytest.raises(AssertionError, match="broken"):
-            page.watch_field("none", state_at(10), look)
+            page.show_field("none", state_at(10), look)
         tab.close()
 
 
@@ -76,7 +77,7 @@ def wait_for(page: Any, condition: Any, what: str) -> None:
 
 
 @needs_chromium
-def test_a_browser_sees_the_pictures_and_the_curves(browser: Any) -> None:
+def test_a_browser_sees_the_images_and_the_curves(browser: Any) -> None:
     red = torch.tensor([1.0, 0.0, 0.0]).expand(60, 90, 3)
     with live.LivePage('<img src="x">', original=torch.ones(60, 90, 3)) as page:
         tab = browser.new_page(viewport={"width": 1000, "height": 600})
@@ -85,23 +86,23 @@ def test_a_browser_sees_the_pictures_and_the_curves(browser: Any) -> None:
         tab.goto(page.url)
         wait_for(tab, page._server.get_clients, "no client came")
         for step in (10, 20, 30, 100):
-            page.watch_picture("none", state_at(step), lambda: red)
+            page.show_image("none", state_at(step), lambda: red)
             tab.wait_for_timeout(300)
         wait_for(tab, lambda: tab.get_by_text("PSNR of the batches").count(), "no curves")
         assert tab.locator('input[value="<img src=\\"x\\">"]').count() == 1
-        colours = shown_colours(tab)
-        assert any(r > 240 and g > 240 and b > 240 for r, g, b in colours)
-        assert any(r > 240 and g < 20 and b < 20 for r, g, b in colours)
+        colors = shown_colors(tab)
+        assert any(r > 240 and g > 240 and b > 240 for r, g, b in colors)
+        assert any(r > 240 and g < 20 and b < 20 for r, g, b in colors)
         outside = [url for url in asked if "127.0.0.1" not in url and not url.startswith("data:")]
         assert not [url for url in outside if not url.startswith("blob:")]
         tab.close()
 
 
-def shown_colours(tab: Any) -> set[tuple[int, int, int]]:
+def shown_colors(tab: Any) -> set[tuple[int, int, int]]:
     with Image.open(io.BytesIO(tab.screenshot())) as image:
         pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
-    colours, counts = np.unique(pixels, axis=0, return_counts=True)
-    return {(int(r), int(g), int(b)) for r, g, b in colours[counts > 500]}
+    colors, counts = np.unique(pixels, axis=0, return_counts=True)
+    return {(int(r), int(g), int(b)) for r, g, b in colors[counts > 500]}
 
 
 @needs_chromium
@@ -122,13 +123,13 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
         wait_for(tab, page._server.get_clients, "no client came")
         # Its camera first stands where viser has it stand.
         tab.wait_for_timeout(1500)
-        page.watch_field("fourier", state_at(10), look)
+        page.show_field("fourier", state_at(10), look)
         tab.mouse.move(300, 300)
         tab.mouse.down()
         tab.mouse.move(420, 330, steps=5)
         tab.mouse.up()
         for step in range(20, 110, 20):
-            page.watch_field("fourier", state_at(step), look)
+            page.show_field("fourier", state_at(step), look)
             tab.wait_for_timeout(200)
         tab.close()
     camera, first = seen[0]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc import LAYOUTS, FourierEncoder, SinCos, octave_bands
-from nerf_posenc.training.devices import require_triton
+from nerf_posenc.core.backend import require_triton
 
 pytest.importorskip("triton", reason="needs pip install triton")
 _triton = pytest.importorskip("nerf_posenc.core.kernels.sincos")

@@ -103,7 +103,7 @@ def test_strided_input_gives_what_contiguous_input_gives(case: Case) -> None:
 
 
 @ALL
-def test_rows_do_not_depend_on_their_neighbours(case: Case) -> None:
+def test_rows_do_not_depend_on_their_neighbors(case: Case) -> None:
     encoder = case.make()
     x = case.draw(6)
     rows = torch.stack([encoded(encoder, row) for row in x])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from skimage.metrics import structural_similarity
 
-from nerf_posenc.metrics.image import power_spectrum, psnr, psnr_by_band, psnr_from_mse, ssim
+from nerf_posenc.metrics import power_spectrum, psnr, psnr_by_band, psnr_from_mse, ssim
 
 
 @pytest.mark.parametrize("error", [0.5, 0.1, 0.01])
@@ -21,6 +21,14 @@ def test_psnr_clamps_to_the_unit_range_and_is_infinite_for_equals() -> None:
     assert psnr(target, target) == math.inf
     assert psnr(torch.full((4,), 7.0), torch.ones(4)) == math.inf
     assert psnr_from_mse(0.01) == pytest.approx(20)
+
+
+def test_psnr_of_an_undefined_error_is_undefined() -> None:
+    assert math.isnan(psnr_from_mse(math.nan))
+    assert psnr_from_mse(math.inf) == -math.inf
+    assert math.isnan(psnr(torch.full((4,), math.nan), torch.zeros(4)))
+    with pytest.raises(ValueError, match="0 or more; got -1"):
+        psnr_from_mse(-1.0)
 
 
 def test_ssim_of_two_constants_is_its_luminance_term() -> None:
@@ -43,8 +51,8 @@ def test_ssim_follows_the_papers_formula() -> None:
     c1, c2 = 0.01**2, 0.03**2
     expected = (2 * mean_x * mean_y + c1) * (2 * cov + c2)
     expected /= (mean_x**2 + mean_y**2 + c1) * (var_x + var_y + c2)
-    pictures = [torch.from_numpy(v).float()[..., None].expand(11, 11, 3) for v in (x, y)]
-    assert ssim(pictures[0], pictures[1]) == pytest.approx(expected, abs=1e-5)
+    images = [torch.from_numpy(v).float()[..., None].expand(11, 11, 3) for v in (x, y)]
+    assert ssim(images[0], images[1]) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(11, 11), (12, 90), (150, 64)])
@@ -64,7 +72,7 @@ def test_ssim_is_that_of_scikit_image(shape: tuple[int, int]) -> None:
     assert ssim(noisy, image) == pytest.approx(float(expected), abs=1e-12)
 
 
-def test_ssim_of_a_picture_smaller_than_the_window_is_not_a_number() -> None:
+def test_ssim_of_a_image_smaller_than_the_window_is_not_a_number() -> None:
     assert math.isnan(ssim(torch.zeros(10, 30, 3), torch.zeros(10, 30, 3)))
 
 
@@ -76,7 +84,7 @@ def test_shapes_that_differ_are_refused() -> None:
 
 
 def grating(cycles_x: int, cycles_y: int, size: int = 64, amplitude: float = 0.1) -> torch.Tensor:
-    """Whole cycles across the picture, around grey."""
+    """Whole cycles across the image, around gray."""
     place = torch.arange(size, dtype=torch.float64) / size
     phase = 2 * math.pi * (cycles_x * place[None, :] + cycles_y * place[:, None])
     return (0.5 + amplitude * torch.cos(phase))[..., None].expand(size, size, 3)
@@ -119,7 +127,7 @@ def test_the_spectrum_of_a_grating_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (1, 9, 3), (2, 2, 3)])
-def test_the_smallest_pictures_have_bands(shape: tuple[int, int, int]) -> None:
-    picture = torch.rand(shape)
-    assert len(psnr_by_band(picture, picture)) >= 1
-    power_spectrum(picture)
+def test_the_smallest_images_have_bands(shape: tuple[int, int, int]) -> None:
+    image = torch.rand(shape)
+    assert len(psnr_by_band(image, image)) >= 1
+    power_spectrum(image)

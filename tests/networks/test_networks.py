@@ -8,19 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from nerf_posenc.networks.mlp import (
+from nerf_posenc.networks import (
     MLP,
     NETWORKS,
-    FinerSine,
-    GaborWavelet,
-    GaussianBump,
     MultiplicativeFilterNetwork,
-    Sine,
     hidden_matrices,
     num_parameters,
     siren,
     wire,
 )
+from nerf_posenc.networks.activations import FinerSine, GaborWavelet, GaussianBump, Sine
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "encoding_vectors.json").read_text())
 

@@ -1,6 +1,7 @@
 """Radiance fields and how they are rendered and fitted."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,39 +9,38 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc import FourierEncoder, SphericalHarmonicsEncoder
+from nerf_posenc import FourierEncoder, OneBlobEncoder, SphericalHarmonicsEncoder
+from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.evaluation import evaluate_views, render
 from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers, visual_hull
 from nerf_posenc.radiance.poses import orbit_poses
-from nerf_posenc.radiance.rays import Camera, Rays, box_interval
+from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
+from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.recipes import (
     FieldName,
     FieldOptions,
-    grid_upkeep,
-    loss_of,
     make_batches,
-    make_optimizer,
+    make_field_optimizer,
+    make_loss,
     make_renderer,
+    update_occupancy,
     without_pruning,
 )
-from nerf_posenc.radiance.renderers import (
-    GridRenderer,
-    HierarchicalRenderer,
-    photometric_loss,
-    render,
-    score_views,
-)
-from nerf_posenc.radiance.views import RayBatches, Views, camera_rays, carve, live_pixels
-from nerf_posenc.radiance.volume_rendering import OccupancyGrid
+from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
+from nerf_posenc.radiance.views import Views
+from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.loop import FitState, fit
 from scenes.analytic import BUILT_IN, analytic_scene
-from scenes.quadrature import hemisphere_poses, look_at_middle
+from scenes.quadrature import hemisphere_poses, look_at_origin
 
 
 def count(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def test_the_nerf_field_has_the_paper_s_numbers_and_shapes() -> None:
+def test_the_nerf_field_has_the_paper_s_parameters_and_shapes() -> None:
     field = nerf_field()
     # mip-NeRF's table 1: 1,191k for NeRF's two networks, 612k for mip-NeRF's one.
     assert 2 * count(field) == 1_191_688
@@ -55,13 +55,13 @@ def test_the_nerf_field_has_the_paper_s_numbers_and_shapes() -> None:
         (256, 256),
         (128, 256 + 27),
     ]
-    assert field.colour_output.weight.shape == (3, 128)
+    assert field.rgb_output.weight.shape == (3, 128)
 
 
 def test_the_hash_field_is_instant_ngp_s() -> None:
     field = hash_field(log2_table_size=10)
     shapes = [tuple(matrix.shape) for matrix in field.hidden_matrices()]
-    # 16 levels of 2 features, one hidden layer to the density, two to the colour.
+    # 16 levels of 2 features, one hidden layer to the density, two to the color.
     assert shapes == [(64, 32), (15, 64), (64, 15 + 16), (64, 64)]
 
 
@@ -84,10 +84,10 @@ def test_the_nerf_field_is_the_function_of_the_paper() -> None:
         h = torch.relu(layer(torch.cat([encoded, h], -1) if i == 5 else h))
     density = torch.relu(field.density_output(h)[:, 0])
     z = torch.relu(field.head[0](torch.cat([field.feature(h), seen], -1)))
-    colour = torch.sigmoid(field.colour_output(z))
-    found_density, found_colour = field(place, direction)
+    color = torch.sigmoid(field.rgb_output(z))
+    found_density, found_color = field(place, direction)
     torch.testing.assert_close(found_density, density)
-    torch.testing.assert_close(found_colour, colour)
+    torch.testing.assert_close(found_color, color)
     torch.testing.assert_close(field.density(place), found_density)
 
 
@@ -109,14 +109,24 @@ def test_variance_damps_what_the_mip_field_sees() -> None:
     assert not torch.allclose(near, far)
 
 
+def test_a_variance_that_the_encoder_does_not_take_is_refused() -> None:
+    place, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
+    blobs = RadianceField(OneBlobEncoder(3, 4), Identity(3), width=8, depth=1)
+    with pytest.raises(ValueError, match="OneBlobEncoder takes no variance"):
+        blobs(place, direction, torch.ones(5, 3))
+    # The expectation of a raw coordinate is its mean.
+    raw = RadianceField(Identity(3), Identity(3), width=8, depth=1)
+    assert torch.equal(raw(place, direction)[0], raw(place, direction, torch.ones(5, 3))[0])
+
+
 @pytest.mark.parametrize("density", ["relu", "softplus", "exp"])
 def test_densities_are_positive_and_finite(density: str) -> None:
-    field = RadianceField(None, None, width=8, depth=1, density=density)  # type: ignore[arg-type]
+    field = RadianceField(Identity(3), Identity(3), width=8, depth=1, density=density)  # type: ignore[arg-type]
     with torch.no_grad():
         field.density_output.weight.mul_(1e4)
-    found, colour = field(torch.randn(100, 3) * 10, torch.randn(100, 3))
+    found, color = field(torch.randn(100, 3) * 10, torch.randn(100, 3))
     assert bool((found >= 0).all() & found.isfinite().all())
-    assert bool(((colour >= 0) & (colour <= 1)).all())
+    assert bool(((color >= 0) & (color <= 1)).all())
 
 
 @pytest.mark.parametrize(
@@ -124,7 +134,7 @@ def test_densities_are_positive_and_finite(density: str) -> None:
 )
 def test_bad_fields_are_refused(arguments: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be"):
-        RadianceField(None, None, **{"depth": 4, **arguments})  # type: ignore[arg-type]
+        RadianceField(Identity(3), Identity(3), **{"depth": 4, **arguments})  # type: ignore[arg-type]
 
 
 def test_places_must_be_three_numbers(unchecked: None) -> None:
@@ -133,10 +143,10 @@ def test_places_must_be_three_numbers(unchecked: None) -> None:
 
 
 class Fog(RadianceField):
-    """Constant density and colour, to be rendered against Beer and Lambert."""
+    """Constant density and color, to be rendered against Beer and Lambert."""
 
     def __init__(self, thickness: float) -> None:
-        super().__init__(None, None, width=1, depth=1, feature_dim=1, head_width=1)
+        super().__init__(Identity(3), Identity(3), width=1, depth=1, feature_dim=1, head_width=1)
         self.thickness = thickness
 
     def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
@@ -157,14 +167,14 @@ class Fog(RadianceField):
     ],
 )
 def test_fog_is_rendered_as_beer_and_lambert_have_it(renderer: nn.Module) -> None:
-    rays = camera_rays(Camera.from_angle(8, 8, 0.3), look_at_middle(0.4, 0.5))
-    near, far = box_interval(rays.origins, rays.directions)
+    rays = camera_rays(Camera.from_angle(8, 8, 0.3), look_at_origin(0.4, 0.5))
+    near, far = ray_aabb_intersect(rays.origins, rays.directions)
     opacity = 1 - torch.exp(-0.7 * (far - near))
-    for seed in (None, 3):
-        seen = renderer(rays._replace(seed=seed))
+    for generator in (None, torch.Generator().manual_seed(3)):
+        seen = renderer(rays, generator)
         torch.testing.assert_close(seen.opacity, opacity, atol=1e-4, rtol=0)
         expected = (opacity * 0.25 + (1 - opacity))[:, None].expand(-1, 3)
-        torch.testing.assert_close(seen.colour, expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(seen.rgb, expected, atol=1e-4, rtol=0)
 
 
 class Wall(Fog):
@@ -205,12 +215,12 @@ def test_what_an_opaque_wall_hides_is_not_asked_and_not_missed(
         field.asked.clear()
         everything = renderer(rays)
     assert float(torch.cat(field.asked)[:, 0].min()) < -0.9
-    torch.testing.assert_close(seen.colour, everything.colour, atol=1e-3, rtol=0)
+    torch.testing.assert_close(seen.rgb, everything.rgb, atol=1e-3, rtol=0)
     torch.testing.assert_close(seen.opacity, everything.opacity, atol=1e-3, rtol=0)
 
 
 def test_rays_that_miss_the_cube_see_their_background() -> None:
-    rays = camera_rays(Camera.from_angle(4, 4, 0.3), look_at_middle(0.4, 0.5), background=0.5)
+    rays = camera_rays(Camera.from_angle(4, 4, 0.3), look_at_origin(0.4, 0.5), background=0.5)
     away = rays._replace(directions=-rays.directions)
     for renderer in (
         GridRenderer(Fog(5.0), OccupancyGrid(4)),
@@ -218,7 +228,7 @@ def test_rays_that_miss_the_cube_see_their_background() -> None:
         HierarchicalRenderer(Fog(5.0), num_coarse=8, num_fine=8, cones=True),
     ):
         seen = renderer(away)
-        assert bool((seen.colour == 0.5).all())
+        assert bool((seen.rgb == 0.5).all())
         assert bool((seen.opacity == 0).all())
 
 
@@ -233,7 +243,7 @@ def test_the_second_pass_looks_where_the_first_found_something() -> None:
             inside = positions.norm(dim=-1) < 0.3
             return torch.where(inside, 50.0, 0.0), positions * 0
 
-    rays = camera_rays(Camera.from_angle(1, 1, 0.1), look_at_middle(0.0, 0.3))
+    rays = camera_rays(Camera.from_angle(1, 1, 0.1), look_at_origin(0.0, 0.3))
     HierarchicalRenderer(Shell(0.0), Shell(0.0), num_coarse=32, num_fine=64)(rays)
     coarse, both = (positions.norm(dim=-1) for positions in asked)
     near_surface = ((both - 0.3).abs() < 0.12).float().mean()
@@ -244,13 +254,12 @@ def test_the_second_pass_looks_where_the_first_found_something() -> None:
 def test_padding_the_places_changes_no_gradient() -> None:
     # A field asked at places that fill no whole block must get the gradient of those alone.
     torch.manual_seed(0)
-    field = RadianceField(FourierEncoder(3, 2), None, width=8, depth=1).double()
-    rays = camera_rays(Camera.from_angle(3, 3, 0.3), look_at_middle(0.4, 0.5))
+    field = RadianceField(FourierEncoder(3, 2), Identity(3), width=8, depth=1).double()
+    rays = camera_rays(Camera.from_angle(3, 3, 0.3), look_at_origin(0.4, 0.5))
     rays = Rays(
         rays.origins.double(), rays.directions.double(), rays.radii, rays.background.double()
     )
-    grid = OccupancyGrid(4)
-    grid.carve(grid.centres()[:, 0] > 0)
+    grid = OccupancyGrid(4, possible=cell_centers(4)[:, 0] <= 0)
 
     def total(scale: Tensor) -> Tensor:
         with torch.no_grad():
@@ -270,6 +279,14 @@ def test_padding_the_places_changes_no_gradient() -> None:
     )
 
 
+def forward_of(renderer: nn.Module) -> Callable[[RayBatch], Rendering]:
+    def forward(batch: RayBatch) -> Rendering:
+        rendering: Rendering = renderer(batch.rays, batch.generator)
+        return rendering
+
+    return forward
+
+
 def small_views(num_views: int = 6, size: int = 16) -> Views:
     return analytic_scene("spheres", size=size, num_train=num_views, num_test=1).train
 
@@ -277,9 +294,12 @@ def small_views(num_views: int = 6, size: int = 16) -> Views:
 def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
     views = small_views()
     batches = RayBatches(views, 32, seed=0)
-    first, again = batches(5), batches(5)
-    assert bool((first[0].directions == again[0].directions).all())
-    assert not bool((first[0].directions == batches(6)[0].directions).all())
+    (first, rgb), (again, _) = batches(5), batches(5)
+    assert torch.equal(first.rays.directions, again.rays.directions)
+    assert torch.equal(
+        torch.rand(9, generator=first.generator), torch.rand(9, generator=again.generator)
+    )
+    assert not torch.equal(first.rays.directions, batches(6)[0].rays.directions)
     every = [views.rays(i) for i in range(len(views))]
     truth = views.over(1.0).flatten(1, 2)
     for row in range(32):
@@ -287,59 +307,55 @@ def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
             (i, int(pixel))
             for i, rays in enumerate(every)
             for pixel in (
-                (rays.directions - first[0].directions[row]).abs().sum(-1) < 1e-6
+                (rays.directions - first.rays.directions[row]).abs().sum(-1) < 1e-6
             ).nonzero()
-            if torch.equal(rays.origins[0], first[0].origins[row])
+            if torch.equal(rays.origins[0], first.rays.origins[row])
         ]
         assert len(found) == 1
-        torch.testing.assert_close(first[1][row], truth[found[0]])
+        torch.testing.assert_close(rgb[row], truth[found[0]])
 
 
-def test_a_random_background_is_behind_the_rays_and_the_colours() -> None:
+def test_a_random_background_is_behind_the_rays_and_the_colors() -> None:
     views = small_views()
     clear = Views(
-        views.colours * 0, views.opacity * 0, views.cameras, views.world_from_camera, views.names
+        views.rgb * 0, views.opacity * 0, views.cameras, views.world_from_camera, views.names
     )
-    rays, colours = RayBatches(clear, 16, seed=0, background="random")(0)
-    assert bool((rays.background == colours).all())
-    assert float(colours.std()) > 0.1
+    batch, rgb = RayBatches(clear, 16, seed=0, background="random")(0)
+    assert torch.equal(batch.rays.background, rgb)
+    assert float(rgb.std()) > 0.1
 
 
 def test_the_visual_hull_holds_the_scene_and_is_smaller_than_the_cube() -> None:
     views = small_views(12, 32)
-    grid = OccupancyGrid(32)
-    carve(grid, views)
-    medium, centres = BUILT_IN["spheres"](), grid.centres().double()
-    clearance = medium.clearance(centres)
-    # Cells with something in them that no corner of the picture cuts off.
+    grid = OccupancyGrid(32, possible=visual_hull(views, 32))
+    medium, centers = BUILT_IN["spheres"](), grid.centers().double()
+    clearance = medium.clearance(centers)
+    # Cells with something in them that no corner of the image cuts off.
     assert bool(grid.occupied[clearance < -0.02].all())
     assert 0.02 < float(grid.occupied.float().mean()) < 0.6
-    live = live_pixels(grid, views)
+    live = occupied_pixels(grid, views)
     assert bool(live[views.opacity > 0.05].all())
     assert float(live.float().mean()) < 0.9
 
 
-def test_views_without_opacity_carve_nothing() -> None:
+def test_views_without_opacity_exclude_nothing() -> None:
     views = small_views()
-    grid = OccupancyGrid(8)
     solid = Views(
-        views.colours,
+        views.rgb,
         torch.ones_like(views.opacity),
         views.cameras,
         views.world_from_camera,
         views.names,
     )
-    carve(grid, solid)
-    assert bool(grid.occupied.all())
+    assert bool(visual_hull(solid, 8).all())
 
 
-def test_views_that_see_nothing_carve_everything() -> None:
+def test_transparent_views_exclude_everything() -> None:
     views = small_views(2, 8)
-    camera, poses = Camera.from_angle(8, 8, 0.7), torch.stack([look_at_middle(0.0, 0.1, 9.0)] * 2)
-    grid = OccupancyGrid(8)
+    camera, poses = Camera.from_angle(8, 8, 0.7), torch.stack([look_at_origin(0.0, 0.1, 9.0)] * 2)
     nothing = torch.zeros(2, 8, 8)
-    carve(grid, Views(views.colours * 0, nothing, [camera] * 2, poses, views.names))
-    assert not bool(grid.occupied.any())
+    clear = Views(views.rgb * 0, nothing, [camera] * 2, poses, views.names)
+    assert not bool(visual_hull(clear, 8).any())
 
 
 def test_no_pixel_to_draw_from_is_an_error() -> None:
@@ -354,7 +370,7 @@ def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding
     views = small_views()
     options = FieldOptions(
         field,
-        encoding,  # type: ignore[arg-type]
+        encoding,
         num_bands=4,
         width=32,
         depth=2,
@@ -362,12 +378,18 @@ def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding
     )
     renderer = make_renderer(options, views)
     batches = make_batches(renderer, views, 128, seed=0)
-    state = FitState(renderer, make_optimizer(renderer, "muon"), 60)
-    fit(state, batches, loss_of(options), after_step=grid_upkeep(renderer))
-    scores = score_views(renderer, views.subset(2))
+    state = FitState(renderer, make_field_optimizer(renderer, "muon"), 60)
+    fit(
+        state,
+        batches,
+        make_loss(options),
+        forward=forward_of(renderer),
+        after_step=update_occupancy(renderer),
+    )
+    scores = evaluate_views(renderer, views.subset(2))
     blank = -10 * math.log10(float((1 - views.subset(2).over(1.0)).square().mean()))
     assert sum(score.psnr for score in scores) / 2 > blank + 1
-    assert scores[0].rendering.colour.shape == (16, 16, 3)
+    assert scores[0].rendering.rgb.shape == (16, 16, 3)
 
 
 @pytest.mark.parametrize("encoding", ["gaussian", "hash"])
@@ -375,10 +397,10 @@ def test_the_small_field_takes_every_encoding_and_the_others_say_that_they_do_no
     encoding: str,
 ) -> None:
     views = small_views(2, 8)
-    renderer = make_renderer(FieldOptions("small", encoding, width=8, depth=1), views)  # type: ignore[arg-type]
-    assert render(renderer, views.rays(0)).colour.shape == (64, 3)
+    renderer = make_renderer(FieldOptions("small", encoding, width=8, depth=1), views)
+    assert render(renderer, views.rays(0)).rgb.shape == (64, 3)
     with pytest.raises(ValueError, match="use the small field"):
-        make_renderer(FieldOptions("nerf", encoding), views)  # type: ignore[arg-type]
+        make_renderer(FieldOptions("nerf", encoding), views)
 
 
 def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
@@ -387,15 +409,16 @@ def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
 
     def fresh() -> FitState:
         renderer = make_renderer(options, views)
-        return FitState(renderer, make_optimizer(renderer, "muon"), 140)
+        return FitState(renderer, make_field_optimizer(renderer, "muon"), 140)
 
     def go_on(state: FitState, until: int) -> FitState:
         batches = make_batches(fresh().model, views, 64, seed=0)
-        upkeep = grid_upkeep(state.model)
+        upkeep = update_occupancy(state.model)
         return fit(
             state,
             batches,
             photometric_loss,
+            forward=forward_of(state.model),
             after_step=upkeep,
             should_stop=lambda: state.step >= until,
         )
@@ -418,10 +441,16 @@ def test_pruning_hides_nothing_that_the_field_shows() -> None:
     renderer = make_renderer(options, views)
     assert isinstance(renderer, GridRenderer)
     batches = make_batches(renderer, views, 256, seed=0)
-    state = FitState(renderer, make_optimizer(renderer, "muon"), 260)
-    fit(state, batches, photometric_loss, after_step=grid_upkeep(renderer))
-    with_grid = score_views(renderer, views.subset(2))
-    without = score_views(without_pruning(renderer), views.subset(2))
+    state = FitState(renderer, make_field_optimizer(renderer, "muon"), 260)
+    fit(
+        state,
+        batches,
+        photometric_loss,
+        forward=forward_of(renderer),
+        after_step=update_occupancy(renderer),
+    )
+    with_grid = evaluate_views(renderer, views.subset(2))
+    without = evaluate_views(without_pruning(renderer), views.subset(2))
     mean = [sum(s.psnr for s in scores) / 2 for scores in (with_grid, without)]
     assert renderer.grid is not None
     assert float(renderer.grid.occupied.sum()) < 0.9 * float(renderer.grid.possible.sum())

@@ -7,32 +7,28 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nerf_posenc.radiance.rays import (
-    Camera,
-    Rays,
-    box_interval,
-    cone_gaussians,
-    distort,
+from nerf_posenc.radiance.cameras import Camera, distort, undistort
+from nerf_posenc.radiance.rays import Rays, pixel_radii, ray_aabb_intersect
+from nerf_posenc.radiance.sampling import (
+    conical_frustum_to_gaussian,
     importance_samples,
-    pixel_radii,
     stratified_edges,
     stratified_samples,
-    undistort,
 )
 
 LENS = (-0.12, 0.03, 0.002, -0.001)
 
 
-def test_the_middle_of_a_picture_looks_straight_ahead_and_up_is_up() -> None:
+def test_the_middle_of_a_image_looks_straight_ahead_and_up_is_up() -> None:
     directions = Camera.from_angle(3, 3, math.pi / 2).directions()
     torch.testing.assert_close(directions[1, 1], torch.tensor([0.0, 0.0, -1.0]))
-    # A quarter turn spans three pixels: the outer centres are 2/3 of tan 45 degrees away.
+    # A quarter turn spans three pixels: the outer centers are 2/3 of tan 45 degrees away.
     torch.testing.assert_close(directions[0, 1], torch.tensor([0.0, 2 / 3, -1.0]))
     torch.testing.assert_close(directions[1, 2], torch.tensor([2 / 3, 0.0, -1.0]))
 
 
 @pytest.mark.parametrize("distortion", [(0.0, 0.0, 0.0, 0.0), LENS])
-def test_projection_takes_each_pixel_s_ray_back_to_its_centre(
+def test_projection_takes_each_pixel_s_ray_back_to_its_center(
     distortion: tuple[float, float, float, float],
 ) -> None:
     camera = Camera(20, 10, 18.0, 15.0, 9.3, 5.4, distortion)
@@ -60,7 +56,7 @@ def test_the_lens_is_opencv_s() -> None:
     torch.testing.assert_close(distort(point, (0, 0, 0, 0.01)), torch.tensor([0.01, 1.0]))
 
 
-def test_a_lens_that_folds_the_picture_is_refused() -> None:
+def test_a_lens_that_folds_the_image_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be undone"):
         Camera(20, 20, 8.0, 8.0, 10.0, 10.0, (-0.5, 0.0, 0.0, 0.0)).directions()
 
@@ -83,13 +79,15 @@ def test_a_resized_camera_sees_the_same_view() -> None:
 def test_rays_enter_and_leave_the_cube_where_geometry_says() -> None:
     origins = torch.tensor([[0.0, 0.0, 3.0], [0.0, 0.0, 0.0], [0.0, 5.0, 3.0], [3.0, 0.0, 0.0]])
     ahead = torch.tensor([[0.0, 0.0, -1.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
-    near, far = box_interval(origins, ahead)
+    near, far = ray_aabb_intersect(origins, ahead)
     assert near.tolist() == [2.0, 0.0, 0.0, 0.0]
     assert far.tolist() == [4.0, 1.0, 0.0, 0.0]
 
 
 def test_a_ray_along_a_face_is_no_nan() -> None:
-    near, far = box_interval(torch.tensor([[1.0, 0.0, 3.0]]), torch.tensor([[0.0, 0.0, -1.0]]))
+    near, far = ray_aabb_intersect(
+        torch.tensor([[1.0, 0.0, 3.0]]), torch.tensor([[0.0, 0.0, -1.0]])
+    )
     assert near.isfinite().all()
     assert far.isfinite().all()
 
@@ -132,7 +130,7 @@ def test_cone_gaussians_have_the_moments_of_the_frustum(
     variance = (density * (t - mean) ** 2).sum()
     disk = (density * (radius * t) ** 2 / 4).sum()
     edges = torch.tensor([start, start + length], dtype=torch.float64)
-    found_mean, found = cone_gaussians(
+    found_mean, found = conical_frustum_to_gaussian(
         edges, torch.tensor([0.0, 0.0, -1.0], dtype=torch.float64), torch.tensor(radius).double()
     )
     torch.testing.assert_close(found_mean[0], mean, rtol=1e-4, atol=0)
@@ -149,7 +147,7 @@ def test_pixel_radii_give_a_disk_the_variance_of_the_pixel() -> None:
     )
 
 
-def test_rows_of_rays_keep_their_seed() -> None:
-    rays = Rays(torch.zeros(3, 3), torch.ones(3, 3), torch.ones(3), torch.ones(3, 3), seed=7)
-    assert len(rays.rows(slice(1, 3)).origins) == 2
-    assert rays.rows(slice(1, 3)).seed == 7
+def test_rays_are_selected_and_concatenated_by_row() -> None:
+    rays = Rays(torch.arange(9.0).view(3, 3), torch.ones(3, 3), torch.ones(3), torch.ones(3, 3))
+    assert torch.equal(rays.rows(slice(1, 3)).origins, rays.origins[1:])
+    assert torch.equal(Rays.cat([rays.rows(slice(2, 3)), rays]).origins[1:], rays.origins)

@@ -1,4 +1,4 @@
-"""From density to colour, against closed forms."""
+"""Volume rendering and occupancy, against closed forms."""
 
 import math
 
@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nerf_posenc.radiance.volume_rendering import OccupancyGrid, composite, weights_from_density
+from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
+from nerf_posenc.radiance.volume_rendering import composite, weights_from_density
 
 
 @settings(deadline=None)
@@ -39,27 +40,27 @@ def test_an_opaque_sample_hides_what_is_behind_it() -> None:
     assert float(endless.sum()) == pytest.approx(1.0)
 
 
-def test_two_panes_of_glass_mix_their_colours_over_the_background() -> None:
+def test_two_panes_of_glass_mix_their_colors_over_the_background() -> None:
     # Each pane stops half of the light: red first, then green, then the blue behind.
     density = torch.full((1, 2), math.log(2))
     weights = weights_from_density(density, torch.ones(1, 2))
-    colours = torch.tensor([[[1.0, 0, 0], [0, 1.0, 0]]])
-    seen = composite(weights, colours, torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 0, 1.0]]))
-    torch.testing.assert_close(seen.colour, torch.tensor([[0.5, 0.25, 0.25]]))
+    colors = torch.tensor([[[1.0, 0, 0], [0, 1.0, 0]]])
+    seen = composite(weights, colors, torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 0, 1.0]]))
+    torch.testing.assert_close(seen.rgb, torch.tensor([[0.5, 0.25, 0.25]]))
     torch.testing.assert_close(seen.opacity, torch.tensor([0.75]))
     torch.testing.assert_close(seen.depth, torch.tensor([(0.5 * 1 + 0.25 * 3) / 0.75]))
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
     density = torch.rand(2, 6, dtype=torch.float64, requires_grad=True)
-    colours = torch.rand(2, 6, 3, dtype=torch.float64, requires_grad=True)
+    colors = torch.rand(2, 6, 3, dtype=torch.float64, requires_grad=True)
     lengths, distances = torch.rand(2, 2, 6, dtype=torch.float64)
 
-    def seen(density: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
+    def seen(density: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
         weights = weights_from_density(density, lengths)
-        return composite(weights, colours, distances, torch.ones(2, 3).double()).colour
+        return composite(weights, colors, distances, torch.ones(2, 3).double()).rgb
 
-    assert torch.autograd.gradcheck(seen, (density, colours))
+    assert torch.autograd.gradcheck(seen, (density, colors))
 
 
 def ball(x: torch.Tensor) -> torch.Tensor:
@@ -81,9 +82,9 @@ def test_a_grid_keeps_every_cell_that_the_ball_fills_and_no_far_one() -> None:
     grid = OccupancyGrid(16)
     for seed in range(5):
         grid.update(ball, seed=seed)
-    centres, half = grid.centres(), 3**0.5 / 16
-    assert bool(grid.occupied[centres.norm(dim=-1) < 0.5 - half].all())
-    assert not bool(grid.occupied[centres.norm(dim=-1) > 0.5 + half].any())
+    centers, half = grid.centers(), 3**0.5 / 16
+    assert bool(grid.occupied[centers.norm(dim=-1) < 0.5 - half].all())
+    assert not bool(grid.occupied[centers.norm(dim=-1) > 0.5 + half].any())
 
 
 def test_a_grid_forgets_what_has_gone() -> None:
@@ -98,12 +99,14 @@ def test_a_grid_forgets_what_has_gone() -> None:
 def test_places_outside_the_cube_are_empty_and_cells_are_found() -> None:
     grid = OccupancyGrid(4)
     assert not bool(grid(torch.tensor([1.5, 0.0, 0.0])))
-    assert bool((grid.cells(grid.centres()) == torch.arange(64)).all())
+    assert bool((grid.cells(grid.centers()) == torch.arange(64)).all())
+    chosen = torch.tensor([5, 40, 63])
+    assert torch.equal(grid.centers(chosen), grid.centers()[chosen])
 
 
-def test_what_is_carved_never_comes_back() -> None:
-    grid = OccupancyGrid(4)
-    grid.carve(grid.centres()[:, 0] > 0)
+def test_an_impossible_cell_is_never_occupied() -> None:
+    grid = OccupancyGrid(4, possible=cell_centers(4)[:, 0] <= 0)
+    assert float(grid.occupied.float().mean()) == 0.5
     grid.update(lambda x: torch.full((len(x),), 100.0), seed=0)
     assert float(grid.occupied.float().mean()) == 0.5
 

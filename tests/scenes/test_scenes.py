@@ -1,4 +1,4 @@
-"""Built-in scenes against finer quadrature, and folders of posed pictures as people have them."""
+"""Built-in scenes against finer quadrature, and folders of posed images as people have them."""
 
 import json
 import math
@@ -11,19 +11,19 @@ import torch
 from PIL import Image
 
 from nerf_posenc.metrics.image import psnr
-from nerf_posenc.radiance.rays import Camera
-from nerf_posenc.radiance.views import camera_rays
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.rays import camera_rays
 from scenes import BUILT_IN, SceneError, open_scene
-from scenes.quadrature import hemisphere_poses, look_at_middle, render_exactly
+from scenes.quadrature import hemisphere_poses, look_at_origin, render_exactly
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_views_are_the_integral_to_55_db(name: str) -> None:
     medium = BUILT_IN[name]()
-    rays = camera_rays(Camera.from_angle(14, 14, 0.6), look_at_middle(0.3, 0.5))
+    rays = camera_rays(Camera.from_angle(14, 14, 0.6), look_at_origin(0.3, 0.5))
     seen = render_exactly(medium, rays)
     finer = render_exactly(medium, rays, step=medium.step / 4)
-    assert psnr(seen.colour, finer.colour) > 55
+    assert psnr(seen.rgb, finer.rgb) > 55
     assert float((seen.opacity - finer.opacity).abs().max()) < 2e-3
 
 
@@ -51,15 +51,15 @@ def test_the_quadrature_of_a_ball_is_beer_and_lambert_s() -> None:
         def density(self, x: torch.Tensor, clearance: torch.Tensor) -> torch.Tensor:
             return torch.where(clearance < 0, 1.7, 0.0).double()
 
-        def colour(self, x: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+        def rgb(self, x: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
             return torch.zeros_like(x)
 
-    rays = camera_rays(Camera.from_angle(9, 9, 0.3), look_at_middle(0.3, 0.5))
+    rays = camera_rays(Camera.from_angle(9, 9, 0.3), look_at_origin(0.3, 0.5))
     seen = render_exactly(Ball(), rays)
     nearest = torch.linalg.cross(rays.origins, rays.directions).norm(dim=-1).double()
     chord = 2 * (0.25 - nearest.square()).clamp(min=0).sqrt()
     torch.testing.assert_close(seen.opacity, 1 - torch.exp(-1.7 * chord), atol=0.02, rtol=0)
-    torch.testing.assert_close(seen.colour[:, 0], 1 - seen.opacity)
+    torch.testing.assert_close(seen.rgb[:, 0], 1 - seen.opacity)
 
 
 def test_cameras_look_at_the_middle_from_above() -> None:
@@ -81,7 +81,7 @@ def test_a_built_in_scene_has_views_to_fit_and_others_to_test() -> None:
     assert float(between.min()) > 0.01
 
 
-POSE = look_at_middle(0.5, 0.4, 4.0).tolist()
+POSE = look_at_origin(0.5, 0.4, 4.0).tolist()
 
 
 def write_blender(folder: Path, **changes: Any) -> None:
@@ -107,7 +107,7 @@ def test_a_nerf_synthetic_folder_is_read(tmp_path: Path) -> None:
         scene.train.world_from_camera[0, :3, 3], torch.tensor(POSE)[:3, 3] / 1.5
     )
     assert scene.train.opacity[0, 0].tolist() == [0.0] * 4 + [1.0] * 4
-    # Transparent pixels are white over white, whatever colour they store.
+    # Transparent pixels are white over white, whatever color they store.
     assert scene.train.over(1.0)[0, 0, 0].tolist() == [1.0, 1.0, 1.0]
     assert scene.train.over(0.0)[0, 0, 0].tolist() == [0.0, 0.0, 0.0]
     assert scene.train.cameras[0].fx == pytest.approx(4 / math.tan(0.35))
@@ -146,7 +146,7 @@ def test_an_instant_ngp_folder_is_read(tmp_path: Path) -> None:
     assert (len(scene.train), len(scene.test)) == (7, 1)
     assert any("1 of the 9 frames" in note for note in scene.notes)
     assert any("every 8th view" in note for note in scene.notes)
-    # The pictures are half the size that the intrinsics are for.
+    # The images are half the size that the intrinsics are for.
     camera = scene.train.cameras[0]
     assert (camera.fx, camera.fy, camera.cx, camera.cy) == (10.0, 10.5, 3.75, 3.25)
     assert camera.distortion == (-0.05, 0.0, 0.001, 0.0)
@@ -222,7 +222,7 @@ def broken_folders() -> dict[str, Any]:
 
     def damaged(folder: Path) -> None:
         write_blender(folder)
-        (folder / "train/r_1.png").write_text("no picture")
+        (folder / "train/r_1.png").write_text("no image")
 
     def text(content: str) -> Any:
         return lambda folder: (folder / "transforms.json").write_text(content)
@@ -230,9 +230,9 @@ def broken_folders() -> dict[str, Any]:
     stretched = (torch.tensor(POSE) * 2).tolist()
     mirrored = (torch.tensor(POSE) @ torch.diag(torch.tensor([-1.0, 1, 1, 1]))).tolist()
     return {
-        "empty folder": (lambda folder: None, "no posed pictures"),
+        "empty folder": (lambda folder: None, "no posed images"),
         "malformed JSON": (text('{"frames": ['), "cannot read"),
-        "a list": (text("[]"), "must hold an object"),
+        "a list": (text("[]"), "must contain an object"),
         "no frames": (text("{}"), "no list of frames"),
         "no camera": (meta(camera_angle_x=None), "camera_angle_x must be a finite number"),
         "wide camera": (meta(camera_angle_x=4.0), "field of view"),
@@ -243,9 +243,9 @@ def broken_folders() -> dict[str, Any]:
         "infinite matrix": (frame(transform_matrix=[[math.inf] * 4] * 4), "4 x 4"),
         "no path": (frame(file_path=3), "no file_path"),
         "a path that leaves": (frame(file_path="../../etc/passwd"), "outside itself"),
-        "no picture there": (frame(file_path="./train/none"), "none of their pictures"),
+        "no image there": (frame(file_path="./train/none"), "none of their images"),
         "several sizes": (sizes, "several sizes"),
-        "a damaged picture": (damaged, "damaged"),
+        "a damaged image": (damaged, "damaged"),
         "fisheye": (meta(is_fisheye=True), "fisheye"),
         "k3": (meta(k3=0.1), "k3 and k4"),
         "a lens that folds": (meta(k1=-30.0), "cannot be undone"),

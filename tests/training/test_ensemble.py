@@ -1,42 +1,53 @@
-"""Models that are fitted in the same steps: each must come to what it would alone."""
+"""Batched ensembles: each member must become what it would alone."""
 
 import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 import train_fit
-from app import run_many as many
-from app.image_task import ModelOptions, Pixels, try_picture, try_pictures
-from app.progress import Training
-from nerf_posenc.networks.mlp import MLP, NETWORKS
+from app import run_many
+from app.fit_settings import FitSettings
+from app.image_fit import ImageModel, fit_image, fit_images
+from nerf_posenc.images import Image
+from nerf_posenc.networks import MLP, NETWORKS
 from nerf_posenc.training import recipes
-from nerf_posenc.training.ensemble import LossOfEach, Stack, stacked
-from nerf_posenc.training.loop import FitState, ShuffledBatches, fit
-from scenes import open_picture
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.ensemble import BatchedEnsemble, EnsembleLoss, stacked_batches
+from nerf_posenc.training.loop import FitState, fit
+from scenes import open_image
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
-TRAINING = Training(30, 200, "muon", 0.03, torch.device("cpu"), num_snapshots=3)
-SMALL = ModelOptions("fourier", width=16, depth=2, num_bands=4)
+SETTINGS = FitSettings(
+    name="fourier",
+    steps=30,
+    batch_size=200,
+    optimizer="muon",
+    lr=0.03,
+    device=torch.device("cpu"),
+    num_snapshots=3,
+)
+SMALL = ImageModel("fourier", width=16, depth=2, num_bands=4)
 
 
-def cat(size: int) -> Pixels:
-    picture = open_picture("cat").resized(size)
-    return Pixels.from_rows(picture.coordinates(), picture.colours)
+def cat(size: int) -> Image:
+    return open_image("cat").resized(size)
 
 
-def pair(encoding: recipes.Encoding, network: str, seed: int) -> tuple[nn.Module, nn.Module]:
-    torch.manual_seed(seed)
-    encoder = recipes.make_encoder(encoding, 2, resolution=24 + 8 * seed, num_bands=4, seed=seed)
-    behind = NETWORKS[network](getattr(encoder, "out_dim", 2), 3, width=16, depth=2)
-    return encoder, behind
+def pair(encoding: str, name: str, seed: int) -> tuple[nn.Module, nn.Module]:
+    generator = torch.Generator().manual_seed(seed)
+    encoder = recipes.make_encoder(
+        encoding, 2, resolution=24 + 8 * seed, num_bands=4, generator=generator
+    )
+    network = NETWORKS[name](encoder.out_dim, 3, width=16, depth=2, generator=generator)
+    return encoder, network
 
 
 @pytest.mark.parametrize(
@@ -44,26 +55,24 @@ def pair(encoding: recipes.Encoding, network: str, seed: int) -> tuple[nn.Module
     [("fourier", "relu"), ("gaussian", "relu"), ("hash", "relu")]
     + [("none", name) for name in NETWORKS],
 )
-def test_each_model_of_a_stack_gives_what_it_gives_alone(
-    encoding: recipes.Encoding, network: str
-) -> None:
+def test_each_member_gives_what_it_gives_alone(encoding: str, network: str) -> None:
     pairs = [pair(encoding, network, seed) for seed in range(3)]
-    stack = Stack([e for e, _ in pairs], [n for _, n in pairs])
+    ensemble = BatchedEnsemble([e for e, _ in pairs], [n for _, n in pairs])
     inputs = torch.rand(3, 50, 2) * 2 - 1
-    outputs = stack(inputs)
-    for x, y, (encoder, behind) in zip(inputs, outputs, pairs, strict=True):
-        torch.testing.assert_close(y, behind(encoder(x)))
+    outputs = ensemble(inputs)
+    for x, y, (encoder, network_) in zip(inputs, outputs, pairs, strict=True):
+        torch.testing.assert_close(y, network_(encoder(x)))
     weighting = torch.rand_like(outputs)
     (outputs * weighting).sum().backward()
-    for x, w, (encoder, behind) in zip(inputs, weighting, pairs, strict=True):
-        for parameter in nn.Sequential(encoder, behind).parameters():
-            stack_gradient, parameter.grad = parameter.grad, None
-            (behind(encoder(x)) * w).sum().backward(inputs=[parameter])
-            torch.testing.assert_close(stack_gradient, parameter.grad)
+    for x, w, (encoder, network_) in zip(inputs, weighting, pairs, strict=True):
+        for parameter in nn.Sequential(encoder, network_).parameters():
+            ensemble_gradient, parameter.grad = parameter.grad, None
+            (network_(encoder(x)) * w).sum().backward(inputs=[parameter])
+            torch.testing.assert_close(ensemble_gradient, parameter.grad)
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adam"])
-def test_a_stacked_fit_takes_the_steps_of_the_lone_ones(optimizer: recipes.Optimizer) -> None:
+def test_an_ensemble_takes_the_steps_of_its_members_alone(optimizer: recipes.Optimizer) -> None:
     generator = torch.Generator().manual_seed(0)
     data = [
         (torch.rand(300, 2, generator=generator) * 2 - 1, torch.rand(300, 3, generator=generator))
@@ -77,13 +86,13 @@ def test_a_stacked_fit_takes_the_steps_of_the_lone_ones(optimizer: recipes.Optim
         return [record.loss for record in fit(state, draws[i], record_every=5).history]
 
     pairs = [pair("fourier", "relu", i) for i in range(3)]
-    stack = Stack([e for e, _ in pairs], [n for _, n in pairs])
-    group = recipes.make_optimizer(stack, optimizer, 0.01, matrices=stack.hidden_matrices())
-    loss = LossOfEach()
+    ensemble = BatchedEnsemble([e for e, _ in pairs], [n for _, n in pairs])
+    group = recipes.make_optimizer(ensemble, optimizer, 0.01, matrices=ensemble.hidden_matrices())
+    loss = EnsembleLoss()
     losses: list[list[float]] = []
     fit(
-        FitState(stack, group, 20),
-        stacked(draws),
+        FitState(ensemble, group, 20),
+        stacked_batches(draws),
         loss,
         record_every=5,
         on_record=lambda state: losses.append(loss.take()),
@@ -92,10 +101,10 @@ def test_a_stacked_fit_takes_the_steps_of_the_lone_ones(optimizer: recipes.Optim
         assert [each[i] for each in losses] == pytest.approx(lone(i), rel=2e-3)
 
 
-def test_pictures_fitted_together_have_results_of_their_own() -> None:
-    pictures = [cat(24), cat(32)]
-    together = try_pictures(pictures, [SMALL] * 2, TRAINING)
-    alone = [try_picture(pixels, SMALL, TRAINING) for pixels in pictures]
+def test_images_fitted_together_have_results_of_their_own() -> None:
+    images = [cat(24), cat(32)]
+    together = fit_images(images, [SMALL] * 2, SETTINGS)
+    alone = [fit_image(image, SMALL, SETTINGS) for image in images]
     for mine, other in zip(together, alone, strict=True):
         assert mine.reconstruction.shape == other.reconstruction.shape
         assert mine.psnr == pytest.approx(other.psnr, abs=0.1)
@@ -104,46 +113,46 @@ def test_pictures_fitted_together_have_results_of_their_own() -> None:
         assert steps == tuple(r.step for r in other.history)
         assert losses == pytest.approx([r.loss for r in other.history], rel=0.02)
         assert [s.step for s in mine.snapshots] == [s.step for s in other.snapshots]
-        shots = mine.snapshots[-1].pictures, other.snapshots[-1].pictures
-        for shot, expected in zip(*shots, strict=True):
-            torch.testing.assert_close(shot, expected, atol=0.05, rtol=0)
+        previews = mine.snapshots[-1].images, other.snapshots[-1].images
+        for preview, expected in zip(*previews, strict=True):
+            torch.testing.assert_close(preview, expected, atol=0.05, rtol=0)
         assert mine.snapshots[-1].psnr == pytest.approx(-10 * math.log10(losses[-1]))
 
 
-def test_pictures_whose_batches_differ_cannot_be_stacked() -> None:
+def test_images_whose_batches_differ_are_refused() -> None:
     with pytest.raises(ValueError, match="one size"):
-        try_pictures([cat(8), cat(32)], [SMALL] * 2, TRAINING)
+        fit_images([cat(8), cat(32)], [SMALL] * 2, SETTINGS)
 
 
-def test_models_that_cannot_be_stacked_raise() -> None:
+def test_members_that_do_not_match_are_refused() -> None:
     with pytest.raises(ValueError, match="one encoder for each network"):
-        Stack([], [])
+        BatchedEnsemble([], [])
     with pytest.raises(ValueError, match="one encoder for each network"):
-        Stack([nn.Identity()], [MLP(2, 3), MLP(2, 3)])
+        BatchedEnsemble([nn.Identity()], [MLP(2, 3), MLP(2, 3)])
     with pytest.raises(ValueError, match="same shapes"):
-        Stack([nn.Identity(), nn.Identity()], [MLP(2, 3), MLP(2, 3, width=8)])
+        BatchedEnsemble([nn.Identity(), nn.Identity()], [MLP(2, 3), MLP(2, 3, width=8)])
 
 
-def test_the_program_stacks_what_it_can(
+def test_the_program_batches_images_of_one_size(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("in").mkdir()
     noise = np.random.default_rng(0).integers(0, 255, (9, 9, 3), np.uint8)
-    Image.fromarray(noise).save("in/small.png")
-    Path("in/broken.png").write_text("no picture")
+    PIL.Image.fromarray(noise).save("in/small.png")
+    Path("in/broken.png").write_text("no image")
     sizes: list[int] = []
 
-    def counted(pictures, *arguments, **settings):  # type: ignore[no-untyped-def]
-        sizes.append(len(pictures))
-        return try_pictures(pictures, *arguments, **settings)
+    def counted(images, *arguments, **settings):  # type: ignore[no-untyped-def]
+        sizes.append(len(images))
+        return fit_images(images, *arguments, **settings)
 
-    monkeypatch.setattr(many, "try_pictures", counted)
+    monkeypatch.setattr(run_many, "fit_images", counted)
     arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 1
     printed = capsys.readouterr()
     assert "cannot read in/broken.png" in printed.err
     assert sizes == [2, 2, 2]
-    table = Path("run/pictures.txt").read_text()
+    table = Path("run/images.txt").read_text()
     assert table.strip() in printed.out
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
     assert list(rows)[1:4] == ["001-small", "002-cat", "003-cat"]
@@ -152,24 +161,24 @@ def test_the_program_stacks_what_it_can(
         assert Path(f"run/{name}/report.html").exists()
 
 
-def test_pictures_whose_stack_fails_are_fitted_alone(
+def test_images_whose_ensemble_fails_are_fitted_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*arguments: object, **settings: object) -> None:
         raise FloatingPointError("the loss became nan at step 3")
 
-    monkeypatch.setattr(many, "try_pictures", fails)
+    monkeypatch.setattr(run_many, "fit_images", fails)
     arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 0
-    assert "now each picture alone" in capsys.readouterr().err
-    assert len(Path("run/pictures.txt").read_text().splitlines()) == 4
+    assert "now each image alone" in capsys.readouterr().err
+    assert len(Path("run/images.txt").read_text().splitlines()) == 4
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiled_fit_takes_the_same_steps() -> None:
-    training = replace(TRAINING, num_snapshots=0)
-    plain = try_picture(cat(24), SMALL, training)
-    compiled = try_picture(cat(24), SMALL, replace(training, compiled=True))
+    training = replace(SETTINGS, num_snapshots=0)
+    plain = fit_image(cat(24), SMALL, training)
+    compiled = fit_image(cat(24), SMALL, replace(training, compiled=True))
     losses = [record.loss for record in plain.history]
     assert [record.loss for record in compiled.history] == pytest.approx(losses, rel=1e-2)
 

@@ -2,6 +2,7 @@
 
 import io
 import math
+import threading
 
 import pytest
 import torch
@@ -9,8 +10,10 @@ from torch import nn
 
 from nerf_posenc import FourierEncoder
 from nerf_posenc.networks.mlp import MLP, hidden_matrices, num_parameters
-from nerf_posenc.training.loop import FitState, ShuffledBatches, cosine_decay, fit, predict
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
+from nerf_posenc.training.schedules import cosine_decay
 
 X = torch.rand(500, 2, generator=torch.Generator().manual_seed(1)) * 2 - 1
 Y = torch.stack([torch.sin(6 * X[:, 0]), torch.cos(7 * X[:, 1]), X.prod(1)], -1) * 0.4 + 0.5
@@ -77,6 +80,18 @@ def test_the_same_seed_gives_the_same_fit_to_the_bit() -> None:
     runs = [fit(new_state("muon"), batches(), autocast_dtype=torch.bfloat16) for _ in range(2)]
     for a, b in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_a_fit_runs_and_stops_in_a_thread_of_its_own() -> None:
+    state, stop = new_state("adam", 1_000_000), threading.Event()
+    thread = threading.Thread(
+        target=lambda: fit(
+            state, batches(), on_record=lambda s: stop.set(), should_stop=stop.is_set
+        )
+    )
+    thread.start()
+    thread.join(timeout=60)
+    assert state.step == 10
 
 
 def test_stopping_early_keeps_what_there_is() -> None:
@@ -159,7 +174,7 @@ def test_the_rate_of_a_part_follows_its_power_of_the_schedule() -> None:
     group.scale_lrs(0.5)
     rates = [part.param_groups[0]["lr"] for part in group.optimizers]
     assert rates == pytest.approx([0.0075, 0.005])
-    with pytest.raises(ValueError, match="one a part; got 2 for 1"):
+    with pytest.raises(ValueError, match="one per part; got 2 for 1"):
         OptimizerGroup(group.optimizers[:1], [1.0, 2.0])
 
 
@@ -176,7 +191,7 @@ def test_muon_without_matrices_and_states_of_other_optimizers_are_refused() -> N
 
 def test_predictions_in_pieces_are_those_of_one_piece() -> None:
     model = small_model()
-    torch.testing.assert_close(predict(model, X, rows=64), model(X).detach())
+    torch.testing.assert_close(predict(model, X, chunk_size=64), model(X).detach())
     assert predict(model, X[:0]).shape == (0, 3)
 
 

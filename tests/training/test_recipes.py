@@ -11,24 +11,26 @@ import torch
 
 from app.sigma_search import choose_sigma
 from nerf_posenc import FourierEncoder
-from nerf_posenc.networks.mlp import NETWORKS
+from nerf_posenc.images import Image
+from nerf_posenc.networks import NETWORKS
 from nerf_posenc.training.devices import computes_bfloat16, describe, pick_device
 from nerf_posenc.training.recipes import (
-    Encoding,
+    ENCODINGS,
     NetworkName,
+    default_lr,
     default_optimizer,
-    default_rate,
     default_sigma,
     make_encoder,
     make_optimizer,
 )
 
 
-@pytest.mark.parametrize("name", get_args(Encoding))
-def test_every_name_is_an_encoder(name: Encoding) -> None:
+@pytest.mark.parametrize("name", list(ENCODINGS))
+def test_every_name_is_an_encoder(name: str) -> None:
     encoder = make_encoder(name, 2, resolution=300)
     features = encoder(torch.rand(5, 2))
-    assert features.shape == (5, 2 if name == "none" else encoder.out_dim)
+    assert features.shape == (5, encoder.out_dim)
+    assert encoder.in_dim == 2
 
 
 def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
@@ -40,30 +42,39 @@ def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
     assert resolutions[-1] in (300, 301)
 
 
-def test_random_frequencies_follow_the_seed_and_the_resolution() -> None:
-    first, again = (make_encoder("gaussian", 2, resolution=512, seed=1) for _ in range(2))
+@pytest.mark.parametrize("name", ["gaussian", "hash"])
+def test_random_numbers_come_from_the_generator(name: str) -> None:
     x = torch.rand(4, 2)
-    assert torch.equal(first(x), again(x))
+    first, again, other = (
+        make_encoder(name, 2, resolution=64, generator=torch.Generator().manual_seed(seed))(x)
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_random_frequencies_follow_the_resolution() -> None:
+    first = make_encoder("gaussian", 2, resolution=512)
     matrix = first.matrix
     assert isinstance(matrix, torch.Tensor)
     assert float(matrix.std()) == pytest.approx(default_sigma(512), rel=0.15)
 
 
-def test_every_network_has_an_optimizer_and_a_rate() -> None:
+def test_every_network_has_an_optimizer_and_a_learning_rate() -> None:
     assert set(get_args(NetworkName)) == set(NETWORKS)
     for name in get_args(NetworkName):
-        rate = default_rate(name, default_optimizer(name))
+        lr = default_lr(name, default_optimizer(name))
         module = NETWORKS[name](2, 3, width=8, depth=2)
-        assert len(make_optimizer(module, default_optimizer(name), rate).optimizers) >= 1
+        assert len(make_optimizer(module, default_optimizer(name), lr).optimizers) >= 1
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="complex matrices"):
-        default_rate("wire", "muon")
-    with pytest.raises(ValueError, match="no encoding 'magic'; there are none, fourier"):
-        make_encoder("magic", 2, resolution=10)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="rate must be finite and positive"):
+        default_lr("wire", "muon")
+    with pytest.raises(ValueError, match="no encoding 'magic'; known are none, fourier"):
+        make_encoder("magic", 2, resolution=10)
+    with pytest.raises(ValueError, match="lr must be finite and positive"):
         make_optimizer(FourierEncoder(2, 2), "adam", float("nan"))
 
 
@@ -96,7 +107,7 @@ def test_devices_are_picked_by_name() -> None:
             pick_device(name)
 
 
-def test_sigma_follows_the_detail_of_the_picture() -> None:
+def test_sigma_follows_the_detail_of_the_image() -> None:
     side = 32
     line = (torch.arange(side) + 0.5) / side * 2 - 1
     coordinates = torch.stack(torch.meshgrid(line, line, indexing="xy"), dim=-1)
@@ -104,8 +115,9 @@ def test_sigma_follows_the_detail_of_the_picture() -> None:
     chosen = []
     for cycles in (0.5, 3.0):
         wave = 0.5 + 0.4 * torch.sin(2 * math.pi * cycles * coordinates.sum(-1))
-        colours = wave[..., None].expand(side, side, 3).contiguous()
-        chosen.append(choose_sigma(coordinates, colours, device, num_steps=60))
+        rgb = wave[..., None].expand(side, side, 3).contiguous()
+        chosen.append(choose_sigma(Image(rgb, coordinates), device, num_steps=60))
     assert chosen[0] < chosen[1]
-    # One pixel cannot be parted into what is fitted and what is held out.
-    assert choose_sigma(coordinates[:1, :1], colours[:1, :1], device) == default_sigma(1)
+    # One pixel cannot be split into fitted and held-out ones.
+    dot = Image(rgb[:1, :1], coordinates[:1, :1])
+    assert choose_sigma(dot, device) == default_sigma(1)

@@ -1,21 +1,25 @@
 """The first layer on a GPU, fused with the sinusoids before it: features never reach memory.
 
 The forward pass makes the features of a block of rows in registers and multiplies them there; the
-gradient of the weights makes them once more, from the coordinates. See `_triton` for the sinusoids.
+gradient of the weights makes them once more, from the coordinates. See `sincos` for the sinusoids.
 """
 
 import os
 from typing import Any, no_type_check
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
-from nerf_posenc.core.kernels.sincos import _pair_terms, _shape_of, encode, encode_backward
+from nerf_posenc.core.kernels.sincos import (
+    _column_constants,
+    _pair_terms,
+    encode,
+    encode_backward,
+)
+from nerf_posenc.core.kernels.triton import tl, triton
 
 # Pairs of columns, rows and outputs that a program holds at a time; a product needs 16 of each.
-_STRETCH = 16
+_CHUNK = 16
 _ROWS = 64
 _OUTPUTS = 128
 # Parts of the rows that sum their own gradients of the weights, which are then added up in order.
@@ -40,10 +44,10 @@ def _product(a, b, total):
 def _pairs(
     start, IN_DIM: tl.constexpr, NUM_BANDS: tl.constexpr, BAND_OUTER: tl.constexpr,
     BAND_STEP: tl.constexpr, AXIS_STEP: tl.constexpr, FIRST_COLUMN: tl.constexpr,
-    STRETCH: tl.constexpr,
+    CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Band, axis and first column of a stretch of pairs, and which of them there are."""
-    pair = start + tl.arange(0, STRETCH)
+    """Band, axis and first column of a chunk of pairs, and which of them there are."""
+    pair = start + tl.arange(0, CHUNK)
     band = pair // IN_DIM if BAND_OUTER else pair % NUM_BANDS
     axis = pair % IN_DIM if BAND_OUTER else pair // NUM_BANDS
     column = FIRST_COLUMN + band * BAND_STEP + axis * AXIS_STEP
@@ -56,11 +60,11 @@ def _features(
     x_ptr, cycles_ptr, rows, start, num_rows, x_row, x_axis,
     IN_DIM: tl.constexpr, NUM_BANDS: tl.constexpr, BAND_OUTER: tl.constexpr,
     BAND_STEP: tl.constexpr, AXIS_STEP: tl.constexpr, COSINE_FIRST: tl.constexpr,
-    FIRST_COLUMN: tl.constexpr, STRETCH: tl.constexpr,
+    FIRST_COLUMN: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Both phases of a stretch of pairs, the column of the first, and which pairs there are."""
+    """Both phases of a chunk of pairs, the column of the first, and which pairs there are."""
     band, axis, column, is_pair = _pairs(
-        start, IN_DIM, NUM_BANDS, BAND_OUTER, BAND_STEP, AXIS_STEP, FIRST_COLUMN, STRETCH
+        start, IN_DIM, NUM_BANDS, BAND_OUTER, BAND_STEP, AXIS_STEP, FIRST_COLUMN, CHUNK
     )
     inside = (rows < num_rows)[:, None] & is_pair[None, :]
     sine, cosine, _, _ = _pair_terms(
@@ -80,7 +84,7 @@ def _forward_kernel(
     IN_DIM: tl.constexpr, NUM_BANDS: tl.constexpr, BAND_OUTER: tl.constexpr,
     BAND_STEP: tl.constexpr, PHASE_STEP: tl.constexpr, AXIS_STEP: tl.constexpr,
     COSINE_FIRST: tl.constexpr, FIRST_COLUMN: tl.constexpr, RAW_COLUMN: tl.constexpr,
-    HAS_BIAS: tl.constexpr, STRETCH: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,
+    HAS_BIAS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr,
 ):  # fmt: skip
     """Write a block of rows and outputs."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
@@ -88,10 +92,10 @@ def _forward_kernel(
     is_output = outputs < width
     kind = weight_ptr.dtype.element_ty
     total = tl.zeros((ROWS, OUTPUTS), tl.float32)
-    for start in range(0, NUM_BANDS * IN_DIM, STRETCH):
+    for start in range(0, NUM_BANDS * IN_DIM, CHUNK):
         first, second, column, is_pair = _features(
             x_ptr, cycles_ptr, rows, start, num_rows, x_row, x_axis, IN_DIM, NUM_BANDS,
-            BAND_OUTER, BAND_STEP, AXIS_STEP, COSINE_FIRST, FIRST_COLUMN, STRETCH,
+            BAND_OUTER, BAND_STEP, AXIS_STEP, COSINE_FIRST, FIRST_COLUMN, CHUNK,
         )  # fmt: skip
         place = weight_ptr + outputs[None, :] * w_row + column[:, None] * w_column
         mask = is_pair[:, None] & is_output[None, :]
@@ -120,24 +124,24 @@ def _weight_kernel(
     IN_DIM: tl.constexpr, NUM_BANDS: tl.constexpr, BAND_OUTER: tl.constexpr,
     BAND_STEP: tl.constexpr, PHASE_STEP: tl.constexpr, AXIS_STEP: tl.constexpr,
     COSINE_FIRST: tl.constexpr, FIRST_COLUMN: tl.constexpr, RAW_COLUMN: tl.constexpr,
-    STRETCH: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, SPLITS: tl.constexpr,
+    CHUNK: tl.constexpr, ROWS: tl.constexpr, OUTPUTS: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """Sum the gradients of a stretch of columns and a block of outputs over some of the rows."""
-    start = tl.program_id(0) * STRETCH
+    """Sum the gradients of a chunk of columns and a block of outputs over some of the rows."""
+    start = tl.program_id(0) * CHUNK
     outputs = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
     split = tl.program_id(2)
     is_output = outputs < width
     kind = grad_ptr.dtype.element_ty
-    of_first = tl.zeros((STRETCH, OUTPUTS), tl.float32)
-    of_second = tl.zeros((STRETCH, OUTPUTS), tl.float32)
+    of_first = tl.zeros((CHUNK, OUTPUTS), tl.float32)
+    of_second = tl.zeros((CHUNK, OUTPUTS), tl.float32)
     _, _, column, is_pair = _pairs(
-        start, IN_DIM, NUM_BANDS, BAND_OUTER, BAND_STEP, AXIS_STEP, FIRST_COLUMN, STRETCH
+        start, IN_DIM, NUM_BANDS, BAND_OUTER, BAND_STEP, AXIS_STEP, FIRST_COLUMN, CHUNK
     )
     for row in range(split * ROWS, num_rows, SPLITS * ROWS):
         rows = row + tl.arange(0, ROWS).to(tl.int64)
         first, second, _, _ = _features(
             x_ptr, cycles_ptr, rows, start, num_rows, x_row, x_axis, IN_DIM, NUM_BANDS,
-            BAND_OUTER, BAND_STEP, AXIS_STEP, COSINE_FIRST, FIRST_COLUMN, STRETCH,
+            BAND_OUTER, BAND_STEP, AXIS_STEP, COSINE_FIRST, FIRST_COLUMN, CHUNK,
         )  # fmt: skip
         mask = (rows < num_rows)[:, None] & is_output[None, :]
         place = grad_ptr + rows[:, None] * g_row + outputs[None, :] * g_column
@@ -152,10 +156,10 @@ def _weight_kernel(
 
 def _blocks(cycles: Tensor, layout: str, first_phase: str, raw: str, width: int) -> dict[str, Any]:
     num_bands, in_dim = cycles.shape
-    shape = _shape_of(layout, num_bands, in_dim, raw, first_phase)
+    shape = _column_constants(layout, num_bands, in_dim, raw, first_phase)
     del shape["PAIRS"]
     outputs = min(_OUTPUTS, max(16, triton.next_power_of_2(width)))
-    return {**shape, "STRETCH": _STRETCH, "ROWS": _ROWS, "OUTPUTS": outputs}
+    return {**shape, "CHUNK": _CHUNK, "ROWS": _ROWS, "OUTPUTS": outputs}
 
 
 @torch.library.custom_op("nerf_posenc::sincos_linear", mutates_args=())
@@ -172,13 +176,13 @@ def encode_linear(
 
     Args:
         x: float32, float16 or bfloat16, of any strides.
-        cycles: turns per unit, ``(num_bands, in_dim)``: float32 where they are powers of two,
+        cycles: cycles per unit, ``(num_bands, in_dim)``: float32 where they are powers of two,
             else float64.
         weight: ``(width, columns)``; the products are made in its type and summed in float32.
         bias: ``(width,)``.
         layout: one of ``LAYOUTS``.
         first_phase: ``"sin"`` or ``"cos"``.
-        raw: where the coordinates themselves go: ``"front"``, ``"back"`` or ``""``.
+        raw: where the raw coordinates go: ``"front"``, ``"back"`` or ``""``.
     """
     width = len(weight)
     out = x.new_empty(len(x), width, dtype=weight.dtype)
@@ -216,8 +220,8 @@ def weight_gradient(
     splits = min(_SPLITS, max(1, triton.cdiv(len(x), _ROWS)))
     parts = x.new_zeros(splits, num_columns, width, dtype=torch.float32)
     if x.numel() and width:
-        stretches = triton.cdiv(num_bands * in_dim, _STRETCH)
-        grid = (stretches, triton.cdiv(width, blocks["OUTPUTS"]), splits)
+        chunks = triton.cdiv(num_bands * in_dim, _CHUNK)
+        grid = (chunks, triton.cdiv(width, blocks["OUTPUTS"]), splits)
         _weight_kernel[grid](
             grad, x, cycles, parts, len(x), width, num_columns, *grad.stride(), *x.stride(),
             **blocks, SPLITS=splits,

@@ -1,6 +1,6 @@
 """Sines and cosines on a GPU in one pass over memory: the kernels behind ``backend="triton"``.
 
-Coordinates are read once; the turns are reduced, both sines evaluated, weighted and written in
+Coordinates are read once; the cycles are reduced, both sines evaluated, weighted and written in
 registers. The backward pass reads the coordinates and the gradient and keeps nothing else; second
 derivatives go through torch. Without a GPU the kernels run in Triton's interpreter
 (``TRITON_INTERPRET=1``), which the tests do.
@@ -10,34 +10,34 @@ import math
 from typing import Any, no_type_check
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
-_TURN = 2 * math.pi
+from nerf_posenc.core._evaluate import RADIANS_PER_CYCLE as TWO_PI
+from nerf_posenc.core.kernels.triton import tl, triton
+
 # Elements of a tile: enough loads in flight for a multiprocessor, few enough for its registers.
 _TILE = 2048
 
 # Taylor's coefficients of sin and cos of 2 pi f, which for |f| <= 1/8 are right to 2e-9; the
 # first one in two parts, since float32's 2 pi alone is off by 3e-8.
 _S1 = tl.constexpr(6.2831854820251465)
-_S1_REST = tl.constexpr(_TURN - 6.2831854820251465)
+_S1_REST = tl.constexpr(TWO_PI - 6.2831854820251465)
 _S3, _S5, _S7, _S9 = (
-    tl.constexpr((-1) ** ((n - 1) // 2) * _TURN**n / math.factorial(n)) for n in (3, 5, 7, 9)
+    tl.constexpr((-1) ** ((n - 1) // 2) * TWO_PI**n / math.factorial(n)) for n in (3, 5, 7, 9)
 )
 _C2, _C4, _C6, _C8, _C10 = (
-    tl.constexpr((-1) ** (n // 2) * _TURN**n / math.factorial(n)) for n in (2, 4, 6, 8, 10)
+    tl.constexpr((-1) ** (n // 2) * TWO_PI**n / math.factorial(n)) for n in (2, 4, 6, 8, 10)
 )
 
 
 @triton.jit
 @no_type_check
-def _sine_and_cosine(turns):
-    """Sine and cosine of turns, float32 or float64, in float32."""
+def _sine_and_cosine(cycles):
+    """Sine and cosine of cycles, float32 or float64, in float32."""
     # Large values are whole already, and half could not be added to them exactly.
-    whole = tl.where(tl.abs(turns) < 4194304.0, tl.floor(turns + 0.5), tl.floor(turns))
-    rest = (turns - whole).to(tl.float32)
-    # The nearest quarter turn, -2 to 2; what is left lies in [-1/8, 1/8].
+    whole = tl.where(tl.abs(cycles) < 4194304.0, tl.floor(cycles + 0.5), tl.floor(cycles))
+    rest = (cycles - whole).to(tl.float32)
+    # The nearest quarter of a cycle, -2 to 2; the remainder lies in [-1/8, 1/8].
     quarter = tl.floor(rest * 4 + 0.5)
     f = rest - quarter * 0.25
     z = f * f
@@ -106,7 +106,7 @@ def _forward_kernel(
     kind = out_ptr.dtype.element_ty
     line = out_ptr + rows[:, None] * out_row
     if PHASE_STEP == 1:
-        # Side by side, so that neighbouring threads write neighbouring columns.
+        # Side by side, so that neighboring threads write neighboring columns.
         both = tl.reshape(tl.join(first, second), (ROWS, 2 * PAIRS))
         column = tl.arange(0, 2 * PAIRS)[None, :]
         mask = is_row & (column < 2 * NUM_BANDS * IN_DIM)
@@ -166,8 +166,10 @@ def _backward_kernel(
             tl.store(v_grad_ptr + rows * IN_DIM + i, v_grad, mask=is_row)
 
 
-def _shape_of(layout: str, num_bands: int, in_dim: int, raw: str, phases: str) -> dict[str, Any]:
-    """What the kernels know of the columns when they are compiled."""
+def _column_constants(
+    layout: str, num_bands: int, in_dim: int, raw: str, phases: str
+) -> dict[str, Any]:
+    """Compile-time constants of the column order."""
     sizes = dict(k=num_bands, p=2, a=in_dim)
     steps = {
         letter: math.prod(sizes[inner] for inner in layout[i + 1 :])
@@ -205,19 +207,19 @@ def encode(
 
     Args:
         x: float32, float16 or bfloat16, of any strides.
-        cycles: turns per unit, ``(num_bands, in_dim)``: float32 where they are powers of two,
+        cycles: cycles per unit, ``(num_bands, in_dim)``: float32 where they are powers of two,
             else float64.
         weight: factor of each band.
         variance: of each coordinate, ``(n, in_dim)``.
         layout: one of ``LAYOUTS``.
         first_phase: ``"sin"`` or ``"cos"``.
-        raw: where the coordinates themselves go: ``"front"``, ``"back"`` or ``""``.
+        raw: where the raw coordinates go: ``"front"``, ``"back"`` or ``""``.
         dtype: of the features.
     """
     num_bands, in_dim = cycles.shape
     width = 2 * num_bands * in_dim + (in_dim if raw else 0)
     out = x.new_empty(len(x), width, dtype=dtype)
-    shape = _shape_of(layout, num_bands, in_dim, raw, first_phase)
+    shape = _column_constants(layout, num_bands, in_dim, raw, first_phase)
     if out.numel():
         _forward_kernel[(triton.cdiv(len(x), shape["ROWS"]),)](
             x, cycles, weight, variance, out, len(x),
@@ -254,11 +256,11 @@ def encode_backward(
     first_phase: str,
     raw: str,
 ) -> tuple[Tensor, Tensor]:
-    """Gradients, in float32, of the coordinates and of the variance (none: of no rows)."""
+    """Gradients, in float32, of the coordinates and of the variance (no rows if there is none)."""
     num_bands, in_dim = cycles.shape
     x_grad = x.new_empty(x.shape, dtype=torch.float32)
     v_grad = x.new_empty(x.shape if variance is not None else (0, in_dim), dtype=torch.float32)
-    shape = _shape_of(layout, num_bands, in_dim, raw, first_phase)
+    shape = _column_constants(layout, num_bands, in_dim, raw, first_phase)
     if x.numel():
         _backward_kernel[(triton.cdiv(len(x), shape["ROWS"]),)](
             grad, x, cycles, weight, variance, x_grad, v_grad, len(x),
@@ -293,16 +295,16 @@ def _reference(
     first_phase: str,
     raw: str,
 ) -> Tensor:
-    """The same in torch's own operations, for what the kernels do not differentiate."""
-    turns = x.to(cycles.dtype)[:, None, :] * cycles
-    angles = ((turns - turns.detach().round()) * _TURN).float()
+    """Reference in torch operations, for the derivatives that the kernels do not compute."""
+    products = x.to(cycles.dtype)[:, None, :] * cycles
+    angles = ((products - products.detach().round()) * TWO_PI).float()
     both = torch.stack((angles.sin(), angles.cos()), dim=1)
     if first_phase == "cos":
         both = both.flip(1)
     if weight is not None:
         both = both * weight[:, None]
     if variance is not None:
-        omega = (cycles * _TURN).float()
+        omega = (cycles * TWO_PI).float()
         both = both * torch.exp(-0.5 * variance[:, None, :] * omega * omega)[:, None]
     # Phase, band and axis, as the kernels' columns nest them.
     features = both.permute(0, *(1 + "pka".index(letter) for letter in layout)).flatten(1)

@@ -1,0 +1,139 @@
+"""What one encoding's fit takes from the run configuration."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from app.config import RunConfig
+from nerf_posenc.radiance.recipes import FIELD_LRS, FieldOptions
+from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import computes_bfloat16
+from nerf_posenc.training.schedules import constant, cosine_decay
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    """How one encoding is fitted.
+
+    Attributes:
+        name: of the encoding.
+        steps: length of the fit.
+        batch_size: pixels or rays per step.
+        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
+        lr: peak learning rate, of Muon if the optimizer is ``"muon"``.
+        device: where to compute.
+        seed: of the initial weights and the batches.
+        autocast_dtype: type that the network trains in; None for float32.
+        adam_lr: peak learning rate of Adam beside Muon; None for the encoding's own.
+        schedule: from progress in [0, 1) to the factor of the learning rates.
+        ema_decay: replace the weights in the end by their exponential moving average with this
+            decay per step; None for the last weights.
+        compiled: run the model through ``torch.compile``.
+        num_snapshots: snapshots to take during the fit; 0 for none, else 2 or more.
+        quiet: whether to hide the progress bar.
+        stop: ends the fit early when set.
+    """
+
+    name: str
+    steps: int
+    batch_size: int
+    optimizer: recipes.Optimizer
+    lr: float
+    device: torch.device
+    seed: int = 0
+    autocast_dtype: torch.dtype | None = None
+    adam_lr: float | None = None
+    schedule: Callable[[float], float] = cosine_decay
+    ema_decay: float | None = None
+    compiled: bool = False
+    num_snapshots: int = 0
+    quiet: bool = True
+    stop: threading.Event | None = None
+
+
+def fit_settings(encoding: str, config: RunConfig, stop: threading.Event) -> FitSettings:
+    """Settings of one encoding's fit in a run."""
+    precision = precision_for(encoding, config)
+    held_out = held_out_recipe(encoding, config)
+    return FitSettings(
+        name=encoding,
+        steps=config.training.steps,
+        batch_size=config.training.batch_size,
+        optimizer=config.training.optimizer,
+        lr=lr_for(encoding, config),
+        device=config.runtime.device,
+        seed=config.training.seed,
+        autocast_dtype=None if precision == torch.float32 else precision,
+        adam_lr=None if held_out is None else held_out.adam_lr,
+        schedule=cosine_decay if held_out is None else constant,
+        ema_decay=None if held_out is None else held_out.ema_decay,
+        compiled=config.runtime.compile,
+        num_snapshots=config.output.snapshots,
+        quiet=config.runtime.quiet,
+        stop=stop,
+    )
+
+
+def held_out_recipe(encoding: str, config: RunConfig) -> recipes.HeldOutRecipe | None:
+    """Learning rates for evaluation between the fitted pixels; None for the usual ones.
+
+    Sinusoids that are fitted fast fill the gaps with noise; raw coordinates cannot, and a hash
+    grid does at any learning rate.
+    """
+    training = config.training
+    uses_them = training.held_out and training.optimizer == "muon"
+    return recipes.ENCODINGS[encoding].held_out if uses_them else None
+
+
+def lr_for(encoding: str, config: RunConfig) -> float:
+    """Peak learning rate of a fit."""
+    training = config.training
+    if training.lr is not None:
+        return training.lr
+    if config.is_scene:
+        return FIELD_LRS[training.optimizer]
+    held_out = held_out_recipe(encoding, config)
+    if held_out is not None:
+        return held_out.lr
+    return recipes.default_lr(config.model.network, training.optimizer, encoding)
+
+
+def precision_for(encoding: str, config: RunConfig) -> torch.dtype:
+    """Type that a fit's network trains in."""
+    runtime = config.runtime
+    if config.model.network == "wire":
+        # Complex numbers have no half precision.
+        return torch.float32
+    if runtime.precision != "auto":
+        return torch.float32 if runtime.precision == "float32" else torch.bfloat16
+    # A small network is no faster in bfloat16 on a CPU, and less exact.
+    is_small = recipes.ENCODINGS[encoding].is_small and not config.is_scene
+    if is_small and runtime.device.type == "cpu":
+        return torch.float32
+    return torch.bfloat16 if computes_bfloat16(runtime.device) else torch.float32
+
+
+def layers_for(encoding: str, config: RunConfig) -> tuple[int, int]:
+    """Width and number of the hidden layers of an image's network."""
+    width, depth = recipes.ENCODINGS[encoding].layers
+    model = config.model
+    return (
+        width if model.width is None else model.width,
+        depth if model.depth is None else model.depth,
+    )
+
+
+def field_options(encoding: str, config: RunConfig) -> FieldOptions:
+    """Field of a scene."""
+    model = config.model
+    return FieldOptions(
+        model.field,
+        encoding,
+        num_bands=model.bands,
+        sigma=model.sigma,
+        width=model.width,
+        depth=model.depth,
+        seed=config.training.seed,
+    )

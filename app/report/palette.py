@@ -1,0 +1,22 @@
+"""Colors of the fits, the same in figures, on the page and in the viewer."""
+
+# Okabe and Ito's colors, which readers with color blindness can tell apart.
+FIGURE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+# The same hues with enough contrast for text on the page; the last one is the original's.
+PAGE_LIGHT = (
+    *("#0072b2", "#d55e00", "#009e73", "#b0568c", "#b47800", "#2d8fc4", "#555555"),
+    "#888888",
+)
+PAGE_DARK = (
+    *("#56b4e9", "#f08a4b", "#36c9a0", "#e29cc4", "#f0b84b", "#8fd0f5", "#c8c8c8"),
+    "#999999",
+)
+
+NUM_COLORS = len(FIGURE)
+"""Fits beyond this number repeat the colors."""
+
+
+def figure_colors(count: int) -> list[str]:
+    """Colors of so many fits."""
+    return [FIGURE[i % NUM_COLORS] for i in range(count)]

@@ -1,0 +1,59 @@
+"""Directions of a geodesic sphere, which mip-NeRF 360 encodes Gaussians along."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
+    """Directions of a subdivided icosahedron, one of each opposite pair.
+
+    With 2 subdivisions of each edge these are the 21 directions that mip-NeRF 360 lifts a
+    Gaussian on (Barron et al. 2022, appendix), in an order and with signs of our own.
+
+    Args:
+        subdivisions: parts that each edge is cut into, 1 or more: 1 gives 6 directions.
+
+    Returns:
+        Unit vectors in float64.
+
+    Raises:
+        ValueError: If ``subdivisions`` is below 1.
+
+    Examples:
+        >>> icosahedron_basis().shape
+        torch.Size([21, 3])
+    """
+    if subdivisions < 1:
+        raise ValueError(f"subdivisions must be 1 or more; got {subdivisions}")
+    golden = (1 + math.sqrt(5)) / 2
+    signs = (-1.0, 1.0)
+    corners = [(0.0, a, b * golden) for a in signs for b in signs]
+    vertices = torch.tensor(
+        [corner[i:] + corner[:i] for corner in corners for i in range(3)], dtype=torch.float64
+    )
+    distances = torch.cdist(vertices, vertices)
+    # The edges of this icosahedron have length 2; a face is three corners that far apart.
+    near = (distances - 2).abs() < 1e-6
+    faces = [
+        (i, j, k)
+        for i in range(12)
+        for j in range(i)
+        for k in range(j)
+        if near[i, j] and near[j, k] and near[i, k]
+    ]
+    found: list[Tensor] = []
+    for face in faces:
+        for i in range(subdivisions + 1):
+            for j in range(subdivisions + 1 - i):
+                parts = (i, j, subdivisions - i - j)
+                point = sum(
+                    part * vertices[corner] for part, corner in zip(parts, face, strict=True)
+                )
+                assert isinstance(point, Tensor)
+                point = point / point.norm()
+                if not any((point @ other).abs() > 1 - 1e-9 for other in found):
+                    found.append(point)
+    return torch.stack(found)

@@ -1,0 +1,143 @@
+"""PSNR by octave of spatial frequency, and power spectra."""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
+
+
+@dataclass(frozen=True)
+class BandScore:
+    """PSNR of a reconstruction within one octave of spatial frequency.
+
+    Attributes:
+        octave: k of the ring around 2^k pi rad per unit; None for all frequencies below
+            octave 0, including the mean.
+        low: lower bound in rad per unit, included.
+        high: upper bound in rad per unit, excluded.
+        psnr: -10 log10 of the mean squared error within the ring, in dB. The errors of all
+            rings add up to the mean squared error of the image.
+        energy: mean square of the original within the ring.
+        recovered: 1 - error / energy: 1 for all of the detail, 0 or less for none; NaN if
+            the original has none.
+    """
+
+    octave: int | None
+    low: float
+    high: float
+    psnr: float
+    energy: float
+    recovered: float
+
+
+def psnr_by_band(
+    prediction: Float[Tensor, "height width channels"],
+    target: Float[Tensor, "height width channels"],
+) -> list[BandScore]:
+    r"""PSNR within each octave of spatial frequency.
+
+    By Parseval's theorem the mean squared error is the sum of $|E(f)|^2 / N^2$ over all
+    frequencies of the error's discrete Fourier transform $E$; here it is summed over rings, ring
+    $k$ from $2^{k-1/2} \pi$ to $2^{k+1/2} \pi$ rad per unit, around band $k$ of an encoding, where
+    the longer side of the image spans two units. Channels are averaged. No window is applied, so
+    that the parts add up; if opposite edges of the original differ, the step between them
+    contributes to the energy of all rings.
+
+    Args:
+        prediction: image with peak 1; clamped to [0, 1] first.
+        target: the original, of the same shape.
+
+    Returns:
+        All rings up to the highest frequency of the pixels, the lowest first.
+
+    Raises:
+        ValueError: If the shapes differ.
+
+    Examples:
+        >>> import torch
+        >>> gray = torch.full((12, 12, 3), 0.5)
+        >>> [band.octave for band in psnr_by_band(gray, gray)]
+        [None, 0, 1, 2, 3]
+    """
+    require_equal_shapes(prediction, target)
+    original = target.detach().cpu().double().clamp(0, 1)
+    error = prediction.detach().cpu().double().clamp(0, 1) - original
+    height, width, _ = original.shape
+    frequencies = _angular_frequencies(height, width)
+    highest = float(frequencies.max()) / math.pi
+    num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1) if highest > 0 else 0
+    edges = [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
+    if num_octaves == 0:
+        edges = [0.0, math.inf]
+    rings = torch.bucketize(frequencies, torch.tensor(edges[1:], dtype=torch.float64), right=True)
+    lost, energies = (
+        torch.bincount(rings.flatten(), _power(values).flatten(), len(edges) - 1).tolist()
+        for values in (error, original)
+    )
+    scores = []
+    for i, (low, high) in enumerate(itertools.pairwise(edges)):
+        energy = energies[i]
+        recovered = 1 - lost[i] / energy if energy > 0 else math.nan
+        scores.append(
+            BandScore(i - 1 if i else None, low, high, psnr_from_mse(lost[i]), energy, recovered)
+        )
+    return scores
+
+
+def power_spectrum(
+    image: Float[Tensor, "height width channels"],
+) -> tuple[Float[Tensor, " rings"], Float[Tensor, " rings"]]:
+    """Radially averaged power spectrum.
+
+    Args:
+        image: values with peak 1.
+
+    Returns:
+        Angular frequencies in rad per unit, one per whole cycle across the longer side up to
+        Nyquist, and at each the mean power of the discrete Fourier transform's nearest values,
+        over all channels.
+    """
+    values = image.detach().cpu().double()
+    height, width, _ = values.shape
+    # One cycle across the longer side is pi rad per unit.
+    rings = (_angular_frequencies(height, width) / math.pi).round().long().flatten()
+    num_rings = max(height, width) // 2 + 1
+    total = torch.bincount(rings, _power(values).flatten(), num_rings)[:num_rings]
+    counts = torch.bincount(rings, _multiplicity(height, width).flatten(), num_rings)[:num_rings]
+    chosen = (torch.arange(num_rings) > 0) & (counts > 0)
+    return torch.arange(num_rings)[chosen] * math.pi, total[chosen] / counts[chosen]
+
+
+def _power(values: Tensor) -> Tensor:
+    """Power at each frequency of the half plane, with that of its negative, mean over channels.
+
+    The sum is the mean square of the values, by Parseval's theorem.
+    """
+    height, width, channels = values.shape
+    power = torch.zeros(height, width // 2 + 1, dtype=torch.float64)
+    for channel in values.unbind(-1):
+        transformed = torch.fft.rfft2(channel)
+        power += transformed.real.square() + transformed.imag.square()
+    return power * (_multiplicity(height, width) / (channels * (height * width) ** 2))
+
+
+def _multiplicity(height: int, width: int) -> Tensor:
+    """Number of frequencies of the whole plane that each one of the half plane stands for."""
+    column = torch.full((width // 2 + 1,), 2.0, dtype=torch.float64)
+    column[0] = 1.0
+    if width % 2 == 0:
+        column[-1] = 1.0
+    return column.expand(height, -1)
+
+
+def _angular_frequencies(height: int, width: int) -> Tensor:
+    """Magnitude of each frequency of the real Fourier transform, in rad per unit."""
+    vertical = torch.fft.fftfreq(height, dtype=torch.float64)
+    horizontal = torch.fft.rfftfreq(width, dtype=torch.float64)
+    cycles_per_pixel = torch.hypot(vertical[:, None], horizontal[None, :])
+    return cycles_per_pixel * math.pi * max(height, width)

@@ -1,0 +1,61 @@
+"""ALiBi: attention with linear biases."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def alibi_slopes(num_heads: int) -> Float[Tensor, " num_heads"]:
+    r"""Slopes of ALiBi's heads: $2^{-8i/n}$ for $i = 1 \dots n$ (Press et al. 2022, section 3).
+
+    If n is no power of two, the slopes of the next lower one are followed by every second
+    slope of the next higher one, as in the authors' code.
+
+    Raises:
+        ValueError: If there is no head.
+
+    Examples:
+        >>> alibi_slopes(2)
+        tensor([0.0625, 0.0039])
+    """
+    if num_heads < 1:
+        raise ValueError(f"num_heads must be 1 or more; got {num_heads}")
+    lower = 1 << (num_heads.bit_length() - 1)
+    slopes: Sequence[float] = [2 ** (-8 * i / lower) for i in range(1, lower + 1)]
+    higher = [2 ** (-4 * i / lower) for i in range(1, 2 * lower + 1)]
+    return torch.tensor([*slopes, *higher[0::2][: num_heads - lower]])
+
+
+def alibi_bias(
+    num_heads: int, num_queries: int, num_keys: int | None = None
+) -> Float[Tensor, "num_heads num_queries num_keys"]:
+    """ALiBi's bias: minus the slope of the head times the distance of query and key.
+
+    Queries are the last ``num_queries`` of the ``num_keys`` positions, as when decoding from
+    a cache. The bias is symmetric; a causal mask is the caller's.
+
+    Args:
+        num_heads: number of heads, 1 or more.
+        num_queries: number of queries.
+        num_keys: number of keys, at least that of the queries; None is as many.
+
+    Returns:
+        Bias to add to the attention scores, float32.
+
+    Raises:
+        ValueError: If a number is out of its range.
+
+    Examples:
+        >>> alibi_bias(1, 2)[0]
+        tensor([[-0.0000, -0.0039],
+                [-0.0039, -0.0000]])
+    """
+    num_keys = num_queries if num_keys is None else num_keys
+    if not 0 <= num_queries <= num_keys:
+        raise ValueError(f"num_keys must be num_queries or more; got {num_keys} and {num_queries}")
+    keys = torch.arange(num_keys)
+    queries = keys[num_keys - num_queries :]
+    distances = (queries[:, None] - keys).abs()
+    return -alibi_slopes(num_heads)[:, None, None] * distances

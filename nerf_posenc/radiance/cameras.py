@@ -1,0 +1,178 @@
+"""Pinhole cameras with lens distortion.
+
+Camera axes are OpenGL's: x right, y up, looking down -z. Pixel (column i, row j) has its center at
+(i + 0.5, j + 0.5), row 0 being the top.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from nerf_posenc.core.encoder import require_counts
+
+Distortion = tuple[int | float, int | float, int | float, int | float]
+"""Radial k1, k2 and tangential p1, p2."""
+
+# Newton's method on a lens converges in a few steps if it converges at all.
+_LENS_ITERATIONS = 30
+_LENS_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Pinhole camera with optional lens distortion (OpenCV's model).
+
+    Attributes:
+        width: pixels.
+        height: pixels.
+        fx: focal length in pixels, horizontally.
+        fy: focal length in pixels, vertically.
+        cx: column of the principal point in pixels; ``width / 2`` is the center.
+        cy: row of the principal point in pixels.
+        distortion: radial k1, k2 and tangential p1, p2 (OpenCV, "Camera calibration and 3D
+            reconstruction"); all 0 for a pinhole.
+
+    Raises:
+        ValueError: If a size or a focal length is not positive, or a value not finite.
+
+    Examples:
+        >>> round(Camera.from_angle(4, 2, math.pi / 2).fx, 6)
+        2.0
+    """
+
+    width: int
+    height: int
+    fx: int | float
+    fy: int | float
+    cx: int | float
+    cy: int | float
+    distortion: Distortion = (0.0, 0.0, 0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        require_counts(width=self.width, height=self.height)
+        if not (0 < self.fx < math.inf and 0 < self.fy < math.inf):
+            raise ValueError(f"fx and fy must be finite and above 0; got {self.fx}, {self.fy}")
+        if not all(math.isfinite(v) for v in (self.cx, self.cy, *self.distortion)):
+            raise ValueError(
+                f"cx, cy and distortion must be finite; got {self.cx}, {self.cy}, {self.distortion}"
+            )
+
+    @classmethod
+    def from_angle(cls, width: int, height: int, angle_x: float) -> "Camera":
+        """Make a pinhole camera from its horizontal field of view.
+
+        Args:
+            width: pixels.
+            height: pixels.
+            angle_x: rad, between 0 and pi.
+
+        Raises:
+            ValueError: If the angle is out of its range.
+        """
+        if not 0 < angle_x < math.pi:
+            raise ValueError(f"the field of view must be between 0 and pi rad; got {angle_x}")
+        focal = 0.5 * width / math.tan(0.5 * angle_x)
+        return cls(width, height, focal, focal, width / 2, height / 2)
+
+    def resized(self, width: int, height: int) -> "Camera":
+        """Return the camera of the same view at another size in pixels."""
+        x, y = width / self.width, height / self.height
+        return replace(
+            self,
+            width=width,
+            height=height,
+            fx=self.fx * x,
+            fy=self.fy * y,
+            cx=self.cx * x,
+            cy=self.cy * y,
+        )
+
+    def directions(self) -> Float[Tensor, "height width 3"]:
+        """Direction through each pixel's center in camera axes, with z = -1.
+
+        Raises:
+            ValueError: If the distortion cannot be inverted at every pixel.
+        """
+        x = (torch.arange(self.width, dtype=torch.float64) + 0.5 - self.cx) / self.fx
+        y = (torch.arange(self.height, dtype=torch.float64) + 0.5 - self.cy) / self.fy
+        points = torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1)
+        if any(self.distortion):
+            points = undistort(points, self.distortion)
+        right, down = points.unbind(-1)
+        return torch.stack([right, -down, -torch.ones_like(right)], dim=-1).float()
+
+    def project(self, points: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2"]:
+        """Project points to column and row in pixels; NaN for points behind the camera.
+
+        Args:
+            points: in camera axes.
+        """
+        ahead = -points[..., 2:]
+        flat = points[..., :2] / torch.where(ahead > 0, ahead, torch.nan)
+        flat = flat * flat.new_tensor([1.0, -1.0])
+        if any(self.distortion):
+            flat = distort(flat, self.distortion)
+        focal, center = (self.fx, self.fy), (self.cx, self.cy)
+        return flat * flat.new_tensor(focal) + flat.new_tensor(center)
+
+
+def distort(points: Float[Tensor, "*batch 2"], distortion: Distortion) -> Float[Tensor, "*batch 2"]:
+    r"""Apply lens distortion to points of the plane z = 1, x right and y down.
+
+    $x (1 + k_1 r^2 + k_2 r^4) + 2 p_1 x y + p_2 (r^2 + 2 x^2)$, and the same for y with
+    $p_1$ and $p_2$ exchanged (OpenCV's model with four coefficients).
+
+    Args:
+        points: x and y.
+        distortion: k1, k2, p1, p2.
+    """
+    k1, k2, p1, p2 = distortion
+    x, y = points.unbind(-1)
+    square = x * x + y * y
+    radial = 1 + square * (k1 + k2 * square)
+    return torch.stack(
+        [
+            x * radial + 2 * p1 * x * y + p2 * (square + 2 * x * x),
+            y * radial + p1 * (square + 2 * y * y) + 2 * p2 * x * y,
+        ],
+        dim=-1,
+    )
+
+
+def undistort(
+    points: Float[Tensor, "*batch 2"], distortion: Distortion
+) -> Float[Tensor, "*batch 2"]:
+    """Invert `distort` by Newton's method in float64.
+
+    Args:
+        points: distorted x and y.
+        distortion: k1, k2, p1, p2.
+
+    Raises:
+        ValueError: If a point has no preimage, as far from the axis of a strong lens.
+    """
+    k1, k2, p1, p2 = distortion
+    target = points.double()
+    found = target.clone()
+    for _ in range(_LENS_ITERATIONS):
+        x, y = found.unbind(-1)
+        square = x * x + y * y
+        radial, slope = 1 + square * (k1 + k2 * square), 2 * (k1 + 2 * k2 * square)
+        xx = radial + slope * x * x + 2 * p1 * y + 6 * p2 * x
+        yy = radial + slope * y * y + 6 * p1 * y + 2 * p2 * x
+        xy = slope * x * y + 2 * p1 * x + 2 * p2 * y
+        error_x, error_y = (distort(found, distortion) - target).unbind(-1)
+        determinant = xx * yy - xy * xy
+        step = torch.stack([yy * error_x - xy * error_y, xx * error_y - xy * error_x], dim=-1)
+        found = found - step / determinant[..., None]
+    residual = (distort(found, distortion) - target).abs()
+    folds = determinant <= 0
+    if not bool((residual < _LENS_TOLERANCE).all()) or bool(folds.any()):
+        raise ValueError(
+            f"the lens distortion {distortion} cannot be undone over the whole image: it bends "
+            "outer rays over inner ones; check k1, k2, p1, p2 or crop the image"
+        )
+    return found

@@ -1,0 +1,104 @@
+"""Rendering of whole views, and their PSNR and SSIM."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.rays import Rays, camera_rays
+from nerf_posenc.radiance.renderers import GridRenderer
+from nerf_posenc.radiance.views import Views
+from nerf_posenc.radiance.volume_rendering import Rendering
+
+
+@torch.no_grad()
+def render(
+    renderer: Callable[[Rays], Rendering], rays: Rays, *, chunk_size: int = 4096
+) -> Rendering:
+    """Render any number of rays, in chunks.
+
+    Args:
+        renderer: from rays to a rendering.
+        rays: any number.
+        chunk_size: rays in a chunk.
+    """
+    starts = range(0, max(1, len(rays.origins)), chunk_size)
+    chunks = [renderer(rays.rows(slice(start, start + chunk_size))) for start in starts]
+    return Rendering(*(torch.cat(parts) for parts in list(zip(*chunks, strict=True))[:3]))
+
+
+def default_chunk_size(renderer: nn.Module) -> int:
+    """Rays to render at once: on a CPU few enough for its cache."""
+    is_sparse = isinstance(renderer, GridRenderer) and renderer.grid is not None
+    rays = 4096 if is_sparse else 256
+    return rays if next(renderer.parameters()).device.type == "cpu" else 16 * rays
+
+
+def render_camera(
+    renderer: nn.Module, camera: Camera, world_from_camera: Tensor, *, background: float = 1.0
+) -> Rendering:
+    """Render all pixels of a camera; the result is on the CPU, ``(height, width, ...)``.
+
+    Args:
+        renderer: of the fitted field.
+        camera: the camera.
+        world_from_camera: its pose, ``(4, 4)``.
+        background: gray value of the background.
+    """
+    rays = camera_rays(camera, world_from_camera, background=background)
+    rays = rays.to(next(renderer.parameters()).device)
+    rendering = render(renderer, rays, chunk_size=default_chunk_size(renderer))
+    shape = camera.height, camera.width
+    return Rendering(
+        rendering.rgb.float().view(*shape, 3).cpu(),
+        rendering.opacity.view(shape).cpu(),
+        rendering.depth.view(shape).cpu(),
+    )
+
+
+@dataclass(frozen=True)
+class ViewScore:
+    """A test view as the field renders it.
+
+    Attributes:
+        name: of the view.
+        psnr: in dB.
+        ssim: structural similarity.
+        rendering: of all pixels, ``(height, width, ...)``.
+    """
+
+    name: str
+    psnr: float
+    ssim: float
+    rendering: Rendering
+
+
+def evaluate_views(
+    renderer: nn.Module,
+    views: Views,
+    *,
+    background: float = 1.0,
+    on_view: Callable[[], object] = lambda: None,
+) -> list[ViewScore]:
+    """Render views and compare them with their images.
+
+    Args:
+        renderer: of the fitted field.
+        views: to compare with.
+        background: gray value of the background.
+        on_view: callback after each view.
+    """
+    truth = views.over(background)
+    scores = []
+    for i, name in enumerate(views.names):
+        rendering = render_camera(
+            renderer, views.cameras[i], views.world_from_camera[i], background=background
+        )
+        scores.append(
+            ViewScore(name, psnr(rendering.rgb, truth[i]), ssim(rendering.rgb, truth[i]), rendering)
+        )
+        on_view()
+    return scores

@@ -1,0 +1,133 @@
+"""Batches of rays from posed images."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.rays import Rays, pixel_radii, ray_aabb_intersect
+from nerf_posenc.radiance.sampling import stratified_edges, stratified_samples
+from nerf_posenc.radiance.views import Background, Views, background_gray
+
+
+class RayBatch(NamedTuple):
+    """Rays of one training step.
+
+    Attributes:
+        rays: the rays.
+        generator: random number generator for the samples along them.
+    """
+
+    rays: Rays
+    generator: torch.Generator
+
+
+class RayBatches:
+    """Rays drawn from all pixels of all views, as a function of the step alone.
+
+    Args:
+        views: training views.
+        batch_size: rays per step.
+        seed: of the draws.
+        background: white, black, or random: a new color for each ray, so that only empty space
+            explains transparent pixels.
+        live: pixels to draw from, for example those whose rays meet an occupied cell; None
+            for all.
+        device: where the batches are drawn.
+
+    Raises:
+        ValueError: If no pixel is live.
+
+    Examples:
+        >>> camera = Camera.from_angle(4, 4, 1.0)
+        >>> black = torch.zeros(1, 4, 4, 3), torch.ones(1, 4, 4)
+        >>> views = Views(*black, [camera], torch.eye(4)[None], ["a"])
+        >>> batch, rgb = RayBatches(views, 8, seed=0)(step=0)
+        >>> batch.rays.directions.shape, rgb.shape
+        (torch.Size([8, 3]), torch.Size([8, 3]))
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        batch_size: int,
+        *,
+        seed: int,
+        background: Background = "white",
+        live: Bool[Tensor, "views height width"] | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.batch_size = batch_size
+        self.seed = seed
+        self.background = background
+        unique = list(dict.fromkeys(views.cameras))
+        directions = [camera.directions() for camera in unique]
+        self._camera_of = torch.tensor([unique.index(c) for c in views.cameras], device=device)
+        self._directions = torch.stack(directions).flatten(1, 2).to(device)
+        self._radii = torch.stack([pixel_radii(d) for d in directions]).flatten(1).to(device)
+        self._poses = views.world_from_camera.to(device)
+        self._rgb = views.rgb.flatten(1, 2).to(device)
+        self._opacity = views.opacity.flatten(1).to(device)
+        self._live = None if live is None else live.flatten().nonzero()[:, 0].to(device)
+        if self._live is not None and len(self._live) == 0:
+            raise ValueError("no pixel to draw from: every view is transparent all over")
+
+    @torch.no_grad()
+    def __call__(self, step: int) -> tuple[RayBatch, Float[Tensor, "n 3"]]:
+        """Rays of a step and their colors."""
+        device = self._poses.device
+        # On the device: a copy from the host would wait for it.
+        generator = torch.Generator(device).manual_seed(self.seed * 1_000_003 + step)
+        num_pixels = self._rgb.shape[1]
+        total = len(self._live) if self._live is not None else len(self._poses) * num_pixels
+        drawn = torch.randint(total, (self.batch_size,), generator=generator, device=device)
+        if self._live is not None:
+            drawn = self._live[drawn]
+        view, pixel = drawn // num_pixels, drawn % num_pixels
+        camera = self._camera_of[view]
+        poses = self._poses[view]
+        directions = (poses[:, :3, :3] @ self._directions[camera, pixel, :, None])[..., 0]
+        if self.background == "random":
+            background = torch.rand(self.batch_size, 3, generator=generator, device=device)
+        else:
+            gray = background_gray(self.background)
+            background = torch.full((self.batch_size, 3), gray, device=device)
+        rays = Rays(
+            poses[:, :3, 3],
+            F.normalize(directions, dim=-1),
+            self._radii[camera, pixel],
+            background,
+        )
+        opacity = self._opacity[view, pixel, None]
+        samples = torch.Generator(device).manual_seed(self.seed * 1_000_003 + step)
+        rgb = self._rgb[view, pixel] + (1 - opacity) * background
+        return RayBatch(rays, samples), rgb
+
+
+@torch.no_grad()
+def occupied_pixels(
+    grid: OccupancyGrid, views: Views, *, num_samples: int = 256
+) -> Bool[Tensor, "views height width"]:
+    """Pixels whose rays meet an occupied cell; a fit learns nothing from the others.
+
+    Args:
+        grid: occupancy of the scene.
+        views: the images.
+        num_samples: points tested along each ray.
+    """
+    device = grid.density.device
+    live = []
+    for view in range(len(views)):
+        rays = views.rays(view).to(device)
+        found = []
+        for i in range(0, len(rays.origins), 1 << 13):
+            part = rays.rows(slice(i, i + (1 << 13)))
+            edges = stratified_edges(*ray_aabb_intersect(*part[:2]), num_samples)
+            distances = stratified_samples(edges)
+            positions = part.origins[:, None] + part.directions[:, None] * distances[..., None]
+            found.append((grid(positions) & (edges[..., 1:] > edges[..., :-1])).any(-1))
+        live.append(torch.cat(found).view(views.size[::-1]).cpu())
+    return torch.stack(live)

@@ -1,0 +1,102 @@
+"""Samples along rays: stratified, by importance, and as Gaussians."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def stratified_edges(
+    near: Float[Tensor, "*batch"], far: Float[Tensor, "*batch"], num_samples: int
+) -> Float[Tensor, "*batch edges"]:
+    """Edges of ``num_samples`` equal bins from near to far."""
+    steps = torch.linspace(0, 1, num_samples + 1, device=near.device, dtype=near.dtype)
+    return near[..., None] + (far - near)[..., None] * steps
+
+
+def stratified_samples(
+    edges: Float[Tensor, "*batch edges"], generator: torch.Generator | None = None
+) -> Float[Tensor, "*batch samples"]:
+    """One distance in each bin (Mildenhall et al. 2020, equation 2).
+
+    Args:
+        edges: rising along the last dimension.
+        generator: random number generator to jitter the samples within their bins; None for
+            the bin centers.
+    """
+    low, high = edges[..., :-1], edges[..., 1:]
+    if generator is None:
+        return (low + high) / 2
+    return low + (high - low) * _uniform(low.shape, generator, low)
+
+
+def importance_samples(
+    edges: Float[Tensor, "*batch edges"],
+    weights: Float[Tensor, "*batch samples"],
+    num_samples: int,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "*batch new"]:
+    """Sample distances from the piecewise-constant density of weights (NeRF, section 5.2).
+
+    Inverts the cumulative distribution at stratified positions. No gradient passes through.
+
+    Args:
+        edges: of the bins, rising.
+        weights: of the bins, 0 or more; if all are 0, the bins count by width.
+        num_samples: how many to draw.
+        generator: random number generator to jitter the samples; None for the centers of equal
+            shares.
+
+    Returns:
+        Distances, rising.
+    """
+    weights, edges = weights.detach(), edges.detach()
+    total = weights.sum(-1, keepdim=True)
+    widths = (edges[..., 1:] - edges[..., :-1]).clamp(min=1e-12)
+    share = torch.where(
+        total > 1e-8, weights / total.clamp(min=1e-8), widths / widths.sum(-1, keepdim=True)
+    )
+    cumulative = torch.nn.functional.pad(share.cumsum(-1), (1, 0))
+    cumulative = cumulative / cumulative[..., -1:]
+    shape = (*weights.shape[:-1], num_samples)
+    offsets = 0.5 if generator is None else _uniform(torch.Size(shape), generator, edges)
+    quantiles = (torch.arange(num_samples, device=edges.device) + offsets) / num_samples
+    quantiles = quantiles.to(edges).expand(shape).contiguous()
+    # The bin of each quantile, and how far into it.
+    upper = torch.searchsorted(cumulative[..., 1:-1].contiguous(), quantiles, right=True)
+    low, high = (torch.gather(cumulative, -1, upper + i) for i in (0, 1))
+    start, end = (torch.gather(edges, -1, upper + i) for i in (0, 1))
+    into = ((quantiles - low) / (high - low).clamp(min=1e-12)).clamp(0, 1)
+    return start + (end - start) * into
+
+
+def conical_frustum_to_gaussian(
+    edges: Float[Tensor, "*batch edges"],
+    directions: Float[Tensor, "*batch 3"],
+    radii: Float[Tensor, "*batch"],
+) -> tuple[Float[Tensor, "*batch samples"], Float[Tensor, "*batch samples 3"]]:
+    r"""Gaussians with the mean and variance of the conical frustums between the edges.
+
+    Barron et al. 2021, mip-NeRF, equations 7, 8 and 16, for unit directions.
+
+    Args:
+        edges: distances, rising.
+        directions: unit vectors.
+        radii: of the cones at distance 1.
+
+    Returns:
+        Mean distance of each frustum, and its variance along x, y and z.
+    """
+    middle = (edges[..., 1:] + edges[..., :-1]) / 2
+    half = (edges[..., 1:] - edges[..., :-1]) / 2
+    m2, h2 = middle.square(), half.square()
+    denominator = (3 * m2 + h2).clamp(min=1e-12)
+    mean = middle + 2 * middle * h2 / denominator
+    along = h2 / 3 - (4 / 15) * h2.square() * (12 * m2 - h2) / denominator.square()
+    across = m2 / 4 + (5 / 12) * h2 - (4 / 15) * h2.square() / denominator
+    across = across * radii[..., None].square()
+    squares = directions.square()[..., None, :]
+    return mean, along[..., None] * squares + across[..., None] * (1 - squares)
+
+
+def _uniform(shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
+    return torch.rand(shape, generator=generator, device=like.device, dtype=like.dtype)
