@@ -49,16 +49,17 @@ class Encoder(nn.Module):
         """Bands in rad per unit of the coordinate; None if there are none, or they are random."""
         return None
 
-    def register_constant(self, name: str, value: Tensor) -> None:
+    def register_constant(self, name: str, value: Tensor | None) -> None:
         """Add a tensor that follows the module to a device, but is neither cast nor saved.
 
         After ``to_empty`` it has its value again.
 
         Args:
             name: attribute that the module gets.
-            value: on the CPU.
+            value: on the CPU, or None for a constant that this module does without.
         """
-        self._constants[name] = value
+        if value is not None:
+            self._constants[name] = value
         self.register_buffer(name, value, persistent=False)
 
     def _constant_on(self, name: str, device: torch.device) -> Tensor:

@@ -70,8 +70,8 @@ class FourierEncoder(Encoder):
     takes_progress = True
     is_stationary = True
 
-    basis: Tensor | None = None
-    _kept: Tensor | None = None
+    basis: Tensor | None
+    _kept: Tensor | None
 
     def __init__(
         self,
@@ -111,10 +111,9 @@ class FourierEncoder(Encoder):
         self.variance_scale = variance_scale
         self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases, backend=backend)
         self._labels = [labels[i] for i in kept]
-        if basis is not None:
-            self.register_constant("basis", basis.detach().double().cpu())
-        if len(kept) < len(labels):
-            self.register_constant("_kept", torch.tensor(kept))
+        self.register_constant("basis", None if basis is None else basis.detach().double().cpu())
+        every = len(kept) == len(labels)
+        self.register_constant("_kept", None if every else torch.tensor(kept))
 
     @property
     def is_plain(self) -> bool:

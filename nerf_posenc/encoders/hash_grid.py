@@ -170,7 +170,7 @@ class HashGridEncoder(Encoder):
         if progress is not None:
             window = coarse_to_fine_weight(self.num_levels, progress)
             features = features * window.to(features)[:, None]
-        features = features.reshape(len(features), self.out_dim)
+        features = features.flatten(1)
         return features.to(features_dtype(corners.weights, self.table))
 
     def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:

@@ -42,6 +42,7 @@ class RayBatches:
         ValueError: If no pixel is live.
 
     Examples:
+        >>> from nerf_posenc.radiance import Camera
         >>> camera = Camera.from_angle(4, 4, 1.0)
         >>> black = torch.zeros(1, 4, 4, 3), torch.ones(1, 4, 4)
         >>> views = Views(*black, [camera], torch.eye(4)[None], ["a"])

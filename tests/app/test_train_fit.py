@@ -99,20 +99,18 @@ def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
     assert "suffices" not in capsys.readouterr().err
 
 
-# Decibels above one constant color, the mean, that 30 steps of a tiny network must reach.
-@pytest.mark.parametrize(
-    ("network", "margin"),
-    [("relu", 0.5), ("siren", 2), ("finer", 2), ("gauss", 0.5), ("wire", -3), ("mfn", 2)],
-)
-def test_every_network_and_encoding_is_fitted(network: str, margin: float) -> None:
+@pytest.mark.parametrize("network", ["relu", "siren", "finer", "gauss", "wire", "mfn"])
+def test_every_network_and_encoding_is_fitted(network: str) -> None:
     names = ["none", "fourier", "gaussian", "hash"] if network == "relu" else ["none"]
-    options = ["--network", network, "--encodings", *names, "--out", "run", "--quiet", *SMALL_RUN]
+    options = ["--network", network, "--encodings", *names, "--out", "run", "--quiet"]
+    options += [*SMALL_RUN, "--steps", "120", "--width", "32", "--batch-size", "576"]
     assert train_fit.main(options) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["encoding"] for fit in metrics["fits"]] == names
     original = np.asarray(Image.open("run/original.png")) / 255
     flat_db = -10 * np.log10(((original - original.mean((0, 1))) ** 2).mean())
-    assert all(fit["psnr_db"] > flat_db + margin for fit in metrics["fits"])
+    # One constant color, the mean, is what a network that learns nothing else comes to.
+    assert all(fit["psnr_db"] > flat_db + 1.5 for fit in metrics["fits"])
     assert metrics["config"]["training"]["optimizer"] == ("muon" if network == "relu" else "adam")
     # 24 pixels: 6 cycles per unit at Nyquist.
     assert metrics["config"]["model"]["sigma"] == pytest.approx(0.54)

@@ -54,7 +54,7 @@ def test_positions_without_a_code_are_named() -> None:
         (lambda: encoder.table(5, offset=6), "positions 6 to 10 are not all"),
         (lambda: encoder.table(5, offset=2, interpolate=True), "no offset"),
         (lambda: LearnedPositionEncoder(0, 4), "max_length must be 1 or more"),
-        (lambda: LearnedPositionEncoder(4, 4, std=0.0), "std must be positive"),
+        (lambda: LearnedPositionEncoder(4, 4, std=0.0), "std must be finite and positive"),
         (lambda: MemN2NPositionEncoder(0), "dim must be 1 or more"),
         (lambda: MemN2NPositionEncoder(3)(torch.zeros(2, 4)), r"\(\*batch, length, 3\)"),
     ):

@@ -43,7 +43,7 @@ def test_jpeg_is_close(tmp_path: Path) -> None:
 
 def test_16_bit_color_png_keeps_all_bits(tmp_path: Path) -> None:
     with (tmp_path / "a.png").open("wb") as file:
-        writer = png.Writer(7, 5, grayscale=False, bitdepth=16)
+        writer = png.Writer(7, 5, greyscale=False, bitdepth=16)
         writer.write(file, RGB16.reshape(5, -1).tolist())
     np.testing.assert_array_equal(colors(tmp_path / "a.png"), np.float32(RGB16 / 65_535))
 
