@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.volume_rendering import Rendering
 
@@ -114,18 +115,11 @@ def look_at_origin(azimuth: float, elevation: float, distance: float = _CAMERA_D
 
     Args:
         azimuth: rad around z.
-        elevation: rad above the horizon, less than a quarter turn.
+        elevation: rad above the horizon, in (-pi/2, pi/2).
         distance: from the origin.
     """
+    horizontal = math.cos(elevation)
     back = torch.tensor(
-        [
-            math.cos(azimuth) * math.cos(elevation),
-            math.sin(azimuth) * math.cos(elevation),
-            math.sin(elevation),
-        ]
+        [math.cos(azimuth) * horizontal, math.sin(azimuth) * horizontal, math.sin(elevation)]
     )
-    right = torch.tensor([-math.sin(azimuth), math.cos(azimuth), 0.0])
-    pose = torch.eye(4)
-    pose[:3, 0], pose[:3, 1], pose[:3, 2] = right, torch.linalg.cross(back, right), back
-    pose[:3, 3] = distance * back
-    return pose
+    return look_at(distance * back, torch.zeros(3), torch.tensor([0.0, 0.0, 1.0]))

@@ -103,9 +103,8 @@ class RayBatches:
             background,
         )
         opacity = self._opacity[view, pixel, None]
-        samples = torch.Generator(device).manual_seed(self.seed * 1_000_003 + step)
         rgb = self._rgb[view, pixel] + (1 - opacity) * background
-        return RayBatch(rays, samples), rgb
+        return RayBatch(rays, generator), rgb
 
 
 @torch.no_grad()

@@ -291,6 +291,21 @@ def small_views(num_views: int = 6, size: int = 16) -> Views:
     return analytic_scene("spheres", size=size, num_train=num_views, num_test=1).train
 
 
+def test_samples_along_rays_are_independent_of_the_pixels_drawn() -> None:
+    batches = RayBatches(small_views(), 64, seed=0, background="random")
+    # Backgrounds were drawn after the pixels from the same generator: a second one with the same
+    # seed would give the jitter the numbers that chose the pixels.
+    total = 6 * 16 * 16
+    batch, _ = batches(3)
+    fresh = torch.Generator().manual_seed(3)
+    chosen = torch.randint(total, (64,), generator=fresh)
+    background = torch.rand(64, 3, generator=fresh)
+    assert torch.equal(batch.rays.background, background)
+    jitter = torch.rand(64, generator=batch.generator)
+    assert torch.equal(jitter, torch.rand(64, generator=fresh))
+    assert abs(torch.corrcoef(torch.stack([jitter, chosen / total]))[0, 1]) < 0.5
+
+
 def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
     views = small_views()
     batches = RayBatches(views, 32, seed=0)
