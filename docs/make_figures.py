@@ -60,10 +60,10 @@ def line_panel(axis: Any, title: str, x: str, y: str) -> None:
 
 def sinusoids() -> None:
     figure, axes = panels(2, 5.0)
-    codes = ne.SinusoidalEncoder(512).table(100)
+    embeddings = ne.SinusoidalEncoder(512).table(100)
     drawn = heat(
         axes[0],
-        codes,
+        embeddings,
         "SinusoidalEncoder(512).table(100)",
         "column",
         "position",
@@ -76,19 +76,17 @@ def sinusoids() -> None:
     similarity = ne.SinusoidalEncoder(128).similarity(positions, positions[128:129])[:, 0]
     axes[1].plot(positions, similarity, color=BLUE)
     axes[1].axvline(128, color="gray", lw=0.8)
-    line_panel(
-        axes[1], "Similarity of position 128 to all, dim 128", "position", "product of the codes"
-    )
+    line_panel(axes[1], "Similarity of position 128 to all, dim 128", "position", "inner product")
     save(figure, "sinusoids")
 
 
 def grids_of_positions() -> None:
     figure, axes = panels(3)
     for axis, name in zip(axes, ("timm", "mae", "detr"), strict=True):
-        codes = ne.GridSinusoidalEncoder.preset(name, 32).table((8, 8)).flatten(0, 1)
+        embeddings = ne.GridSinusoidalEncoder.preset(name, 32).table((8, 8)).flatten(0, 1)
         heat(
             axis,
-            codes,
+            embeddings,
             f"preset {name!r}, 8 x 8 grid",
             "column",
             "row * 8 + column",
@@ -142,7 +140,7 @@ def kernels() -> None:
         kernel = encoder(d[:, None]) @ encoder(torch.zeros(1, dtype=torch.float64)) / num_bands
         axes[0].plot(d, kernel, color=color, lw=1, label=f"L = {num_bands}")
     axes[0].legend(frameon=False)
-    line_panel(axes[0], "FourierEncoder: octaves", "distance d", "kernel k(d)")
+    line_panel(axes[0], "FourierEncoder: L bands", "distance d", "kernel k(d)")
     for sigma, color in ((1.0, BLUE), (4.0, ORANGE), (16.0, GREEN)):
         generator = torch.Generator().manual_seed(0)
         gaussian = ne.GaussianEncoder(1, 2048, sigma=sigma, generator=generator)
@@ -263,8 +261,8 @@ def naive_schemes() -> None:
         axes[0].plot(index_codes(length), color=color, label=f"{length} words")
         axes[1].plot(normalized_index_codes(length), color=color, label=f"{length} words")
     axes[0].legend(frameon=False)
-    line_panel(axes[0], "index: grows without end", "position", "code")
-    line_panel(axes[1], "normalized: depends on the length", "position", "code")
+    line_panel(axes[0], "index: grows without end", "position", "value")
+    line_panel(axes[1], "normalized: depends on the length", "position", "value")
     heat(
         axes[2],
         binary_codes(64, num_bits=6),
@@ -289,7 +287,7 @@ def why_index() -> None:
     for length, color in ((20, ORANGE), (60, BLUE)):
         axes[0].plot(index_codes(length), color=color, label=f"{length} words")
     axes[0].legend(frameon=False)
-    line_panel(axes[0], "code", "position", "index")
+    line_panel(axes[0], "encoding", "position", "index")
     neighbors(axes[1], index_codes(60))
     save(figure, "why_index")
 
@@ -297,36 +295,36 @@ def why_index() -> None:
 def why_normalized() -> None:
     figure, axes = panels(2)
     for length, color in ((20, ORANGE), (60, BLUE)):
-        codes = normalized_index_codes(length)
-        axes[0].plot(codes, color=color, label=f"{length} words")
-        neighbors(axes[1], codes, color)
+        embeddings = normalized_index_codes(length)
+        axes[0].plot(embeddings, color=color, label=f"{length} words")
+        neighbors(axes[1], embeddings, color)
     axes[0].axvline(10, color="gray", lw=0.8)
     axes[0].legend(frameon=False)
-    line_panel(axes[0], "code: two of them for position 10", "position", "index / last index")
+    line_panel(axes[0], "two values for position 10", "position", "index / last index")
     save(figure, "why_normalized")
 
 
 def why_binary() -> None:
     figure, axes = panels(2)
-    codes = binary_codes(64, num_bits=6)
-    heat(axes[0], codes, "code", "digit, the lowest first", "position", cmap="Grays")
-    neighbors(axes[1], codes)
+    embeddings = binary_codes(64, num_bits=6)
+    heat(axes[0], embeddings, "encoding", "digit, the lowest first", "position", cmap="Grays")
+    neighbors(axes[1], embeddings)
     save(figure, "why_binary")
 
 
 def why_sinusoidal() -> None:
     figure, axes = panels(2)
-    codes = ne.SinusoidalEncoder(12, base=64.0).table(64)
-    heat(axes[0], codes, "code", "column", "position", cmap="RdBu_r", vmin=-1, vmax=1)
-    neighbors(axes[1], codes)
+    embeddings = ne.SinusoidalEncoder(12, base=64.0).table(64)
+    heat(axes[0], embeddings, "encoding", "column", "position", cmap="RdBu_r", vmin=-1, vmax=1)
+    neighbors(axes[1], embeddings)
     save(figure, "why_sinusoidal")
 
 
-def neighbors(axis: Any, codes: Tensor, color: str = BLUE) -> None:
-    distances = (codes[1:] - codes[:-1]).norm(dim=1)
+def neighbors(axis: Any, embeddings: Tensor, color: str = BLUE) -> None:
+    distances = (embeddings[1:] - embeddings[:-1]).norm(dim=1)
     axis.plot(distances, color=color)
     axis.set_ylim(0, max(axis.get_ylim()[1], 1.1 * float(distances.max())))
-    line_panel(axis, "distance to the next position", "position", "distance of the codes")
+    line_panel(axis, "distance to the next position", "position", "distance")
 
 
 def why_line() -> None:
@@ -335,14 +333,14 @@ def why_line() -> None:
     figure, axes = panels(2, 5.0)
     encoders = {
         "raw coordinate": torch.nn.Identity(),
-        "8 octaves": ne.FourierEncoder(1, 8),
+        "8 frequency bands": ne.FourierEncoder(1, 8),
     }
     for axis, (name, encoder) in zip(axes, encoders.items(), strict=True):
         torch.manual_seed(0)
         model = torch.nn.Sequential(encoder, MLP(getattr(encoder, "out_dim", 1), 1, width=128))
         state = FitState(model, adam(model, lr=1e-3), 400)
         fit(state, lambda step: (x, line[:, None]))
-        axis.plot(x[:, 0], line, color="gray", lw=2.5, alpha=0.5, label="line of the cat")
+        axis.plot(x[:, 0], line, color="gray", lw=2.5, alpha=0.5, label="row of the cat")
         fitted = predict(model, x)[:, 0]
         axis.plot(x[:, 0], fitted, color=ORANGE, lw=1.2, label=f"{psnr(fitted, line):.1f} dB")
         axis.legend(frameon=False, loc="upper left")
