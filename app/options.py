@@ -1,4 +1,4 @@
-"""Command-line options: what can be asked for, and what is refused."""
+"""Command-line options, and the combinations that are refused."""
 
 import contextlib
 import importlib.util
@@ -19,6 +19,12 @@ PROGRAM = "train_fit.py"
 AnyOptions = TypeVar("AnyOptions")
 
 _ENCODING_NAMES = "{" + ",".join(ENCODINGS) + "}"
+_ENCODING_HELP = (
+    "Encodings to fit: "
+    + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
+    + ". None: none and fourier, and for images without --bands hash, the fastest; with "
+    "--held-out none, fourier and gaussian."
+)
 
 
 class UsageError(Exception):
@@ -46,11 +52,9 @@ class Options:
     10; with --held-out the bands up to one octave below the Nyquist frequency, 10 at most."""
 
     encodings: Annotated[
-        tuple[str, ...] | None, tyro.conf.arg(metavar=f"[{_ENCODING_NAMES} ...]")
+        tuple[str, ...] | None,
+        tyro.conf.arg(metavar=f"[{_ENCODING_NAMES} ...]", help=_ENCODING_HELP),
     ] = None
-    """Encodings to fit: raw coordinates, positional encoding, 128 random frequencies, a hash grid.
-    None: none and fourier, and for images without --bands the hash grid, the fastest; with
-    --held-out none, fourier and gaussian."""
 
     sigma: float | Literal["auto"] | None = None
     """Standard deviation of the gaussian frequencies in cycles per unit; auto chooses it by

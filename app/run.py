@@ -64,7 +64,7 @@ AnyRun = Run[ImageResult] | Run[SceneResult]
 def run(
     options: Options, arguments: Sequence[str], openers: Openers, interruptible: Interruptible
 ) -> Sequence[FitResult]:
-    """Fit what was asked for and write the run folder; return the fits that did not fail."""
+    """Fit every encoding and write the run folder; return the fits that did not fail."""
     device = resolve_device(options)
     prepared: AnyRun
     if options.is_scene:
@@ -136,7 +136,7 @@ def _open(openers: Openers, open_data: Any) -> Any:
 
 
 def split_image(image: Image, options: Options) -> Image:
-    """Hold pixels out if asked for.
+    """Hold pixels out if the options say so.
 
     Raises:
         UsageError: If the image has none to hold out.

@@ -63,8 +63,8 @@ def error_table(octaves: list[int], reach: float) -> None:
         f"{'ours':>9} {'base 1':>9} {'base e':>9}"
     )
     for k in octaves:
-        turns = np.fmod(np.ldexp(x.double().numpy(), k), 2.0)
-        exact = torch.from_numpy(np.stack([np.sin(math.pi * turns), np.cos(math.pi * turns)], -1))
+        halves = np.fmod(np.ldexp(x.double().numpy(), k), 2.0)
+        exact = torch.from_numpy(np.stack([np.sin(math.pi * halves), np.cos(math.pi * halves)], -1))
         angle = x * (math.pi * 2.0**k)
         naive = torch.stack([angle.sin(), angle.cos()], -1)
         shifted = torch.stack([angle.sin(), (angle + math.pi / 2).sin()], -1)

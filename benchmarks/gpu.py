@@ -205,7 +205,7 @@ def first_layers(
 def training(
     device: torch.device, peak: float, widths: list[int], batches: list[int], rounds: int
 ) -> list[Any]:
-    """Steps a second of octaves and 4 hidden layers in bfloat16, and the share of the peak."""
+    """Steps per second of 10 bands and 4 hidden layers in bfloat16, and the share of the peak."""
     rows = []
     print(
         f"\n{'training step':<26} {'batch':>10} {'steps/s':>9} {'samples/s':>10} "

@@ -3,7 +3,7 @@
 The presets of the library with fewer units and samples, for a CPU; the same rays, steps, optimizer
 and rate for both. Smaller test views are area averages of the large ones, as in mip-NeRF's
 multiscale protocol (Barron et al. 2021, section 4.1), of which this is the hard half: only the full
-size is seen in training.
+size occurs in training.
 """
 
 import argparse

@@ -54,7 +54,7 @@ class Method:
         optimizer: from the model and a rate to what steps it.
         rates: to choose from.
         decays: whether the rate follows the cosine.
-        progressive: let octaves in from coarse to fine.
+        progressive: open the bands from coarse to fine.
         solves: fit the last layer to all pixels in the end.
     """
 
@@ -184,7 +184,7 @@ def score(
             forward=forward,
             schedule=schedule,
             should_stop=clock.is_over,
-            autocast_dtype=torch.bfloat16 if setup == "octaves" else None,
+            autocast_dtype=torch.bfloat16 if setup == "bands" else None,
             record_every=1000,
         )
 
@@ -207,7 +207,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", nargs="+", default=["cat"])
     parser.add_argument("--size", type=int, default=384, help="longer side of the images")
-    parser.add_argument("--setup", choices=("octaves", "hash"), default="octaves")
+    parser.add_argument("--setup", choices=("bands", "hash"), default="bands")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))

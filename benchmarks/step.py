@@ -3,7 +3,7 @@
 The peak is measured in the same run, interleaved: the fastest of a large square product and of
 the products that a hidden layer itself needs. Operations counted are the network's, two a weight
 and sample forward, four backward, two fewer for a first layer whose inputs need no gradient; and,
-apart, those of Muon's iteration, 5 turns of three products per matrix.
+apart, those of Muon's iteration, 5 rounds of three products per matrix.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """PSNR of every recipe at equal seconds, on the same images, in one run.
 
 Each recipe is fitted once for each budget, with the same cosine schedule laid over its seconds, so
-that none is caught with its rate still high. All of them take turns of a second, so that a slow
-minute of the machine is slow for all. The published recipes have their own network, first weights,
+that none ends with its learning rate still high. All of them take turns of a second, so that a
+slow minute of the machine is slow for all. The published recipes have their own network, first weights,
 optimizer and batch, and the rate that did best for them over a small grid at ``--tune-seconds`` on
 the first image; ours have the product's defaults.
 
@@ -133,7 +133,7 @@ def on_coordinates(name: str) -> Callable[[Image], nn.Module]:
 # Adam at 0.006 gains 0.5 dB in 6 s with positional encoding and Gaussian features, and diverges in
 # 30 s on one image in three; it is left out.
 RECIPES = {
-    "ours: octaves, Muon": Recipe(lambda p: ours(FourierEncoder(2, 10), p), by_muon, (0.05,)),
+    "ours: 10 bands, Muon": Recipe(lambda p: ours(FourierEncoder(2, 10), p), by_muon, (0.05,)),
     "ours: Gaussian, Muon": Recipe(lambda p: ours(gaussian(p), p), by_muon, (0.05,)),
     "ours: hash grid, Muon": Recipe(
         lambda p: ours(hash_grid(p), p, width=64, depth=2),
@@ -142,7 +142,9 @@ RECIPES = {
         bfloat16=False,
     ),
     "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
-    "octaves, Adam": Recipe(lambda p: with_mlp(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)),
+    "10 bands, Adam": Recipe(
+        lambda p: with_mlp(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)
+    ),
     "Fourier features, Adam": Recipe(lambda p: with_mlp(gaussian(p)), by_adam, (1e-3, 2e-3, 3e-3)),
     "SIREN": Recipe(on_coordinates("siren"), by_adam, (3e-4, 1e-3, 2e-3)),
     "FINER": Recipe(on_coordinates("finer"), by_adam, (3e-4, 1e-3, 2e-3)),

@@ -1,4 +1,4 @@
-"""Interleaved timing, as README.md asks for."""
+"""Interleaved timing, as README.md describes."""
 
 import platform
 import statistics

@@ -38,7 +38,7 @@ def psnr(prediction: Float[Tensor, "*shape"], target: Float[Tensor, "*shape"]) -
     """
     require_equal_shapes(prediction, target)
     total = 0.0
-    # On the CPU, since not every accelerator has float64, in pieces that stay in its cache.
+    # On the CPU, since not every accelerator has float64, in tiles that stay in its cache.
     for x, y in zip(
         prediction.detach().cpu().flatten().split(_PSNR_VALUES),
         target.detach().cpu().flatten().split(_PSNR_VALUES),

@@ -1,4 +1,4 @@
-"""What a run leaves behind."""
+"""The files of a run folder."""
 
 import json
 import math

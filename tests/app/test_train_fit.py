@@ -109,7 +109,7 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
     assert [fit["encoding"] for fit in metrics["fits"]] == names
     original = np.asarray(Image.open("run/original.png")) / 255
     flat_db = -10 * np.log10(((original - original.mean((0, 1))) ** 2).mean())
-    # One constant color, the mean, is what a network that learns nothing else comes to.
+    # One constant color, the mean, is what a network that learns nothing else predicts.
     assert all(fit["psnr_db"] > flat_db + 1.5 for fit in metrics["fits"])
     assert metrics["config"]["training"]["optimizer"] == ("muon" if network == "relu" else "adam")
     # 24 pixels: 6 cycles per unit at Nyquist.

@@ -81,8 +81,8 @@ def test_a_browser_sees_the_images_and_the_curves(browser: Any) -> None:
     red = torch.tensor([1.0, 0.0, 0.0]).expand(60, 90, 3)
     with live.LivePage('<img src="x">', original=torch.ones(60, 90, 3)) as page:
         tab = browser.new_page(viewport={"width": 1000, "height": 600})
-        asked: list[str] = []
-        tab.on("request", lambda request: asked.append(request.url))
+        requested: list[str] = []
+        tab.on("request", lambda request: requested.append(request.url))
         tab.goto(page.url)
         wait_for(tab, page._server.get_clients, "no client came")
         for step in (10, 20, 30, 100):
@@ -93,7 +93,9 @@ def test_a_browser_sees_the_images_and_the_curves(browser: Any) -> None:
         colors = shown_colors(tab)
         assert any(r > 240 and g > 240 and b > 240 for r, g, b in colors)
         assert any(r > 240 and g < 20 and b < 20 for r, g, b in colors)
-        outside = [url for url in asked if "127.0.0.1" not in url and not url.startswith("data:")]
+        outside = [
+            url for url in requested if "127.0.0.1" not in url and not url.startswith("data:")
+        ]
         assert not [url for url in outside if not url.startswith("blob:")]
         tab.close()
 
@@ -111,10 +113,10 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
     start[:3, :3] = torch.tensor([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]]).T
     start[:3, 3] = torch.tensor([0.0, -3.0, 0.0])
     poses = orbit_poses(start[None].repeat(2, 1, 1), 2)
-    seen: list[tuple[Camera, Tensor]] = []
+    rendered: list[tuple[Camera, Tensor]] = []
 
     def look(camera: Camera, pose: Tensor) -> Tensor:
-        seen.append((camera, pose))
+        rendered.append((camera, pose))
         return torch.rand(camera.height, camera.width, 3)
 
     with live.LivePage("spheres", poses=poses, pixels=2000) as page:
@@ -132,16 +134,16 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
             page.show_field("fourier", state_at(step), look)
             tab.wait_for_timeout(200)
         tab.close()
-    camera, first = seen[0]
+    camera, first = rendered[0]
     assert 1000 < camera.width * camera.height < 4000
     assert camera.width > camera.height
-    for _, pose in seen:
+    for _, pose in rendered:
         rotation = pose[:3, :3]
         torch.testing.assert_close(rotation @ rotation.T, torch.eye(3), atol=1e-4, rtol=0)
         assert float(torch.linalg.det(rotation)) == pytest.approx(1, abs=1e-4)
     # It starts where the first view is and looks where that looks.
     torch.testing.assert_close(first[:3, 3], poses[0, :3, 3], atol=1e-3, rtol=0)
     torch.testing.assert_close(first[:3, 2], poses[0, :3, 2], atol=1e-3, rtol=0)
-    turned = seen[-1][1]
+    turned = rendered[-1][1]
     angle = math.degrees(math.acos(float((turned[:3, 2] * first[:3, 2]).sum().clamp(-1, 1))))
     assert angle > 5

@@ -67,9 +67,9 @@ def test_the_hash_field_is_instant_ngp_s() -> None:
 
 def test_the_nerf_field_is_the_function_of_the_paper() -> None:
     field = nerf_field().double()
-    place, direction = torch.rand(2, 7, 3, dtype=torch.float64) * 2 - 1
+    position, direction = torch.rand(2, 7, 3, dtype=torch.float64) * 2 - 1
 
-    def octaves(x: Tensor, num: int) -> Tensor:
+    def encode(x: Tensor, num: int) -> Tensor:
         parts = [x]
         for k in range(num):
             angle = 2**k * math.pi * x
@@ -78,45 +78,45 @@ def test_the_nerf_field_is_the_function_of_the_paper() -> None:
         pairs = torch.stack([torch.sin(angles), torch.cos(angles)], -1)
         return torch.cat([raw, pairs.flatten(1)], -1)
 
-    encoded, seen = octaves(place, 10), octaves(direction, 4)
+    encoded, viewed = encode(position, 10), encode(direction, 4)
     h = encoded
     for i, layer in enumerate(field.trunk):
         h = torch.relu(layer(torch.cat([encoded, h], -1) if i == 5 else h))
     density = torch.relu(field.density_output(h)[:, 0])
-    z = torch.relu(field.head[0](torch.cat([field.feature(h), seen], -1)))
+    z = torch.relu(field.head[0](torch.cat([field.feature(h), viewed], -1)))
     color = torch.sigmoid(field.rgb_output(z))
-    found_density, found_color = field(place, direction)
+    found_density, found_color = field(position, direction)
     torch.testing.assert_close(found_density, density)
     torch.testing.assert_close(found_color, color)
-    torch.testing.assert_close(field.density(place), found_density)
+    torch.testing.assert_close(field.density(position), found_density)
 
 
 def test_density_does_not_depend_on_the_direction() -> None:
     field = RadianceField(FourierEncoder(3, 4), SphericalHarmonicsEncoder(4), width=16)
-    place = torch.rand(5, 3)
-    first, second = (field(place, F.normalize(torch.randn(5, 3), dim=-1)) for _ in range(2))
+    position = torch.rand(5, 3)
+    first, second = (field(position, F.normalize(torch.randn(5, 3), dim=-1)) for _ in range(2))
     assert bool((first[0] == second[0]).all())
     assert not bool((first[1] == second[1]).all())
 
 
 def test_variance_damps_what_the_mip_field_sees() -> None:
     field = mip_field(4, 2, width=16, depth=2)
-    place, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
+    position, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
     wide = torch.full((5, 3), 1e4)
-    moved = place + 0.37
-    torch.testing.assert_close(field(place, direction, wide), field(moved, direction, wide))
-    near, far = field(place, direction, wide * 0)[1], field(moved, direction, wide * 0)[1]
+    moved = position + 0.37
+    torch.testing.assert_close(field(position, direction, wide), field(moved, direction, wide))
+    near, far = field(position, direction, wide * 0)[1], field(moved, direction, wide * 0)[1]
     assert not torch.allclose(near, far)
 
 
 def test_a_variance_that_the_encoder_does_not_take_is_refused() -> None:
-    place, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
+    position, direction = torch.rand(5, 3), F.normalize(torch.randn(5, 3), dim=-1)
     blobs = RadianceField(OneBlobEncoder(3, 4), Identity(3), width=8, depth=1)
     with pytest.raises(ValueError, match="OneBlobEncoder takes no variance"):
-        blobs(place, direction, torch.ones(5, 3))
+        blobs(position, direction, torch.ones(5, 3))
     # The expectation of a raw coordinate is its mean.
     raw = RadianceField(Identity(3), Identity(3), width=8, depth=1)
-    assert torch.equal(raw(place, direction)[0], raw(place, direction, torch.ones(5, 3))[0])
+    assert torch.equal(raw(position, direction)[0], raw(position, direction, torch.ones(5, 3))[0])
 
 
 @pytest.mark.parametrize("density", ["relu", "softplus", "exp"])
@@ -171,18 +171,18 @@ def test_fog_is_rendered_as_beer_and_lambert_have_it(renderer: nn.Module) -> Non
     near, far = ray_aabb_intersect(rays.origins, rays.directions)
     opacity = 1 - torch.exp(-0.7 * (far - near))
     for generator in (None, torch.Generator().manual_seed(3)):
-        seen = renderer(rays, generator)
-        torch.testing.assert_close(seen.opacity, opacity, atol=1e-4, rtol=0)
+        rendering = renderer(rays, generator)
+        torch.testing.assert_close(rendering.opacity, opacity, atol=1e-4, rtol=0)
         expected = (opacity * 0.25 + (1 - opacity))[:, None].expand(-1, 3)
-        torch.testing.assert_close(seen.rgb, expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(rendering.rgb, expected, atol=1e-4, rtol=0)
 
 
 class Wall(Fog):
-    """An opaque slab across the first axis before thinner stuff; it notes where it was asked."""
+    """An opaque slab across the first axis before a thinner medium; it records its queries."""
 
     def __init__(self) -> None:
         super().__init__(1.0)
-        self.asked: list[Tensor] = []
+        self.queried: list[Tensor] = []
 
     def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
         inside = (positions[:, 0] - 0.2).abs() < 0.1
@@ -191,12 +191,12 @@ class Wall(Fog):
     def forward(
         self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        self.asked.append(positions)
+        self.queried.append(positions)
         return self.density(positions), (positions + 1) / 2
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_what_an_opaque_wall_hides_is_not_asked_and_not_missed(
+def test_what_an_opaque_wall_hides_is_not_queried_and_not_missed(
     training: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sideways = torch.linspace(-0.8, 0.8, 7)
@@ -206,17 +206,17 @@ def test_what_an_opaque_wall_hides_is_not_asked_and_not_missed(
     field = Wall()
     renderer = GridRenderer(field, None, num_samples=256)
     with torch.set_grad_enabled(training):
-        seen = renderer(rays)
-        asked = torch.cat(field.asked)
-        # Rows that fill a block lie at 0. Without gradients places are asked a stretch at a time.
-        behind = asked[asked.any(-1), 0].min()
+        rendering = renderer(rays)
+        queried = torch.cat(field.queried)
+        # Rows that fill a block lie at 0. Without gradients positions are queried in chunks.
+        behind = queried[queried.any(-1), 0].min()
         assert float(behind) > (0.05 if training else 0.1 - 32 * 2 / 256)
         monkeypatch.setattr("nerf_posenc.radiance.renderers._OPAQUE", math.inf)
-        field.asked.clear()
+        field.queried.clear()
         everything = renderer(rays)
-    assert float(torch.cat(field.asked)[:, 0].min()) < -0.9
-    torch.testing.assert_close(seen.rgb, everything.rgb, atol=1e-3, rtol=0)
-    torch.testing.assert_close(seen.opacity, everything.opacity, atol=1e-3, rtol=0)
+    assert float(torch.cat(field.queried)[:, 0].min()) < -0.9
+    torch.testing.assert_close(rendering.rgb, everything.rgb, atol=1e-3, rtol=0)
+    torch.testing.assert_close(rendering.opacity, everything.opacity, atol=1e-3, rtol=0)
 
 
 def test_rays_that_miss_the_cube_see_their_background() -> None:
@@ -227,32 +227,32 @@ def test_rays_that_miss_the_cube_see_their_background() -> None:
         HierarchicalRenderer(Fog(5.0), num_coarse=8, num_fine=8),
         HierarchicalRenderer(Fog(5.0), num_coarse=8, num_fine=8, cones=True),
     ):
-        seen = renderer(away)
-        assert bool((seen.rgb == 0.5).all())
-        assert bool((seen.opacity == 0).all())
+        rendering = renderer(away)
+        assert bool((rendering.rgb == 0.5).all())
+        assert bool((rendering.opacity == 0).all())
 
 
 def test_the_second_pass_looks_where_the_first_found_something() -> None:
-    asked: list[Tensor] = []
+    queried: list[Tensor] = []
 
     class Shell(Fog):
         def forward(
             self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
         ) -> tuple[Tensor, Tensor]:
-            asked.append(positions)
+            queried.append(positions)
             inside = positions.norm(dim=-1) < 0.3
             return torch.where(inside, 50.0, 0.0), positions * 0
 
     rays = camera_rays(Camera.from_angle(1, 1, 0.1), look_at_origin(0.0, 0.3))
     HierarchicalRenderer(Shell(0.0), Shell(0.0), num_coarse=32, num_fine=64)(rays)
-    coarse, both = (positions.norm(dim=-1) for positions in asked)
+    coarse, both = (positions.norm(dim=-1) for positions in queried)
     near_surface = ((both - 0.3).abs() < 0.12).float().mean()
     assert float(near_surface) > 3 * float(((coarse - 0.3).abs() < 0.12).float().mean())
     assert len(both) == 96
 
 
 def test_padding_the_places_changes_no_gradient() -> None:
-    # A field asked at places that fill no whole block must get the gradient of those alone.
+    # A field queried at positions that fill no whole block must get the gradient of those alone.
     torch.manual_seed(0)
     field = RadianceField(FourierEncoder(3, 2), Identity(3), width=8, depth=1).double()
     rays = camera_rays(Camera.from_angle(3, 3, 0.3), look_at_origin(0.4, 0.5))
@@ -264,8 +264,8 @@ def test_padding_the_places_changes_no_gradient() -> None:
     def total(scale: Tensor) -> Tensor:
         with torch.no_grad():
             field.density_output.bias.copy_(scale)
-        seen = GridRenderer(field, grid.double(), num_samples=8)(rays)
-        opacity: Tensor = seen.opacity.sum()
+        rendering = GridRenderer(field, grid.double(), num_samples=8)(rays)
+        opacity: Tensor = rendering.opacity.sum()
         return opacity
 
     step = 1e-4
@@ -474,10 +474,10 @@ def test_pruning_hides_nothing_that_the_field_shows() -> None:
 
 def test_an_orbit_goes_round_at_the_views_height_and_looks_at_their_middle() -> None:
     poses = orbit_poses(hemisphere_poses(40), 8)
-    places = poses[:, :3, 3]
-    assert float(places[:, 2].std()) < 0.2
+    positions = poses[:, :3, 3]
+    assert float(positions[:, 2].std()) < 0.2
     backs = poses[:, :3, 2]
-    middle = places - (places * backs).sum(-1, keepdim=True) * backs
+    middle = positions - (positions * backs).sum(-1, keepdim=True) * backs
     assert float(middle.norm(dim=-1).max()) < 0.3
     rotations = poses[:, :3, :3]
     torch.testing.assert_close(

@@ -45,10 +45,12 @@ def test_two_panes_of_glass_mix_their_colors_over_the_background() -> None:
     density = torch.full((1, 2), math.log(2))
     weights = weights_from_density(density, torch.ones(1, 2))
     colors = torch.tensor([[[1.0, 0, 0], [0, 1.0, 0]]])
-    seen = composite(weights, colors, torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 0, 1.0]]))
-    torch.testing.assert_close(seen.rgb, torch.tensor([[0.5, 0.25, 0.25]]))
-    torch.testing.assert_close(seen.opacity, torch.tensor([0.75]))
-    torch.testing.assert_close(seen.depth, torch.tensor([(0.5 * 1 + 0.25 * 3) / 0.75]))
+    rendering = composite(
+        weights, colors, torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 0, 1.0]])
+    )
+    torch.testing.assert_close(rendering.rgb, torch.tensor([[0.5, 0.25, 0.25]]))
+    torch.testing.assert_close(rendering.opacity, torch.tensor([0.75]))
+    torch.testing.assert_close(rendering.depth, torch.tensor([(0.5 * 1 + 0.25 * 3) / 0.75]))
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
@@ -56,11 +58,11 @@ def test_gradients_are_those_of_finite_differences() -> None:
     colors = torch.rand(2, 6, 3, dtype=torch.float64, requires_grad=True)
     lengths, distances = torch.rand(2, 2, 6, dtype=torch.float64)
 
-    def seen(density: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
+    def rendering(density: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
         weights = weights_from_density(density, lengths)
         return composite(weights, colors, distances, torch.ones(2, 3).double()).rgb
 
-    assert torch.autograd.gradcheck(seen, (density, colors))
+    assert torch.autograd.gradcheck(rendering, (density, colors))
 
 
 def ball(x: torch.Tensor) -> torch.Tensor:

@@ -21,19 +21,19 @@ from scenes.quadrature import hemisphere_poses, look_at_origin, render_exactly
 def test_views_are_the_integral_to_55_db(name: str) -> None:
     medium = BUILT_IN[name]()
     rays = camera_rays(Camera.from_angle(14, 14, 0.6), look_at_origin(0.3, 0.5))
-    seen = render_exactly(medium, rays)
+    rendering = render_exactly(medium, rays)
     finer = render_exactly(medium, rays, step=medium.step / 4)
-    assert psnr(seen.rgb, finer.rgb) > 55
-    assert float((seen.opacity - finer.opacity).abs().max()) < 2e-3
+    assert psnr(rendering.rgb, finer.rgb) > 55
+    assert float((rendering.opacity - finer.opacity).abs().max()) < 2e-3
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_clearance_is_clear_and_densities_are_not_negative(name: str) -> None:
     medium = BUILT_IN[name]()
-    places = torch.rand(4000, 3, dtype=torch.float64) * 2 - 1
-    clearance = medium.clearance(places)
+    positions = torch.rand(4000, 3, dtype=torch.float64) * 2 - 1
+    clearance = medium.clearance(positions)
     steps = torch.nn.functional.normalize(torch.randn(4000, 3, dtype=torch.float64), dim=-1)
-    there = places + steps * clearance.clamp(min=0)[:, None] * 0.999
+    there = positions + steps * clearance.clamp(min=0)[:, None] * 0.999
     density = medium.density(there, medium.clearance(there))
     assert bool((density >= 0).all())
     assert float(density[clearance > 0].max()) < 1e-6
@@ -55,11 +55,11 @@ def test_the_quadrature_of_a_ball_is_beer_and_lambert_s() -> None:
             return torch.zeros_like(x)
 
     rays = camera_rays(Camera.from_angle(9, 9, 0.3), look_at_origin(0.3, 0.5))
-    seen = render_exactly(Ball(), rays)
+    rendering = render_exactly(Ball(), rays)
     nearest = torch.linalg.cross(rays.origins, rays.directions).norm(dim=-1).double()
     chord = 2 * (0.25 - nearest.square()).clamp(min=0).sqrt()
-    torch.testing.assert_close(seen.opacity, 1 - torch.exp(-1.7 * chord), atol=0.02, rtol=0)
-    torch.testing.assert_close(seen.rgb[:, 0], 1 - seen.opacity)
+    torch.testing.assert_close(rendering.opacity, 1 - torch.exp(-1.7 * chord), atol=0.02, rtol=0)
+    torch.testing.assert_close(rendering.rgb[:, 0], 1 - rendering.opacity)
 
 
 def test_cameras_look_at_the_middle_from_above() -> None:
@@ -178,8 +178,8 @@ def test_an_llff_folder_is_read(tmp_path: Path) -> None:
     # What a view sees at its bounds lies in the cube.
     rays = scene.train.rays(0)
     for depth in (2.0, 6.0):
-        seen = rays.origins + rays.directions / -rays.directions[:, 2:] * depth / scene.scale
-        assert float(seen.abs().max()) <= 1.0
+        rendering = rays.origins + rays.directions / -rays.directions[:, 2:] * depth / scene.scale
+        assert float(rendering.abs().max()) <= 1.0
 
 
 def test_a_colmap_model_is_read(tmp_path: Path) -> None:
