@@ -263,9 +263,9 @@ def make_run_folder(options: Options, name: str) -> Path:
             raise UsageError(f"--out {error}; name another folder or add --overwrite") from None
         raise UsageError(f"--out {options.out} is a file; name a folder") from None
     except OSError as error:
-        place = options.out or "runs"
+        folder = options.out or "runs"
         raise UsageError(
-            f"cannot write to the folder {place}: {error.strerror}; use --out"
+            f"cannot write to the folder {folder}: {error.strerror}; use --out"
         ) from None
 
 

@@ -2,12 +2,12 @@
 
 Each recipe is fitted once for each budget, with the same cosine schedule laid over its seconds, so
 that none ends with its learning rate still high. All of them take turns of a second, so that a
-slow minute of the machine is slow for all. The published recipes have their own network, first weights,
-optimizer and batch, and the rate that did best for them over a small grid at ``--tune-seconds`` on
-the first image; ours have the product's defaults.
+slow minute of the machine is slow for all. The published recipes have their own network, initial
+weights, optimizer and batch, and the learning rate that did best for them over a small grid at
+``--tune-seconds`` on the first image; ours have the program's defaults.
 
-What ``--out`` holds already is kept and not run again, so that a long run can be broken off, and
-can be widened by recipes, images, seconds and seeds.
+Results that ``--out`` already holds are kept, so that a long run can be interrupted, and
+extended by recipes, images, seconds and seeds.
 """
 
 import argparse

@@ -9,6 +9,10 @@ if shutil.which("nvidia-smi") is None:
     # Triton reads this when it is imported, which torch may do at any time.
     os.environ["TRITON_INTERPRET"] = "1"
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Several threads per worker would wait for one another. Subprocesses of tests inherit this.
+    os.environ["OMP_NUM_THREADS"] = "1"
+
 import jaxtyping
 import pytest
 import torch

@@ -46,6 +46,9 @@ class LivePage:
         port: to serve at, or the next free one.
         pixels: approximate number in a rendering of a field.
 
+    Attributes:
+        server: viser's server.
+
     Raises:
         ImportError: If viser is not installed.
     """
@@ -63,13 +66,13 @@ class LivePage:
         import viser
 
         with _unprinted:
-            self._server = viser.ViserServer("127.0.0.1", port, label=title, verbose=False)
+            self.server = viser.ViserServer("127.0.0.1", port, label=title, verbose=False)
         self._pixels = pixels
         self._images = {} if original is None else {"original": eight_bit(original)}
         self._curves: dict[str, tuple[list[int], list[float]]] = {}
         self._sent: dict[int, tuple[float, float]] = {}
         self._shown_at = -math.inf
-        gui = self._server.gui
+        gui = self.server.gui
         # Sharing would route the page through a server on the internet.
         gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
         gui.main_panel.dock_right()
@@ -83,7 +86,7 @@ class LivePage:
     @property
     def url(self) -> str:
         """Where to open it."""
-        return f"http://127.0.0.1:{self._server.get_port()}"
+        return f"http://127.0.0.1:{self.server.get_port()}"
 
     def __enter__(self) -> "LivePage":
         return self
@@ -94,12 +97,12 @@ class LivePage:
     def close(self) -> None:
         """Stop serving."""
         with _unprinted:
-            self._server.stop()
+            self.server.stop()
 
     def show_image(self, name: str, state: FitState, render: Callable[[], Tensor]) -> None:
         """Show an image's fit; see [Viewer][app.task.Viewer]."""
         self._update_curves(name, state)
-        clients = self._server.get_clients().values()
+        clients = self.server.get_clients().values()
         is_last = state.step == state.num_steps
         if not clients or not (is_last or time.monotonic() - self._shown_at > _SECONDS):
             return
@@ -115,7 +118,7 @@ class LivePage:
     ) -> None:
         """Show a field's fit; see [Viewer][app.task.Viewer]."""
         self._update_curves(name, state)
-        for number, client in self._server.get_clients().items():
+        for number, client in self.server.get_clients().items():
             view = None
             with _gone:
                 moved_at = client.camera.update_timestamp
@@ -148,7 +151,7 @@ class LivePage:
         if self._plot is None or len(self._plot.data) != len(data):
             if self._plot is not None:
                 self._plot.remove()
-            self._plot = self._server.gui.add_uplot(
+            self._plot = self.server.gui.add_uplot(
                 tuple(data),
                 tuple(series),
                 title="PSNR of the batches by step",
@@ -162,8 +165,8 @@ class LivePage:
         """Start at the first view, with the views' up direction."""
         up = F.normalize(poses[:, :3, 1].double().mean(0), dim=0)
         position, back = poses[0, :3, 3].double(), poses[0, :3, 2].double()
-        self._server.scene.set_up_direction(tuple(up.tolist()))
-        camera = self._server.initial_camera
+        self.server.scene.set_up_direction(tuple(up.tolist()))
+        camera = self.server.initial_camera
         camera.position = np.array(position.tolist())
         camera.look_at = np.array((position - back * position.norm()).tolist())
         camera.fov = _FIELD_OF_VIEW

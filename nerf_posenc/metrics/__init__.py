@@ -1,4 +1,7 @@
-"""How close a reconstruction is to its original."""
+"""How close a reconstruction is to its original.
+
+Read `image` first: PSNR and SSIM. `spectrum` has the power and the PSNR of each octave.
+"""
 
 from nerf_posenc.metrics.image import psnr as psnr
 from nerf_posenc.metrics.image import psnr_from_mse as psnr_from_mse

@@ -35,7 +35,7 @@ def state_at(step: int) -> FitState:
 
 def test_it_serves_this_machine_alone_and_ends() -> None:
     with live.LivePage("cat", original=torch.rand(9, 12, 3)) as page:
-        host = page._server.get_host()
+        host = page.server.get_host()
         assert host == "127.0.0.1"
         with urllib.request.urlopen(page.url, timeout=10) as answer:
             assert answer.status == 200
@@ -61,7 +61,7 @@ def test_a_rendering_that_fails_is_not_hidden(browser: Any) -> None:
     with live.LivePage("spheres", poses=torch.eye(4)[None].repeat(2, 1, 1)) as page:
         tab = browser.new_page()
         tab.goto(page.url)
-        wait_for(tab, page._server.get_clients, "no client came")
+        wait_for(tab, page.server.get_clients, "no client came")
         tab.wait_for_timeout(1500)
         with pytest.raises(AssertionError, match="broken"):
             page.show_field("none", state_at(10), look)
@@ -84,7 +84,7 @@ def test_a_browser_sees_the_images_and_the_curves(browser: Any) -> None:
         requested: list[str] = []
         tab.on("request", lambda request: requested.append(request.url))
         tab.goto(page.url)
-        wait_for(tab, page._server.get_clients, "no client came")
+        wait_for(tab, page.server.get_clients, "no client came")
         for step in (10, 20, 30, 100):
             page.show_image("none", state_at(step), lambda: red)
             tab.wait_for_timeout(300)
@@ -122,7 +122,7 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
     with live.LivePage("spheres", poses=poses, pixels=2000) as page:
         tab = browser.new_page(viewport={"width": 1200, "height": 600})
         tab.goto(page.url)
-        wait_for(tab, page._server.get_clients, "no client came")
+        wait_for(tab, page.server.get_clients, "no client came")
         # Its camera first stands where viser has it stand.
         tab.wait_for_timeout(1500)
         page.show_field("fourier", state_at(10), look)

@@ -44,10 +44,8 @@ def test_what_lies_behind_a_camera_is_not_seen() -> None:
 @settings(deadline=None)
 @given(st.floats(-0.6, 0.6), st.floats(-0.6, 0.6))
 def test_undistort_inverts_the_lens(x: float, y: float) -> None:
-    rendering = torch.tensor([x, y], dtype=torch.float64)
-    torch.testing.assert_close(
-        distort(undistort(rendering, LENS), LENS), rendering, atol=1e-9, rtol=0
-    )
+    point = torch.tensor([x, y], dtype=torch.float64)
+    torch.testing.assert_close(distort(undistort(point, LENS), LENS), point, atol=1e-9, rtol=0)
 
 
 def test_the_lens_is_opencv_s() -> None:
