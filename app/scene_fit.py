@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -53,13 +53,18 @@ class _FieldFit:
     """A radiance field, its renderer, and the training views."""
 
     def __init__(
-        self, views: Views, options: FieldOptions, settings: FitSettings, background: Background
+        self,
+        views: Views,
+        options: FieldOptions,
+        settings: FitSettings,
+        background: Background,
+        hull: Tensor | None,
     ) -> None:
         self.views = views
         self.options = options
         self.settings = settings
         self.gray = background_gray(background)
-        self.renderer = make_renderer(options, views).to(settings.device)
+        self.renderer = make_renderer(options, views, hull=hull).to(settings.device)
         self.batches = make_batches(
             self.renderer,
             views,
@@ -107,6 +112,7 @@ def fit_scene(
     settings: FitSettings,
     *,
     background: Background = "white",
+    hull: Bool[Tensor, " cells"] | None = None,
     num_frames: int = 0,
     viewer: Viewer | None = None,
 ) -> SceneResult:
@@ -117,6 +123,7 @@ def fit_scene(
         options: which field.
         settings: how to fit.
         background: of the scene; test views are evaluated over black or else white.
+        hull: visual hull of the training views, if it is known already.
         num_frames: of the turntable video; 0 for none.
         viewer: shows the fit in progress.
 
@@ -124,7 +131,7 @@ def fit_scene(
         FloatingPointError: If the loss is not finite.
         ValueError: If the field does not take the encoding, or all pixels are transparent.
     """
-    field_fit = _FieldFit(scene.train, options, settings, background)
+    field_fit = _FieldFit(scene.train, options, settings, background, hull)
     preview = preview_view(scene.test)
 
     def on_record(state: FitState) -> None:

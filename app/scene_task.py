@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from jaxtyping import Float
@@ -16,6 +17,7 @@ from app.report.video import write_video
 from app.report.viewer import LivePage
 from app.scene_fit import SceneResult, fit_scene
 from app.task import Panel, Viewer
+from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.views import Scene, background_gray, evenly_spaced
 from nerf_posenc.radiance.volume_rendering import visible_depth
 
@@ -41,6 +43,11 @@ class SceneTask:
         self.config = config
         self._gray = background_gray(config.training.background)
 
+    @cached_property
+    def _hull(self) -> Tensor:
+        """Visual hull, the same for every encoding."""
+        return visual_hull(self.scene.train)
+
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""
         train, test = len(self.scene.train), len(self.scene.test)
@@ -55,12 +62,14 @@ class SceneTask:
         Raises:
             UsageError: If the scene cannot be fitted, as when all its pixels are transparent.
         """
+        options = field_options(encoding, self.config)
         try:
             return fit_scene(
                 self.scene,
-                field_options(encoding, self.config),
+                options,
                 fit_settings(encoding, self.config, stop),
                 background=self.config.training.background,
+                hull=self._hull if options.field == "small" else None,
                 num_frames=self.config.output.turntable,
                 viewer=viewer,
             )

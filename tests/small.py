@@ -2,5 +2,5 @@
 
 SMALL_RUN = [
     *("--size", "24", "--steps", "30", "--batch-size", "200"),
-    *("--width", "16", "--depth", "2"),
+    *("--width", "16", "--depth", "2", "--film", "4"),
 ]

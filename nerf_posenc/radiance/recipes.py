@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Identity
@@ -71,12 +72,16 @@ class FieldOptions:
         )
 
 
-def make_renderer(options: FieldOptions, views: Views) -> GridRenderer | HierarchicalRenderer:
+def make_renderer(
+    options: FieldOptions, views: Views, *, hull: Bool[Tensor, " cells"] | None = None
+) -> GridRenderer | HierarchicalRenderer:
     """Build a field and its renderer.
 
     Args:
         options: which.
         views: the training views; the small field's occupancy grid starts as their visual hull.
+        hull: what [visual_hull][nerf_posenc.radiance.occupancy.visual_hull] returned for the
+            views, to compute it once for several fields.
 
     Raises:
         ValueError: If the field or encoding is unknown, or they do not fit together.
@@ -101,7 +106,7 @@ def make_renderer(options: FieldOptions, views: Views) -> GridRenderer | Hierarc
     generator = torch.Generator().manual_seed(options.seed)
     if options.field == "small":
         field = _small_field(options, max(views.size), generator)
-        grid = OccupancyGrid(possible=visual_hull(views))
+        grid = OccupancyGrid(possible=visual_hull(views) if hull is None else hull)
         num_samples = 96 if options.num_samples is None else options.num_samples
         return GridRenderer(field, grid, num_samples=num_samples)
     is_mip = options.field == "mip"

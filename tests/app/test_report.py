@@ -112,7 +112,7 @@ def test_the_most_detailed_window_is_where_the_detail_is() -> None:
 
 
 def test_images_are_drawn_for_any_size(tmp_path: Path) -> None:
-    for height, width in ((20, 30), (1, 1), (3, 200), (200, 3)):
+    for height, width in ((1, 1), (3, 200), (200, 3)):
         results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]
         fits = {result.encoding: result.reconstruction for result in results}
         save_comparison(tmp_path / "c.png", torch.rand(height, width, 3), fits, results)

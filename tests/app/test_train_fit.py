@@ -167,7 +167,7 @@ def test_without_bands_a_image_is_fitted_with_a_hash_grid_too() -> None:
 
 
 def test_figures_for_print_are_written_when_asked_for() -> None:
-    assert train_fit.main(["--out", "run", "--figures", "--film", "0", "--quiet", *SMALL_RUN]) == 0
+    assert train_fit.main(["--out", "run", "--figures", "--quiet", *SMALL_RUN, "--film", "0"]) == 0
     names = ("comparison", "curves", "frequencies", "kernels")
     for name in names:
         with Image.open(f"run/figures/{name}.png") as image:
@@ -210,7 +210,9 @@ def test_several_images_are_fitted_and_one_that_fails_does_not_stop_the_rest(
         )
     Path("in/broken.png").write_text("no image")
     Path("in/notes.txt").write_text("no image either")
-    assert train_fit.main(["--images", "in", "cat", "--out", "run", *SMALL_RUN]) == 1
+    assert (
+        train_fit.main(["--images", "in", "cat", "--bands", "3", "--out", "run", *SMALL_RUN]) == 1
+    )
     printed = capsys.readouterr()
     assert "cannot read in/broken.png" in printed.err
     lines = [line.split() for line in printed.out.splitlines()]

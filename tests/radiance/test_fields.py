@@ -422,8 +422,10 @@ def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
     views = small_views()
     options = FieldOptions(num_bands=3, width=16, depth=1, num_samples=8)
 
+    hull = visual_hull(views)
+
     def fresh() -> FitState:
-        renderer = make_renderer(options, views)
+        renderer = make_renderer(options, views, hull=hull)
         return FitState(renderer, make_field_optimizer(renderer, "muon"), 140)
 
     def go_on(state: FitState, until: int) -> FitState:

@@ -108,7 +108,7 @@ def test_devices_are_picked_by_name() -> None:
 
 
 def test_sigma_follows_the_detail_of_the_image() -> None:
-    side = 32
+    side = 24
     line = (torch.arange(side) + 0.5) / side * 2 - 1
     coordinates = torch.stack(torch.meshgrid(line, line, indexing="xy"), dim=-1)
     device = torch.device("cpu")
