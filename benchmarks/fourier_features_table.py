@@ -1,6 +1,6 @@
 """The 2-D image table of Tancik et al. 2020 (Tables 1 and 3), and our optimizer beside it.
 
-Their protocol (Experiments/2d_image_regression.ipynb): pixels ``[::2, ::2]`` of a image are
+Their protocol (Experiments/2d_image_regression.ipynb): pixels ``[::2, ::2]`` of an image are
 fitted and pixels ``[1::2, 1::2]`` are tested, coordinates in [0, 1); three hidden ReLU layers and a
 sigmoid; full batch, half the mean squared error, Adam at a constant rate; sigma 10 for photographs
 and 14 for text, positional encoding to 2^6 and 2^5. At full size (512, 256 wide, 256 frequencies,

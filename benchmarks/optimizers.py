@@ -1,4 +1,4 @@
-"""What else could fit a image: other optimizers and tricks beside ours, at equal seconds.
+"""What else could fit an image: other optimizers and tricks beside ours, at equal seconds.
 
 Each is tried at a few rates on the first image for a third of the time; the best goes on. The
 schedule is laid over the seconds, as in time_to_psnr. SOAP, Shampoo and schedule-free Adam are

@@ -45,7 +45,7 @@ RUN = ("seed", "image", "size", "budget", "recipe")
 
 @dataclass(frozen=True)
 class Recipe:
-    """A way to fit a image.
+    """A way to fit an image.
 
     Attributes:
         model: from the image to a fresh model.
@@ -173,7 +173,7 @@ RECIPES = {
 
 
 class Turns:
-    """A recipe's fit of a image, run a turn at a time."""
+    """A recipe's fit of an image, run a turn at a time."""
 
     def __init__(
         self, recipe: Recipe, rate: float, image: Image, seconds: float, seed: int
@@ -226,7 +226,7 @@ class Turns:
 def fit_in_turns(
     rates: Mapping[str, float], image: Image, seconds: float, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Fit a image by several recipes for so many seconds each, and measure what came of it.
+    """Fit an image by several recipes for so many seconds each, and measure what came of it.
 
     They take turns of a second, so that an hour in which the machine is slow is slow for all.
 

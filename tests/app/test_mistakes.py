@@ -25,7 +25,7 @@ def bad_inputs() -> dict[str, list[str]]:
         "image and images": ["--image", "cat", "--images", "cat"],
         "a folder without images": ["--images", "folder"],
         "image and scene": ["--image", "cat", "--scene", "spheres"],
-        "network of a image": ["--scene", "spheres", "--network", "siren"],
+        "network of an image": ["--scene", "spheres", "--network", "siren"],
         "steps shared by one image": ["--image", "cat", "--stack", "on"],
         "a live page of shared steps": ["--images", "cat", "cat", "--stack", "on", "--live"],
         "compiling a scene": ["--scene", "spheres", "--compile"],
@@ -47,7 +47,8 @@ def bad_inputs() -> dict[str, list[str]]:
         "no size": ["--size", "0"],
         "no width": ["--width", "0"],
         "no depth": ["--depth", "0"],
-        "bad rate": ["--lr", "-1"],
+        "negative learning rate": ["--lr", "-1"],
+        "learning rate of zero": ["--lr", "0"],
         "bad sigma": ["--sigma", "0"],
         "sigma that is no number": ["--sigma", "wide"],
         "automatic sigma of nothing": ["--sigma", "auto", "--encodings", "none"],
@@ -71,7 +72,7 @@ def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
     mistake: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("folder").mkdir()
-    Path("text.png").write_text("not a image\n" * 20)
+    Path("text.png").write_text("not an image\n" * 20)
     Path("empty.png").touch()
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (50, 50, 3), np.uint8)).save("w.png")
     Path("truncated.png").write_bytes(Path("w.png").read_bytes()[:3000])

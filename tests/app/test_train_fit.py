@@ -159,7 +159,7 @@ def test_sigma_is_chosen_from_the_image(capsys: pytest.CaptureFixture[str]) -> N
     assert f"sigma    {chosen:.2f} cycles per unit" in capsys.readouterr().out
 
 
-def test_without_bands_a_image_is_fitted_with_a_hash_grid_too() -> None:
+def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
     assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "hash"]
