@@ -32,7 +32,7 @@ def main(arguments: Sequence[str], openers: Openers) -> int:
         print(f"{PROGRAM}: error: {error}", file=sys.stderr)
         return 2
     except torch.OutOfMemoryError:
-        print(f"{PROGRAM}: error: out of device memory; use --batch-size", file=sys.stderr)
+        print(f"{PROGRAM}: error: out of memory; use a smaller --batch-size", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{PROGRAM}: stopped", file=sys.stderr)

@@ -39,7 +39,7 @@ class Options:
     """Image to fit: a file or a bundled sample; cat if no --scene is given either."""
 
     images: tuple[str, ...] = ()
-    """Several images, or folders of images: each gets a run of its own; ends with their mean."""
+    """Several images, or folders of images, each with its own run; their mean is printed last."""
 
     stack: Literal["auto", "on", "off"] = "auto"
     """Train the models of --images as one batched ensemble; auto: on a GPU."""
@@ -77,7 +77,7 @@ class Options:
     """Network after the encoding of an image; all but relu are meant for raw coordinates."""
 
     field: FieldName = "small"
-    """Field of a scene: small, with an occupancy grid; that of NeRF; or that of mip-NeRF."""
+    """Field of a scene: small (with an occupancy grid), nerf, or mip (mip-NeRF)."""
 
     width: int | None = None
     """Units per hidden layer; None: image 256, after a hash grid 64; scene 128; 256 for nerf and
@@ -90,7 +90,7 @@ class Options:
     """Muon on matrices with Adam on the rest, or Adam; auto is muon for relu, else adam."""
 
     lr: float | None = None
-    """Peak learning rate; None is the best found for the network and the optimizer."""
+    """Peak learning rate; None is the default of the network and the optimizer."""
 
     background: Literal["white", "black", "random"] = "white"
     """Background of a scene whose images have an opacity; random during training only."""
@@ -111,7 +111,7 @@ class Options:
     """Show the fits in progress on a page at 127.0.0.1; a scene's camera can be moved."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type that the network trains in; auto is bfloat16 if the processor computes in it."""
+    """Type that the network trains in; auto is bfloat16 if the hardware supports it."""
 
     device: str = "auto"
     """Where to compute: auto, cpu, cuda, cuda:N or mps."""
@@ -192,6 +192,8 @@ def _check_ranges(options: Options) -> None:
         raise UsageError(f"--bands must be 1 to 100; got {options.bands}")
     if options.sigma != "auto" and not _is_positive(options.sigma):
         raise UsageError(f"--sigma must be a finite number above 0 or auto; got {options.sigma}")
+    if not 0 <= options.seed < 1 << 32:
+        raise UsageError(f"--seed must be 0 to 2^32 - 1; got {options.seed}")
     if not _is_positive(options.lr):
         raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
 

@@ -190,8 +190,9 @@ def failure_reason(error: Exception) -> str:
     """
     if isinstance(error, FloatingPointError):
         return f"{error} (--lr)"
-    if isinstance(error, torch.OutOfMemoryError):
-        return "out of memory; use --batch-size"
+    # On a CPU torch raises a plain RuntimeError.
+    if isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error):
+        return "out of memory; use a smaller --batch-size, --width or --size"
     # By name, since importing these errors takes a second.
     if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
         return f"{str(error).strip().splitlines()[0]} (leave out --compile)"

@@ -6,8 +6,8 @@ sigmoid; full batch, half the mean squared error, Adam at a constant rate; sigma
 and 14 for text, positional encoding to 2^6 and 2^5. At full size (512, 256 wide, 256 frequencies,
 2000 steps) that is for a GPU; ``--size 256`` and below halve the frequencies with the image.
 
-Ours is what ``train_fit.py --held-out`` does (``recipes.INTERPOLATION``), from the mean color of
-the fitted pixels: Muon at a low rate that stays, and in the end the mean of the weights; with four
+Ours is what ``train_fit.py --held-out`` does (``recipes.HeldOutRecipe``), from the mean color of
+the fitted pixels: Muon at a low rate that stays, and in the end an EMA of the weights; with four
 times the frequencies beside it, and with the spread that is chosen from the fitted pixels.
 """
 

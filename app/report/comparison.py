@@ -27,14 +27,17 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
         All fits, in the order of the folders, named by folder and encoding.
 
     Raises:
-        ValueError: If a folder contains no complete run.
+        ValueError: If a folder contains no complete run, or is given twice.
     """
     results: list[FitResult] = []
     panels: list[Panel] = []
     commands = []
-    for folder in folders:
-        run, fits, run_panels = _read_run(folder)
+    details = {}
+    labels = _unique_labels(folders)
+    for folder, label in zip(folders, labels, strict=True):
+        run, fits, run_panels = _read_run(folder, label)
         commands.append(run["command"])
+        details[label] = {key: run[key] for key in ("config", "versions") if key in run}
         results += fits
         for panel in run_panels:
             twin = next((i for i, one in enumerate(panels) if _same_image(one, panel)), None)
@@ -42,24 +45,34 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
                 panels.append(panel)
             else:
                 panels[twin] = replace(panels[twin], fits={**panels[twin].fits, **panel.fits})
-    title = "Comparison of " + ", ".join(folder.name for folder in folders)
+    title = "Comparison of " + ", ".join(labels)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_page(path, title, panels, results, {"command": "\n".join(commands)})
+    write_page(path, title, panels, results, {"command": "\n".join(commands), **details})
     return results
+
+
+def _unique_labels(folders: Sequence[Path]) -> list[str]:
+    """Names of run folders, with as many of their parents as tell them apart."""
+    resolved = [folder.resolve() for folder in folders]
+    for depth in range(1, max((len(folder.parts) for folder in resolved), default=1) + 1):
+        labels = ["/".join(folder.parts[-depth:]) for folder in resolved]
+        if len(set(labels)) == len(labels):
+            return labels
+    raise ValueError("a run folder is given twice")
 
 
 def _same_image(a: Panel, b: Panel) -> bool:
     return a.original.shape == b.original.shape and torch.equal(a.original, b.original)
 
 
-def _read_run(folder: Path) -> tuple[dict[str, Any], list[FitResult], list[Panel]]:
+def _read_run(folder: Path, label: str) -> tuple[dict[str, Any], list[FitResult], list[Panel]]:
     try:
         run = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        fits = [_fit(entry, folder.name) for entry in run["fits"]]
+        fits = [_fit(entry, label) for entry in run["fits"]]
         encodings = [entry["encoding"] for entry in run["fits"]]
         panels = [
-            _read_panel(folder, label, original, fit, encodings)
-            for label, original, fit in _image_files(run)
+            _read_panel(folder, label, name, original, fit, encodings)
+            for name, original, fit in _image_files(run)
         ]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(
@@ -69,7 +82,7 @@ def _read_run(folder: Path) -> tuple[dict[str, Any], list[FitResult], list[Panel
 
 
 def _image_files(run: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Label, file of the original and pattern of the fits' files, for each panel."""
+    """Name, file of the original and pattern of the fits' files, for each panel."""
     if "image" in run:
         return [(run["image"]["name"], "original.png", "{}.png")]
     return [
@@ -83,18 +96,17 @@ def _image_files(run: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _read_panel(
-    folder: Path, label: str, original: str, fit: str, encodings: Sequence[str]
+    folder: Path, label: str, name: str, original: str, fit: str, encodings: Sequence[str]
 ) -> Panel:
     fits = {
-        f"{folder.name}: {encoding}": _read_image(folder / fit.format(encoding))
-        for encoding in encodings
+        f"{label}: {encoding}": _read_image(folder / fit.format(encoding)) for encoding in encodings
     }
-    return Panel(label, _read_image(folder / original), fits, {})
+    return Panel(name, _read_image(folder / original), fits, {})
 
 
-def _fit(entry: dict[str, Any], folder: str) -> FitResult:
+def _fit(entry: dict[str, Any], label: str) -> FitResult:
     return FitResult(
-        encoding=f"{folder}: {entry['encoding']}",
+        encoding=f"{label}: {entry['encoding']}",
         parameters=entry["parameters"],
         psnr=_number(entry["psnr_db"]),
         ssim=_number(entry["ssim"]),

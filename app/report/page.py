@@ -80,6 +80,7 @@ def write_page(
         ],
         error_scale=f"{scale:.2f}",
         charts=_charts(panels[0], results),
+        num_colors=NUM_COLORS,
         bands=_bands(panels[0], results),
         turntables={name: _data_url(file) for name, file in (turntables or {}).items()},
         training_video=None if training_video is None else _data_url(training_video),
@@ -174,9 +175,10 @@ def _charts(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, str]]:
             for result in results
         ]
         chart = line_chart(curves, x_label=label, y_label="PSNR of the batches (dB)")
-        charts.append({"title": f"PSNR against {name}", "svg": chart})
+        charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
     title = "Power by frequency, with the bands of the encoding"
-    charts.append({"title": title, "svg": _spectrum_chart(panel, results, color)})
+    spectrum = _spectrum_chart(panel, results, color)
+    charts.append({"section": "frequencies", "title": title, "svg": spectrum})
     kernels = [
         Series(result.encoding, *result.kernel, color[result.encoding])
         for result in results
@@ -186,7 +188,8 @@ def _charts(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, str]]:
         chart = line_chart(
             kernels, x_label="distance along x (units)", y_label="similarity of features"
         )
-        charts.append({"title": "Kernel", "svg": chart})
+        title = "Similarity of features by distance"
+        charts.append({"section": "kernel", "title": title, "svg": chart})
     return charts
 
 

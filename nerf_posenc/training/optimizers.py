@@ -10,8 +10,7 @@ from torch import Tensor, nn
 ADAM_LR = 3e-3
 MUON_LR = 0.05
 MUON_ADAM_LR = 1e-2
-# A short average of squared gradients, which fall fast as an image is fitted: with a hash grid
-# worth 4 to 6 dB over 0.999 (docs/experiments.md).
+# A short average of squared gradients, since they fall fast as an image is fitted.
 _MUON_ADAM_BETAS = (0.9, 0.95)
 _ADAM_EPS = 1e-15
 _SMALL_MATRIX = 1 << 13

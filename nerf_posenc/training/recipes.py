@@ -51,7 +51,7 @@ class EncoderOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutRecipe:
-    """Learning rates for fits that are evaluated between the fitted pixels (docs/experiments.md).
+    """Learning rates for fits that are evaluated between the fitted pixels (docs/results.md).
 
     Low, constant rates and an exponential moving average (EMA) of the weights: at the default rate
     Muon fits the given pixels so fast that it fills the gaps with noise.
@@ -146,7 +146,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         uses_sigma=True,
     ),
     # The grid stores the detail and is read by a small network (Müller et al. 2022). The learning
-    # rates did best among those tried (docs/experiments.md); Adam's is that of Müller et al.
+    # rates are from a sweep (docs/experiments.md); Adam's is that of Müller et al.
     "hash": EncodingRecipe(
         description="a hash grid",
         build=_hash_grid,
@@ -221,20 +221,19 @@ def make_encoder(
 
 
 def default_optimizer(network: NetworkName) -> Optimizer:
-    """Muon for the ReLU network, Adam for the others, whose published rates it does not beat."""
+    """Muon for the ReLU network, Adam for the others, as in their papers."""
     return "muon" if network == "relu" else "adam"
 
 
 def default_lr(network: NetworkName, optimizer: Optimizer, encoding: str = "none") -> float:
-    """Peak learning rate that did best for a network after an encoding.
+    """Default peak learning rate for a network after an encoding (docs/experiments.md).
 
     Raises:
         ValueError: If the optimizer does not fit the network, or the encoding is unknown.
     """
     if optimizer not in NETWORK_LRS[network]:
-        raise ValueError(
-            f"{network} has complex matrices, which {optimizer} does not support; use adam"
-        )
+        known = ", ".join(NETWORK_LRS[network])
+        raise ValueError(f"{network} cannot be trained with {optimizer}; use {known}")
     return (get_recipe(encoding).lrs or NETWORK_LRS[network])[optimizer]
 
 

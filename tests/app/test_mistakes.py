@@ -49,6 +49,8 @@ def bad_inputs() -> dict[str, list[str]]:
         "no depth": ["--depth", "0"],
         "negative learning rate": ["--lr", "-1"],
         "learning rate of zero": ["--lr", "0"],
+        "negative seed": ["--seed", "-1"],
+        "seed of 64 bits": ["--seed", "9223372036854775807"],
         "bad sigma": ["--sigma", "0"],
         "sigma that is no number": ["--sigma", "wide"],
         "automatic sigma of nothing": ["--sigma", "auto", "--encodings", "none"],
@@ -121,4 +123,14 @@ def test_a_rate_that_breaks_the_fit_is_named(capsys: pytest.CaptureFixture[str])
     broken = ["--lr", "1e30", "--optimizer", "adam", "--out", "run", "--quiet"]
     assert train_fit.main([*broken, *SMALL_RUN]) == 1
     assert "use a smaller learning rate (--lr)" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_a_model_that_does_not_fit_in_memory_is_an_error_of_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # 8 TB of weights.
+    vast = ["--width", "1000000", "--encodings", "none", "--out", "run", "--quiet"]
+    assert train_fit.main([*vast, "--size", "8", "--steps", "1", "--device", "cpu"]) == 1
+    assert "out of memory; use a smaller --batch-size, --width" in capsys.readouterr().err
     assert not Path("run").exists()

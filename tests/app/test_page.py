@@ -160,11 +160,11 @@ def test_either_side_shows_what_is_chosen(page: Any) -> None:
 
 @needs_chromium
 def test_hovering_over_a_curve_gives_its_values(page: Any) -> None:
-    chart = page.locator(".chart").nth(1)
+    chart = page.locator(".chart").nth(2)
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
-    tip = page.locator(".tip").nth(1).inner_text()
+    tip = page.locator(".tip").nth(2).inner_text()
     assert tip.startswith("steps: ")
     step = int(tip.split("\n")[0].removeprefix("steps: "))
     expected = -10 * math.log10(0.1 / (step / 10))
@@ -237,7 +237,7 @@ def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
     windows = [original[window] for window in preview_windows(original)]
     # From blurred to sharp, as fits go.
     snapshots = [
-        Snapshot(i, 20.0, [blurred(window, 47 - 2 * i) for window in windows]) for i in range(24)
+        Snapshot(i, 20.0, [blurred(window, 31 - 2 * i) for window in windows]) for i in range(16)
     ]
     recorded = [replace(result, snapshots=snapshots) for result in results]
     video = report.write_training_video(tmp_path / "learning", windows, recorded)

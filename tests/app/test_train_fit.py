@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -194,6 +195,15 @@ def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> No
     # Both are of one image, which is there once beside its four fits.
     assert page.count('data-name="original"') == 1
     assert page.count('data-name="a: fourier"') == 1
+    Path("deep").mkdir()
+    shutil.copytree("b", "deep/a")
+    assert train_fit.main(["compare", "a", "deep/a", "--out", "same.html"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("/a: fourier") == 2
+    row = next(line for line in printed.splitlines() if "deep/a: fourier" in line)
+    assert float(row.split()[-1]) == pytest.approx(gained, abs=0.006)
+    assert train_fit.main(["compare", "a", "./a", "--out", "twice.html"]) == 2
+    assert "given twice" in capsys.readouterr().err
     before = Path("both.html").read_bytes()
     assert train_fit.main(["compare", "a", "--out", "both.html"]) == 2
     assert "--overwrite" in capsys.readouterr().err

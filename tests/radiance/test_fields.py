@@ -458,7 +458,7 @@ def test_pruning_hides_nothing_that_the_field_shows() -> None:
     renderer = make_renderer(options, views)
     assert isinstance(renderer, GridRenderer)
     batches = make_batches(renderer, views, 256, seed=0)
-    state = FitState(renderer, make_field_optimizer(renderer, "muon"), 260)
+    state = FitState(renderer, make_field_optimizer(renderer, "muon"), 180)
     fit(
         state,
         batches,
