@@ -154,7 +154,17 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
 
 
 def test_sigma_is_chosen_from_the_image(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--encodings", "gaussian", "--sigma", "auto", "--out", "run", *SMALL_RUN]
+    options = [
+        "--encodings",
+        "gaussian",
+        "--sigma",
+        "auto",
+        "--out",
+        "run",
+        *SMALL_RUN,
+        "--size",
+        "9",
+    ]
     assert train_fit.main(options) == 0
     chosen = json.loads(Path("run/metrics.json").read_text())["config"]["model"]["sigma"]
     assert f"sigma    {chosen:.2f} cycles per unit" in capsys.readouterr().out
@@ -168,7 +178,12 @@ def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
 
 
 def test_figures_for_print_are_written_when_asked_for() -> None:
-    assert train_fit.main(["--out", "run", "--figures", "--quiet", *SMALL_RUN, "--film", "0"]) == 0
+    assert (
+        train_fit.main(
+            ["--bands", "3", "--out", "run", "--figures", "--quiet", *SMALL_RUN, "--film", "0"]
+        )
+        == 0
+    )
     names = ("comparison", "curves", "frequencies", "kernels")
     for name in names:
         with Image.open(f"run/figures/{name}.png") as image:
