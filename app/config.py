@@ -225,11 +225,11 @@ def bands_to_nyquist(resolution: int) -> int:
 
 
 def band_warning(config: RunConfig, resolution: int) -> str | None:
-    """Warning if bands lie far above the Nyquist frequency."""
+    """Warning if bands lie far above the Nyquist frequency of so many fitted pixels."""
     enough = bands_to_nyquist(resolution)
     if "fourier" not in config.encodings or config.model.bands <= enough + SPARE_BANDS:
         return None
     return (
-        f"bands above {enough} lie beyond the Nyquist frequency of an image of {resolution} pixels "
-        f"and only add noise; --bands {enough} suffices"
+        f"bands above {enough} lie beyond the Nyquist frequency of {resolution} pixels and only "
+        f"add noise; --bands {enough} suffices"
     )

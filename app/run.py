@@ -92,6 +92,9 @@ def prepare_image(
     folder = make_run_folder(options, whole.name)
     prepared = Run(ImageTask(image, whole.size, config), config, options, folder, interruptible)
     announce(prepared)
+    warning = band_warning(config, image.resolution)
+    if warning is not None and not options.quiet:
+        print(f"warning: {warning}", file=sys.stderr)
     if options.sigma == "auto":
         prepared.log("choosing sigma by held-out pixels ...")
         precision = precision_for("gaussian", config)
@@ -154,9 +157,6 @@ def announce(prepared: AnyRun) -> None:
     for line in task.summary():
         prepared.log(line)
     prepared.log(f"device   {describe(config.runtime.device)}")
-    warning = None if config.is_scene else band_warning(config, max(task.size))
-    if warning is not None and not config.runtime.quiet:
-        print(f"warning: {warning}", file=sys.stderr)
 
 
 def fit_encodings(prepared: AnyRun) -> None:
