@@ -1,6 +1,5 @@
 """Images as coordinates and colors, and their split into fitted and held-out pixels."""
 
-import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -53,11 +52,6 @@ class Image:
     def resolution(self) -> int:
         """Samples across [-1, 1]."""
         return max(self.size)
-
-    @property
-    def nyquist(self) -> float:
-        """Highest angular frequency of the pixel grid in rad per unit: pi per pixel."""
-        return math.pi * self.resolution / 2
 
     @property
     def evaluated(self) -> "Image":

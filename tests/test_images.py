@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from nerf_posenc.images import Image, resize_area
+from nerf_posenc.metrics.spectrum import nyquist_frequency
 
 
 def test_coordinates_are_pixel_centers_with_the_longer_side_across_2() -> None:
@@ -16,7 +17,7 @@ def test_coordinates_are_pixel_centers_with_the_longer_side_across_2() -> None:
 
 def test_nyquist_is_half_a_cycle_per_pixel() -> None:
     spacing = 2 / 64
-    assert Image.from_rgb(torch.zeros(16, 64, 3)).nyquist * spacing == pytest.approx(math.pi)
+    assert nyquist_frequency(16, 64) * spacing == pytest.approx(math.pi)
 
 
 def test_resizing_averages_by_area_and_never_enlarges() -> None:

@@ -48,7 +48,6 @@ def line_chart(
     log_x: bool = False,
     log_y: bool = False,
     marks: Sequence[Mark] = (),
-    dots: bool = False,
 ) -> str:
     """Draw lines.
 
@@ -59,7 +58,6 @@ def line_chart(
         log_x: logarithmic x axis.
         log_y: logarithmic y axis.
         marks: vertical lines.
-        dots: mark each point too.
 
     Returns:
         An SVG element with escaped text; its ``data-series`` has the values.
@@ -81,11 +79,6 @@ def line_chart(
     for one, points in lines:
         coordinates = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
         parts.append(f'<polyline class="line c{one.color}" points="{coordinates}"/>')
-        if dots:
-            parts += [
-                f'<circle class="dot c{one.color}" cx="{to_x(x)}" cy="{to_y(y)}" r="3"/>'
-                for x, y in points
-            ]
     parts.append(_axis_labels(x_label, y_label))
     parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')
     return "".join(parts)

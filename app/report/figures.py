@@ -19,7 +19,7 @@ from app.report.palette import figure_colors
 from app.report.tables import gain
 from nerf_posenc.images import resize_area
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.metrics.spectrum import power_spectrum, psnr_by_band
+from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr_by_band
 from nerf_posenc.radiance.evaluation import ViewScore
 from nerf_posenc.radiance.views import evenly_spaced
 from nerf_posenc.radiance.volume_rendering import visible_depth
@@ -197,7 +197,8 @@ def save_frequencies(
         scores = psnr_by_band(fit, original)
         octaves = [-1.0 if score.octave is None else score.octave for score in scores]
         right.plot(octaves, [s.psnr for s in scores], "-o", color=colors[i], lw=1.4, ms=4)
-    nyquist = math.pi * max(original.shape[:2]) / 2
+    height, width, _ = original.shape
+    nyquist = nyquist_frequency(height, width)
     left.axvline(nyquist, color="gray", lw=0.8, ls=":")
     left.set_xlabel("angular frequency (rad per unit)")
     left.set_ylabel("mean power")

@@ -24,7 +24,7 @@ from app.report.tables import gain
 from app.task import Panel
 from nerf_posenc.images import resize_area
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.metrics.spectrum import power_spectrum, psnr_by_band
+from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr_by_band
 from nerf_posenc.training.results import FitResult
 
 # Above this many pixels a lossless image would make the page too heavy: it shows an overview of
@@ -200,7 +200,8 @@ def _spectrum_chart(panel: Panel, results: Sequence[FitResult], color: Mapping[s
         spectra.append(
             Series(name, frequencies.tolist(), power_spectrum(fit)[1].tolist(), color[name])
         )
-    nyquist = math.pi * max(panel.original.shape[:2]) / 2
+    height, width, _ = panel.original.shape
+    nyquist = nyquist_frequency(height, width)
     marks = [Mark(nyquist, "Nyquist")] + [
         Mark(band, f"2^{round(math.log2(band / math.pi))}π")
         for band in sorted({band for result in results for band in result.bands})

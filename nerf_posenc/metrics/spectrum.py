@@ -89,6 +89,20 @@ def psnr_by_band(
     return scores
 
 
+def nyquist_frequency(height: int, width: int) -> float:
+    """Highest angular frequency of a pixel grid in rad per unit: half a cycle per pixel.
+
+    Args:
+        height: rows.
+        width: columns; the longer side spans two units.
+
+    Examples:
+        >>> nyquist_frequency(16, 64) / math.pi
+        32.0
+    """
+    return math.pi * max(height, width) / 2
+
+
 def power_spectrum(
     image: Float[Tensor, "height width channels"],
 ) -> tuple[Float[Tensor, " rings"], Float[Tensor, " rings"]]:
