@@ -30,7 +30,7 @@ class Openers:
         image: from a path or the name of a sample.
         scene: from a path or the name of a built-in scene, with ``size=`` in pixels or None.
         built_in: names of the scenes that are rendered, not read.
-        error: raised by both for bad input, with a message for people.
+        error: raised by both for bad input, with a message to be printed.
     """
 
     image: Callable[[str], Image]

@@ -49,15 +49,15 @@ class Recipe:
 
     Attributes:
         model: from the image to a fresh model.
-        optimizer: from the model and a rate to its optimizer.
-        rates: rates to choose from.
+        optimizer: from the model and a learning rate to its optimizer.
+        lrs: learning rates to choose from.
         batch_size: pixels per step.
         bfloat16: whether it trains under autocast.
     """
 
     model: Callable[[Image], nn.Module]
     optimizer: Callable[[nn.Module, float], OptimizerGroup]
-    rates: Sequence[float]
+    lrs: Sequence[float]
     batch_size: int = 8192
     bfloat16: bool = True
 
@@ -105,24 +105,24 @@ def ngp_hash_grid(image: Image) -> Encoder:
     return HashGridEncoder(2, 16, log2_table_size=24, growth=growth)
 
 
-def by_adam(module: nn.Module, rate: float) -> OptimizerGroup:
+def by_adam(module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam on everything."""
-    return recipes.make_optimizer(module, "adam", rate)
+    return recipes.make_optimizer(module, "adam", lr)
 
 
-def by_muon(module: nn.Module, rate: float) -> OptimizerGroup:
+def by_muon(module: nn.Module, lr: float) -> OptimizerGroup:
     """Muon on the hidden matrices, Adam on the rest."""
-    return recipes.make_optimizer(module, "muon", rate)
+    return recipes.make_optimizer(module, "muon", lr)
 
 
-def by_muon_after_a_grid(module: nn.Module, rate: float) -> OptimizerGroup:
+def by_muon_after_a_grid(module: nn.Module, lr: float) -> OptimizerGroup:
     """The same as train_fit.py has it after a hash grid."""
-    return recipes.make_optimizer(module, "muon", rate, encoding="hash")
+    return recipes.make_optimizer(module, "muon", lr, encoding="hash")
 
 
-def by_ngp_adam(module: nn.Module, rate: float) -> OptimizerGroup:
+def by_ngp_adam(module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam as instant-NGP has it (Müller et al. 2022, section 4)."""
-    return adam(module, lr=rate, betas=(0.9, 0.99))
+    return adam(module, lr=lr, betas=(0.9, 0.99))
 
 
 def on_coordinates(name: str) -> Callable[[Image], nn.Module]:
@@ -175,21 +175,19 @@ RECIPES = {
 class Turns:
     """A recipe's fit of an image, run a turn at a time."""
 
-    def __init__(
-        self, recipe: Recipe, rate: float, image: Image, seconds: float, seed: int
-    ) -> None:
+    def __init__(self, recipe: Recipe, lr: float, image: Image, seconds: float, seed: int) -> None:
         self.image = image
         self.coordinates = image.coordinates.reshape(-1, 2)
         self._autocast_dtype = torch.bfloat16 if recipe.bfloat16 else None
         self.clock = Clock(0.2)
         # The first calls of a recipe are not counted.
-        self.state = self._fresh(recipe, rate, seed)
+        self.state = self._fresh(recipe, lr, seed)
         self.turn(0.2)
-        self.state = self._fresh(recipe, rate, seed)
+        self.state = self._fresh(recipe, lr, seed)
         self.clock = Clock(seconds)
         self.clock.pause()
 
-    def _fresh(self, recipe: Recipe, rate: float, seed: int) -> FitState:
+    def _fresh(self, recipe: Recipe, lr: float, seed: int) -> FitState:
         torch.manual_seed(seed)
         model = recipe.model(self.image)
         batches = ShuffledBatches(
@@ -199,7 +197,7 @@ class Turns:
         self._forward: Callable[[Any], Any] | None = None
         if isinstance(model, nn.Sequential) and isinstance(model[0], Encoder):
             self._batches, self._forward = cache_corners(model[0], model[1], batches)
-        return FitState(model, recipe.optimizer(model, rate), num_steps=1 << 40)
+        return FitState(model, recipe.optimizer(model, lr), num_steps=1 << 40)
 
     def turn(self, seconds: float) -> None:
         """Go on for so long, or to the end of the budget."""
@@ -224,19 +222,19 @@ class Turns:
 
 
 def fit_in_turns(
-    rates: Mapping[str, float], image: Image, seconds: float, seed: int
+    lrs: Mapping[str, float], image: Image, seconds: float, seed: int
 ) -> dict[str, dict[str, float]]:
     """Fit an image by several recipes for so many seconds each, and measure what came of it.
 
     They take turns of a second, so that an hour in which the machine is slow is slow for all.
 
     Args:
-        rates: of the recipes, by their names.
+        lrs: of the recipes, by their names.
         image: to be fitted.
         seconds: for each.
         seed: of the weights and the batches.
     """
-    fits = {name: Turns(RECIPES[name], rate, image, seconds, seed) for name, rate in rates.items()}
+    fits = {name: Turns(RECIPES[name], lr, image, seconds, seed) for name, lr in lrs.items()}
     while not all(each.clock.is_over() for each in fits.values()):
         for each in fits.values():
             if not each.clock.is_over():
@@ -302,29 +300,29 @@ def main() -> None:
         images = [image.resized(options.size) for image in images]
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "results.json"
-    known = json.loads(path.read_text()) if path.exists() else {"rates": {}, "results": []}
-    rates: dict[str, float] = known["rates"]
+    known = json.loads(path.read_text()) if path.exists() else {"lrs": {}, "results": []}
+    lrs: dict[str, float] = known["lrs"]
     results: list[dict[str, Any]] = known["results"]
     print(machine(), flush=True)
 
     for name in options.recipes:
-        if name not in rates:
+        if name not in lrs:
             tried = {
-                rate: fit_in_turns({name: rate}, images[0], options.tune_seconds, 0)[name]
-                for rate in RECIPES[name].rates
+                lr: fit_in_turns({name: lr}, images[0], options.tune_seconds, 0)[name]
+                for lr in RECIPES[name].lrs
             }
-            rates[name] = max(tried, key=lambda rate: tried[rate]["psnr_db"])
-            shown = {rate: round(row["psnr_db"], 2) for rate, row in tried.items()}
+            lrs[name] = max(tried, key=lambda lr: tried[lr]["psnr_db"])
+            shown = {lr: round(row["psnr_db"], 2) for lr, row in tried.items()}
             print(f"{name:<26} {shown}", flush=True)
 
     done = {tuple(row[key] for key in RUN) for row in results}
     for seed, image, budget in itertools.product(range(options.seeds), images, options.seconds):
         run = (seed, image.name, "x".join(map(str, image.size)), budget)
-        missing = {name: rates[name] for name in options.recipes if (*run, name) not in done}
+        missing = {name: lrs[name] for name in options.recipes if (*run, name) not in done}
         for name, row in fit_in_turns(missing, image, budget, seed).items():
             about = dict(zip(RUN, (*run, name), strict=True))
-            results.append({**about, "rate": rates[name], **row})
-        record = {"machine": machine(), "rates": rates, "results": results}
+            results.append({**about, "lr": lrs[name], **row})
+        record = {"machine": machine(), "lrs": lrs, "results": results}
         path.write_text(json.dumps(record, indent=1))
     draw(results, options.out / "time_to_psnr.png")
     print_table(results)
@@ -336,7 +334,7 @@ def print_table(results: list[dict[str, Any]]) -> None:
     images = list(dict.fromkeys(row["image"] for row in results))
     print(f"\nPSNR in dB, median over seeds, mean over {', '.join(images)}")
     heads = " ".join(f"{s:>5g} s" for s in budgets)
-    print(f"{'recipe':<26} {'rate':>7} seeds {heads}   seconds to {LEVELS} dB")
+    print(f"{'recipe':<26} {'lr':>7} seeds {heads}   seconds to {LEVELS} dB")
     for name in RECIPES:
         mine = [row for row in results if row["recipe"] == name]
         if not mine:
@@ -345,7 +343,7 @@ def print_table(results: list[dict[str, Any]]) -> None:
         seeds = len({row["seed"] for row in mine})
         cells = " ".join(f"{scores[s]:7.2f}" if s in scores else f"{'-':>7}" for s in budgets)
         times = " ".join(f"{seconds_to(scores, level):>6}" for level in LEVELS)
-        print(f"{name:<26} {mine[0]['rate']:>7g} {seeds:>5} {cells}   {times}")
+        print(f"{name:<26} {mine[0]['lr']:>7g} {seeds:>5} {cells}   {times}")
         for image in images:
             own = medians_of([row for row in mine if row["image"] == image], name)
             cells = " ".join(f"{own[s]:7.2f}" if s in own else f"{'-':>7}" for s in budgets)

@@ -15,7 +15,7 @@ class Image:
         rgb: values in [0, 1], sRGB as stored.
         coordinates: (x, y) of the pixel centers: x right, y down, the longer side of the whole
             image spanning [-1, 1].
-        name: for people.
+        name: for display.
         source: one line on where it came from.
         held_out: pixels that are not fitted, to evaluate on; None to evaluate on all fitted ones.
     """
@@ -34,7 +34,7 @@ class Image:
 
         Args:
             rgb: values in [0, 1].
-            name: for people.
+            name: for display.
             source: one line on where it came from.
 
         Examples:

@@ -37,8 +37,8 @@ def open_llff(folder: Path) -> Scene:
     images = _find_images(folder / "images")
     if len(images) != len(rows):
         raise SceneError(
-            f"{file} poses {len(rows)} images and {folder / 'images'} contains {len(images)}; "
-            "they must be the same, in the order of their names"
+            f"{file} has poses for {len(rows)} images and {folder / 'images'} contains "
+            f"{len(images)}; they must be the same, in the order of their names"
         )
     if not np.isfinite(rows).all() or not (rows[:, 15] > 0).all():
         raise SceneError(

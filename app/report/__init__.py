@@ -1,4 +1,4 @@
-"""What a run leaves for people: a table, images, videos, a page and the results as JSON.
+"""The output of a run: a table, images, videos, a page and the results as JSON.
 
 Read `page` and its template for the page, `figures` for the PNGs, `tables` for the numbers. The
 line that draws the divider is in ``page.html.j2``.

@@ -136,8 +136,8 @@ def project(
 ) -> Float[Tensor, "*batch num_directions"]:
     """Coordinates along other directions, ``x @ matrix.T``, in float64.
 
-    A float32 product would lose what a high band multiplies; and one in float64 heeds
-    neither autocast nor the switches for TF32 and bfloat16 products.
+    A float32 product would lose digits that a high band multiplies, and autocast and the
+    switches for TF32 and bfloat16 products do not affect one in float64.
 
     Args:
         x: coordinates.

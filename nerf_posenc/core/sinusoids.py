@@ -1,7 +1,7 @@
 """Exact sines and cosines of coordinates on frequency bands.
 
 Every encoder of this library is *bands -> angles -> sin/cos*, and no sinusoid is computed outside
-this wing. An angle is kept in **cycles** (1 cycle = 2 pi rad) until the whole cycles have been
+`core`. An angle is kept in **cycles** (1 cycle = 2 pi rad) until the whole cycles have been
 subtracted, because that subtraction is exact in floating point while a product with pi is not:
 
 * bands that are a power of two times pi give cycles ``2**j * x``, exact in any floating-point

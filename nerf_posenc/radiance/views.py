@@ -94,7 +94,7 @@ class Scene:
         test: the views to evaluate on, never fitted.
         source: one line on where it came from.
         scale: length of one unit here, in units of the file.
-        notes: remarks for people on how it was read.
+        notes: remarks on how it was read, to be printed.
     """
 
     name: str

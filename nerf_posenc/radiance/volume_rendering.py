@@ -63,5 +63,5 @@ def composite(
 
 
 def visible_depth(rendering: Rendering) -> Float[Tensor, "*batch"]:
-    """Depth for people: NaN for pixels that are more than half empty."""
+    """Depth for display: NaN for pixels that are more than half empty."""
     return torch.where(rendering.opacity > 0.5, rendering.depth, torch.nan)

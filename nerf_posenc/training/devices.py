@@ -30,10 +30,10 @@ def pick_device(name: str = "auto") -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"{name} is unknown; here are: {', '.join(available)}") from None
+        raise ValueError(f"{name} is unknown; available are: {', '.join(available)}") from None
     too_high = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     if device.type not in available or too_high:
-        raise ValueError(f"{name} is not on this machine; here are: {', '.join(available)}")
+        raise ValueError(f"{name} is not on this machine; available are: {', '.join(available)}")
     return device
 
 

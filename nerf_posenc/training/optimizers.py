@@ -106,7 +106,7 @@ def muon(
     adam_lr: float = MUON_ADAM_LR,
     lr_power: float = 1.0,
 ) -> OptimizerGroup:
-    r"""Muon on the given matrices, Adam (with moments of 0.9 and 0.95) on all other parameters.
+    r"""Muon on the given matrices, Adam (with betas of 0.9 and 0.95) on all other parameters.
 
     Muon (Jordan et al. 2024) steps along the orthogonal factor of the momentum, so that all
     singular directions of a weight matrix grow alike. A coordinate network's fine detail lies in

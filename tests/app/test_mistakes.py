@@ -91,7 +91,7 @@ def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_a_cuda_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["--device", "cuda"]) == 2
-    assert "not on this machine; here are: " in capsys.readouterr().err
+    assert "not on this machine; available are: " in capsys.readouterr().err
 
 
 def test_an_unknown_option_is_answered_with_the_nearest_one(

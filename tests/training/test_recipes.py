@@ -103,7 +103,7 @@ def test_devices_are_picked_by_name() -> None:
     assert describe(pick_device())
     assert isinstance(computes_bfloat16(torch.device("cpu")), bool)
     for name in ("abacus", "xla", "cuda:99"):
-        with pytest.raises(ValueError, match=r"here are: .*cpu"):
+        with pytest.raises(ValueError, match=r"available are: .*cpu"):
             pick_device(name)
 
 
