@@ -6,9 +6,15 @@ from collections.abc import Sequence
 
 from app import cli
 from app.task import Openers
-from scenes import BUILT_IN, SceneError, open_image, open_scene
+from scenes import BUILT_IN, SceneError, open_cameras, open_image, open_scene
 
-OPENERS = Openers(image=open_image, scene=open_scene, built_in=tuple(BUILT_IN), error=SceneError)
+OPENERS = Openers(
+    image=open_image,
+    scene=open_scene,
+    cameras=open_cameras,
+    built_in=tuple(BUILT_IN),
+    error=SceneError,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,80 +1,106 @@
 """The command line: arguments in, exit status out. The only module that handles signals."""
 
 import contextlib
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
-import torch
-
-from app import report
-from app.options import PROGRAM, CompareOptions, UsageError, parse, read_options
-from app.run import run
+from app.commands import compare, export, render
+from app.failures import is_out_of_memory
+from app.fit_file import SaveError
+from app.options import parse
+from app.parsing import PROGRAM, UsageError
+from app.prepare import Program
+from app.resume import resume
+from app.run import resume_command, run
 from app.run_many import run_many
+from app.stop import Stop, Stopped
 from app.task import Openers
+from app.terminal import lasting_streams, printable
 from nerf_posenc.training.devices import keep_freed_memory
+
+COMMANDS: Mapping[str, Callable[[Sequence[str], Openers], None]] = {
+    "compare": compare,
+    "render": render,
+    "export": export,
+}
 
 
 def main(arguments: Sequence[str], openers: Openers) -> int:
-    """Run the program; return 0, 1 if a fit failed, or 2 for a mistake in the command line."""
-    keep_freed_memory()
-    try:
-        if arguments[:1] == ["compare"]:
-            return compare(read_options(CompareOptions, arguments[1:]))
-        options = parse(arguments)
-        if options.images:
-            return run_many(options, arguments, openers, stop_on_ctrl_c)
-        results = run(options, arguments, openers, stop_on_ctrl_c)
-        return 0 if len(results) == len(options.fitted) else 1
-    except UsageError as error:
-        print(f"{PROGRAM}: error: {error}", file=sys.stderr)
-        return 2
-    except torch.OutOfMemoryError:
-        print(f"{PROGRAM}: error: out of memory; use a smaller --batch-size", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"{PROGRAM}: stopped", file=sys.stderr)
-        return 130
+    """Run the program.
 
-
-def compare(options: CompareOptions) -> int:
-    """Write one page that compares several runs.
-
-    Raises:
-        UsageError: If there is no run, one cannot be read, or the page cannot be written.
+    Returns:
+        0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
+        the number of the signal that ended it.
     """
-    if not options.runs:
-        raise UsageError("compare needs one run folder or more")
-    if options.out.exists() and not options.overwrite:
-        raise UsageError(f"--out {options.out} exists already; name another or add --overwrite")
-    try:
-        results = report.write_comparison(options.out, options.runs)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    except OSError as error:
-        raise UsageError(f"cannot write {options.out}: {error.strerror}; use --out") from None
-    print(f"{report.table(results)}\n\nwrote {options.out}")
-    return 0
+    keep_freed_memory()
+    stop = Stop()
+    with lasting_streams() as (out, err), _signals(stop) as signals:
+        try:
+            status = _run(arguments, openers, stop)
+        except UsageError as error:
+            status = _fail(str(error), 2)
+        except SaveError as error:
+            status = _fail(str(error), 1, stop)
+        except (Stopped, KeyboardInterrupt):
+            status = _fail("stopped", 128 + (signals[-1] if signals else signal.SIGINT), stop)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            message = "out of memory; use a smaller --batch-size, --width or --size"
+            status = _fail(message, 1, stop)
+        out.flush()
+        if out.error is not None and not isinstance(out.error, BrokenPipeError):
+            print(f"{PROGRAM}: error: cannot print: {out.error}", file=err)
+            status = status or 1
+    return status
+
+
+def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
+    if arguments and arguments[0] in COMMANDS:
+        COMMANDS[arguments[0]](arguments[1:], openers)
+        return 0
+    program = Program(arguments, openers, stop, os.getcwd())
+    if any(argument.split("=")[0] == "--resume" for argument in arguments):
+        return 0 if resume(arguments, program) else 1
+    options = parse(arguments)
+    fit_all = run_many if options.images else run
+    return 0 if fit_all(options, program) else 1
+
+
+def _fail(message: str, status: int, stop: Stop | None = None) -> int:
+    """Print why the program ends, and how to go on with what it saved."""
+    line = f"{PROGRAM}: error: {message}" if status < 128 else f"{PROGRAM}: {message}"
+    if stop is not None and stop.folder is not None and stop.folder.exists():
+        line += f"; resume with: {resume_command(stop.folder)}"
+    print(printable(line), file=sys.stderr)
+    return status
 
 
 @contextlib.contextmanager
-def stop_on_ctrl_c() -> Iterator[threading.Event]:
-    """Let a first Ctrl-C set an event, which ends the fit, and a second one stop the program."""
-    stop = threading.Event()
+def _signals(stop: Stop) -> Iterator[list[int]]:
+    """Let signals end a fit or the run once it is saved; give the list of those that came."""
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         # Python delivers signals to the main thread alone.
-        yield stop
+        yield received
         return
 
-    def handle(signum: int, frame: Any) -> None:
-        if stop.is_set():
+    def handle(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        # Outside of a fit everything is saved already; a third request ends a fit unsaved.
+        if not stop.is_training or stop.ends_run:
             raise KeyboardInterrupt
-        stop.set()
+        stop.request(run=number != signal.SIGINT)
 
-    previous = signal.signal(signal.SIGINT, handle)
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]
+    previous: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
     try:
-        yield stop
+        yield received
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import torch
 
-from app.options import Options, UsageError
+from app.options import Options
+from app.parsing import UsageError
 from nerf_posenc.radiance.recipes import FieldName
 from nerf_posenc.radiance.views import Background
 from nerf_posenc.training import recipes

@@ -1,12 +1,14 @@
 """What one encoding's fit takes from the run configuration."""
 
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from app.config import RunConfig
+from app.fit_file import FitFile
+from app.stop import Stop
+from app.task import FitControl
 from nerf_posenc.radiance.recipes import FIELD_LRS, FieldOptions
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import computes_bfloat16
@@ -33,7 +35,9 @@ class FitSettings:
         compiled: run the model through ``torch.compile``.
         num_snapshots: snapshots to take during the fit; 0 for none, else 2 or more.
         quiet: whether to hide the progress bar.
-        stop: ends the fit early when set.
+        stop: ends the fit early when asked to.
+        file: where the fit is saved and resumed from; None for nowhere.
+        halved_batch_size: the batch size, if that of the run was too large for the memory.
     """
 
     name: str
@@ -50,17 +54,19 @@ class FitSettings:
     compiled: bool = False
     num_snapshots: int = 0
     quiet: bool = True
-    stop: threading.Event | None = None
+    stop: Stop = field(default_factory=Stop)
+    file: FitFile | None = None
+    halved_batch_size: int | None = None
 
 
-def fit_settings(encoding: str, config: RunConfig, stop: threading.Event) -> FitSettings:
+def fit_settings(encoding: str, config: RunConfig, control: FitControl) -> FitSettings:
     """Settings of one encoding's fit in a run."""
     precision = precision_for(encoding, config)
     held_out = held_out_recipe(encoding, config)
     return FitSettings(
         name=encoding,
         steps=config.training.steps,
-        batch_size=config.training.batch_size,
+        batch_size=control.batch_size or config.training.batch_size,
         optimizer=config.training.optimizer,
         lr=lr_for(encoding, config),
         device=config.runtime.device,
@@ -72,7 +78,9 @@ def fit_settings(encoding: str, config: RunConfig, stop: threading.Event) -> Fit
         compiled=config.runtime.compile,
         num_snapshots=config.output.snapshots,
         quiet=config.runtime.quiet,
-        stop=stop,
+        stop=control.stop,
+        file=control.file,
+        halved_batch_size=control.batch_size,
     )
 
 

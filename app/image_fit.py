@@ -1,24 +1,28 @@
 """Fits of an image: the model, its training and its evaluation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from app.features import band_list, similarity_kernel
+from app.fit_file import FitFile
 from app.fit_settings import FitSettings
 from app.preview import preview_windows
-from app.progress import fit_with_progress
+from app.progress import checkpoint_values, fit_with_progress
+from nerf_posenc.fits import describe_image_fit
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
-from nerf_posenc.networks import MLP, NETWORKS, num_parameters
+from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.ensemble import BatchedEnsemble, EnsembleLoss, stacked_batches
+from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import FitState, predict
 from nerf_posenc.training.results import FitResult, Record, Snapshot
 
@@ -38,46 +42,12 @@ class ImageResult(FitResult):
     reconstruction: Float[Tensor, "height width 3"]
 
 
-@dataclass(frozen=True)
-class ImageModel:
-    """Which model fits an image.
-
-    Attributes:
-        encoding: of the coordinates.
-        network: after the encoding.
-        width: units per hidden layer.
-        depth: hidden layers.
-        num_bands: frequency bands of ``"fourier"``.
-        sigma: of ``"gaussian"``; None for its default.
-    """
-
-    encoding: str
-    network: recipes.NetworkName = "relu"
-    width: int = 256
-    depth: int = 4
-    num_bands: int = 10
-    sigma: float | None = None
-
-
 class _ImageFit:
     """An image, the model that fits it, and its batches."""
 
     def __init__(self, image: Image, options: ImageModel, settings: FitSettings) -> None:
-        generator = torch.Generator().manual_seed(settings.seed)
-        self.encoder = recipes.make_encoder(
-            options.encoding,
-            2,
-            resolution=image.resolution,
-            num_bands=options.num_bands,
-            sigma=options.sigma,
-            generator=generator,
-        )
-        self.network = NETWORKS[options.network](
-            self.encoder.out_dim,
-            3,
-            width=options.width,
-            depth=options.depth,
-            generator=generator,
+        self.encoder, self.network = make_image_model(
+            options, image.resolution, generator=torch.Generator().manual_seed(settings.seed)
         )
         if isinstance(self.network, MLP):
             self.network.start_at(image.rgb.mean((0, 1)))
@@ -85,6 +55,7 @@ class _ImageFit:
         self.options = options
         self.settings = settings
         self.evaluated = image.evaluated
+        self.resolution, self.whole_size = image.resolution, image.whole_size
         self.batches = ShuffledBatches(
             image.coordinates.reshape(-1, 2).to(settings.device),
             image.rgb.reshape(-1, 3).to(settings.device),
@@ -93,6 +64,11 @@ class _ImageFit:
         )
         windows = preview_windows(self.evaluated.rgb)
         self._previews = [self.evaluated.coordinates[window] for window in windows]
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What rebuilds the model; see `nerf_posenc.fits`."""
+        return describe_image_fit(self.options, self.resolution, self.whole_size)
 
     @property
     def num_previews(self) -> int:
@@ -116,9 +92,7 @@ class _ImageFit:
             values = predict(self.model, grid.reshape(-1, 2).to(device), chunk_size=chunk_size)
         return values.cpu().reshape(*grid.shape[:2], 3)
 
-    def result(
-        self, state: FitState, history: Sequence[Record], snapshots: Sequence[Snapshot]
-    ) -> ImageResult:
+    def result(self, state: FitState, snapshots: Sequence[Snapshot]) -> ImageResult:
         """Evaluate the fit."""
         truth = self.evaluated
         exact = truth.rgb[..., 0].numel() <= _MOST_FLOAT32_PIXELS
@@ -130,7 +104,7 @@ class _ImageFit:
             ssim=ssim(reconstruction, truth.rgb),
             seconds=state.seconds,
             steps=state.step,
-            history=history,
+            history=state.history,
             reconstruction=reconstruction,
             bands=band_list(self.encoder),
             kernel=similarity_kernel(self.encoder),
@@ -173,12 +147,17 @@ def fit_image(
         forward=forward,
         render_preview=image_fit.render_previews,
         on_record=lambda now: on_record(now, image_fit.render_whole),
+        model=image_fit.description,
     )
-    return image_fit.result(state, state.history, snapshots)
+    return image_fit.result(state, snapshots)
 
 
 def fit_images(
-    images: Sequence[Image], options: Sequence[ImageModel], settings: FitSettings
+    images: Sequence[Image],
+    options: Sequence[ImageModel],
+    settings: FitSettings,
+    *,
+    files: Sequence[FitFile] = (),
 ) -> list[ImageResult]:
     """Fit several images as one batched ensemble, each by a model of its own.
 
@@ -188,7 +167,8 @@ def fit_images(
         images: each with at least ``settings.batch_size`` fitted pixels, or all with the same
             number.
         options: one model per image; they may differ in ``sigma`` alone.
-        settings: how to fit.
+        settings: how to fit; its file holds the whole ensemble while it is fitted.
+        files: where the complete fit of each image is saved; empty for nowhere.
 
     Returns:
         One result per image; their seconds are those of the whole ensemble.
@@ -214,31 +194,68 @@ def fit_images(
         matrices=ensemble.hidden_matrices(),
     )
     state = FitState(ensemble, optimizer, settings.steps)
-    loss = EnsembleLoss()
-    losses: list[list[float]] = []
+    histories = EnsembleHistories()
     snapshots = fit_with_progress(
         state,
         stacked_batches([each.batches for each in fits]),
         settings,
-        loss_fn=loss,
+        loss_fn=histories.loss,
         render_preview=lambda: [image for each in fits for image in each.render_previews()],
-        on_record=lambda now: losses.append(loss.take()),
+        on_record=lambda now: histories.record(),
+        members=histories,
     )
-    return [_member_result(i, each, state, losses, snapshots) for i, each in enumerate(fits)]
+    results = []
+    for i, each in enumerate(fits):
+        history, own = _member(i, each, state, histories.losses, snapshots)
+        own_state = FitState(each.model, optimizer, settings.steps, state.step, state.seconds)
+        own_state.history = history
+        if files and state.is_complete:
+            files[i].write(checkpoint_values(own_state, own, each.description))
+        results.append(each.result(own_state, own))
+    if settings.file is not None and state.is_complete:
+        settings.file.path.unlink(missing_ok=True)
+    return results
 
 
-def _member_result(
+class EnsembleHistories:
+    """The loss of each member of an ensemble at every record, saved with the fit.
+
+    Attributes:
+        loss: of the ensemble.
+        losses: of the members, for each record.
+    """
+
+    def __init__(self) -> None:
+        self.loss = EnsembleLoss()
+        self.losses: list[list[float]] = []
+
+    def record(self) -> None:
+        """Note the members' losses since the previous record."""
+        self.losses.append(self.loss.take())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain containers and tensors."""
+        return {"losses": self.losses, "recent": self.loss.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what was saved."""
+        self.losses = [list(map(float, each)) for each in state["losses"]]
+        self.loss.load_state_dict(state["recent"])
+
+
+def _member(
     i: int,
     image_fit: _ImageFit,
     state: FitState,
     losses: Sequence[Sequence[float]],
     snapshots: Sequence[Snapshot],
-) -> ImageResult:
-    """Result of one member of an ensemble, with its own history and previews."""
+) -> tuple[list[Record], list[Snapshot]]:
+    """History and previews of one member of an ensemble."""
     history = [
         replace(record, loss=each[i]) for record, each in zip(state.history, losses, strict=True)
     ]
     psnr_at = {record.step: psnr_from_mse(record.loss) for record in history}
     own = slice(i * image_fit.num_previews, (i + 1) * image_fit.num_previews)
-    own_snapshots = [Snapshot(s.step, psnr_at[s.step], s.images[own]) for s in snapshots]
-    return image_fit.result(state, history, own_snapshots)
+    return history, [
+        Snapshot(s.step, psnr_at.get(s.step, s.psnr), s.images[own]) for s in snapshots
+    ]

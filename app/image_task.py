@@ -1,6 +1,5 @@
 """An image as the program's task: fit it with one encoding, and show it in the report."""
 
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,13 +7,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from app.config import RunConfig
+from app.digest import digest_of
 from app.fit_settings import fit_settings, layers_for
-from app.image_fit import ImageModel, ImageResult, fit_image
+from app.image_fit import ImageResult, fit_image
 from app.preview import preview_windows
-from app.report.run_folder import write_image_run
+from app.report.outputs import write_image_run
 from app.report.viewer import LivePage
-from app.task import Panel, Viewer
+from app.task import FitControl, Panel
 from nerf_posenc.images import Image
+from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
 
 
@@ -49,16 +50,19 @@ class ImageTask:
         fitted, held_out = (each.rgb[..., 0].numel() for each in (self.image, self.image.held_out))
         return [f"pixels   {fitted:,} to fit, {held_out:,} between them to evaluate on"]
 
-    def fit(
-        self, encoding: str, *, stop: threading.Event, viewer: Viewer | None = None
-    ) -> ImageResult:
+    def digest(self) -> str:
+        """Checksum of all pixels."""
+        evaluated = self.image.evaluated
+        return digest_of([self.image.rgb, evaluated.rgb, evaluated.coordinates[:1, :1]])
+
+    def fit(self, encoding: str, control: FitControl) -> ImageResult:
         """Fit with one encoding and evaluate."""
 
         def show(state: FitState, render: Callable[[], Tensor]) -> None:
-            if viewer is not None:
-                viewer.show_image(encoding, state, render)
+            if control.viewer is not None:
+                control.viewer.show_image(encoding, state, render)
 
-        settings = fit_settings(encoding, self.config, stop)
+        settings = fit_settings(encoding, self.config, control)
         return fit_image(self.image, self.model(encoding), settings, on_record=show)
 
     def truth(self) -> Float[Tensor, "height width 3"]:

@@ -1,22 +1,17 @@
 """Command-line options, and the combinations that are refused."""
 
-import contextlib
 import importlib.util
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import tyro
 
+from app.parsing import UsageError, read_options
 from nerf_posenc.radiance.recipes import FieldName
 from nerf_posenc.training.recipes import ENCODINGS, NetworkName
-
-PROGRAM = "train_fit.py"
-
-AnyOptions = TypeVar("AnyOptions")
 
 _ENCODING_NAMES = "{" + ",".join(ENCODINGS) + "}"
 _ENCODING_HELP = (
@@ -27,10 +22,6 @@ _ENCODING_HELP = (
 )
 
 
-class UsageError(Exception):
-    """A mistake in the command line; the message says how to correct it."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Fit an image or a scene with and without encoding; or: train_fit.py compare RUN ..."""
@@ -38,7 +29,7 @@ class Options:
     image: str | None = None
     """Image to fit: a file or a bundled sample; cat if no --scene is given either."""
 
-    images: tuple[str, ...] = ()
+    images: tuple[str, ...] | None = None
     """Several images, or folders of images, each with its own run; their mean is printed last."""
 
     stack: Literal["auto", "on", "off"] = "auto"
@@ -126,6 +117,12 @@ class Options:
     out: Path | None = None
     """Run folder to create; None is a new one under runs/."""
 
+    save_every: float = 60.0
+    """Seconds between two saves of a fit; train_fit.py --resume RUN goes on from the last one."""
+
+    max_pixels: int = 200_000_000
+    """Most pixels of an image file; a larger one is refused before it is decoded."""
+
     overwrite: bool = False
     """Let --out be a folder that already contains files."""
 
@@ -148,20 +145,6 @@ class Options:
         return ("none", "fourier", "hash") if with_grid else ("none", "fourier")
 
 
-@dataclass(frozen=True)
-class CompareOptions:
-    """Write one page that compares several runs."""
-
-    runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders."""
-
-    out: Path = Path("runs/comparison.html")
-    """Page to write."""
-
-    overwrite: bool = False
-    """Let --out be an existing file."""
-
-
 def parse(arguments: Sequence[str]) -> Options:
     """Parse and check the command line.
 
@@ -176,7 +159,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def _check_ranges(options: Options) -> None:
-    for name in ("steps", "batch_size", "width", "depth", "size", "test_views"):
+    for name in ("steps", "batch_size", "width", "depth", "size", "test_views", "max_pixels"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more; got {value}")
@@ -194,6 +177,10 @@ def _check_ranges(options: Options) -> None:
         raise UsageError(f"--sigma must be a finite number above 0 or auto; got {options.sigma}")
     if not 0 <= options.seed < 1 << 32:
         raise UsageError(f"--seed must be 0 to 2^32 - 1; got {options.seed}")
+    if not _is_positive(options.save_every):
+        raise UsageError(
+            f"--save-every must be a finite number of seconds above 0; got {options.save_every}"
+        )
     if not _is_positive(options.lr):
         raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
 
@@ -226,7 +213,10 @@ def _check_encodings(options: Options) -> None:
 def _check_conflicts(options: Options) -> None:
     if options.live and importlib.util.find_spec("viser") is None:
         raise UsageError("--live needs viser: pip install 'nerf_posenc[live]'")
-    inputs = [options.image is not None, bool(options.images), options.is_scene]
+    for name in ("image", "images", "scene"):
+        if getattr(options, name) in ("", (), ("",)):
+            raise UsageError(f"--{name} needs a path or a name")
+    inputs = [options.image is not None, options.images is not None, options.is_scene]
     refusals = {
         "give one of --image, --images and --scene": sum(inputs) > 1,
         "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
@@ -244,33 +234,3 @@ def _check_conflicts(options: Options) -> None:
     for message, is_refused in refusals.items():
         if is_refused:
             raise UsageError(message)
-
-
-def read_options(kind: type[AnyOptions], arguments: Sequence[str]) -> AnyOptions:
-    """Parse options; the parser's message becomes one line.
-
-    Raises:
-        UsageError: If they cannot be parsed.
-    """
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(printed):
-            return tyro.cli(kind, args=list(arguments), prog=PROGRAM)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise UsageError(_one_line(printed.getvalue())) from None
-
-
-def _one_line(message: str) -> str:
-    """Reduce the parser's boxed message to one line, without the help that follows."""
-    sections: list[list[str]] = [[]]
-    for line in message.splitlines()[1:]:
-        text = line.strip(" │|")
-        if text and set(text) <= set("─-╰╯+"):
-            sections.append([])
-        elif text:
-            sections[-1].append(text)
-    parts = [" ".join(sections[0]).removesuffix(".")]
-    parts += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
-    return f"{'; '.join(parts)} (see {PROGRAM} --help)"

@@ -1,15 +1,19 @@
-"""A fit with a progress bar, snapshots, a viewer and an early end."""
+"""A fit with a progress bar, snapshots, a viewer, a file and an early end."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from app.fit_settings import FitSettings
+from app.report.eight_bit import eight_bit
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.loop import FitState, Loss, fit, mse
 from nerf_posenc.training.results import Snapshot
 
@@ -24,8 +28,10 @@ def fit_with_progress(
     forward: Callable[[Any], Any] | None = None,
     after_step: Callable[[FitState], None] | None = None,
     on_record: Callable[[FitState], None] = lambda state: None,
+    model: Mapping[str, Any] | None = None,
+    members: "SavedHistory | None" = None,
 ) -> list[Snapshot]:
-    """Run a fit with a progress bar and snapshots.
+    """Run a fit with a progress bar and snapshots; resume it if its file has a part of it.
 
     Args:
         state: the fit; it is changed in place.
@@ -36,20 +42,35 @@ def fit_with_progress(
         forward: from the inputs of a batch to the prediction; None is the model itself.
         after_step: callback after each step.
         on_record: callback after each record; its time does not count as training time.
+        model: what rebuilds the model, saved with the fit.
+        members: histories of an ensemble's members, saved with the fit.
 
     Returns:
         The snapshots.
 
     Raises:
+        CheckpointError: If the file of the fit is damaged or of another version.
         FloatingPointError: If the loss is not finite.
+        SaveError: If the fit cannot be saved as it ends.
+        ValueError: If the file is of another fit.
     """
-    bar = tqdm(
-        total=state.num_steps, desc=f"{settings.name:8}", unit="step", disable=settings.quiet
-    )
-    snapshots = _Snapshots(settings, render_preview)
     average: AveragedModel | None = None
     if settings.ema_decay is not None:
         average = AveragedModel(state.model, multi_avg_fn=get_ema_multi_avg_fn(settings.ema_decay))
+    snapshots = _Snapshots(settings, render_preview)
+    fit_file = settings.file
+    saved = None if fit_file is None else fit_file.read()
+    if fit_file is not None and saved is not None:
+        _restore(saved, fit_file.path, state, average, snapshots, members)
+    was_complete = state.is_complete
+
+    def values() -> dict[str, Any]:
+        return {
+            **checkpoint_values(state, snapshots.taken, model or {}),
+            "ema": None if average is None or state.is_complete else average.state_dict(),
+            "halved_batch_size": settings.halved_batch_size,
+            "members": None if members is None else members.state_dict(),
+        }
 
     def step_callback(state: FitState) -> None:
         if average is not None:
@@ -62,8 +83,17 @@ def fit_with_progress(
         bar.update(state.step - bar.n)
         snapshots.take_if_due(state)
         on_record(state)
+        if fit_file is not None and fit_file.is_due and not state.is_complete:
+            fit_file.try_to_write(values())
 
-    with bar:
+    bar = tqdm(
+        total=state.num_steps,
+        initial=state.step,
+        desc=f"{settings.name:8}",
+        unit="step",
+        disable=settings.quiet,
+    )
+    with bar, settings.stop.training():
         fit(
             state,
             draw_batch,
@@ -74,12 +104,80 @@ def fit_with_progress(
             compiled=settings.compiled,
             after_step=step_callback,
             on_record=record_callback,
-            should_stop=(lambda: False) if settings.stop is None else settings.stop.is_set,
+            should_stop=lambda: settings.stop.is_requested,
         )
+        if fit_file is not None and not state.is_complete:
+            fit_file.write(values())
+    if was_complete:
+        return snapshots.taken
     if average is not None:
         state.model.load_state_dict(average.module.state_dict())
     snapshots.finish(state, weights_changed=average is not None)
+    if fit_file is not None and state.is_complete:
+        fit_file.write(values())
     return snapshots.taken
+
+
+def checkpoint_values(
+    state: FitState, snapshots: Sequence[Snapshot], model: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What the checkpoint of a fit contains.
+
+    Args:
+        state: the fit.
+        snapshots: taken so far; 8 bits are saved of them, as a video shows.
+        model: what rebuilds the model.
+    """
+    return {
+        "fit": state.state_dict(),
+        "ema": None,
+        "halved_batch_size": None,
+        "snapshots": [
+            {
+                "step": snapshot.step,
+                "psnr": str(snapshot.psnr),
+                "images": [torch.from_numpy(eight_bit(image)) for image in snapshot.images],
+            }
+            for snapshot in snapshots
+        ],
+        "members": None,
+        "model": dict(model),
+    }
+
+
+class SavedHistory(Protocol):
+    """Histories beside that of the fit, saved with it."""
+
+    def state_dict(self) -> Any:
+        """Return plain containers and tensors."""
+
+    def load_state_dict(self, state: Any) -> None:
+        """Go on from what was saved."""
+
+
+def _restore(
+    saved: Mapping[str, Any],
+    path: Path,
+    state: FitState,
+    average: AveragedModel | None,
+    snapshots: "_Snapshots",
+    members: SavedHistory | None,
+) -> None:
+    """Go on from what was saved.
+
+    Raises:
+        CheckpointError: If it is of another fit, or not complete.
+    """
+    try:
+        state.load_state_dict(saved["fit"])
+        if average is not None and saved["ema"] is not None:
+            average.load_state_dict(saved["ema"])
+        snapshots.load_state_dict(saved["snapshots"])
+        if members is not None:
+            members.load_state_dict(saved["members"])
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
 
 
 class _Snapshots:
@@ -102,8 +200,21 @@ class _Snapshots:
         if weights_changed and self.taken and self.taken[-1].step == state.step:
             self.taken.pop()
             self._take(state)
-        elif self._due and state.step:
+        elif self._due and state.history:
             self._take(state)
+
+    def load_state_dict(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Go on from saved snapshots."""
+        self.taken = [
+            Snapshot(
+                int(each["step"]),
+                float(each["psnr"]),
+                [image.float() / 255 for image in each["images"]],
+            )
+            for each in saved
+        ]
+        if self.taken:
+            self._due = [step for step in self._due if step > self.taken[-1].step]
 
     def _take(self, state: FitState) -> None:
         psnr = psnr_from_mse(state.history[-1].loss)

@@ -2,127 +2,244 @@
 
 import contextlib
 import sys
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from app import report
 from app.config import resolve_device
+from app.failures import failure_reason
+from app.fit_file import FitFile, SaveError
 from app.fit_settings import fit_settings
 from app.image_fit import ImageResult, fit_images
 from app.image_task import ImageTask
-from app.options import PROGRAM, Options, UsageError
-from app.run import (
-    Run,
-    failure_reason,
-    finish,
-    fit_encodings,
-    fit_one,
-    make_run_folder,
-    prepare_image,
+from app.options import Options
+from app.parsing import PROGRAM, UsageError
+from app.prepare import Program, Run, prepare_image
+from app.run import finish, fit_encodings, fit_one
+from app.run_folder import (
+    STATE,
+    RunFolder,
+    RunState,
+    create_run_folder,
+    open_run_folder,
+    short_name,
+    write_text,
 )
-from app.task import Interruptible, Openers
+from app.task import FitControl
+from app.terminal import printable
+from nerf_posenc.training.checkpoints import CheckpointError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
 # A larger ensemble gains nothing: this many fill any GPU, and the memory grows with each.
 MOST_MEMBERS = 16
 
+Scores = dict[str, dict[str, float]]
+"""PSNR by image and encoding."""
 
-def run_many(
-    options: Options, arguments: Sequence[str], openers: Openers, interruptible: Interruptible
-) -> int:
-    """Fit several images, each in a folder of its own; one that fails does not stop the rest."""
-    files = find_images(options.images)
-    device = resolve_device(options)
-    parent = make_run_folder(options, "images")
-    uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
-    waiting: list[Run[ImageResult]] = []
-    scores: dict[str, dict[str, float]] = {}
-    finished = 0
-    for number, file in enumerate(files):
-        if not options.quiet:
-            print(f"\n[{number + 1} of {len(files)}] {file}")
-        own = replace(options, image=file, images=(), out=parent / f"{number:03}-{Path(file).stem}")
-        try:
-            prepared = prepare_image(own, device, openers, interruptible)
-        except UsageError as error:
-            print(f"{PROGRAM}: error: {error}", file=sys.stderr)
-            continue
-        if uses_ensembles and not options.live:
-            waiting.append(prepared)
-        else:
-            fit_encodings(prepared)
-            finished += finish_one(prepared, arguments, scores)
-    fit_ensembles(waiting)
-    finished += sum(finish_one(prepared, arguments, scores) for prepared in waiting)
-    table = report.table_of_images(scores, options.fitted)
-    if scores:
-        (parent / "images.txt").write_text(table + "\n", encoding="utf-8")
+
+def run_many(options: Options, program: Program, folder: RunFolder | None = None) -> bool:
+    """Fit several images, each in a folder of its own; one that fails does not stop the rest.
+
+    Args:
+        options: as parsed.
+        program: what runs have in common.
+        folder: of the run to be resumed; None for a new one.
+
+    Returns:
+        Whether every image was fitted with every encoding.
+
+    Raises:
+        SaveError: If a fit or a run folder cannot be written.
+        Stopped: If the run was asked to end.
+        UsageError: If a folder contains no image, or the run folder cannot be created.
+    """
+    resumed = program.resumed
+    if resumed is not None and resumed.files is not None:
+        files = list(resumed.files)
     else:
-        with contextlib.suppress(OSError):
-            parent.rmdir()
+        files = find_images(options.images or ())
+    device = resolve_device(options)
+    if folder is None:
+        folder = create_run_folder(options.out, "images", overwrite=options.overwrite)
+        try:
+            folder.begin(RunState(arguments=program.arguments, cwd=program.cwd, files=files))
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+    program.stop.folder = folder.path
+    uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
+    waiting = _Waiting(folder) if uses_ensembles and not options.live else None
+    scores: dict[str, Mapping[str, float]] = {}
+    with contextlib.ExitStack() as stack:
+        stack.callback(folder.close)
+        for number, file in enumerate(files):
+            name = f"{number:03}-{short_name(Path(file).stem)}"
+            own_folder = folder.path / name
+            scores[name] = known = _scores_of(own_folder, options)
+            if len(known) == len(options.fitted):
+                continue
+            if not options.quiet:
+                print(printable(f"\n[{number + 1} of {len(files)}] {file}"))
+            own = replace(options, image=file, out=own_folder)
+            try:
+                prepared = _prepare(own, program)
+            except UsageError as error:
+                print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
+                continue
+            if waiting is not None and (waiting.had_ensembles or not _is_fitted(prepared)):
+                waiting.add(prepared)
+            else:
+                fit_encodings(prepared)
+                _finish(prepared)
+        if waiting is not None:
+            waiting.fit_all()
+        # Read back, so that no result is kept while others are fitted.
+        scores = {name: _scores_of(folder.path / name, options) for name in scores}
+        return _write_table(folder, scores, options)
+
+
+def _write_table(
+    folder: RunFolder, scores: Mapping[str, Mapping[str, float]], options: Options
+) -> bool:
+    """Write and print the table of all images; return whether every fit is in it."""
+    done = {name: known for name, known in scores.items() if known}
+    table = report.table_of_images(done, options.fitted)
+    if done:
+        try:
+            write_text(folder.path / "images.txt", table + "\n")
+        except OSError as error:
+            raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
     if not options.quiet:
-        print(f"\n{table}\n\nwrote {parent}/")
-    return 0 if finished == len(files) else 1
+        print(printable(f"\n{table}\n\nwrote {folder.path}/"))
+    return all(len(known) == len(options.fitted) for known in scores.values())
 
 
 def find_images(names: Sequence[str]) -> list[str]:
     """Files and samples, with a folder replaced by the images in it.
 
     Raises:
-        UsageError: If a folder contains none.
+        UsageError: If a folder contains none, or cannot be read.
     """
     files: list[str] = []
     for name in names:
-        folder = Path(name)
-        if folder.is_dir():
+        try:
+            folder = Path(name)
+            if not folder.is_dir():
+                files.append(name)
+                continue
             found = sorted(f for f in folder.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES)
-            if not found:
-                raise UsageError(f"--images {name} contains no image")
-            files += map(str, found)
-        else:
-            files.append(name)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"--images {name}: {reason}") from None
+        if not found:
+            raise UsageError(f"--images {name} contains no image")
+        files += map(str, found)
     return files
 
 
-def finish_one(
-    prepared: Run[ImageResult], arguments: Sequence[str], scores: dict[str, dict[str, float]]
-) -> bool:
-    """Write a run folder and note its scores; return whether every encoding was fitted."""
-    results = finish(prepared, arguments)
-    if results:
-        scores[prepared.folder.name] = {result.encoding: result.psnr for result in results}
-    return len(results) == len(prepared.config.encodings)
+def _prepare(options: Options, program: Program) -> Run[ImageResult]:
+    """Open an image, and its run folder if the run was begun before."""
+    assert options.out is not None
+    if program.resumed is None or not (options.out / STATE).exists():
+        return prepare_image(options, resolve_device(options), replace(program, resumed=None))
+    folder, state = open_run_folder(options.out)
+    try:
+        resumed = replace(program, resumed=state)
+        return prepare_image(options, resolve_device(options), resumed, folder)
+    except UsageError:
+        folder.close()
+        raise
 
 
-def fit_ensembles(runs: Sequence[Run[ImageResult]]) -> None:
-    """Fit images as batched ensembles, those with batches of one size together."""
-    groups: dict[int, list[Run[ImageResult]]] = {}
-    for prepared in runs:
+def _is_fitted(prepared: Run[ImageResult]) -> bool:
+    """Whether all fits are saved, and only the report is missing."""
+    return all(prepared.fit_file(name).is_complete() for name in prepared.config.encodings)
+
+
+def _finish(prepared: Run[ImageResult]) -> None:
+    """Write a run folder and let go of it."""
+    try:
+        finish(prepared)
+    finally:
+        prepared.folder.close()
+
+
+def _scores_of(folder: Path, options: Options) -> dict[str, float]:
+    """PSNR by encoding of the complete fits of a run folder."""
+    try:
+        fits = report.read_metrics(folder).complete_fits()
+    except (OSError, ValueError):
+        return {}
+    return {name: fit.psnr for name, fit in fits.items() if name in options.fitted}
+
+
+class _Waiting:
+    """Images that wait to be fitted as ensembles, never more than one ensemble takes.
+
+    Args:
+        folder: of the run of all images, where ensembles in progress are saved.
+
+    Attributes:
+        had_ensembles: whether a run that is resumed was interrupted within one.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._groups: dict[int, list[Run[ImageResult]]] = {}
+        self.had_ensembles = any(folder.fit_path("any").parent.glob("ensemble-*"))
+
+    def add(self, prepared: Run[ImageResult]) -> None:
+        """Let an image wait; fit the largest group if that makes enough."""
         num_pixels = image_task(prepared).image.rgb[..., 0].numel()
         batch_size = min(prepared.config.training.batch_size, num_pixels)
-        groups.setdefault(batch_size, []).append(prepared)
-    for group in groups.values():
-        for start in range(0, len(group), MOST_MEMBERS):
-            members = group[start : start + MOST_MEMBERS]
-            for encoding in members[0].config.encodings:
-                fit_ensemble(members, encoding)
+        self._groups.setdefault(batch_size, []).append(prepared)
+        if sum(map(len, self._groups.values())) >= MOST_MEMBERS:
+            self._fit(max(self._groups, key=lambda size: len(self._groups[size])))
+
+    def fit_all(self) -> None:
+        """Fit those that still wait."""
+        for batch_size in list(self._groups):
+            self._fit(batch_size)
+
+    def _fit(self, batch_size: int) -> None:
+        members = self._groups.pop(batch_size)
+        for encoding in members[0].config.encodings:
+            names = [prepared.folder.path.name for prepared in members]
+            number = zlib.crc32("/".join(names).encode())
+            fit_ensemble(members, encoding, self._folder.fit_path(f"ensemble-{encoding}-{number}"))
+        for prepared in members:
+            _finish(prepared)
 
 
-def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str) -> None:
-    """Fit images as one batched ensemble; if that fails, each alone."""
+def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str, path: Path) -> None:
+    """Fit images as one batched ensemble; if that fails, each alone.
+
+    Args:
+        runs: of the images.
+        encoding: of all of them.
+        path: where the ensemble is saved until each member is saved in its own run folder.
+
+    Raises:
+        SaveError: If a fit cannot be saved.
+        Stopped: If the run was asked to end.
+    """
     runs[0].log(f"\n{encoding}: {', '.join(prepared.task.name for prepared in runs)}")
-    if len(runs) > 1:
+    files = [prepared.fit_file(encoding) for prepared in runs]
+    is_begun = path.exists() or not any(file.is_complete() for file in files)
+    if len(runs) > 1 and is_begun:
         tasks = [image_task(prepared) for prepared in runs]
         images, models = [task.image for task in tasks], [task.model(encoding) for task in tasks]
+        file = FitFile(path, seconds=runs[0].options.save_every)
+        control = FitControl(runs[0].program.stop, file=file)
         try:
-            with runs[0].interruptible() as stop:
-                settings = fit_settings(encoding, runs[0].config, stop)
-                results = fit_images(images, models, settings)
-        except (FloatingPointError, RuntimeError) as error:
+            settings = fit_settings(encoding, runs[0].config, control)
+            results = fit_images(images, models, settings, files=files)
+        except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
             reason = failure_reason(error)
             print(f"note: {encoding}: {reason}; now each image alone", file=sys.stderr)
+            path.unlink(missing_ok=True)
         else:
             for prepared, result in zip(runs, results, strict=True):
                 prepared.results.append(result)

@@ -15,6 +15,7 @@ from app.fit_settings import FitSettings
 from app.preview import preview_view
 from app.progress import fit_with_progress
 from app.task import Viewer
+from nerf_posenc.fits import describe_scene_fit
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import ViewScore, evaluate_views, render_camera
@@ -149,6 +150,7 @@ def fit_scene(
             field_fit.render_preview(preview.cameras[0], preview.world_from_camera[0])
         ],
         on_record=on_record,
+        model=describe_scene_fit(options, scene, field_fit.gray),
     )
     scores, render_seconds = field_fit.evaluate(scene.test)
     encoder = _first_field(field_fit.renderer).position_encoder

@@ -1,6 +1,5 @@
 """A scene as the program's task: fit it with one encoding, and show it in the report."""
 
-import threading
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,17 +8,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from app.config import RunConfig
+from app.digest import digest_of
 from app.fit_settings import field_options, fit_settings
-from app.options import UsageError
+from app.parsing import UsageError
 from app.preview import preview_view
-from app.report.run_folder import write_scene_run
+from app.report.outputs import write_scene_run
 from app.report.video import write_video
 from app.report.viewer import LivePage
 from app.scene_fit import SceneResult, fit_scene
-from app.task import Panel, Viewer
+from app.task import FitControl, Panel
 from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.views import Scene, background_gray, evenly_spaced
 from nerf_posenc.radiance.volume_rendering import visible_depth
+from nerf_posenc.training.checkpoints import CheckpointError
 
 # More views only make the page heavy; the folder has them all.
 _MOST_VIEWS = 6
@@ -54,9 +55,12 @@ class SceneTask:
         views = f"views    {train} to fit, {test} to evaluate on"
         return [views, *(f"note: {note}" for note in self.scene.notes)]
 
-    def fit(
-        self, encoding: str, *, stop: threading.Event, viewer: Viewer | None = None
-    ) -> SceneResult:
+    def digest(self) -> str:
+        """Checksum of all pixels and poses."""
+        views = (self.scene.train, self.scene.test)
+        return digest_of([t for v in views for t in (v.rgb, v.opacity, v.world_from_camera)])
+
+    def fit(self, encoding: str, control: FitControl) -> SceneResult:
         """Fit with one encoding and evaluate on the test views.
 
         Raises:
@@ -67,12 +71,14 @@ class SceneTask:
             return fit_scene(
                 self.scene,
                 options,
-                fit_settings(encoding, self.config, stop),
+                fit_settings(encoding, self.config, control),
                 background=self.config.training.background,
                 hull=self._hull if options.field == "small" else None,
                 num_frames=self.config.output.turntable,
-                viewer=viewer,
+                viewer=control.viewer,
             )
+        except CheckpointError:
+            raise
         except ValueError as error:
             raise UsageError(f"--scene {self.source}: {error}") from None
 

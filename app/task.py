@@ -1,8 +1,6 @@
 """What the program fits: the interface of an image and a scene."""
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
@@ -10,6 +8,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor
 
+from app.fit_file import FitFile
+from app.stop import Stop
 from nerf_posenc.images import Image
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
@@ -18,23 +18,23 @@ from nerf_posenc.training.results import FitResult
 
 Result = TypeVar("Result", bound=FitResult)
 
-Interruptible = Callable[[], AbstractContextManager[threading.Event]]
-"""Makes a context in which Ctrl-C sets the event, to end a fit early."""
-
 
 @dataclass(frozen=True)
 class Openers:
     """How the program opens data.
 
     Attributes:
-        image: from a path or the name of a sample.
-        scene: from a path or the name of a built-in scene, with ``size=`` in pixels or None.
+        image: from a path or the name of a sample, with ``max_pixels=``.
+        scene: from a path or the name of a built-in scene, with ``size=`` in pixels or None and
+            ``max_pixels=`` of an image file.
+        cameras: of a JSON file, with the camera of frames that name none.
         built_in: names of the scenes that are rendered, not read.
         error: raised by both for bad input, with a message to be printed.
     """
 
-    image: Callable[[str], Image]
+    image: Callable[..., Image]
     scene: Callable[..., Scene]
+    cameras: Callable[..., Sequence[tuple[Camera, Tensor]]]
     built_in: Collection[str]
     error: type[Exception]
 
@@ -81,6 +81,23 @@ class Viewer(Protocol):
         """
 
 
+@dataclass(frozen=True)
+class FitControl:
+    """What watches over one fit.
+
+    Attributes:
+        stop: ends it early when asked to.
+        viewer: shows it in progress; None for none.
+        file: where it is saved and resumed from; None for nowhere.
+        batch_size: instead of the run's, for one that did not fit into memory.
+    """
+
+    stop: Stop
+    viewer: Viewer | None = None
+    file: FitFile | None = None
+    batch_size: int | None = None
+
+
 @runtime_checkable
 class Task(Protocol[Result]):
     """An image or a scene to be fitted, evaluated and shown."""
@@ -96,11 +113,18 @@ class Task(Protocol[Result]):
         """Lines that are printed before the first fit."""
         ...
 
-    def fit(self, encoding: str, *, stop: threading.Event, viewer: Viewer | None = None) -> Result:
+    def digest(self) -> str:
+        """Checksum of all pixels and poses, which tells whether a run is resumed with its data."""
+        ...
+
+    def fit(self, encoding: str, control: FitControl) -> Result:
         """Fit with one encoding and evaluate.
 
         Raises:
+            CheckpointError: If the file of the fit is damaged or of another version.
             FloatingPointError: If the loss is not finite.
+            SaveError: If the fit cannot be saved as it ends.
+            Stopped: If the run was asked to end.
         """
         ...
 

@@ -13,10 +13,11 @@ from typing import get_args
 import torch
 
 from app.fit_settings import FitSettings
-from app.image_fit import ImageModel, fit_image
+from app.image_fit import fit_image
 from benchmarks.timing import machine
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory
+from nerf_posenc.training.image_model import ImageModel
 from scenes import open_image
 
 FACTORS = (0.5, 1.0, 2.0)

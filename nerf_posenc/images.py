@@ -49,6 +49,14 @@ class Image:
         return self.rgb.shape[1], self.rgb.shape[0]
 
     @property
+    def whole_size(self) -> tuple[int, int]:
+        """Width and height of the image before pixels were held out."""
+        if self.held_out is None:
+            return self.size
+        width, height = self.held_out.size
+        return self.size[0] + width, self.size[1] + height
+
+    @property
     def resolution(self) -> int:
         """Samples across [-1, 1]."""
         return max(self.size)
@@ -96,7 +104,7 @@ def pixel_centers(width: int, height: int) -> Float[Tensor, "height width 2"]:
     pixel = 2 / max(width, height)
     x = (torch.arange(width, dtype=torch.float64) + 0.5 - width / 2) * pixel
     y = (torch.arange(height, dtype=torch.float64) + 0.5 - height / 2) * pixel
-    return torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1).float()
+    return torch.stack(torch.meshgrid(x.float(), y.float(), indexing="xy"), dim=-1)
 
 
 def resize_area(

@@ -8,8 +8,10 @@ from pathlib import Path
 from nerf_posenc.radiance.views import Scene
 from scenes.analytic import BUILT_IN as BUILT_IN
 from scenes.analytic import analytic_scene as analytic_scene
+from scenes.camera_path import open_cameras as open_cameras
 from scenes.colmap import open_colmap
 from scenes.errors import SceneError as SceneError
+from scenes.image_files import MAX_PIXELS as MAX_PIXELS
 from scenes.image_files import SAMPLES as SAMPLES
 from scenes.image_files import open_image as open_image
 from scenes.llff import open_llff
@@ -18,7 +20,9 @@ from scenes.transforms import open_nerf_synthetic, open_transforms
 _ANALYTIC_SIZE = 100
 
 
-def open_scene(name_or_path: str, *, size: int | None = None) -> Scene:
+def open_scene(
+    name_or_path: str, *, size: int | None = None, max_pixels: int = MAX_PIXELS
+) -> Scene:
     """Open a folder of posed images, or render a built-in scene by its name.
 
     An existing folder is always preferred.
@@ -27,13 +31,14 @@ def open_scene(name_or_path: str, *, size: int | None = None) -> Scene:
         name_or_path: folder, or one of ``BUILT_IN``.
         size: longer side of the views in pixels. Files are averaged down to it, never enlarged;
             built-in scenes are rendered at it, at 100 if it is None.
+        max_pixels: of an image file; a larger one is refused before it is decoded.
 
     Raises:
         SceneError: If there is no such folder or scene, or the folder cannot be used.
     """
     path = Path(name_or_path)
     if path.is_dir():
-        scene = open_folder(path)
+        scene = open_folder(path, max_pixels=max_pixels)
         return scene if size is None else scene.resized(size)
     if name_or_path in BUILT_IN:
         return analytic_scene(name_or_path, size=_ANALYTIC_SIZE if size is None else size)
@@ -43,21 +48,21 @@ def open_scene(name_or_path: str, *, size: int | None = None) -> Scene:
     )
 
 
-def open_folder(folder: Path) -> Scene:
+def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     """Read a folder of posed images, in the format of the files in it.
 
     Raises:
         SceneError: If the format is unknown, or the files cannot be used.
     """
     if (folder / "transforms_train.json").is_file():
-        return open_nerf_synthetic(folder)
+        return open_nerf_synthetic(folder, max_pixels=max_pixels)
     if (folder / "transforms.json").is_file():
-        return open_transforms(folder)
+        return open_transforms(folder, max_pixels=max_pixels)
     if (folder / "poses_bounds.npy").is_file():
-        return open_llff(folder)
+        return open_llff(folder, max_pixels=max_pixels)
     for place in ("sparse/0", "colmap/sparse/0", "sparse"):
         if any((folder / place / f"images.{kind}").is_file() for kind in ("bin", "txt")):
-            return open_colmap(folder, folder / place)
+            return open_colmap(folder, folder / place, max_pixels=max_pixels)
     raise SceneError(
         f"{folder} contains no posed images: no transforms_train.json, transforms.json, "
         "poses_bounds.npy or sparse/0 is in it"

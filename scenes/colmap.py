@@ -12,16 +12,17 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
 from scenes.frames import (
+    Box,
     Frame,
-    box_transform,
     held_out_note,
     load_scene,
     path_inside,
     split_frames,
 )
+from scenes.image_files import MAX_PIXELS
 
 
-def open_colmap(folder: Path, model: Path) -> Scene:
+def open_colmap(folder: Path, model: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     """Read a COLMAP model, text or binary, and ``images/``.
 
     Raises:
@@ -59,7 +60,8 @@ def open_colmap(folder: Path, model: Path) -> Scene:
     notes = [held_out_note(len(test))]
     if missing:
         notes.append(f"{missing} images of the model are not in {folder / 'images'}")
-    return load_scene(folder, train, test, box_transform((low + high) / 2, half), half, notes)
+    box = Box((low + high) / 2, half)
+    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
 
 
 def _camera_from_lens(lens: Any, model: Path) -> Camera:

@@ -33,13 +33,33 @@ class Frame:
     world_from_camera: npt.NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Box:
+    """The cube that is brought to [-1, 1]^3.
+
+    Attributes:
+        center: in units of the file, ``(3,)``.
+        half_size: half the length of an edge.
+    """
+
+    center: npt.NDArray[np.float64]
+    half_size: float
+
+    def to_box(self, pose: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Bring a pose ``(4, 4)`` to coordinates in which the cube is [-1, 1]^3."""
+        moved = pose.copy()
+        moved[:3, 3] = (pose[:3, 3] - self.center) / self.half_size
+        return moved
+
+
 def load_scene(
     folder: Path,
     train: Sequence[Frame],
     test: Sequence[Frame],
-    to_box: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
-    scale: float,
+    box: Box,
     notes: list[str],
+    *,
+    max_pixels: int,
 ) -> Scene:
     """Load the images of a folder's frames.
 
@@ -52,18 +72,17 @@ def load_scene(
         )
     return Scene(
         folder.resolve().name,
-        _load_views(train, to_box),
-        _load_views(test, to_box),
+        _load_views(train, box, max_pixels),
+        _load_views(test, box, max_pixels),
         str(folder),
-        scale,
+        box.half_size,
         tuple(notes),
+        (float(box.center[0]), float(box.center[1]), float(box.center[2])),
     )
 
 
-def _load_views(
-    frames: Sequence[Frame], to_box: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
-) -> Views:
-    images = [rgba_from_file(frame.path) for frame in frames]
+def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int) -> Views:
+    images = [rgba_from_file(frame.path, max_pixels=max_pixels) for frame in frames]
     shapes = {tuple(image.shape[:2]) for image in images}
     if len(shapes) > 1:
         sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
@@ -79,7 +98,7 @@ def _load_views(
     except ValueError as error:
         raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
     rgba = torch.stack(images)
-    poses = np.stack([to_box(frame.world_from_camera) for frame in frames])
+    poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
     return Views(
         rgba[..., :3] * rgba[..., 3:],
         rgba[..., 3].contiguous(),
@@ -87,19 +106,6 @@ def _load_views(
         torch.from_numpy(poses).float(),
         [frame.path.name for frame in frames],
     )
-
-
-def box_transform(
-    center: npt.NDArray[np.float64], half_size: float
-) -> Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]:
-    """Make a map of poses that brings the cube of this center and half size to [-1, 1]^3."""
-
-    def move(pose: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        moved = pose.copy()
-        moved[:3, 3] = (pose[:3, 3] - center) / half_size
-        return moved
-
-    return move
 
 
 def split_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:

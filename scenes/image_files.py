@@ -12,17 +12,15 @@
 """
 
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
-import numpy.typing as npt
-import PIL.Image
-import PIL.ImageOps
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.images import Image
+from scenes.decoding import PixelArray, read_pixels
 from scenes.errors import SceneError
 
 SAMPLES = {
@@ -36,161 +34,97 @@ SAMPLES = {
 }
 """Bundled samples: file in scikit-image's wheel, and source."""
 
-_EXIF_ORIENTATION = 274
+# Rows are converted so many pixels at a time, so that nothing of the whole image is held twice.
+_STRIP_PIXELS = 1 << 20
 
 
-def open_image(name_or_path: str) -> Image:
+MAX_PIXELS = 200_000_000
+"""Most pixels of a file by default; what is larger is refused before it is decoded."""
+
+
+def open_image(name_or_path: str, *, max_pixels: int = MAX_PIXELS) -> Image:
     """Open an image file, or a bundled sample by its name.
 
     An existing file is always preferred. Otherwise a name such as ``cat`` or ``cat.png`` stands
     for the sample.
 
+    Args:
+        name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF or PPM file, or one of ``SAMPLES``.
+        max_pixels: a file with more is refused before it is decoded.
+
     Raises:
         SceneError: If there is no such file or sample, or the file cannot be read.
     """
     path = Path(name_or_path)
-    if path.is_dir():
+    try:
+        is_folder, exists = path.is_dir(), path.exists()
+    except OSError as error:
+        raise SceneError(f"no image at {path}: {error.strerror}") from None
+    if is_folder:
         raise SceneError(f"{path} is a folder; give the path of an image in it")
-    if path.exists():
-        return Image.from_rgb(_rgb_from_file(path), name=path.stem, source=str(path))
+    if exists:
+        rgb = _rgb_from_file(path, max_pixels)
+        return Image.from_rgb(rgb, name=path.stem, source=str(path))
     if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
         file, origin = SAMPLES[path.stem]
-        import skimage
-
-        sample = Path(skimage.__file__).parent / "data" / file
+        sample = Path(str(_import_skimage().__file__)).parent / "data" / file
         source = f"bundled sample {path.stem} (scikit-image: {file}; {origin})"
-        return Image.from_rgb(_rgb_from_file(sample), name=path.stem, source=source)
+        return Image.from_rgb(_rgb_from_file(sample, max_pixels), name=path.stem, source=source)
     raise SceneError(
         f"no image at {path}; give an image file or a sample: {', '.join(sorted(SAMPLES))}"
     )
 
 
-def rgba_from_file(path: Path) -> Float[Tensor, "height width 4"]:
+def rgba_from_file(path: Path, *, max_pixels: int = MAX_PIXELS) -> Float[Tensor, "height width 4"]:
     """RGB and opacity of an image file, values in [0, 1], not premultiplied.
+
+    Args:
+        path: of the file.
+        max_pixels: a file with more is refused before it is decoded.
 
     Raises:
         SceneError: If the file cannot be read.
     """
-    values = _channels_from_file(path)
-    gray = values.shape[2] < 3
-    rgb = np.repeat(values[..., :1], 3, axis=-1) if gray else values[..., :3]
-    opacity = values[..., -1:] if values.shape[2] in (2, 4) else np.ones_like(values[..., :1])
-    rgba = np.concatenate([rgb, opacity], axis=-1)
-    return torch.from_numpy(np.array(rgba, dtype=np.float32, order="C"))
+    pixels = read_pixels(path, max_pixels)
+    rgba = np.empty((*pixels.shape[:2], 4), dtype=np.float32)
+    for rows in _strips(pixels):
+        values = _unit_range(pixels[rows])
+        rgba[rows, :, :3] = values[..., :1] if values.shape[2] < 3 else values[..., :3]
+        rgba[rows, :, 3] = values[..., -1] if values.shape[2] in (2, 4) else 1
+    return torch.from_numpy(rgba)
 
 
-def _rgb_from_file(path: Path) -> Tensor:
+def _rgb_from_file(path: Path, max_pixels: int) -> Tensor:
     """RGB over white."""
-    values = _channels_from_file(path)
-    rgb = values
-    if values.shape[2] in (2, 4):
-        alpha = values[..., -1:]
-        rgb = values[..., :-1] * alpha + (1 - alpha)
-    rgb = np.broadcast_to(rgb, (*rgb.shape[:2], 3))
-    return torch.from_numpy(np.array(rgb, dtype=np.float32, order="C"))
+    pixels = read_pixels(path, max_pixels)
+    rgb = np.empty((*pixels.shape[:2], 3), dtype=np.float32)
+    for rows in _strips(pixels):
+        values = _unit_range(pixels[rows])
+        if values.shape[2] in (2, 4):
+            alpha = values[..., -1:]
+            values = values[..., :-1] * alpha + (1 - alpha)
+        rgb[rows] = values
+    return torch.from_numpy(rgb)
 
 
-def _channels_from_file(path: Path) -> npt.NDArray[Any]:
-    """Values in [0, 1], ``(height, width, 1...4)``: gray or RGB, with or without alpha."""
-    try:
-        pixels = _pixels_from_file(path)
-    except Exception as error:  # Decoders raise nearly every type on a damaged file.
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise SceneError(
-            f"cannot read {path} as an image: it is damaged or of an unknown format ({reason})"
-        ) from error
-    values = _unit_range(pixels, path)
-    if values.ndim == 2:
-        values = values[..., None]
-    if values.ndim != 3 or not 1 <= values.shape[2] <= 4 or 0 in values.shape:
-        raise SceneError(
-            f"{path} contains an array of shape {pixels.shape}, not an image of 1 to 4 channels"
-        )
-    return values
+def _strips(pixels: PixelArray) -> list[slice]:
+    height = max(1, _STRIP_PIXELS // pixels.shape[1])
+    return [slice(top, top + height) for top in range(0, len(pixels), height)]
 
 
-def _pixels_from_file(path: Path) -> npt.NDArray[Any]:
-    """Stored pixels, upright, ``(height, width)`` or ``(height, width, 1...4)``."""
-    with path.open("rb") as file:
-        head = file.read(26)
-    if not head:
-        raise ValueError("the file is empty")
-    is_png16 = head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10"
-    if is_png16:
-        return _upright(_read_png16(path), _exif_orientation(path))
-    if head[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
-        return _read_tiff(path)
-    with PIL.Image.open(path) as image:
-        upright = PIL.ImageOps.exif_transpose(image)
-        if upright.mode in ("I;16", "I;16B", "I;16L", "F"):
-            return np.asarray(upright)
-        if upright.mode == "I":
-            return np.asarray(upright).astype(np.uint16)
-        has_alpha = upright.has_transparency_data
-        return np.asarray(upright.convert("RGBA" if has_alpha else "RGB"))
-
-
-def _read_png16(path: Path) -> npt.NDArray[Any]:
-    """All 16 bits of a PNG."""
-    import png
-
-    with path.open("rb") as file:
-        width, height, rows, info = png.Reader(file=file).asDirect()
-        pixels = np.vstack([np.asarray(row, dtype=np.uint16) for row in rows])
-    return pixels.reshape(height, width, info["planes"])
-
-
-def _exif_orientation(path: Path) -> int:
-    with PIL.Image.open(path) as image:
-        return int(image.getexif().get(_EXIF_ORIENTATION, 1))
-
-
-def _read_tiff(path: Path) -> npt.NDArray[Any]:
-    """First page of a TIFF, with every bit of its depth."""
-    import tifffile
-
-    with tifffile.TiffFile(path) as tiff:
-        page: Any = tiff.pages[0]
-        orientation = int(page.tags[_EXIF_ORIENTATION].value) if 274 in page.tags else 1
-        photometric = page.photometric
-        pixels: npt.NDArray[Any] = page.asarray()
-        if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and pixels.ndim == 3:
-            pixels = np.moveaxis(pixels, 0, -1)
-        if photometric == tifffile.PHOTOMETRIC.PALETTE:
-            pixels = np.moveaxis(np.asarray(page.colormap), 0, -1)[pixels]
-    kinds = tifffile.PHOTOMETRIC
-    if photometric == kinds.MINISWHITE:
-        pixels = ~pixels if pixels.dtype == bool else np.iinfo(pixels.dtype).max - pixels
-    elif photometric == kinds.SEPARATED:
-        inks = np.asarray(_unit_range(pixels, path)[..., :4])
-        eight_bit = PIL.Image.fromarray(np.round(inks * 255).astype(np.uint8), mode="CMYK")
-        pixels = np.asarray(eight_bit.convert("RGB"))
-    elif photometric not in (kinds.MINISBLACK, kinds.RGB, kinds.PALETTE, kinds.YCBCR):
-        raise ValueError(f"TIFF color space {photometric.name} is not supported; save it as RGB")
-    return _upright(pixels, orientation)
-
-
-def _upright(pixels: npt.NDArray[Any], orientation: int) -> npt.NDArray[Any]:
-    """Undo an EXIF orientation (EXIF 2.3, tag 274): 1...8, other values mean 1."""
-    if orientation >= 5:
-        pixels = pixels.swapaxes(0, 1)
-    flip_rows = orientation in (3, 4, 7, 8)
-    flip_columns = orientation in (2, 3, 6, 7)
-    return pixels[:: -1 if flip_rows else 1, :: -1 if flip_columns else 1]
-
-
-def _unit_range(pixels: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
-    """Scale unsigned integers and booleans to [0, 1]; floating-point values must be there."""
-    if pixels.dtype == bool:
-        return pixels.astype(np.float32)
+def _unit_range(pixels: PixelArray) -> PixelArray:
+    """Scale unsigned integers and booleans to [0, 1], exactly; floats are there already."""
     if np.issubdtype(pixels.dtype, np.unsignedinteger):
         return pixels.astype(np.float64) / np.iinfo(pixels.dtype).max
-    if np.issubdtype(pixels.dtype, np.floating):
-        if not (np.isfinite(pixels).all() and pixels.min() >= 0 and pixels.max() <= 1):
-            raise SceneError(
-                f"{path} contains floating-point values outside [0, 1]; scale them into it first"
-            )
-        return pixels
-    raise SceneError(
-        f"{path} contains {pixels.dtype} pixels; save it with 8 or 16 bits per channel"
-    )
+    return pixels.astype(np.float64)
+
+
+def _import_skimage() -> ModuleType:
+    try:
+        import skimage
+    except ImportError:
+        raise SceneError(
+            "the bundled samples need scikit-image: pip install 'nerf_posenc[app]'"
+        ) from None
+    module: ModuleType = skimage
+    return module

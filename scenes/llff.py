@@ -11,18 +11,19 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
 from scenes.frames import (
+    Box,
     Frame,
-    box_transform,
     held_out_note,
     load_scene,
     require_rigid,
     split_frames,
 )
+from scenes.image_files import MAX_PIXELS
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 
-def open_llff(folder: Path) -> Scene:
+def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     """Read ``poses_bounds.npy`` and ``images/`` (Mildenhall et al. 2019).
 
     Raises:
@@ -63,8 +64,9 @@ def open_llff(folder: Path) -> Scene:
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
     half = float((high - low).max() / 2)
     train, test = split_frames(frames)
-    to_box = box_transform((low + high) / 2, half)
-    return load_scene(folder, train, test, to_box, half, [held_out_note(len(test))])
+    box = Box((low + high) / 2, half)
+    notes = [held_out_note(len(test))]
+    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
 
 
 def _find_images(folder: Path) -> list[Path]:

@@ -20,14 +20,15 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
 from scenes.frames import (
+    Box,
     Frame,
-    box_transform,
     held_out_note,
     load_scene,
     path_inside,
     require_rigid,
     split_frames,
 )
+from scenes.image_files import MAX_PIXELS
 
 _BLENDER_HALF_SIZE = 1.5
 # instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.
@@ -35,7 +36,7 @@ _NGP_SCALE = 0.33
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
 
 
-def open_nerf_synthetic(folder: Path) -> Scene:
+def open_nerf_synthetic(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     """Read ``transforms_train.json`` and its siblings.
 
     Raises:
@@ -50,11 +51,11 @@ def open_nerf_synthetic(folder: Path) -> Scene:
     else:
         frames, test = split_frames(frames)
         notes.append(held_out_note(len(test)))
-    to_box = box_transform(np.zeros(3), _BLENDER_HALF_SIZE)
-    return load_scene(folder, frames, test, to_box, _BLENDER_HALF_SIZE, notes)
+    box = Box(np.zeros(3), _BLENDER_HALF_SIZE)
+    return load_scene(folder, frames, test, box, notes, max_pixels=max_pixels)
 
 
-def open_transforms(folder: Path) -> Scene:
+def open_transforms(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     """Read ``transforms.json``.
 
     Raises:
@@ -62,7 +63,7 @@ def open_transforms(folder: Path) -> Scene:
     """
     notes: list[str] = []
     file = folder / "transforms.json"
-    meta = _read_json(file)
+    meta = read_json(file)
     frames = _frames(folder, file.name, notes)
     named = {key: meta.get(f"{key}_filenames") for key in ("train", "val", "test")}
     held = named["test"] or named["val"]
@@ -76,13 +77,14 @@ def open_transforms(folder: Path) -> Scene:
         train, test = split_frames(frames)
         notes.append(held_out_note(len(test)))
     half = 0.5 * _number(meta.get("aabb_scale", 1), "aabb_scale", file) / _NGP_SCALE
-    return load_scene(folder, train, test, box_transform(np.zeros(3), half), half, notes)
+    box = Box(np.zeros(3), half)
+    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
 
 
 def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
     """Frames of a transforms file whose images exist."""
     file = folder / name
-    meta = _read_json(file)
+    meta = read_json(file)
     listed = meta.get("frames")
     if not isinstance(listed, list) or not listed:
         raise SceneError(f"{file} has no list of frames")
@@ -91,12 +93,12 @@ def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
             raise SceneError(f"{where} has no file_path")
-        pose = _matrix(entry.get("transform_matrix"), where)
+        pose = rigid_matrix(entry.get("transform_matrix"), where)
         path = _image_at(folder, entry["file_path"])
         if path is None:
             missing += 1
             continue
-        frames.append(Frame(path, _camera_from_meta({**meta, **entry}, where), pose))
+        frames.append(Frame(path, camera_from_meta({**meta, **entry}, where), pose))
     if not frames:
         raise SceneError(f"{file} lists {len(listed)} frames, and none of their images exists")
     if missing:
@@ -104,7 +106,7 @@ def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
     return frames
 
 
-def _camera_from_meta(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]:
+def camera_from_meta(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]:
     """Make the camera of a frame, given the size of its image."""
     model = str(meta.get("camera_model", "OPENCV"))
     if meta.get("is_fisheye") or model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE"):
@@ -143,7 +145,12 @@ def _camera_from_meta(meta: dict[str, Any], where: str) -> Callable[[int, int], 
     return from_angle
 
 
-def _read_json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> dict[str, Any]:
+    """Read a JSON file that contains an object.
+
+    Raises:
+        SceneError: If it cannot be read or contains something else.
+    """
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -161,7 +168,12 @@ def _number(value: Any, name: str, where: object) -> float:
     return float(value)
 
 
-def _matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
+def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
+    """Check a pose, 3 x 4 or 4 x 4 numbers, and return it as ``(4, 4)``.
+
+    Raises:
+        SceneError: If it is not finite, stretches or mirrors.
+    """
     try:
         matrix = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):

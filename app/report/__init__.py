@@ -5,12 +5,12 @@ line that draws the divider is in ``page.html.j2``.
 """
 
 from app.report.comparison import write_comparison as write_comparison
+from app.report.metrics_file import read_metrics as read_metrics
+from app.report.metrics_file import write_metrics as write_metrics
+from app.report.outputs import write_image_run as write_image_run
+from app.report.outputs import write_scene_run as write_scene_run
 from app.report.page import write_page as write_page
-from app.report.run_folder import make_run_folder as make_run_folder
-from app.report.run_folder import write_image_run as write_image_run
-from app.report.run_folder import write_scene_run as write_scene_run
 from app.report.tables import table as table
 from app.report.tables import table_of_images as table_of_images
-from app.report.tables import write_metrics as write_metrics
 from app.report.video import write_training_video as write_training_video
 from app.report.video import write_video as write_video

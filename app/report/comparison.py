@@ -1,19 +1,23 @@
 """Comparison of runs, read back from their folders."""
 
-import json
-import math
+import struct
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import imageio.v3 as iio
+import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
+from app.report.metrics_file import Metrics, read_metrics
 from app.report.page import write_page
 from app.task import Panel
-from nerf_posenc.training.results import FitResult, Record
+from nerf_posenc.training.results import FitResult
+
+_MOST_VIEWS = 6
+_MOST_PIXELS = 150_000_000
 
 
 def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
@@ -36,8 +40,8 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
     labels = _unique_labels(folders)
     for folder, label in zip(folders, labels, strict=True):
         run, fits, run_panels = _read_run(folder, label)
-        commands.append(run["command"])
-        details[label] = {key: run[key] for key in ("config", "versions") if key in run}
+        commands.append(run.command)
+        details[label] = {"config": run.config, "versions": run.versions}
         results += fits
         for panel in run_panels:
             twin = next((i for i, one in enumerate(panels) if _same_image(one, panel)), None)
@@ -65,61 +69,60 @@ def _same_image(a: Panel, b: Panel) -> bool:
     return a.original.shape == b.original.shape and torch.equal(a.original, b.original)
 
 
-def _read_run(folder: Path, label: str) -> tuple[dict[str, Any], list[FitResult], list[Panel]]:
+def _read_run(folder: Path, label: str) -> tuple[Metrics, list[FitResult], list[Panel]]:
     try:
-        run = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-        fits = [_fit(entry, label) for entry in run["fits"]]
-        encodings = [entry["encoding"] for entry in run["fits"]]
+        run = read_metrics(folder)
         panels = [
-            _read_panel(folder, label, name, original, fit, encodings)
+            _read_panel(folder, label, name, original, fit, run)
             for name, original, fit in _image_files(run)
         ]
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise ValueError(
-            f"{folder} is not the folder of a complete run ({type(error).__name__}: {error})"
-        ) from None
-    return run, fits, panels
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"{folder} is not the folder of a complete run: {reason}") from None
+    return run, [replace(fit, encoding=f"{label}: {fit.encoding}") for fit in run.fits], panels
 
 
-def _image_files(run: dict[str, Any]) -> list[tuple[str, str, str]]:
+def _image_files(run: Metrics) -> list[tuple[str, str, str]]:
     """Name, file of the original and pattern of the fits' files, for each panel."""
-    if "image" in run:
-        return [(run["image"]["name"], "original.png", "{}.png")]
+    if run.kind == "image":
+        return [(run.name, "original.png", "{}.png")]
     return [
-        (
-            f"{run['scene']['name']} {view['name']}",
-            f"truth/view_{i:03}.png",
-            f"{{}}/view_{i:03}.png",
-        )
-        for i, view in enumerate(run["fits"][0]["views"][:6])
+        (f"{run.name} {view}", f"truth/view_{i:03}.png", f"{{}}/view_{i:03}.png")
+        for i, view in enumerate(run.view_names[:_MOST_VIEWS])
     ]
 
 
 def _read_panel(
-    folder: Path, label: str, name: str, original: str, fit: str, encodings: Sequence[str]
+    folder: Path, label: str, name: str, original: str, pattern: str, run: Metrics
 ) -> Panel:
-    fits = {
-        f"{label}: {encoding}": _read_image(folder / fit.format(encoding)) for encoding in encodings
-    }
-    return Panel(name, _read_image(folder / original), fits, {})
+    truth = _read_image(folder, original)
+    fits = {}
+    for fit in run.fits:
+        file = pattern.format(fit.encoding)
+        image = _read_image(folder, file)
+        if image.shape != truth.shape:
+            raise ValueError(f"{file} and {original} differ in size")
+        fits[f"{label}: {fit.encoding}"] = image
+    return Panel(name, truth, fits, {})
 
 
-def _fit(entry: dict[str, Any], label: str) -> FitResult:
-    return FitResult(
-        encoding=f"{label}: {entry['encoding']}",
-        parameters=entry["parameters"],
-        psnr=_number(entry["psnr_db"]),
-        ssim=_number(entry["ssim"]),
-        seconds=entry["seconds"],
-        steps=entry["steps"],
-        history=[Record(r["step"], r["seconds"], _number(r["mse"])) for r in entry["history"]],
-    )
+def _read_image(folder: Path, name: str) -> Tensor:
+    """Read a PNG of a run folder.
 
-
-def _number(value: float | str | None) -> float:
-    """Read a number of ``metrics.json``: null is NaN, and infinite ones are strings."""
-    return math.nan if value is None else float(value)
-
-
-def _read_image(file: Path) -> Tensor:
-    return torch.from_numpy(iio.imread(file)).float() / 255
+    Raises:
+        ValueError: If it is missing, damaged, too large, or leads out of the folder.
+    """
+    file = (folder / name).resolve()
+    if not file.is_relative_to(folder.resolve()) or not file.is_file():
+        raise ValueError(f"it has no {name}")
+    try:
+        with warnings.catch_warnings():
+            # Pillow's own limit, which is below ours.
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=("PNG",)) as image:
+                if image.width * image.height > _MOST_PIXELS or image.mode != "RGB":
+                    raise ValueError(f"{image.width} x {image.height} {image.mode} is no RGB image")
+                pixels = np.array(image)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, struct.error) as error:
+        raise ValueError(f"cannot read {name}: {error}") from None
+    return torch.from_numpy(pixels).float() / 255

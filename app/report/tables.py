@@ -1,12 +1,8 @@
-"""The results of a run: as a table for the terminal and as JSON for programs."""
+"""The results of a run as a table for the terminal."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.results import FitResult
 
 BASELINE = "none"
@@ -71,55 +67,3 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     """Join cells, the first flush left and the others flush right."""
     numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
     return "  ".join([row[0].ljust(widths[0]), *numbers])
-
-
-def write_metrics(path: Path, results: Sequence[FitResult], run: dict[str, Any]) -> None:
-    """Write all results, the histories and the description of the run as JSON.
-
-    Args:
-        path: file to write.
-        results: the fits.
-        run: command, configuration, versions and device.
-    """
-    fits = [
-        {
-            "encoding": result.encoding,
-            "parameters": result.parameters,
-            "psnr_db": result.psnr,
-            "ssim": result.ssim,
-            "seconds": result.seconds,
-            "steps": result.steps,
-            "gain_db": gain(result, results),
-            "history": [
-                {
-                    "step": record.step,
-                    "seconds": record.seconds,
-                    "mse": record.loss,
-                    "psnr_db": psnr_from_mse(record.loss),
-                }
-                for record in result.history
-            ],
-            **result.details,
-        }
-        for result in results
-    ]
-    definitions = {
-        "psnr_db": "-10 log10(MSE) over all pixels of an image, with --held-out over those that "
-        "were not fitted, or its mean over the test views; values clamped to [0, 1], float64; the "
-        "string inf for a perfect fit, null if undefined",
-        "ssim": "Wang et al. 2004: 11 x 11 Gaussian window, sigma 1.5, mean over channels",
-        "history": "mean over the batches of the steps since the previous point",
-    }
-    report = _as_json({**run, "definitions": definitions, "fits": fits})
-    path.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _as_json(value: Any) -> Any:
-    """Replace infinite numbers by strings and NaN by null, also within containers."""
-    if isinstance(value, Mapping):
-        return {key: _as_json(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_as_json(item) for item in value]
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(value)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import imageio.v3 as iio
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from PIL import Image, ImageDraw, ImageFont
@@ -84,7 +85,11 @@ def write_video(
     Returns:
         The file that was written.
     """
-    shown = eight_bit(frames)
+    return write_frames(path, eight_bit(frames), rate=rate)
+
+
+def write_frames(path: Path, shown: npt.NDArray[np.uint8], *, rate: int) -> Path:
+    """Write a looping video of 8-bit frames ``(frames, height, width, 3)``; see `write_video`."""
     if importlib.util.find_spec("imageio_ffmpeg") is None:
         file = path.with_suffix(".webp")
         iio.imwrite(file, shown, duration=1000 / rate, loop=0, quality=80)

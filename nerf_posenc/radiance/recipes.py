@@ -95,6 +95,24 @@ def make_renderer(
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844
     """
+    if options.field == "small" and hull is None:
+        hull = visual_hull(views)
+    return renderer_for(options, max(views.size), hull)
+
+
+def renderer_for(
+    options: FieldOptions, resolution: int, hull: Bool[Tensor, " cells"] | None = None
+) -> GridRenderer | HierarchicalRenderer:
+    """Build a field and its renderer without views, as for weights that were saved.
+
+    Args:
+        options: which.
+        resolution: pixels along the longer side of the training views.
+        hull: cells that may be occupied in the small field; None for all.
+
+    Raises:
+        ValueError: If the field or encoding is unknown, or they do not fit together.
+    """
     if options.field not in get_args(FieldName):
         raise ValueError(f"no field {options.field!r}; known are {', '.join(get_args(FieldName))}")
     if options.field not in recipes.get_recipe(options.encoding).fields:
@@ -105,8 +123,8 @@ def make_renderer(
     width, depth = options.layers
     generator = torch.Generator().manual_seed(options.seed)
     if options.field == "small":
-        field = _small_field(options, max(views.size), generator)
-        grid = OccupancyGrid(possible=visual_hull(views) if hull is None else hull)
+        field = _small_field(options, resolution, generator)
+        grid = OccupancyGrid(possible=hull)
         num_samples = 96 if options.num_samples is None else options.num_samples
         return GridRenderer(field, grid, num_samples=num_samples)
     is_mip = options.field == "mip"

@@ -94,6 +94,7 @@ class Scene:
         test: the views to evaluate on, never fitted.
         source: one line on where it came from.
         scale: length of one unit here, in units of the file.
+        center: where the origin lies, in units of the file.
         notes: remarks on how it was read, to be printed.
     """
 
@@ -103,6 +104,7 @@ class Scene:
     source: str
     scale: float = 1.0
     notes: tuple[str, ...] = ()
+    center: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def resized(self, longer_side: int) -> "Scene":
         """Average pixels by area until the longer side is ``longer_side``; never enlarges."""

@@ -77,6 +77,14 @@ class EnsembleLoss:
     def __init__(self) -> None:
         self._recent: list[Tensor] = []
 
+    def state_dict(self) -> list[Tensor]:
+        """Return the losses of the members since the last call of `take`."""
+        return list(self._recent)
+
+    def load_state_dict(self, state: Sequence[Tensor]) -> None:
+        """Go on from saved losses."""
+        self._recent = list(state)
+
     def __call__(
         self,
         predictions: Float[Tensor, "members batch channels"],

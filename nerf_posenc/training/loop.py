@@ -30,6 +30,7 @@ class FitState:
         step: steps taken.
         seconds: training time so far.
         history: records so far.
+        losses: of the steps since the last record, scalars.
     """
 
     model: nn.Module
@@ -38,34 +39,53 @@ class FitState:
     step: int = 0
     seconds: float = 0.0
     history: list[Record] = field(default_factory=list)
+    losses: list[Tensor] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all steps are taken."""
+        return self.step == self.num_steps
 
     def state_dict(self) -> dict[str, Any]:
-        """Return plain containers and tensors, for ``torch.save``."""
+        """Return plain containers and tensors, for ``save_checkpoint`` or ``torch.save``.
+
+        A complete fit leaves out its optimizer, which is needed no more.
+        """
+        optimizer = {} if self.is_complete else {"optimizer": self.optimizer.state_dict()}
         return {
             "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            **optimizer,
             "num_steps": self.num_steps,
             "step": self.step,
             "seconds": self.seconds,
             "history": [asdict(record) for record in self.history],
+            "losses": [float(loss) for loss in self.losses],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume a saved fit of the same model, optimizer and length.
 
         Raises:
-            ValueError: If the length differs, since the schedule would jump.
+            ValueError: If the length differs, since the schedule would jump, or the model or the
+                optimizer is another one.
         """
         if state["num_steps"] != self.num_steps:
             raise ValueError(
                 f"the saved fit is {state['num_steps']} steps long and this one "
                 f"{self.num_steps}; give both the same length"
             )
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        try:
+            self.model.load_state_dict(state["model"])
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"the saved fit is of another model: {reason}") from None
+        if state["step"] < self.num_steps:
+            self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
         self.seconds = state["seconds"]
         self.history = [Record(**record) for record in state["history"]]
+        device = next(self.model.parameters()).device
+        self.losses = [torch.tensor(loss, device=device) for loss in state["losses"]]
 
 
 def mse(prediction: Tensor, target: Tensor) -> Tensor:
@@ -89,7 +109,8 @@ def fit(
 ) -> FitState:
     """Train a model to the end of its fit, or until it is told to stop.
 
-    The device is only waited for when a record is due, so that it never idles in between.
+    The device is only waited for when a record is due, so that it never idles in between. A fit
+    that stops between two records keeps its losses, so that it goes on as if it had not stopped.
 
     Args:
         state: the fit, new or resumed; it is changed in place.
@@ -114,7 +135,6 @@ def fit(
     """
     device = next(state.model.parameters()).device
     started = time.perf_counter() - state.seconds
-    losses: list[Tensor] = []
     run = state.model if forward is None else forward
     if compiled:
         mode = "max-autotune" if device.type == "cuda" else None
@@ -130,25 +150,23 @@ def fit(
         loss = loss_fn(prediction, targets)
         loss.backward()
         state.optimizer.step()
-        losses.append(loss.detach())
+        state.losses.append(loss.detach())
         state.step += 1
         if after_step is not None:
             after_step(state)
         if state.step % record_every == 0 or state.step == state.num_steps:
-            _record(state, losses, started)
-            losses = []
+            _record(state, started)
             if on_record is not None:
                 on_record(state)
                 started = time.perf_counter() - state.seconds
-    if losses:
-        _record(state, losses, started)
-        if on_record is not None:
-            on_record(state)
+    if state.losses:
+        state.seconds = time.perf_counter() - started
     return state
 
 
-def _record(state: FitState, losses: list[Tensor], started: float) -> None:
-    loss = float(torch.stack(losses).mean())
+def _record(state: FitState, started: float) -> None:
+    loss = float(torch.stack(state.losses).mean())
+    state.losses = []
     state.seconds = time.perf_counter() - started
     if not math.isfinite(loss):
         raise FloatingPointError(

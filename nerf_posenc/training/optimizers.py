@@ -1,7 +1,7 @@
 """Optimizers for coordinate networks."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ MUON_ADAM_LR = 1e-2
 _MUON_ADAM_BETAS = (0.9, 0.95)
 _ADAM_EPS = 1e-15
 _SMALL_MATRIX = 1 << 13
+_ADAM_STATE = {"step", "exp_avg", "exp_avg_sq"}
 
 
 class OptimizerGroup:
@@ -69,8 +70,10 @@ class OptimizerGroup:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load the state of an optimizer group over the same parameters.
 
+        The settings, such as the learning rates, stay those of this group; the moments are loaded.
+
         Raises:
-            ValueError: If the number of parts differs.
+            ValueError: If the number of parts, or the number or shape of their moments differs.
         """
         parts = state["optimizers"]
         if len(parts) != len(self.optimizers):
@@ -79,7 +82,28 @@ class OptimizerGroup:
                 "build the group with the optimizers that the state was saved from"
             )
         for optimizer, part in zip(self.optimizers, parts, strict=True):
-            optimizer.load_state_dict(part)
+            _require_moments(optimizer, part["state"])
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": part["state"], "param_groups": groups})
+
+
+def _require_moments(optimizer: torch.optim.Optimizer, state: Mapping[int, Any]) -> None:
+    """Refuse a saved state that does not fit an optimizer's parameters."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    names = {"momentum_buffer"} if isinstance(optimizer, torch.optim.Muon) else _ADAM_STATE
+    for index, moments in state.items():
+        if not isinstance(index, int) or not 0 <= index < len(parameters):
+            raise ValueError(f"the state has a parameter {index!r} of {len(parameters)}")
+        shape = parameters[index].shape
+        fits = isinstance(moments, Mapping) and set(moments) == names
+        if not fits or any(
+            not isinstance(v, Tensor) or v.shape != (torch.Size() if name == "step" else shape)
+            for name, v in moments.items()
+        ):
+            raise ValueError(
+                f"the state of parameter {index} must be {', '.join(sorted(names))} of the shape "
+                f"{tuple(shape)}"
+            )
 
 
 def adam(

@@ -12,7 +12,7 @@ import torch
 
 import train_fit
 from app.fit_settings import FitSettings
-from app.image_fit import ImageModel, fit_image
+from app.image_fit import fit_image
 from app.progress import fit_with_progress
 from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.images import Image
@@ -21,6 +21,7 @@ from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import corner_cache, recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.schedules import constant
 from tests.small import SMALL_RUN

@@ -13,12 +13,13 @@ from torch import nn
 import train_fit
 from app import run_many
 from app.fit_settings import FitSettings
-from app.image_fit import ImageModel, fit_image, fit_images
+from app.image_fit import fit_image, fit_images
 from nerf_posenc.images import Image
 from nerf_posenc.networks import MLP, NETWORKS
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.ensemble import BatchedEnsemble, EnsembleLoss, stacked_batches
+from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState, fit
 from scenes import open_image
 from tests.small import SMALL_RUN

@@ -1,7 +1,5 @@
-"""The run folder: images and figures."""
+"""The images and figures of a run."""
 
-import contextlib
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,37 +17,6 @@ from app.report.figures import (
 )
 from nerf_posenc.radiance.evaluation import ViewScore
 from nerf_posenc.training.results import FitResult
-
-
-def make_run_folder(out: Path | None, name: str, *, overwrite: bool = False) -> Path:
-    """Create a run folder, never one that contains another run.
-
-    Args:
-        out: the folder; None for a new one under ``runs/``.
-        name: of the image or scene, for the name of a new folder.
-        overwrite: let ``out`` contain files already.
-
-    Raises:
-        FileExistsError: If ``out`` contains files already.
-        OSError: If it cannot be created or written.
-    """
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        if not overwrite and any(out.iterdir()):
-            raise FileExistsError(f"{out} contains files already")
-        folder = out
-    else:
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        folder = Path("runs", f"{name}-{stamp}")
-        for again in range(2, 1000):
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir(parents=True)
-                break
-            folder = Path("runs", f"{name}-{stamp}-{again}")
-    probe = folder / ".writable"
-    probe.touch()
-    probe.unlink()
-    return folder
 
 
 def write_image_run(

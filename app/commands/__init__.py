@@ -1,0 +1,5 @@
+"""What ``train_fit.py`` does with runs that were saved: compare, render, export."""
+
+from app.commands.compare import compare as compare
+from app.commands.export import export as export
+from app.commands.render import render as render

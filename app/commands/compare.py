@@ -1,0 +1,46 @@
+"""``train_fit.py compare RUN ...``: one page for several runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from app import report
+from app.commands.saved import refuse_existing
+from app.parsing import UsageError, read_options
+from app.task import Openers
+from app.terminal import printable
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """Write one page that compares several runs."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders."""
+
+    out: Path = Path("runs/comparison.html")
+    """Page to write."""
+
+    overwrite: bool = False
+    """Let --out be an existing file."""
+
+
+def compare(arguments: Sequence[str], openers: Openers) -> None:
+    """Write one page that compares several runs.
+
+    Raises:
+        UsageError: If there is no run, one cannot be read, or the page cannot be written.
+    """
+    options = read_options(CompareOptions, arguments)
+    if not options.runs:
+        raise UsageError("compare needs one run folder or more")
+    refuse_existing(options.out, overwrite=options.overwrite)
+    try:
+        results = report.write_comparison(options.out, options.runs)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"cannot write {options.out}: {error.strerror}; use --out") from None
+    print(printable(f"{report.table(results)}\n\nwrote {options.out}"))

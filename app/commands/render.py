@@ -1,0 +1,177 @@
+"""``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import imageio.v3 as iio
+import numpy as np
+import numpy.typing as npt
+import tyro
+from torch import Tensor
+from tqdm import tqdm
+
+from app.commands.saved import open_saved_fit, refuse_existing
+from app.parsing import UsageError, read_options
+from app.report.eight_bit import eight_bit
+from app.report.video import write_frames
+from app.task import Openers
+from app.terminal import printable
+from nerf_posenc.fits import ImageFit, SceneFit
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.poses import orbit_poses
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
+_VIDEOS = (".mp4", ".webp")
+_WEBP_SIDE = 16383
+_FRAMES_PER_SECOND = 24
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """Render a saved fit: an image at any resolution, a scene from any camera."""
+
+    run: tyro.conf.Positional[Path]
+    """Run folder, or the file of a fit: RUN/fits/NAME.safetensors."""
+
+    encoding: str | None = None
+    """Which fit; None is that of the highest PSNR."""
+
+    size: int | None = None
+    """Pixels along the longer side of the result; None is one per fitted pixel."""
+
+    crop: tuple[float, float, float, float] | None = None
+    """Part of an image: left, top, width and height in its pixels."""
+
+    cameras: Path | None = None
+    """Cameras of a scene: a JSON file as transforms.json, one frame each."""
+
+    turntable: int = 60
+    """Frames around a scene, if no --cameras are given."""
+
+    out: Path | None = None
+    """File to write: .png, .jpg, .tif or .webp; for several frames .mp4, .webp or a folder of PNGs.
+    None is a new one in the run folder."""
+
+    overwrite: bool = False
+    """Let --out exist already."""
+
+    device: str = "auto"
+    """Where to compute: auto, cpu, cuda, cuda:N or mps."""
+
+    quiet: bool = False
+    """Print errors only."""
+
+
+def render(arguments: Sequence[str], openers: Openers) -> None:
+    """Render a saved fit to a file.
+
+    Raises:
+        UsageError: If there is no such fit, or an option does not suit it.
+    """
+    options = read_options(RenderOptions, arguments)
+    if options.size is not None and options.size < 1:
+        raise UsageError(f"--size must be 1 or more; got {options.size}")
+    if options.turntable < 1:
+        raise UsageError(f"--turntable must be 1 or more; got {options.turntable}")
+    if options.out is not None:
+        refuse_existing(options.out, overwrite=options.overwrite)
+    name, fit, folder = open_saved_fit(options.run, options.encoding, options.device)
+    try:
+        if isinstance(fit, ImageFit):
+            written = _render_image(fit, name, folder, options)
+        else:
+            written = _render_scene(fit, name, folder, options, openers)
+    except OSError as error:
+        raise UsageError(f"cannot write the rendering: {error.strerror or error}") from None
+    if not options.quiet:
+        print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))
+
+
+def _render_image(fit: ImageFit, name: str, folder: Path, options: RenderOptions) -> Path:
+    if options.cameras is not None:
+        raise UsageError("--cameras are for a scene; this is the fit of an image")
+    strips = fit.strips(options.size, window=options.crop)
+    try:
+        first = eight_bit(next(strips))
+    except ValueError as error:
+        raise UsageError(f"--crop: {error}") from None
+    rows = [first, *(eight_bit(strip) for strip in strips)]
+    pixels = np.concatenate(rows)
+    height, width, _ = pixels.shape
+    out = options.out or _new(folder / "renders", f"{name}-{width}x{height}", ".png")
+    _write_image(out, pixels)
+    return out
+
+
+def _render_scene(
+    fit: SceneFit, name: str, folder: Path, options: RenderOptions, openers: Openers
+) -> Path:
+    if options.crop is not None:
+        raise UsageError("--crop is for an image; this is the fit of a scene")
+    in_file_units = options.cameras is not None
+    cameras: Sequence[tuple[Camera, Tensor]]
+    if options.cameras is not None:
+        try:
+            cameras = openers.cameras(options.cameras, fit.camera)
+        except openers.error as error:
+            raise UsageError(str(error)) from None
+    else:
+        poses = orbit_poses(fit.world_from_camera, options.turntable)
+        cameras = [(fit.camera, pose) for pose in poses]
+    cameras = [(_sized(camera, options.size), pose) for camera, pose in cameras]
+    suffix = ".png" if len(cameras) == 1 else ".mp4"
+    stem = "view" if len(cameras) == 1 else "path" if in_file_units else "turntable"
+    out = options.out or _new(folder / "renders", f"{name}-{stem}", suffix)
+    bar = tqdm(cameras, name, unit="frame", disable=options.quiet)
+    frames = [
+        eight_bit(fit.render(camera, pose, in_file_units=in_file_units).rgb) for camera, pose in bar
+    ]
+    return _write_frames(out, frames)
+
+
+def _sized(camera: Camera, size: int | None) -> Camera:
+    if size is None:
+        return camera
+    scale = size / max(camera.width, camera.height)
+    return camera.resized(max(1, round(camera.width * scale)), max(1, round(camera.height * scale)))
+
+
+def _new(folder: Path, stem: str, suffix: str) -> Path:
+    """A name that does not exist yet, with whatever suffix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = {file.stem for file in folder.iterdir()}
+    number = 1
+    while (label := stem if number == 1 else f"{stem}-{number}") in taken:
+        number += 1
+    return folder / f"{label}{suffix}"
+
+
+def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
+    suffix = out.suffix.lower()
+    if suffix not in _IMAGES:
+        raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
+    if suffix == ".webp" and max(pixels.shape) > _WEBP_SIDE:
+        raise UsageError(f"--out {out}: WebP takes no side over {_WEBP_SIDE} pixels; use .png")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    iio.imwrite(out, pixels)
+
+
+def _write_frames(out: Path, frames: Sequence[npt.NDArray[np.uint8]]) -> Path:
+    suffix = out.suffix.lower()
+    if len(frames) == 1:
+        _write_image(out, frames[0])
+        return out
+    if suffix == "":
+        out.mkdir(parents=True, exist_ok=True)
+        for i, frame in enumerate(frames):
+            iio.imwrite(out / f"{i:04}.png", frame)
+        return out
+    if suffix not in _VIDEOS:
+        raise UsageError(
+            f"--out {out}: {len(frames)} frames are written as {', '.join(_VIDEOS)} or to a folder"
+        )
+    if len({frame.shape for frame in frames}) > 1:
+        raise UsageError(f"--out {out}: the frames differ in size; write them to a folder")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    return write_frames(out, np.stack(frames), rate=_FRAMES_PER_SECOND)

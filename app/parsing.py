@@ -1,0 +1,46 @@
+"""Reading of command lines: a mistake becomes one line that says how to correct it."""
+
+import contextlib
+import io
+from collections.abc import Sequence
+from typing import TypeVar
+
+import tyro
+
+PROGRAM = "train_fit.py"
+
+AnyOptions = TypeVar("AnyOptions")
+
+
+class UsageError(Exception):
+    """A mistake in the command line; the message says how to correct it."""
+
+
+def read_options(kind: type[AnyOptions], arguments: Sequence[str]) -> AnyOptions:
+    """Parse options; the parser's message becomes one line.
+
+    Raises:
+        UsageError: If they cannot be parsed.
+    """
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            return tyro.cli(kind, args=list(arguments), prog=PROGRAM)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise UsageError(_one_line(printed.getvalue())) from None
+
+
+def _one_line(message: str) -> str:
+    """Reduce the parser's boxed message to one line, without the help that follows."""
+    sections: list[list[str]] = [[]]
+    for line in message.splitlines()[1:]:
+        text = line.strip(" │|")
+        if text and set(text) <= set("─-╰╯+"):
+            sections.append([])
+        elif text:
+            sections[-1].append(text)
+    parts = [" ".join(sections[0]).removesuffix(".")]
+    parts += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
+    return f"{'; '.join(parts)} (see {PROGRAM} --help)"

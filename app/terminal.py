@@ -1,0 +1,78 @@
+"""Text for the terminal: names that it cannot show, and terminals that are gone."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+
+def printable(text: str) -> str:
+    r"""Replace what neither a terminal nor a file in UTF-8 can show: controls and broken bytes.
+
+    Examples:
+        >>> printable("cat\x1b[31m.png")
+        'cat?[31m.png'
+    """
+    decoded = os.fsencode(text).decode("utf-8", "replace").replace("\ufffd", "?")
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in decoded)
+
+
+class Stream:
+    """A text stream that never raises: what it cannot write is lost, and it says so in the end.
+
+    A fit outlives the terminal that it was started in, and a ``| head -1`` after it.
+
+    Attributes:
+        error: the first error, if there was one.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.error: OSError | ValueError | None = None
+
+    def write(self, text: str) -> int:
+        """Write text, with what the terminal's encoding lacks replaced by escapes."""
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
+        self._attempt(lambda: self._stream.write(shown))
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        self._attempt(self._stream.flush)
+
+    def _attempt(self, action: Any) -> None:
+        if self.error is None:
+            try:
+                action()
+            except (OSError, ValueError) as error:  # A closed stream raises a ValueError.
+                self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def lasting_streams() -> Iterator[tuple[Stream, Stream]]:
+    """Write to standard output and error by streams that never raise."""
+    before = sys.stdout, sys.stderr
+    out, err = Stream(sys.stdout), Stream(sys.stderr)
+    sys.stdout, sys.stderr = out, err
+    try:
+        yield out, err
+    finally:
+        out.flush()
+        err.flush()
+        sys.stdout, sys.stderr = before
+        for stream, original in zip((out, err), before, strict=True):
+            if stream.error is not None:
+                _discard(original)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what a broken stream still buffers go nowhere, or Python would complain as it exits."""
+    with contextlib.suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)

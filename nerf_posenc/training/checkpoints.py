@@ -1,0 +1,196 @@
+"""Checkpoints: tensors in a safetensors file, and everything else as JSON in its header.
+
+No file is ever unpickled, so that a checkpoint from a stranger runs no code. A file is written
+under another name in the same folder, synchronized to the disk and then renamed: under its own name
+there is always a whole checkpoint, also if the power fails.
+"""
+
+import json
+import math
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+FORMAT = "nerf_posenc checkpoint"
+VERSION = 1
+"""Of the format: a file of another version is refused."""
+
+
+class CheckpointError(ValueError):
+    """A file that is not a checkpoint of this program and version; the message says why."""
+
+
+def save_checkpoint(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a checkpoint, so that at every moment the last good one is at ``path``.
+
+    Args:
+        path: file to write or to replace.
+        values: nested mappings and sequences of tensors, finite numbers, strings, booleans and
+            None. The keys of a mapping are strings or integers; sequences are read back as lists.
+
+    Raises:
+        ImportError: If safetensors is not installed.
+        OSError: If the file cannot be written; the last checkpoint is left as it was.
+        TypeError: If a value is of another type.
+        ValueError: If a number is not finite.
+    """
+    safetensors_torch = _import_safetensors().torch
+    tensors: dict[str, Tensor] = {}
+    content = json.dumps(_pack(values, "", tensors), allow_nan=False)
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "content": content,
+        "crc32": str(_checksum(content, tensors)),
+    }
+    partial = partial_path(path)
+    try:
+        try:
+            safetensors_torch.save_file(tensors, str(partial), metadata)
+        except _import_safetensors().SafetensorError as error:
+            raise OSError(_reason(error)) from None
+        # safetensors lets the owner alone read it.
+        partial.chmod(0o644)
+        synchronize(partial)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    synchronize(path.parent)
+
+
+def load_checkpoint(
+    path: Path, *, device: torch.device | str = "cpu", with_tensors: bool = True
+) -> dict[str, Any]:
+    """Read a checkpoint.
+
+    Args:
+        path: file written by `save_checkpoint`.
+        device: where the tensors are put.
+        with_tensors: False reads the rest alone, with None for each tensor, and checks no checksum.
+
+    Returns:
+        What was saved, with lists for all sequences.
+
+    Raises:
+        CheckpointError: If the file is damaged, or of another program or version.
+        FileNotFoundError: If there is none.
+        ImportError: If safetensors is not installed.
+        OSError: If it cannot be read.
+    """
+    safetensors = _import_safetensors()
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no checkpoint at {path}")
+    try:
+        with safetensors.safe_open(str(path), framework="pt", device="cpu") as file:
+            metadata = file.metadata() or {}
+            _require_format(path, metadata)
+            names = list(file.keys())
+            tensors = {name: file.get_tensor(name) for name in names} if with_tensors else {}
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(f"{path} is not a checkpoint, or is damaged: {error}") from None
+    content = metadata.get("content", "")
+    if with_tensors and metadata.get("crc32") != str(_checksum(content, tensors)):
+        raise CheckpointError(f"{path} is damaged: its checksum does not match its content")
+    moved = {name: tensor.to(device) for name, tensor in tensors.items()}
+    try:
+        values = _unpack(json.loads(content), moved if with_tensors else dict.fromkeys(names))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged: {_reason(error)}") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path} is damaged: it contains no mapping")
+    return values
+
+
+def partial_path(path: Path) -> Path:
+    """Name of a file while it is written, hidden and beside its final name."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def synchronize(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows cannot open a folder.
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _import_safetensors() -> Any:
+    # Imported here since those who import an encoder need torch and NumPy alone.
+    try:
+        import safetensors.torch
+    except ImportError:
+        raise ImportError(
+            "checkpoints need safetensors: pip install 'nerf_posenc[app]' or pip install "
+            "safetensors"
+        ) from None
+    return safetensors
+
+
+def _require_format(path: Path, metadata: Mapping[str, str]) -> None:
+    if metadata.get("format") != FORMAT:
+        found = metadata.get("format", "none")
+        raise CheckpointError(
+            f"{path} is not a checkpoint of nerf_posenc: its format is {found!r}, not {FORMAT!r}"
+        )
+    if metadata.get("version") != str(VERSION):
+        raise CheckpointError(
+            f"{path} is a checkpoint of version {metadata.get('version')!r}, and this nerf_posenc "
+            f"reads version {VERSION}; use the nerf_posenc that wrote it"
+        )
+
+
+def bytes_of(tensor: Tensor) -> memoryview:
+    """Bytes of a contiguous tensor on the CPU, not copied."""
+    values: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+    return memoryview(values)
+
+
+def _checksum(content: str, tensors: Mapping[str, Tensor]) -> int:
+    """CRC-32 of the JSON and of the names, types, shapes and bytes of all tensors."""
+    total = zlib.crc32(content.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        total = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), total)
+        total = zlib.crc32(bytes_of(tensor), total)
+    return total
+
+
+def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """Move tensors out of nested containers, leaving their names in what becomes JSON."""
+    if isinstance(value, Tensor):
+        # A copy: safetensors refuses tensors that share memory.
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {"tensor": name}
+    if isinstance(value, Mapping):
+        return {"items": [[key, _pack(v, f"{name}.{key}", tensors)] for key, v in value.items()]}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_pack(item, f"{name}.{i}", tensors) for i, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name} is {value}, which a checkpoint cannot store")
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise TypeError(f"{name} is a {type(value).__name__}, which a checkpoint cannot store")
+
+
+def _unpack(value: Any, tensors: Mapping[str, Tensor | None]) -> Any:
+    """Undo `_pack`."""
+    if isinstance(value, list):
+        return [_unpack(item, tensors) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "tensor" in value:
+        return tensors[value["tensor"]]
+    return {key: _unpack(item, tensors) for key, item in value["items"]}
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

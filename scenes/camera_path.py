@@ -1,0 +1,58 @@
+"""Cameras in a JSON file, to render a fitted scene from."""
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from nerf_posenc.radiance.cameras import Camera
+from scenes.errors import SceneError
+from scenes.transforms import camera_from_meta, read_json, rigid_matrix
+
+
+def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor, "4 4"]]]:
+    """Read cameras from a file like ``transforms.json``, whose frames need no images.
+
+    Args:
+        file: with ``frames``, each with a ``transform_matrix`` in the axes and units of the scene's
+            own file; intrinsics (``fl_x``, ``w``, ``h``, ... or ``camera_angle_x``) are optional,
+            for all frames or for each.
+        default: camera of frames without intrinsics.
+
+    Returns:
+        Each camera and its pose ``world_from_camera``.
+
+    Raises:
+        SceneError: If the file cannot be read or a value is out of its range.
+    """
+    meta = read_json(file)
+    listed = meta.get("frames")
+    if not isinstance(listed, list) or not listed:
+        raise SceneError(f"{file} has no list of frames")
+    cameras = []
+    for i, entry in enumerate(listed):
+        where = f"{file}: frame {i}"
+        if not isinstance(entry, dict):
+            raise SceneError(f"{where} is no object with a transform_matrix")
+        values = {**meta, **entry}
+        pose = rigid_matrix(entry.get("transform_matrix"), where)
+        camera = default
+        if "fl_x" in values or "camera_angle_x" in values:
+            width, height = (
+                _side(values.get(name, getattr(default, side)), name, where)
+                for name, side in (("w", "width"), ("h", "height"))
+            )
+            try:
+                camera = camera_from_meta(values, where)(width, height)
+                camera.directions()
+            except ValueError as error:
+                raise SceneError(f"{where}: {error}") from None
+        cameras.append((camera, torch.from_numpy(pose).float()))
+    return cameras
+
+
+def _side(value: object, name: str, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 15:
+        raise SceneError(f"{where}: {name} must be 1 to 32768 pixels; got {value!r}")
+    return value

@@ -1,0 +1,231 @@
+"""Pixels of image files: what is too large is refused by its header, before it is decoded."""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import PIL.Image
+import PIL.ImageOps
+
+from scenes.errors import SceneError
+
+PixelArray = npt.NDArray[Any]
+
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
+_TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_ORIENTATION_TAG = 274
+# The most that a decoded pixel may take: four channels of 64 bits.
+_MOST_BYTES_PER_PIXEL = 32
+
+
+# tifffile logs what it finds odd in a file; what matters is raised.
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
+
+
+class _CodecError(Exception):
+    """A TIFF that tifffile lacks the codec for."""
+
+
+def read_pixels(path: Path, max_pixels: int) -> PixelArray:
+    """Read the stored pixels of an image file, upright.
+
+    Args:
+        path: PNG, JPEG, TIFF, WebP, BMP, GIF or PPM; of several frames or pages the first is read.
+        max_pixels: a file with more is refused before it is decoded.
+
+    Returns:
+        ``(height, width, 1...4)``: unsigned integers, booleans, or floating-point numbers in
+        [0, 1]; gray or RGB, with or without alpha.
+
+    Raises:
+        SceneError: If the file cannot be read, or contains no such image.
+    """
+    if not path.is_file():
+        raise SceneError(f"{path} is not a regular file")
+    try:
+        pixels = _decode(path, max_pixels)
+    except (SceneError, MemoryError):
+        raise
+    except OSError as error:
+        if error.strerror is not None:
+            raise SceneError(f"cannot read {path}: {error.strerror}") from None
+        raise _damaged(path, error) from error
+    except Exception as error:  # Decoders raise nearly every type on a damaged file.
+        raise _damaged(path, error) from error
+    shape = pixels.shape
+    if pixels.ndim == 2:
+        pixels = pixels[..., None]
+    if pixels.ndim != 3 or not 1 <= pixels.shape[2] <= 4 or 0 in pixels.shape:
+        raise SceneError(
+            f"{path} contains an array of shape {shape}, not an image of 1 to 4 channels"
+        )
+    _require_type(pixels, path)
+    return pixels
+
+
+def _damaged(path: Path, error: Exception) -> SceneError:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return SceneError(
+        f"cannot read {path} as an image: it is damaged or of an unknown format ({reason})"
+    )
+
+
+def _require_type(pixels: PixelArray, path: Path) -> None:
+    kind = pixels.dtype
+    if np.issubdtype(kind, np.bool_) or np.issubdtype(kind, np.unsignedinteger):
+        return
+    if not np.issubdtype(kind, np.floating):
+        raise SceneError(f"{path} contains {kind} pixels; save it with 8 or 16 bits per channel")
+    # A sum of squares would need a copy; NaN fails both comparisons.
+    if not (pixels.min() >= 0 and pixels.max() <= 1):
+        raise SceneError(
+            f"{path} contains floating-point values outside [0, 1]; scale them into it first"
+        )
+
+
+def _decode(path: Path, max_pixels: int) -> PixelArray:
+    """Stored pixels, upright, ``(height, width)`` or ``(height, width, channels)``."""
+    with path.open("rb") as file:
+        head = file.read(26)
+    if not head:
+        raise ValueError("the file is empty")
+    if head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10":
+        width, height = (int.from_bytes(head[i : i + 4]) for i in (16, 20))
+        _require_size(width, height, max_pixels, path)
+        return _upright(_read_png16(path), _png_orientation(path))
+    if head[:4] in _TIFF_HEADS:
+        try:
+            return _read_tiff(path, max_pixels)
+        except _CodecError as error:
+            return _read_compressed_tiff(path, max_pixels, str(error))
+    with _opened(path, max_pixels, _FORMATS) as image:
+        return _pixels_of(image)
+
+
+def _require_size(width: int, height: int, max_pixels: int, path: Path) -> None:
+    if width * height > max_pixels:
+        raise SceneError(
+            f"{path} has {width} x {height} pixels, more than the limit of {max_pixels:,}; raise "
+            "it by --max-pixels, or reduce the image"
+        )
+
+
+@contextlib.contextmanager
+def _opened(path: Path, max_pixels: int, formats: tuple[str, ...]) -> Iterator[PIL.Image.Image]:
+    """Open an image by Pillow, with our limit of pixels in place of its own."""
+    limit = PIL.Image.MAX_IMAGE_PIXELS
+    PIL.Image.MAX_IMAGE_PIXELS = None
+    try:
+        with warnings.catch_warnings():
+            # Of metadata that we do not read.
+            warnings.simplefilter("ignore")
+            with PIL.Image.open(path, formats=formats) as image:
+                _require_size(*image.size, max_pixels, path)
+                yield image
+    finally:
+        PIL.Image.MAX_IMAGE_PIXELS = limit
+
+
+def _pixels_of(image: PIL.Image.Image) -> PixelArray:
+    upright = image
+    if image.getexif().get(_ORIENTATION_TAG, 1) != 1:
+        upright = PIL.ImageOps.exif_transpose(image)
+    if upright.mode in ("I;16", "I;16B", "I;16L", "F"):
+        return np.asarray(upright)
+    if upright.mode == "I":
+        return np.asarray(upright).astype(np.uint16)
+    mode = "RGBA" if upright.has_transparency_data else "RGB"
+    return np.asarray(upright if upright.mode == mode else upright.convert(mode))
+
+
+def _read_png16(path: Path) -> PixelArray:
+    """All 16 bits of a PNG."""
+    try:
+        import png
+    except ImportError:
+        raise SceneError(
+            f"{path} is a PNG of 16 bits, which needs pypng: pip install 'nerf_posenc[app]'"
+        ) from None
+    with path.open("rb") as file:
+        width, height, rows, info = png.Reader(file=file).asDirect()
+        pixels = np.empty((height, width * info["planes"]), dtype=np.uint16)
+        count = 0
+        for i, row in enumerate(rows):
+            pixels[i] = row
+            count = i + 1
+    if count < height:
+        raise ValueError(f"it ends after {count} of {height} rows")
+    return pixels.reshape(height, width, info["planes"])
+
+
+def _png_orientation(path: Path) -> int:
+    with PIL.Image.open(path, formats=("PNG",)) as image:
+        return int(image.getexif().get(_ORIENTATION_TAG, 1))
+
+
+def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
+    """First page of a TIFF, with every bit of its depth."""
+    try:
+        import tifffile
+    except ImportError:
+        raise SceneError(
+            f"{path} is a TIFF, which needs tifffile: pip install 'nerf_posenc[app]'"
+        ) from None
+    with tifffile.TiffFile(path) as tiff:
+        page: Any = tiff.pages[0]
+        _require_size(page.imagewidth, page.imagelength, max_pixels, path)
+        channels = page.size // max(1, page.imagewidth * page.imagelength)
+        if channels > 4 or page.nbytes > _MOST_BYTES_PER_PIXEL * max_pixels:
+            raise SceneError(f"{path} has {channels} channels, not 1 to 4")
+        orientation = int(page.tags[_ORIENTATION_TAG].value) if 274 in page.tags else 1
+        photometric = page.photometric
+        try:
+            pixels: PixelArray = page.asarray(maxworkers=1)
+        except ValueError as error:
+            if "imagecodecs" in str(error):
+                raise _CodecError(page.compression.name) from None
+            raise
+        if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and pixels.ndim == 3:
+            pixels = np.moveaxis(pixels, 0, -1)
+        if photometric == tifffile.PHOTOMETRIC.PALETTE:
+            pixels = np.moveaxis(np.asarray(page.colormap), 0, -1)[pixels]
+    kinds = tifffile.PHOTOMETRIC
+    if photometric == kinds.MINISWHITE:
+        pixels = ~pixels if pixels.dtype == bool else np.iinfo(pixels.dtype).max - pixels
+    elif photometric == kinds.SEPARATED:
+        _require_type(pixels, path)
+        scale = (
+            255 if np.issubdtype(pixels.dtype, np.floating) else 255 / np.iinfo(pixels.dtype).max
+        )
+        inks = np.round(pixels[..., :4] * np.float32(scale)).astype(np.uint8)
+        pixels = np.asarray(PIL.Image.fromarray(inks, mode="CMYK").convert("RGB"))
+    elif photometric not in (kinds.MINISBLACK, kinds.RGB, kinds.PALETTE, kinds.YCBCR):
+        raise ValueError(f"TIFF color space {photometric.name} is not supported; save it as RGB")
+    return _upright(pixels, orientation)
+
+
+def _read_compressed_tiff(path: Path, max_pixels: int, compression: str) -> PixelArray:
+    """A TIFF that tifffile alone cannot decompress: by Pillow, which reads 8 bits per channel."""
+    with _opened(path, max_pixels, ("TIFF",)) as image:
+        tags = getattr(image, "tag_v2", {})
+        bits = tags.get(258, (1,))
+        if max(bits) > 8:
+            raise SceneError(
+                f"{path} is a TIFF of {max(bits)} bits with {compression} compression, which needs "
+                "imagecodecs: pip install 'nerf_posenc[tiff]'"
+            )
+        return _pixels_of(image)
+
+
+def _upright(pixels: PixelArray, orientation: int) -> PixelArray:
+    """Undo an EXIF orientation (EXIF 2.3, tag 274): 1...8, other values mean 1."""
+    if orientation >= 5:
+        pixels = pixels.swapaxes(0, 1)
+    flip_rows = orientation in (3, 4, 7, 8)
+    flip_columns = orientation in (2, 3, 6, 7)
+    return pixels[:: -1 if flip_rows else 1, :: -1 if flip_columns else 1]
