@@ -1,8 +1,7 @@
 """A fit with a progress bar, snapshots, a viewer, a file and an early end."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -54,38 +53,9 @@ def fit_with_progress(
         SaveError: If the fit cannot be saved as it ends.
         ValueError: If the file is of another fit.
     """
-    average: AveragedModel | None = None
-    if settings.ema_decay is not None:
-        average = AveragedModel(state.model, multi_avg_fn=get_ema_multi_avg_fn(settings.ema_decay))
-    snapshots = _Snapshots(settings, render_preview)
-    fit_file = settings.file
-    saved = None if fit_file is None else fit_file.read()
-    if fit_file is not None and saved is not None:
-        _restore(saved, fit_file.path, state, average, snapshots, members)
+    session = _Session(state, settings, render_preview, model or {}, members)
+    session.restore()
     was_complete = state.is_complete
-
-    def values() -> dict[str, Any]:
-        return {
-            **checkpoint_values(state, snapshots.taken, model or {}),
-            "ema": None if average is None or state.is_complete else average.state_dict(),
-            "halved_batch_size": settings.halved_batch_size,
-            "members": None if members is None else members.state_dict(),
-        }
-
-    def step_callback(state: FitState) -> None:
-        if average is not None:
-            average.update_parameters(state.model)
-        if after_step is not None:
-            after_step(state)
-
-    def record_callback(state: FitState) -> None:
-        bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
-        bar.update(state.step - bar.n)
-        snapshots.take_if_due(state)
-        on_record(state)
-        if fit_file is not None and fit_file.is_due and not state.is_complete:
-            fit_file.try_to_write(values())
-
     bar = tqdm(
         total=state.num_steps,
         initial=state.step,
@@ -93,6 +63,19 @@ def fit_with_progress(
         unit="step",
         disable=settings.quiet,
     )
+
+    def step_callback(state: FitState) -> None:
+        session.average_weights()
+        if after_step is not None:
+            after_step(state)
+
+    def record_callback(state: FitState) -> None:
+        bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
+        bar.update(state.step - bar.n)
+        session.snapshots.take_if_due(state)
+        on_record(state)
+        session.save_if_due()
+
     with bar, settings.stop.training():
         fit(
             state,
@@ -106,16 +89,91 @@ def fit_with_progress(
             on_record=record_callback,
             should_stop=lambda: settings.stop.is_requested,
         )
-        if fit_file is not None and not state.is_complete:
-            fit_file.write(values())
-    if was_complete:
-        return snapshots.taken
-    if average is not None:
-        state.model.load_state_dict(average.module.state_dict())
-    snapshots.finish(state, weights_changed=average is not None)
-    if fit_file is not None and state.is_complete:
-        fit_file.write(values())
-    return snapshots.taken
+        if not state.is_complete:
+            session.save()
+    if not was_complete:
+        session.finish()
+    return session.snapshots.taken
+
+
+class _Session:
+    """A fit with its average, its snapshots and its file."""
+
+    def __init__(
+        self,
+        state: FitState,
+        settings: FitSettings,
+        render_preview: Callable[[], Sequence[Tensor]],
+        model: Mapping[str, Any],
+        members: "SavedHistory | None",
+    ) -> None:
+        self.state = state
+        self.snapshots = _Snapshots(settings, render_preview)
+        self._average: AveragedModel | None = None
+        if settings.ema_decay is not None:
+            average = get_ema_multi_avg_fn(settings.ema_decay)
+            self._average = AveragedModel(state.model, multi_avg_fn=average)
+        self._file = settings.file
+        self._model = model
+        self._members = members
+        self._halved_batch_size = settings.halved_batch_size
+
+    def average_weights(self) -> None:
+        """Take a step's weights into the average."""
+        if self._average is not None:
+            self._average.update_parameters(self.state.model)
+
+    def finish(self) -> None:
+        """Give the model its averaged weights, take the last snapshot, save a complete fit."""
+        if self._average is not None:
+            self.state.model.load_state_dict(self._average.module.state_dict())
+        self.snapshots.finish(self.state, weights_changed=self._average is not None)
+        if self.state.is_complete:
+            self.save()
+
+    def save(self) -> None:
+        """Save the fit.
+
+        Raises:
+            SaveError: If it cannot be written.
+        """
+        if self._file is not None:
+            self._file.write(self._values())
+
+    def save_if_due(self) -> None:
+        """Save a fit in progress if the last save was long enough ago."""
+        if self._file is not None and self._file.is_due and not self.state.is_complete:
+            self._file.try_to_write(self._values())
+
+    def _values(self) -> dict[str, Any]:
+        # The model of a complete fit has its averaged weights already.
+        averages = self._average is not None and not self.state.is_complete
+        return {
+            **checkpoint_values(self.state, self.snapshots.taken, self._model),
+            "ema": self._average.state_dict() if averages and self._average else None,
+            "halved_batch_size": self._halved_batch_size,
+            "members": None if self._members is None else self._members.state_dict(),
+        }
+
+    def restore(self) -> None:
+        """Go on from what was saved, if anything was.
+
+        Raises:
+            CheckpointError: If it is of another fit, or not complete.
+        """
+        saved = None if self._file is None else self._file.read()
+        if self._file is None or saved is None:
+            return
+        try:
+            self.state.load_state_dict(saved["fit"])
+            if self._average is not None and saved["ema"] is not None:
+                self._average.load_state_dict(saved["ema"])
+            self.snapshots.load_state_dict(saved["snapshots"])
+            if self._members is not None:
+                self._members.load_state_dict(saved["members"])
+        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"{self._file.path} cannot be resumed: {reason}") from None
 
 
 def checkpoint_values(
@@ -145,6 +203,7 @@ def checkpoint_values(
     }
 
 
+@runtime_checkable
 class SavedHistory(Protocol):
     """Histories beside that of the fit, saved with it."""
 
@@ -153,31 +212,6 @@ class SavedHistory(Protocol):
 
     def load_state_dict(self, state: Any) -> None:
         """Go on from what was saved."""
-
-
-def _restore(
-    saved: Mapping[str, Any],
-    path: Path,
-    state: FitState,
-    average: AveragedModel | None,
-    snapshots: "_Snapshots",
-    members: SavedHistory | None,
-) -> None:
-    """Go on from what was saved.
-
-    Raises:
-        CheckpointError: If it is of another fit, or not complete.
-    """
-    try:
-        state.load_state_dict(saved["fit"])
-        if average is not None and saved["ema"] is not None:
-            average.load_state_dict(saved["ema"])
-        snapshots.load_state_dict(saved["snapshots"])
-        if members is not None:
-            members.load_state_dict(saved["members"])
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
-        reason = " ".join(str(error).split())
-        raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
 
 
 class _Snapshots:

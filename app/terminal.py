@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any
 
 
 def printable(text: str) -> str:
@@ -27,7 +27,7 @@ class Stream:
         error: the first error, if there was one.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.error: OSError | ValueError | None = None
 
@@ -70,7 +70,7 @@ def lasting_streams() -> Iterator[tuple[Stream, Stream]]:
                 _discard(original)
 
 
-def _discard(stream: TextIO) -> None:
+def _discard(stream: Any) -> None:
     """Let what a broken stream still buffers go nowhere, or Python would complain as it exits."""
     with contextlib.suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)

@@ -17,9 +17,10 @@ ROOT = Path(__file__).parent.parent
 LIBRARY = {"core", "encoders", "positional", "networks", "images", "metrics", "training"}
 MAY_IMPORT: dict[str, set[str]] = {
     "train_fit": {"app", "scenes"},
-    "app": {"nerf_posenc", "radiance", *LIBRARY},
+    "app": {"nerf_posenc", "fits", "radiance", *LIBRARY},
     "scenes": {"radiance", "images"},
     "nerf_posenc": {"core", "encoders", "positional"},
+    "fits": {"radiance", "training", "core"},
     "radiance": LIBRARY - {"positional"},
     "training": {"networks", "encoders", "core"},
     "encoders": {"core"},

@@ -1,8 +1,10 @@
 """A page in the browser that shows fits in progress, served to this machine alone."""
 
 import contextlib
+import functools
 import io
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from app.report.eight_bit import eight_bit
+from app.report.own_page import own_page_only
 from app.report.palette import figure_colors
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.radiance.cameras import Camera
@@ -24,6 +27,11 @@ _BACKGROUND = 32
 # Seconds between two images of a fit while the camera rests.
 _SECONDS = 1.0
 _FIELD_OF_VIEW = math.radians(45)
+# What a browser may ask for.
+_MOST_ASPECT = 8.0
+_MOST_SIDE = 4096
+_MOST_DISTANCE = 1e4
+_FIELDS_OF_VIEW = math.radians(1), math.radians(170)
 
 # A client may disconnect before it is sent to, and a new one has no camera yet, which viser
 # asserts.
@@ -31,6 +39,23 @@ _gone = contextlib.suppress(AssertionError, ConnectionError)
 
 # viser's server prints its address even if it is not verbose.
 _unprinted = contextlib.redirect_stdout(io.StringIO())
+
+
+def _outlived_by_the_fit(show: Callable[..., None]) -> Callable[..., None]:
+    """Let no error in showing a fit reach the fit; warn of the first."""
+    warned: list[Exception] = []
+
+    @functools.wraps(show)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            show(*args, **kwargs)
+        except Exception as error:  # Whatever a browser may have sent.
+            if not warned:
+                reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                print(f"warning: the live page failed ({reason}); the fit goes on", file=sys.stderr)
+            warned.append(error)
+
+    return guarded
 
 
 class LivePage:
@@ -65,7 +90,7 @@ class LivePage:
         # Imported here since only --live needs it.
         import viser
 
-        with _unprinted:
+        with _unprinted, own_page_only():
             self.server = viser.ViserServer("127.0.0.1", port, label=title, verbose=False)
         self._pixels = pixels
         self._images = {} if original is None else {"original": eight_bit(original)}
@@ -99,6 +124,7 @@ class LivePage:
         with _unprinted:
             self.server.stop()
 
+    @_outlived_by_the_fit
     def show_image(self, name: str, state: FitState, render: Callable[[], Tensor]) -> None:
         """Show an image's fit; see [Viewer][app.task.Viewer]."""
         self._update_curves(name, state)
@@ -110,9 +136,10 @@ class LivePage:
         self._shown_at = time.monotonic()
         for client in clients:
             with _gone:
-                canvas = _side_by_side(list(self._images.values()), client.camera.aspect)
+                canvas = _side_by_side(list(self._images.values()), _aspect(client.camera))
                 client.scene.set_background_image(canvas, format="png")
 
+    @_outlived_by_the_fit
     def show_field(
         self, name: str, state: FitState, render: Callable[[Camera, Tensor], Tensor]
     ) -> None:
@@ -172,19 +199,39 @@ class LivePage:
         camera.fov = _FIELD_OF_VIEW
 
 
-def _camera_from_client(client: Any, pixels: int) -> tuple[Camera, Tensor]:
-    """Camera and pose, in our conventions, of a browser's view."""
+def _camera_from_client(client: Any, pixels: int) -> tuple[Camera, Tensor] | None:
+    """Camera and pose, in our conventions, of a browser's view; None for one that is none."""
     from viser.transforms import SO3
 
-    height = max(8, round(math.sqrt(pixels / client.aspect)))
-    width = max(8, round(height * client.aspect))
-    focal = height / 2 / math.tan(client.fov / 2)
-    rotation = torch.from_numpy(SO3(np.asarray(client.wxyz)).as_matrix()).float()
+    try:
+        field_of_view = float(client.fov)
+        wxyz, position = (np.array(v, dtype=float) for v in (client.wxyz, client.position))
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+    norm = float(np.linalg.norm(wxyz))
+    has_shape = wxyz.shape == (4,) and position.shape == (3,)
+    if not has_shape or not np.isfinite([field_of_view, norm, *position]).all() or norm == 0:
+        return None
+    aspect = _aspect(client)
+    field_of_view = min(max(field_of_view, _FIELDS_OF_VIEW[0]), _FIELDS_OF_VIEW[1])
+    height = min(max(8, round(math.sqrt(pixels / aspect))), _MOST_SIDE)
+    width = min(max(8, round(height * aspect)), _MOST_SIDE)
+    focal = height / 2 / math.tan(field_of_view / 2)
+    rotation = torch.from_numpy(SO3(wxyz / norm).as_matrix()).float()
     pose = torch.eye(4)
     # From OpenCV's axes, y down and looking along +z.
     pose[:3, :3] = rotation * torch.tensor([1.0, -1.0, -1.0])
-    pose[:3, 3] = torch.tensor([float(v) for v in client.position])
+    pose[:3, 3] = torch.from_numpy(position.clip(-_MOST_DISTANCE, _MOST_DISTANCE))
     return Camera(width, height, focal, focal, width / 2, height / 2), pose
+
+
+def _aspect(client: Any) -> float:
+    """Width over height of a browser's window, within sane limits."""
+    try:
+        aspect = float(client.aspect)
+    except (ArithmeticError, TypeError, ValueError):
+        return 1.0
+    return min(max(aspect, 1 / _MOST_ASPECT), _MOST_ASPECT) if math.isfinite(aspect) else 1.0
 
 
 def _side_by_side(images: Sequence[npt.NDArray[np.uint8]], aspect: float) -> npt.NDArray[np.uint8]:
