@@ -81,6 +81,15 @@ def _fail(message: str, status: int, stop: Stop | None = None) -> int:
     return status
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported, as torch does in the middle of things."""
+    while frame is not None:
+        if "importlib._bootstrap" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextlib.contextmanager
 def _signals(stop: Stop) -> Iterator[list[int]]:
     """Let signals end a fit or the run once it is saved; give the list of those that came."""
@@ -91,11 +100,16 @@ def _signals(stop: Stop) -> Iterator[list[int]]:
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
         # Outside of a fit everything is saved already; a third request ends a fit unsaved.
-        if not stop.is_training or stop.ends_run:
+        if stop.is_training and not stop.ends_run:
+            received.append(number)
+            stop.request(run=number != signal.SIGINT)
+        elif _is_importing(frame):
+            # An exception within an import that C++ asked for would abort the process.
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        else:
+            received.append(number)
             raise KeyboardInterrupt
-        stop.request(run=number != signal.SIGINT)
 
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]
     previous: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}

@@ -3,6 +3,10 @@
 The box contains the middle 98% of the points along each axis.
 """
 
+import importlib.util
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +21,15 @@ from scenes.frames import (
     held_out_note,
     load_scene,
     path_inside,
+    require_rigid,
     split_frames,
 )
 from scenes.image_files import MAX_PIXELS
+
+# A model that is not read within this time, and so much for its size, is damaged.
+_SECONDS = 8.0
+_BYTES_PER_SECOND = 10e6
+_LARGEST = 1e9
 
 
 def open_colmap(folder: Path, model: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
@@ -28,61 +38,95 @@ def open_colmap(folder: Path, model: Path, *, max_pixels: int = MAX_PIXELS) -> S
     Raises:
         SceneError: If pycolmap is not installed or the model cannot be used.
     """
-    try:
-        import pycolmap
-    except ImportError:
-        raise SceneError(
-            f"{model} is a COLMAP model, which needs pycolmap: pip install 'nerf_posenc[photos]'"
-        ) from None
-    try:
-        reconstruction = pycolmap.Reconstruction(str(model))
-    except Exception as error:  # pycolmap raises several types of its own.
-        reason = " ".join(str(error).split())
-        raise SceneError(f"cannot read {model} as a COLMAP model: {reason}") from None
+    values = _read(model)
     frames, missing = [], 0
-    for image in sorted(reconstruction.images.values(), key=lambda image: str(image.name)):
-        path = path_inside(folder / "images", image.name)
+    for image in sorted(values["images"], key=lambda image: image["name"]):
+        path = path_inside(folder / "images", image["name"])
         if not path.is_file():
             missing += 1
             continue
-        lens = reconstruction.cameras[image.camera_id]
         camera_from_world = np.eye(4)
-        camera_from_world[:3] = np.asarray(image.cam_from_world().matrix())
+        camera_from_world[:3] = np.array(image["camera_from_world"], dtype=np.float64)
+        if not np.isfinite(camera_from_world).all():
+            raise SceneError(f"{model}: the pose of {image['name']} is not finite")
         pose = np.asarray(np.linalg.inv(camera_from_world), dtype=np.float64)
         pose[:3, 1:3] *= -1  # From OpenCV's axes, y down and looking along +z.
-        frames.append(Frame(path, _camera_from_lens(lens, model).resized, pose))
-    points = np.array([point.xyz for point in reconstruction.points3D.values()])
-    if len(points) < 10:
-        raise SceneError(f"{model} has {len(points)} points, too few to tell where the scene is")
-    low, high = np.quantile(points, 0.01, axis=0), np.quantile(points, 0.99, axis=0)
+        require_rigid(pose, f"{model}: {image['name']}")
+        camera = _camera_from_lens(values["cameras"][image["camera"]], model)
+        frames.append(Frame(path, camera.resized, pose))
+    if values["num_points"] < 10:
+        raise SceneError(
+            f"{model} has {values['num_points']} points, too few to tell where the scene is"
+        )
+    low, high = np.array(values["box"], dtype=np.float64)
     half = float((high - low).max() / 2) * 1.1
+    if not 0 < half < _LARGEST:
+        raise SceneError(f"{model}: its points span {half / 1.1:.3g}, which is no scene")
     train, test = split_frames(frames)
     notes = [held_out_note(len(test))]
     if missing:
         notes.append(f"{missing} images of the model are not in {folder / 'images'}")
+    if values["num_broken_points"]:
+        notes.append(f"{values['num_broken_points']} points of the model are not finite: left out")
     box = Box((low + high) / 2, half)
     return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
 
 
-def _camera_from_lens(lens: Any, model: Path) -> Camera:
-    names = [name.strip() for name in lens.params_info.split(",")]
-    values: dict[str, float] = dict(zip(names, map(float, lens.params), strict=True))
+def _read(model: Path) -> dict[str, Any]:
+    """Read a model in a process of its own; see `colmap_reader`.
+
+    Raises:
+        SceneError: If it cannot be read within limits of time and memory.
+    """
+    if importlib.util.find_spec("pycolmap") is None:
+        raise SceneError(
+            f"{model} is a COLMAP model, which needs pycolmap: pip install 'nerf_posenc[photos]'"
+        )
+    try:
+        size = sum(file.stat().st_size for file in model.iterdir() if file.is_file())
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name("colmap_reader.py")), str(model)],
+            capture_output=True,
+            timeout=_SECONDS + size / _BYTES_PER_SECOND,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SceneError(
+            f"cannot read {model} as a COLMAP model: it is damaged (not read within "
+            f"{error.timeout:.0f} s)"
+        ) from None
+    except OSError as error:
+        raise SceneError(f"cannot read {model}: {error.strerror}") from None
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        is_named = bool(lines) and done.returncode == 1 and "bad_alloc" not in lines[-1]
+        reason = lines[-1][:300] if is_named else "it is damaged"
+        raise SceneError(f"cannot read {model} as a COLMAP model: {reason}")
+    values: dict[str, Any] = json.loads(done.stdout)
+    return values
+
+
+def _camera_from_lens(lens: dict[str, Any], model: Path) -> Camera:
+    values: dict[str, float] = dict(zip(lens["names"], lens["values"], strict=True))
     known = {"f", "fx", "fy", "cx", "cy", "k", "k1", "k2", "p1", "p2"}
     beyond = [n for n, value in values.items() if n not in known and value]
-    if beyond or "FISHEYE" in lens.model.name:
+    if beyond or "FISHEYE" in lens["model"]:
         raise SceneError(
-            f"{model}: cameras of the kind {lens.model.name} are not supported; undistort the "
+            f"{model}: cameras of the kind {lens['model']} are not supported; undistort the "
             "images first (colmap image_undistorter)"
         )
     focal = values.get("f", 0.0)
     bend = (values.get("k1", values.get("k", 0.0)), values.get("k2", 0.0))
     shift = (values.get("p1", 0.0), values.get("p2", 0.0))
-    return Camera(
-        lens.width,
-        lens.height,
-        values.get("fx", focal),
-        values.get("fy", focal),
-        values["cx"],
-        values["cy"],
-        (*bend, *shift),
-    )
+    try:
+        return Camera(
+            lens["width"],
+            lens["height"],
+            values.get("fx", focal),
+            values.get("fy", focal),
+            values["cx"],
+            values["cy"],
+            (*bend, *shift),
+        )
+    except ValueError as error:
+        raise SceneError(f"{model}: {error}") from None

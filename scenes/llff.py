@@ -3,9 +3,11 @@
 The box contains everything between the near and far bounds of all views.
 """
 
+import math
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
@@ -30,11 +32,7 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
         SceneError: If the table is damaged or does not match the images.
     """
     file = folder / "poses_bounds.npy"
-    try:
-        rows = np.load(file, allow_pickle=False)
-        rows = np.asarray(rows, dtype=np.float64).reshape(-1, 17)
-    except (OSError, ValueError, EOFError) as error:
-        raise SceneError(f"{file} is not a table of 17 numbers per image: {error}") from None
+    rows = _read_table(file)
     images = _find_images(folder / "images")
     if len(images) != len(rows):
         raise SceneError(
@@ -67,6 +65,29 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     box = Box((low + high) / 2, half)
     notes = [held_out_note(len(test))]
     return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
+
+
+def _read_table(file: Path) -> npt.NDArray[np.float64]:
+    """Read 17 numbers per image, after a look at the header: it may claim any size."""
+    try:
+        if not file.is_file():
+            raise ValueError("it is not a regular file")
+        with file.open("rb") as stream:
+            version = np.lib.format.read_magic(stream)
+            read_header = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }[version]
+            shape, _, kind = read_header(stream)
+            if math.prod(shape) * kind.itemsize > file.stat().st_size or kind.kind not in "fiu":
+                raise ValueError(f"its header claims {shape} values of type {kind}")
+        rows = np.load(file, allow_pickle=False)
+        return np.asarray(rows, dtype=np.float64).reshape(-1, 17)
+    except OSError as error:
+        raise SceneError(f"cannot read {file}: {error.strerror or error}") from None
+    except Exception as error:  # A damaged header raises nearly every type.
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise SceneError(f"{file} is not a table of 17 numbers per image: {reason}") from None
 
 
 def _find_images(folder: Path) -> list[Path]:

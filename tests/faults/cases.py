@@ -1,0 +1,353 @@
+"""What is fuzzed: for each loader a corpus, its mutants, and the errors that it may raise."""
+
+import functools
+import io
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tifffile
+import torch
+from PIL import Image
+
+import train_fit
+from app import report
+from app.parsing import PROGRAM
+from app.report.metrics_file import METRICS
+from nerf_posenc.fits import load_fit
+from nerf_posenc.training.checkpoints import (
+    CheckpointError,
+    load_checkpoint,
+    save_checkpoint,
+)
+from scenes import SceneError, open_image, open_scene
+from tests.faults.mutate import (
+    HOSTILE_TEXTS,
+    HOSTILE_VALUES,
+    mutated,
+    mutated_json,
+    with_png_checksums,
+)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """One thing to fuzz.
+
+    Attributes:
+        count: cases of a full run.
+        make: writes a case to an empty folder.
+        run: opens it; returns what came of it in a word.
+        refusals: errors that are meant for the user.
+    """
+
+    count: int
+    make: Callable[[Path, random.Random], Any]
+    run: Callable[[Path, Any], str]
+    refusals: tuple[type[Exception], ...]
+
+
+@functools.cache
+def image_corpus() -> dict[str, bytes]:
+    """Small valid files of every format and kind that is promised."""
+    rng = np.random.default_rng(0)
+    rgb = rng.integers(0, 256, (12, 17, 3), dtype=np.uint8)
+    rgba = rng.integers(0, 256, (12, 17, 4), dtype=np.uint8)
+    deep = rng.integers(0, 65536, (12, 17), dtype=np.uint16)
+    color, exif = Image.fromarray(rgb), Image.Exif()
+    exif[274] = 6
+    files: dict[str, bytes] = {}
+
+    def save(name: str, image: Image.Image, kind: str, **options: Any) -> None:
+        buffer = io.BytesIO()
+        image.save(buffer, kind, **options)
+        files[name] = buffer.getvalue()
+
+    save("a.png", color, "PNG", exif=exif)
+    save("alpha.png", Image.fromarray(rgba), "PNG")
+    save("gray.png", color.convert("L"), "PNG")
+    save("palette.png", color.quantize(16), "PNG", transparency=0)
+    save("bilevel.png", color.convert("1"), "PNG")
+    save("deep.png", Image.fromarray(deep), "PNG")
+    save("a.jpg", color, "JPEG", exif=exif)
+    save("progressive.jpg", color, "JPEG", progressive=True)
+    save("cmyk.jpg", color.convert("CMYK"), "JPEG")
+    save("a.webp", color, "WEBP")
+    save("lossless.webp", Image.fromarray(rgba), "WEBP", lossless=True)
+    save("frames.webp", color, "WEBP", save_all=True, append_images=[color.rotate(90)])
+    save("a.bmp", color, "BMP")
+    save("a.gif", color.quantize(8), "GIF")
+    save("a.ppm", color, "PPM")
+    save("lzw.tif", color, "TIFF", compression="tiff_lzw")
+    save("jpeg.tif", color, "TIFF", compression="jpeg")
+    save("fax.tif", color.convert("1"), "TIFF", compression="group4")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, pixels, options in (
+            ("a.tif", rgb, {"photometric": "rgb"}),
+            ("zip.tif", rgb, {"photometric": "rgb", "compression": "zlib"}),
+            ("deep.tif", deep, {}),
+            ("float.tif", deep / np.float32(65535), {}),
+            ("tiles.tif", np.tile(rgb, (3, 3, 1)), {"photometric": "rgb", "tile": (16, 16)}),
+            ("planes.tif", rgb.transpose(2, 0, 1), {"photometric": "rgb"}),
+            ("big.tif", rgb, {"photometric": "rgb", "bigtiff": True}),
+        ):
+            path = Path(folder, name)
+            tifffile.imwrite(path, pixels, **options)  # type: ignore[arg-type]
+            files[name] = path.read_bytes()
+    return files
+
+
+def make_image(folder: Path, rng: random.Random) -> str:
+    corpus = image_corpus()
+    name = rng.choice(sorted(corpus))
+    data = mutated(corpus[name], rng, list(corpus.values()))
+    if data[:4] == b"\x89PNG" and rng.random() < 0.7:
+        data = with_png_checksums(data)
+    (folder / name).write_bytes(data)
+    return name
+
+
+def open_an_image(folder: Path, name: str) -> str:
+    rgb = open_image(str(folder / name)).rgb
+    assert torch.isfinite(rgb).all(), "it is not finite"
+    assert ((rgb >= 0) & (rgb <= 1)).all(), "it is not in [0, 1]"
+    return "read"
+
+
+def _write_views(folder: Path, count: int = 9) -> list[str]:
+    rng = np.random.default_rng(1)
+    folder.mkdir(parents=True)
+    names = [f"{i:03}.png" for i in range(count)]
+    for name in names:
+        Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)).save(folder / name)
+    return names
+
+
+def _pose(i: int) -> np.ndarray:
+    angle = 0.6 * i
+    cos, sin = np.cos(angle), np.sin(angle)
+    rotation = np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]])
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = rotation, rotation @ np.array([0.0, 0.1, 3.0])
+    return pose
+
+
+@functools.cache
+def scene_corpus() -> dict[str, Path]:
+    """Small valid folders of every kind, by their name."""
+    home = Path(tempfile.mkdtemp(prefix="scenes-"))
+    frames = [
+        {"file_path": f"images/{name}", "transform_matrix": _pose(i).tolist()}
+        for i, name in enumerate(_write_views(home / "transforms/images"))
+    ]
+    camera = {"fl_x": 9.0, "fl_y": 9.0, "cx": 4.0, "cy": 3.0, "w": 8, "h": 6, "k1": 0.01}
+    split = {"train_filenames": [f["file_path"] for f in frames[2:]]}
+    split["test_filenames"] = [f["file_path"] for f in frames[:2]]
+    meta = {**camera, "aabb_scale": 2, **split, "frames": frames}
+    (home / "transforms/transforms.json").write_text(json.dumps(meta))
+    shutil.copytree(home / "transforms", home / "synthetic")
+    (home / "synthetic/transforms.json").unlink()
+    for name in ("train", "test"):
+        part = {"camera_angle_x": 0.8, "frames": frames[:4]}
+        (home / f"synthetic/transforms_{name}.json").write_text(json.dumps(part))
+    rows = []
+    for i in range(len(_write_views(home / "llff/images"))):
+        pose = _pose(i)
+        table = np.stack([-pose[:3, 1], pose[:3, 0], pose[:3, 2], pose[:3, 3], [6, 8, 9]], axis=1)
+        rows.append([*table.flatten(), 1.0, 6.0])
+    np.save(home / "llff/poses_bounds.npy", np.array(rows))
+    names = _write_views(home / "colmap/images")
+    model = home / "colmap/sparse/0"
+    model.mkdir(parents=True)
+    _write_colmap(model, names)
+    return {kind: home / kind for kind in ("transforms", "synthetic", "llff", "colmap")}
+
+
+def _write_colmap(model: Path, names: list[str]) -> None:
+    """A COLMAP model in binary form (COLMAP, "Output format")."""
+    import struct
+
+    cameras = struct.pack("<QIiQQ4d", 1, 1, 1, 8, 6, 9.0, 9.0, 4.0, 3.0)
+    images = struct.pack("<Q", len(names))
+    for i, name in enumerate(names):
+        half = 0.3 * i
+        images += struct.pack("<I7dI", i + 1, np.cos(half), 0, np.sin(half), 0, 0, 0, 3, 1)
+        images += name.encode() + b"\0" + struct.pack("<Q2dq", 1, 1.0, 2.0, -1)
+    rng = np.random.default_rng(2)
+    points = struct.pack("<Q", 20)
+    for i in range(20):
+        xyz = rng.uniform(-1, 1, 3)
+        points += struct.pack("<Q3d3BdQ", i + 1, *xyz, 9, 9, 9, 0.5, 0)
+    for name, data in (("cameras", cameras), ("images", images), ("points3D", points)):
+        (model / f"{name}.bin").write_bytes(data)
+
+
+def make_scene(kind: str) -> Callable[[Path, random.Random], str]:
+    def make(folder: Path, rng: random.Random) -> str:
+        shutil.copytree(scene_corpus()[kind], folder / "scene")
+        files = [f for f in sorted((folder / "scene").rglob("*")) if f.is_file()]
+        tables = [f for f in files if f.suffix != ".png"]
+        file = rng.choice(tables if rng.random() < 0.85 else files)
+        if rng.random() < 0.04:
+            file.unlink()
+        elif rng.random() < 0.04:
+            file.unlink()
+            file.symlink_to(rng.choice(["/etc/passwd", "/dev/zero", "nowhere"]))
+        elif file.suffix == ".json" and rng.random() < 0.8:
+            value = json.loads(file.read_text())
+            for _ in range(rng.choice((1, 1, 2))):
+                value = mutated_json(value, rng)
+            file.write_text(json.dumps(value))
+        else:
+            file.write_bytes(mutated(file.read_bytes(), rng))
+        return "scene"
+
+    return make
+
+
+def open_a_scene(folder: Path, name: str) -> str:
+    scene = open_scene(str(folder / name))
+    for views in (scene.train, scene.test):
+        for tensor in (views.rgb, views.opacity, views.world_from_camera):
+            assert torch.isfinite(tensor).all(), "it is not finite"
+    return "read"
+
+
+@functools.cache
+def run_corpus() -> dict[str, Path]:
+    """Real run folders of an image and a scene."""
+    home = Path(tempfile.mkdtemp(prefix="runs-"))
+    quick = ["--steps", "20", "--width", "8", "--depth", "1", "--film", "0", "--quiet"]
+    image = ["--image", "cat", "--size", "12", "--batch-size", "50"]
+    scene = ["--scene", "spheres", "--size", "8", "--batch-size", "32", "--turntable", "0"]
+    for name, options in (("image", image), ("scene", [*scene, "--test-views", "2"])):
+        assert train_fit.main([*options, *quick, "--out", str(home / name)]) == 0
+    return {name: home / name for name in ("image", "scene")}
+
+
+def make_run(folder: Path, rng: random.Random) -> str:
+    shutil.copytree(run_corpus()[rng.choice(("image", "scene"))], folder / "run")
+    file = folder / "run" / METRICS
+    if rng.random() < 0.75:
+        if rng.random() < 0.85:
+            value = json.loads(file.read_text())
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                value = mutated_json(value, rng)
+            file.write_text(json.dumps(value))
+        else:
+            file.write_bytes(mutated(file.read_bytes(), rng))
+        return "run"
+    image = rng.choice(sorted((folder / "run").rglob("*.png")))
+    if rng.random() < 0.2:
+        image.unlink()
+        if rng.random() < 0.5:
+            image.symlink_to(rng.choice(["/etc/passwd", "/dev/zero", "metrics.json"]))
+    else:
+        image.write_bytes(with_png_checksums(mutated(image.read_bytes(), rng)))
+    return "run"
+
+
+def compare_a_run(folder: Path, name: str) -> str:
+    report.write_comparison(folder / "page.html", [folder / name])
+    return "read"
+
+
+def make_checkpoint(folder: Path, rng: random.Random) -> str:
+    files = [f for run in run_corpus().values() for f in sorted((run / "fits").iterdir())]
+    source, target = rng.choice(files), folder / "fit.safetensors"
+    if rng.random() < 0.5:
+        target.write_bytes(mutated(source.read_bytes(), rng))
+        return target.name
+    values = load_checkpoint(source)
+    names = ["fit", "ema", "snapshots", "model", "halved_batch_size"]
+    name = rng.choice(names + ["model"] * 6)
+    values[name] = mutated_json(values[name], rng)
+    try:
+        save_checkpoint(target, values)
+    except (ValueError, TypeError):
+        target.write_bytes(b"")
+    return target.name
+
+
+def load_a_checkpoint(folder: Path, name: str) -> str:
+    load_fit(folder / name)
+    return "read"
+
+
+_OPTIONS = {
+    "--image": ["cat", "cat.png", "nothing.png", "/", "."],
+    "--images": ["cat", "rocket", "nothing.png"],
+    "--scene": ["spheres", "nothing", "."],
+    "--resume": ["run", ".", "nothing"],
+    "--bands": ["0", "3", "100", "101", "-1"],
+    "--encodings": ["none", "fourier", "gaussian", "hash", "magic"],
+    "--sigma": ["0", "1", "auto", "1e300", "nan"],
+    "--size": ["6", "0"],
+    "--steps": ["1", "2", "0"],
+    "--batch-size": ["1", "30", "0"],
+    "--network": ["relu", "siren", "wire", "mfn", "magic"],
+    "--field": ["small", "nerf", "mip"],
+    "--width": ["1", "8", "0"],
+    "--depth": ["1", "2", "0"],
+    "--optimizer": ["adam", "muon"],
+    "--lr": ["1e-3", "1e30", "0", "nan"],
+    "--film": ["0", "2", "1"],
+    "--turntable": ["0", "1"],
+    "--device": ["cpu", "cuda:99", "meta", "cpu:3"],
+    "--seed": ["0", "-1", str(2**63)],
+    "--out": ["run", "deep/run", "/proc/run", "file"],
+    "--save-every": ["0", "0.01", "inf"],
+    "--max-pixels": ["1", "0", "1000"],
+}
+_FLAGS = ["--held-out", "--figures", "--overwrite", "--quiet", "--stack=on", "--wrong", "-x", ""]
+
+
+def make_command(folder: Path, rng: random.Random) -> list[str]:
+    (folder / "file").write_text("text")
+    arguments: list[str] = []
+    if rng.random() < 0.25:
+        arguments.append(rng.choice(["compare", "render", "export", "other"]))
+        arguments += rng.sample(["run", "nothing", ".", "file", "--onnx", "--size=3"], 2)
+    for name in rng.sample(sorted(_OPTIONS), rng.randint(0, 5)):
+        values = [*_OPTIONS[name], rng.choice(HOSTILE_TEXTS), str(rng.choice(HOSTILE_VALUES))]
+        arguments += [name, rng.choice(values)]
+    arguments += rng.sample(_FLAGS, rng.choice((0, 0, 1, 2)))
+    given = {argument.split("=")[0] for argument in arguments}
+    small = {"--size": "6", "--steps": "2", "--batch-size": "30", "--width": "8", "--depth": "1"}
+    small |= {"--film": "0", "--turntable": "0", "--test-views": "1"}
+    if "--resume" not in given and not given & {"compare", "render", "export"}:
+        arguments += [part for name, value in small.items() if name not in given
+                      for part in (name, value)]  # fmt: skip
+    return arguments
+
+
+def run_a_command(folder: Path, arguments: list[str]) -> str:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = train_fit.main(arguments)
+    printed = err.getvalue()
+    assert status in (0, 1, 2), f"exit status {status}"
+    assert "Traceback" not in printed, printed[-500:]
+    if status == 2:
+        errors = [line for line in printed.splitlines() if line.startswith(f"{PROGRAM}: error: ")]
+        assert len(errors) == 1, f"status 2 with {len(errors)} lines of error: {printed[-500:]}"
+    return f"status {status}"
+
+
+LOADERS: Mapping[str, Loader] = {
+    "images": Loader(10_000, make_image, open_an_image, (SceneError,)),
+    **{
+        kind: Loader(3_000, make_scene(kind), open_a_scene, (SceneError,))
+        for kind in ("transforms", "synthetic", "llff", "colmap")
+    },
+    "compare": Loader(3_000, make_run, compare_a_run, (ValueError,)),
+    "checkpoints": Loader(1_000, make_checkpoint, load_a_checkpoint, (CheckpointError,)),
+    "commands": Loader(500, make_command, run_a_command, ()),
+}
