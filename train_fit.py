@@ -1,12 +1,22 @@
 #!/usr/bin/env python3
 """Fit an image or a radiance field with and without an encoding, and show the difference."""
 
+import signal
 import sys
 from collections.abc import Sequence
 
-from app import cli
-from app.task import Openers
-from scenes import BUILT_IN, SceneError, open_cameras, open_image, open_scene
+if __name__ == "__main__":
+    # Until the program handles it: Ctrl-C during the imports ends it without a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+try:
+    from app import cli
+    from app.task import Openers
+    from scenes import BUILT_IN, SceneError, open_cameras, open_image, open_scene
+except ModuleNotFoundError as error:
+    if __name__ != "__main__" or error.name in ("app", "scenes", "nerf_posenc"):
+        raise
+    sys.exit(f"train_fit.py: error: {error.name} is missing: pip install 'nerf_posenc[app]'")
 
 OPENERS = Openers(
     image=open_image,

@@ -13,6 +13,9 @@ from app.parsing import UsageError, read_options
 from nerf_posenc.radiance.recipes import FieldName
 from nerf_posenc.training.recipes import ENCODINGS, NetworkName
 
+# Cycles per unit: far above the Nyquist frequency of any image.
+_MOST_SIGMA = 1e6
+
 _ENCODING_NAMES = "{" + ",".join(ENCODINGS) + "}"
 _ENCODING_HELP = (
     "Encodings to fit: "
@@ -173,8 +176,12 @@ def _check_ranges(options: Options) -> None:
         )
     if options.bands is not None and not 1 <= options.bands <= 100:
         raise UsageError(f"--bands must be 1 to 100; got {options.bands}")
-    if options.sigma != "auto" and not _is_positive(options.sigma):
-        raise UsageError(f"--sigma must be a finite number above 0 or auto; got {options.sigma}")
+    is_number = options.sigma is not None and options.sigma != "auto"
+    if is_number and not 0 < float(options.sigma or 0) <= _MOST_SIGMA:
+        raise UsageError(
+            f"--sigma must be cycles per unit, above 0 and up to {_MOST_SIGMA:g}, or auto; got "
+            f"{options.sigma}"
+        )
     if not 0 <= options.seed < 1 << 32:
         raise UsageError(f"--seed must be 0 to 2^32 - 1; got {options.seed}")
     if not _is_positive(options.save_every):

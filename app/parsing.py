@@ -41,6 +41,8 @@ def _one_line(message: str) -> str:
             sections.append([])
         elif text:
             sections[-1].append(text)
+    # Without UTF-8 there is a rule under the title as well.
+    sections = [section for section in sections if section]
     parts = [" ".join(sections[0]).removesuffix(".")]
     parts += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
     return f"{'; '.join(parts)} (see {PROGRAM} --help)"

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.core.encoder import Encoder, require_counts
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.fields import RadianceField
@@ -28,7 +28,7 @@ from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import predict
 
-Window = tuple[float, float, float, float]
+Window = tuple[int | float, int | float, int | float, int | float]
 """Left, top, width and height of a part of an image, in its pixels."""
 
 
@@ -219,9 +219,12 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFi
     try:
         model, fit = saved["model"], saved["fit"]
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
+        require_counts(resolution=model["resolution"])
+        if model["kind"] == "image":
+            return _image_fit(model, fit, weights, torch.device(device))
         if model["kind"] == "scene":
             return _scene_fit(model, fit, weights, torch.device(device))
-        return _image_fit(model, fit, weights, torch.device(device))
+        raise ValueError(f"it is of the kind {model['kind']!r}, neither image nor scene")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(
@@ -235,6 +238,22 @@ def _averaged(ema: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): v for name, v in ema.items() if name.startswith(prefix)}
 
 
+def _require_plausible(
+    width: int, depth: int, num_bands: int, weights: Mapping[str, Tensor]
+) -> None:
+    """Refuse a model that cannot have these weights, before memory is spent on it.
+
+    Raises:
+        ValueError: Saying which number is implausible.
+    """
+    most = sum(tensor.numel() for tensor in weights.values())
+    for name, number in {"width": width, "depth": depth, "num_bands": num_bands}.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= most:
+            raise ValueError(f"{name} is {number!r}, which {most} weights cannot have")
+    if width * width * (depth - 1) > most:
+        raise ValueError(f"{depth} layers of {width} units do not have {most} weights")
+
+
 def _image_fit(
     model: Mapping[str, Any],
     fit: Mapping[str, Any],
@@ -242,9 +261,11 @@ def _image_fit(
     device: torch.device,
 ) -> ImageFit:
     options = ImageModel(**model["options"])
+    _require_plausible(options.width, options.depth, options.num_bands, weights)
     encoder, network = make_image_model(options, int(model["resolution"]))
     nn.Sequential(encoder, network).load_state_dict(weights)
     width, height = (int(side) for side in model["size"])
+    require_counts(width=width, height=height)
     steps = int(fit["step"]), int(fit["num_steps"])
     return ImageFit(encoder.to(device), network.to(device), options, (width, height), *steps)
 
@@ -256,6 +277,7 @@ def _scene_fit(
     device: torch.device,
 ) -> SceneFit:
     options = FieldOptions(**model["options"])
+    _require_plausible(*options.layers, options.num_bands, weights)
     renderer = renderer_for(options, int(model["resolution"]))
     renderer.load_state_dict(weights)
     values = dict(model["camera"])

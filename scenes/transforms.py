@@ -65,7 +65,7 @@ def open_transforms(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     file = folder / "transforms.json"
     meta = read_json(file)
     frames = _frames(folder, file.name, notes)
-    named = {key: meta.get(f"{key}_filenames") for key in ("train", "val", "test")}
+    named = {key: _names(meta, f"{key}_filenames", file) for key in ("train", "val", "test")}
     held = named["test"] or named["val"]
     if named["train"] and held:
         by_name = {frame.path.resolve(): frame for frame in frames}
@@ -79,6 +79,14 @@ def open_transforms(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     half = 0.5 * _number(meta.get("aabb_scale", 1), "aabb_scale", file) / _NGP_SCALE
     box = Box(np.zeros(3), half)
     return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
+
+
+def _names(meta: dict[str, Any], key: str, file: Path) -> list[str]:
+    """A list of file names; empty if there is none."""
+    names = meta.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SceneError(f"{file}: {key} must be a list of file names")
+    return names
 
 
 def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from app.commands.saved import open_saved_fit, refuse_existing
 from app.parsing import UsageError, read_options
 from app.report.eight_bit import eight_bit
-from app.report.video import write_frames
+from app.report.video import has_ffmpeg, write_frames
 from app.task import Openers
 from app.terminal import printable
 from nerf_posenc.fits import ImageFit, SceneFit
@@ -83,7 +83,8 @@ def render(arguments: Sequence[str], openers: Openers) -> None:
         else:
             written = _render_scene(fit, name, folder, options, openers)
     except OSError as error:
-        raise UsageError(f"cannot write the rendering: {error.strerror or error}") from None
+        reason = f"{error.filename or options.out or folder}: {error.strerror or error}"
+        raise UsageError(f"cannot write {reason}") from None
     if not options.quiet:
         print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))
 
@@ -122,6 +123,8 @@ def _render_scene(
     cameras = [(_sized(camera, options.size), pose) for camera, pose in cameras]
     suffix = ".png" if len(cameras) == 1 else ".mp4"
     stem = "view" if len(cameras) == 1 else "path" if in_file_units else "turntable"
+    if suffix == ".mp4" and not has_ffmpeg():
+        suffix = ".webp"
     out = options.out or _new(folder / "renders", f"{name}-{stem}", suffix)
     bar = tqdm(cameras, name, unit="frame", disable=options.quiet)
     frames = [
@@ -173,5 +176,8 @@ def _write_frames(out: Path, frames: Sequence[npt.NDArray[np.uint8]]) -> Path:
         )
     if len({frame.shape for frame in frames}) > 1:
         raise UsageError(f"--out {out}: the frames differ in size; write them to a folder")
+    if suffix == ".mp4" and not has_ffmpeg():
+        raise UsageError(f"--out {out}: MP4 needs imageio-ffmpeg: pip install 'nerf_posenc[video]'")
     out.parent.mkdir(parents=True, exist_ok=True)
-    return write_frames(out, np.stack(frames), rate=_FRAMES_PER_SECOND)
+    write_frames(out, np.stack(frames), rate=_FRAMES_PER_SECOND)
+    return out

@@ -85,24 +85,28 @@ def write_video(
     Returns:
         The file that was written.
     """
-    return write_frames(path, eight_bit(frames), rate=rate)
+    file = path.with_suffix(".mp4" if has_ffmpeg() else ".webp")
+    write_frames(file, eight_bit(frames), rate=rate)
+    return file
 
 
-def write_frames(path: Path, shown: npt.NDArray[np.uint8], *, rate: int) -> Path:
-    """Write a looping video of 8-bit frames ``(frames, height, width, 3)``; see `write_video`."""
-    if importlib.util.find_spec("imageio_ffmpeg") is None:
-        file = path.with_suffix(".webp")
-        iio.imwrite(file, shown, duration=1000 / rate, loop=0, quality=80)
-        return file
-    file = path.with_suffix(".mp4")
+def has_ffmpeg() -> bool:
+    """Whether MP4 can be written."""
+    return importlib.util.find_spec("imageio_ffmpeg") is not None
+
+
+def write_frames(file: Path, frames: npt.NDArray[np.uint8], *, rate: int) -> None:
+    """Write 8-bit frames ``(frames, height, width, 3)`` as a looping video, .mp4 or .webp."""
+    if file.suffix.lower() == ".webp":
+        iio.imwrite(file, frames, duration=1000 / rate, loop=0, quality=80)
+        return
     # The codec takes even sides only.
-    even = [(0, 0), (0, shown.shape[1] % 2), (0, shown.shape[2] % 2), (0, 0)]
+    even = [(0, 0), (0, frames.shape[1] % 2), (0, frames.shape[2] % 2), (0, 0)]
     iio.imwrite(
         file,
-        np.pad(shown, even, mode="edge"),
+        np.pad(frames, even, mode="edge"),
         plugin="FFMPEG",
         fps=rate,
         macro_block_size=2,
         quality=7,
     )
-    return file

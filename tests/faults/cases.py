@@ -99,7 +99,7 @@ def image_corpus() -> dict[str, bytes]:
             ("big.tif", rgb, {"photometric": "rgb", "bigtiff": True}),
         ):
             path = Path(folder, name)
-            tifffile.imwrite(path, pixels, **options)  # type: ignore[arg-type]
+            tifffile.imwrite(path, pixels, **options)
             files[name] = path.read_bytes()
     return files
 

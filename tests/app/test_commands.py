@@ -1,0 +1,134 @@
+"""Saved fits rendered and exported from the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import train_fit
+from nerf_posenc.fits import ImageFit, SceneFit, load_fit
+from scenes import open_image
+from tests.small import SMALL_RUN, SMALL_SCENE
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the runs ``image`` and ``scene``."""
+    folder = tmp_path_factory.mktemp("home")
+    image = ["--image", "cat", "--encodings", "none", "hash", *SMALL_RUN]
+    assert train_fit.main([*image, "--quiet", "--out", str(folder / "image")]) == 0
+    scene = [*SMALL_SCENE, "--encodings", "fourier"]
+    assert train_fit.main([*scene, "--quiet", "--out", str(folder / "scene")]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+
+
+def test_an_image_is_rendered_at_any_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["render", "image", "--size", "100"]) == 0
+    # The best fit, without being named.
+    assert "rendered hash: wrote image/renders/hash-100x67.png" in capsys.readouterr().out
+    fit = load_fit("image/fits/hash.safetensors")
+    assert isinstance(fit, ImageFit)
+    pixels = np.asarray(Image.open("image/renders/hash-100x67.png")) / 255
+    assert np.abs(pixels - fit.render(100).numpy()).max() <= 0.5 / 255 + 1e-5
+
+
+def test_a_crop_is_a_part_of_the_image() -> None:
+    whole, part = ["--out", "whole.png"], ["--crop", "6", "4", "12", "8", "--out", "part.tif"]
+    for options in (whole, part):
+        assert train_fit.main(["render", "image", "--quiet", "--encoding", "none", *options]) == 0
+    expected = open_image("whole.png").rgb[4:12, 6:18]
+    assert float((open_image("part.tif").rgb - expected).abs().max()) <= 1 / 255 + 1e-6
+
+
+def test_a_scene_is_rendered_from_cameras_in_a_file() -> None:
+    fit = load_fit("scene/fits/fourier.safetensors")
+    assert isinstance(fit, SceneFit)
+    pose = fit.world_from_camera[0].double().tolist()
+    frames = [
+        {"transform_matrix": pose},
+        {"transform_matrix": pose, "camera_angle_x": 0.5, "w": 12, "h": 9},
+    ]
+    Path("path.json").write_text(json.dumps({"frames": frames}))
+    options = ["render", "scene", "--cameras", "path.json", "--quiet", "--out"]
+    assert train_fit.main([*options, "frames"]) == 0
+    assert sorted(file.name for file in Path("frames").iterdir()) == ["0000.png", "0001.png"]
+    first = open_image("frames/0000.png")
+    expected = fit.render(fit.camera, fit.world_from_camera[0]).rgb.clamp(0, 1)
+    assert float((first.rgb - expected).abs().max()) <= 0.5 / 255 + 1e-5
+    assert open_image("frames/0001.png").size == (12, 9)
+    Path("one.json").write_text(json.dumps({"frames": frames[:1]}))
+    one = ["render", "scene", "--cameras", "one.json", "--size", "16", "--quiet"]
+    assert train_fit.main([*one, "--out", "one.png"]) == 0
+    assert open_image("one.png").size == (16, 16)
+
+
+def test_a_turntable_is_a_video() -> None:
+    options = ["render", "scene", "--turntable", "3", "--quiet", "--out", "around.webp"]
+    assert train_fit.main(options) == 0
+    with Image.open("around.webp") as video:
+        assert (video.format, video.size) == ("WEBP", (8, 8))
+        assert getattr(video, "n_frames", 1) == 3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", ["image", "scene"])
+def test_onnxruntime_gives_the_same_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import onnxruntime
+
+    assert train_fit.main(["export", name, "--onnx", "--overwrite"]) == 0
+    path = capsys.readouterr().out.strip().rpartition(" ")[2]
+    assert Path(path).parent == Path(name)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    fit = load_fit(f"{name}/fits/{Path(path).stem}.safetensors")
+    if isinstance(fit, ImageFit):
+        x = torch.rand(1000, 2) * 1.2 - 0.6
+        outputs = session.run(None, {"coordinates": x.numpy()})
+        expected: tuple[torch.Tensor, ...] = (fit(x),)
+    else:
+        x = torch.rand(1000, 3) * 2 - 1
+        along = torch.nn.functional.normalize(torch.randn(1000, 3), dim=-1)
+        outputs = session.run(None, {"positions": x.numpy(), "directions": along.numpy()})
+        with torch.no_grad():
+            expected = fit.field(x, along)
+    for ours, theirs in zip(expected, outputs, strict=True):
+        torch.testing.assert_close(torch.from_numpy(theirs), ours, atol=1e-5, rtol=1e-5)
+
+
+def mistakes() -> dict[str, tuple[list[str], str]]:
+    return {
+        "no run": (["render", "nowhere"], "nowhere contains no saved fit"),
+        "no fit of this name": (["render", "image", "--encoding", "siren"], "it has hash, none"),
+        "a size of nothing": (["render", "image", "--size", "0"], "--size must be 1 or more"),
+        "a crop outside": (["render", "image", "--crop", "20", "0", "9", "9"], "must lie in"),
+        "a crop of a scene": (["render", "scene", "--crop", "0", "0", "1", "1"], "is for an image"),
+        "cameras of an image": (["render", "image", "--cameras", "x"], "are for a scene"),
+        "cameras that are missing": (["render", "scene", "--cameras", "x.json"], "cannot read"),
+        "cameras of no format": (["render", "scene", "--cameras", "bad.json"], "no list of frames"),
+        "a file that exists": (["render", "image", "--out", "bad.json"], "exists already"),
+        "an image of no format": (["render", "image", "--out", "a.mp3"], "written as .png"),
+        "a video of no format": (["render", "scene", "--out", "a.mp3"], "written as .mp4"),
+        "a file under a file": (["render", "image", "--out", "bad.json/a.png"], "cannot write bad.json"),
+        "no format": (["export", "image"], "needs a format: --onnx"),
+        "a file that is no fit": (["export", "bad.json", "--onnx"], "is not a checkpoint"),
+        "several images": (["render", "."], "name the folder of one"),
+    }
+
+
+@pytest.mark.parametrize("mistake", sorted(mistakes()))
+def test_a_mistake_gets_one_line(mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.json").write_text("{}")
+    arguments, message = mistakes()[mistake]
+    more = ["--turntable", "2"] if arguments[:2] == ["render", "scene"] else []
+    assert train_fit.main([*arguments, *more, *(["--quiet"] if "render" in arguments else [])]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1

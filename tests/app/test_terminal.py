@@ -1,0 +1,98 @@
+"""Terminals that are gone, full, or of another encoding; names that they cannot show."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import train_fit
+from app.terminal import Stream, lasting_streams, printable
+from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+ROOT = Path(__file__).parents[2]
+
+
+class Broken(io.StringIO):
+    """A pipe whose reader is gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_a_stream_that_breaks_raises_nothing_and_remembers() -> None:
+    stream = Stream(Broken())
+    for _ in range(2):
+        print("lost", file=stream, flush=True)
+    assert isinstance(stream.error, BrokenPipeError)
+
+
+def test_what_an_encoding_lacks_is_escaped() -> None:
+    target = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    stream = Stream(target)
+    print("12 \N{MULTIPLICATION SIGN} 日本", file=stream, flush=True)
+    assert stream.error is None
+    assert target.buffer.getvalue() == b"12 \\xd7 \\u65e5\\u672c\n"
+
+
+def test_the_streams_are_given_back() -> None:
+    before = sys.stdout, sys.stderr
+    with contextlib.suppress(KeyError), lasting_streams():
+        assert sys.stdout is not before[0]
+        raise KeyError
+    assert (sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("cat.png", "cat.png"),
+        ("a\x1b[31m\r\x07b", "a?[31m??b"),
+        ("caf\udce9", "caf?"),
+        ("日", "日"),
+    ],
+)
+def test_names_cannot_command_the_terminal(name: str, shown: str) -> None:
+    assert printable(name) == shown
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.png", b"red\x1b[31m.png", b"new\nline.png"])
+def test_an_image_of_any_name_is_fitted_and_reported(
+    name: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = os.fsdecode(name)
+    with open(name, "wb") as file:
+        Image.new("RGB", (9, 9), "red").save(file, "PNG")
+    options = [*SMALL_RUN, "--encodings", "none"]
+    assert train_fit.main(["--images", path, "--out", "run", *options]) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    (folder,) = (f for f in Path("run").iterdir() if f.is_dir() and f.name.startswith("000-"))
+    assert (folder / "report.html").stat().st_size > 1000
+    assert train_fit.main(["compare", str(folder), "--out", "page.html"]) == 0
+
+
+def test_a_run_outlives_a_terminal_that_is_gone() -> None:
+    program = [sys.executable, str(ROOT / "train_fit.py"), *SMALL_RUN, "--encodings", "none"]
+    with open("/dev/full", "w") as full:
+        gone = subprocess.PIPE
+        reader = subprocess.Popen([*program, "--out", "gone"], stdout=gone, stderr=gone)
+        assert reader.stdout is not None
+        reader.stdout.close()
+        disk = subprocess.run(
+            [*program, "--out", "full"], stdout=full, stderr=gone, text=True, check=False
+        )
+    _, errors = reader.communicate(timeout=120)
+    assert (reader.returncode, disk.returncode) == (0, 1)
+    for text in (errors.decode(), disk.stderr):
+        assert "Traceback" not in text
+        assert "Exception ignored" not in text
+    assert "cannot print: [Errno 28] No space left on device" in disk.stderr
+    assert Path("gone/metrics.json").exists()
+    assert Path("full/metrics.json").exists()

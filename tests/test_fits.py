@@ -1,0 +1,143 @@
+"""Saved fits given back as models."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import train_fit
+from nerf_posenc.fits import ImageFit, SceneFit, load_fit
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from scenes import open_image
+from tests.small import SMALL_RUN, SMALL_SCENE
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run folders ``image``, ``held-out`` and ``scene``, each made once."""
+    home = tmp_path_factory.mktemp("runs")
+    image = ["--image", "cat", *SMALL_RUN, "--quiet"]
+    four = ["--encodings", "none", "fourier", "gaussian", "hash"]
+    assert train_fit.main([*image, *four, "--out", str(home / "image")]) == 0
+    held_out = ["--held-out", "--encodings", "fourier"]
+    assert train_fit.main([*image, *held_out, "--out", str(home / "held-out")]) == 0
+    scene = [*SMALL_SCENE, "--encodings", "none", "--out", str(home / "scene"), "--quiet"]
+    assert train_fit.main(scene) == 0
+    return home
+
+
+def image_fit(path: Path) -> ImageFit:
+    fit = load_fit(path)
+    assert isinstance(fit, ImageFit)
+    return fit
+
+
+@pytest.mark.parametrize("encoding", ["none", "fourier", "gaussian", "hash"])
+def test_an_image_is_the_one_that_was_written(runs: Path, encoding: str) -> None:
+    fit = image_fit(runs / f"image/fits/{encoding}.safetensors")
+    assert fit.step == fit.num_steps == 30
+    assert fit.size == (24, 16)
+    written = open_image(str(runs / f"image/{encoding}.png")).rgb
+    rendered = fit.render()
+    assert rendered.shape == written.shape
+    assert float((rendered - written).abs().max()) <= 0.5 / 255 + 1e-6
+    whole = open_image("cat").resized(24)
+    torch.testing.assert_close(fit(whole.coordinates).clamp(0, 1), rendered, atol=1e-5, rtol=0)
+
+
+def test_a_held_out_fit_knows_the_whole_image(runs: Path) -> None:
+    fit = image_fit(runs / "held-out/fits/fourier.safetensors")
+    assert fit.size == (24, 16)
+    between = open_image(str(runs / "held-out/fourier.png")).rgb
+    rendered = fit.render()[1::2, 1::2]
+    assert float((rendered - between).abs().max()) <= 0.5 / 255 + 1e-5
+
+
+def test_a_larger_rendering_samples_the_same_function(runs: Path) -> None:
+    fit = image_fit(runs / "image/fits/fourier.safetensors")
+    # Three times the pixels: the middle one of each block has the center of the original pixel.
+    large = fit.render(72)
+    assert large.shape == (48, 72, 3)
+    torch.testing.assert_close(large[1::3, 1::3], fit.render(), atol=2e-5, rtol=0)
+    window = fit.render(12, window=(6, 4, 12, 8))
+    torch.testing.assert_close(window, fit.render()[4:12, 6:18], atol=2e-5, rtol=0)
+    strips = torch.cat(list(fit.strips(72, num_pixels=100)))
+    torch.testing.assert_close(strips, large, atol=2e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("size", "window"), [(0, None), (None, (0, 0, 0, 1)), (None, (-1, 0, 2, 2)), (8, (20, 0, 9, 9))]
+)
+def test_a_window_outside_or_no_pixels_are_refused(runs: Path, size: Any, window: Any) -> None:
+    fit = image_fit(runs / "image/fits/none.safetensors")
+    with pytest.raises(ValueError, match=r"size must be|must lie in the image of 24 x 16"):
+        fit.render(size, window=window)
+
+
+@pytest.mark.parametrize("field", ["small", "mip"])
+def test_a_scene_renders_its_test_views_again(field: str) -> None:
+    options = ["--field", field, "--encodings", "fourier", "--out", "run", "--quiet"]
+    assert train_fit.main([*SMALL_SCENE, *options]) == 0
+    fit = load_fit("run/fits/fourier.safetensors")
+    assert isinstance(fit, SceneFit)
+    from scenes import open_scene
+
+    scene = open_scene("spheres", size=8)
+    scene_test = scene.test.subset(2)
+    for i in range(2):
+        pose = scene_test.world_from_camera[i]
+        rendering = fit.render(scene_test.cameras[i], pose)
+        written = open_image(f"run/fourier/view_{i:03}.png").rgb
+        assert float((rendering.rgb.clamp(0, 1) - written).abs().max()) <= 0.5 / 255 + 1e-5
+    density, rgb = fit.field(torch.zeros(2, 3), torch.eye(3)[:2])
+    assert density.shape == (2,)
+    assert rgb.shape == (2, 3)
+
+
+def test_poses_in_the_units_of_the_file_are_brought_to_the_box(runs: Path) -> None:
+    values = load_checkpoint(runs / "scene/fits/none.safetensors")
+    values["model"]["center"], values["model"]["scale"] = [1.0, 2.0, 3.0], 10.0
+    path = Path("moved.safetensors")
+    save_checkpoint(path, values)
+    fit = load_fit(path)
+    assert isinstance(fit, SceneFit)
+    camera = Camera.from_angle(8, 8, 0.7)
+    up, center = torch.tensor([0.0, 0.0, 1.0]), torch.tensor([1.0, 2.0, 3.0])
+    inside = look_at(torch.tensor([3.0, 0.0, 0.5]), torch.zeros(3), up)
+    outside = look_at(10 * torch.tensor([3.0, 0.0, 0.5]) + center, center, up)
+    torch.testing.assert_close(
+        fit.render(camera, outside).rgb, fit.render(camera, inside, in_file_units=False).rgb
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("model",), {}),
+        (("model", "kind"), "soup"),
+        (("model", "size"), [0, 0]),
+        (("model", "resolution"), -1),
+        (("model", "options"), {"encoding": "fourier", "surprise": 1}),
+        (("model", "options", "width"), 1_000_000),
+        (("model", "options", "num_bands"), 1 << 40),
+        (("model", "options", "depth"), 0),
+        (("fit", "step"), None),
+        (("fit", "model"), {}),
+        (("ema",), 3),
+    ],
+)
+def test_what_is_no_fit_is_refused_at_once(runs: Path, keys: tuple[str, ...], value: Any) -> None:
+    values = load_checkpoint(runs / "image/fits/fourier.safetensors")
+    part = values
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = value
+    path = Path("changed.safetensors")
+    save_checkpoint(path, values)
+    with pytest.raises(CheckpointError, match=r"changed\.safetensors contains no fit"):
+        load_fit(path)
