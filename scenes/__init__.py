@@ -37,7 +37,11 @@ def open_scene(
         SceneError: If there is no such folder or scene, or the folder cannot be used.
     """
     path = Path(name_or_path)
-    if path.is_dir():
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise SceneError(f"no scene at {path}: {error.strerror}") from None
+    if is_folder:
         scene = open_folder(path, max_pixels=max_pixels)
         return scene if size is None else scene.resized(size)
     if name_or_path in BUILT_IN:

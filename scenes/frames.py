@@ -16,6 +16,8 @@ from scenes.image_files import rgba_from_file
 _HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.
 _RIGID_TOLERANCE = 1e-3
+# Farther away, float32 cannot tell a scene's points apart.
+_FARTHEST = 1e5
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,11 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int) -> Views:
         raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
     rgba = torch.stack(images)
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
+    if not np.abs(poses).max() < _FARTHEST:
+        raise SceneError(
+            f"a camera of {frames[0].path.parent} is more than {_FARTHEST:g} times the size of the "
+            "scene away from it"
+        )
     return Views(
         rgba[..., :3] * rgba[..., 3:],
         rgba[..., 3].contiguous(),
@@ -137,7 +144,13 @@ def require_rigid(pose: npt.NDArray[np.float64], where: str) -> None:
 
 def path_inside(folder: Path, name: str) -> Path:
     """Resolve the path of a file, which must lie in the folder."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
-        raise SceneError(f"{folder} names an image outside itself, which is refused: {name}")
+    try:
+        path = (folder / name).resolve()
+        is_inside = path.is_relative_to(folder.resolve())
+        path.exists()  # Raises for a name that is too long.
+    except (OSError, ValueError, RuntimeError) as error:  # A loop of links is a RuntimeError.
+        reason = getattr(error, "strerror", None) or error
+        raise SceneError(f"{folder} names the file {name[:80]!r}: {reason}") from None
+    if not is_inside:
+        raise SceneError(f"{folder} names a file outside itself, which is refused: {name}")
     return path

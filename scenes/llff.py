@@ -17,11 +17,13 @@ from scenes.frames import (
     Frame,
     held_out_note,
     load_scene,
+    path_inside,
     require_rigid,
     split_frames,
 )
 from scenes.image_files import MAX_PIXELS
 
+_LARGEST = 1e12
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 
@@ -31,7 +33,7 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     Raises:
         SceneError: If the table is damaged or does not match the images.
     """
-    file = folder / "poses_bounds.npy"
+    file = path_inside(folder, "poses_bounds.npy")
     rows = _read_table(file)
     images = _find_images(folder / "images")
     if len(images) != len(rows):
@@ -39,9 +41,10 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
             f"{file} has poses for {len(rows)} images and {folder / 'images'} contains "
             f"{len(images)}; they must be the same, in the order of their names"
         )
-    if not np.isfinite(rows).all() or not (rows[:, 15] > 0).all():
+    if not (np.abs(rows) < _LARGEST).all() or not (rows[:, 15] > 0).all():
         raise SceneError(
-            f"{file} contains numbers that are not finite, or bounds that are not above 0"
+            f"{file} contains numbers that are not finite or above {_LARGEST:g}, or bounds that "
+            "are not above 0"
         )
     frames, corners = [], []
     for path, row in zip(images, rows, strict=True):
@@ -52,7 +55,10 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
         pose[:3, 0], pose[:3, 1], pose[:3, 2] = table[:, 1], -table[:, 0], table[:, 2]
         pose[:3, 3] = table[:, 3]
         require_rigid(pose, f"{file}: image {path.name}")
-        camera = Camera(round(width), round(height), focal, focal, width / 2, height / 2)
+        try:
+            camera = Camera(round(width), round(height), focal, focal, width / 2, height / 2)
+        except ValueError as error:
+            raise SceneError(f"{file}: image {path.name}: {error}") from None
         frames.append(Frame(path, camera.resized, pose))
         for depth in row[15:]:
             for x in (-0.5, 0.5):
@@ -93,4 +99,5 @@ def _read_table(file: Path) -> npt.NDArray[np.float64]:
 def _find_images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise SceneError(f"there is no folder {folder} with the images")
-    return sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    names = sorted(file.name for file in folder.iterdir() if file.suffix.lower() in _SUFFIXES)
+    return [path_inside(folder, name) for name in names]

@@ -8,7 +8,6 @@ If a folder does not split its views, every eighth is held out for testing, as i
 """
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from scenes.image_files import MAX_PIXELS
 _BLENDER_HALF_SIZE = 1.5
 # instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.
 _NGP_SCALE = 0.33
+_LARGEST = 1e12
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
 
 
@@ -62,7 +62,7 @@ def open_transforms(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
         SceneError: If the file is damaged, or there are no views to fit or to test.
     """
     notes: list[str] = []
-    file = folder / "transforms.json"
+    file = path_inside(folder, "transforms.json")
     meta = read_json(file)
     frames = _frames(folder, file.name, notes)
     named = {key: _names(meta, f"{key}_filenames", file) for key in ("train", "val", "test")}
@@ -91,7 +91,7 @@ def _names(meta: dict[str, Any], key: str, file: Path) -> list[str]:
 
 def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
     """Frames of a transforms file whose images exist."""
-    file = folder / name
+    file = path_inside(folder, name)
     meta = read_json(file)
     listed = meta.get("frames")
     if not isinstance(listed, list) or not listed:
@@ -161,7 +161,7 @@ def read_json(file: Path) -> dict[str, Any]:
     """
     try:
         meta = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SceneError(f"cannot read {file}: {error}") from None
     if not isinstance(meta, dict):
         raise SceneError(
@@ -171,7 +171,8 @@ def read_json(file: Path) -> dict[str, Any]:
 
 
 def _number(value: Any, name: str, where: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not abs(value) < _LARGEST:
         raise SceneError(f"{where}: {name} must be a finite number; got {value!r}")
     return float(value)
 
@@ -184,11 +185,11 @@ def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
     """
     try:
         matrix = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         matrix = np.empty(0)
     if matrix.shape == (3, 4):
         matrix = np.vstack([matrix, [0, 0, 0, 1]])
-    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+    if matrix.shape != (4, 4) or not (np.abs(matrix) < _LARGEST).all():
         raise SceneError(f"{where}: transform_matrix must be 4 x 4 finite numbers")
     require_rigid(matrix, where)
     return matrix

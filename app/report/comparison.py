@@ -17,7 +17,9 @@ from app.task import Panel
 from nerf_posenc.training.results import FitResult
 
 _MOST_VIEWS = 6
-_MOST_PIXELS = 150_000_000
+_MOST_PIXELS = 200_000_000
+# Deflate compresses no further (RFC 1951).
+_MOST_COMPRESSION = 1032
 
 
 def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
@@ -120,8 +122,12 @@ def _read_image(folder: Path, name: str) -> Tensor:
             # Pillow's own limit, which is below ours.
             warnings.simplefilter("ignore")
             with Image.open(file, formats=("PNG",)) as image:
-                if image.width * image.height > _MOST_PIXELS or image.mode != "RGB":
-                    raise ValueError(f"{image.width} x {image.height} {image.mode} is no RGB image")
+                size = f"{image.width} x {image.height} {image.mode}"
+                num_pixels = image.width * image.height
+                if num_pixels > _MOST_PIXELS or image.mode != "RGB":
+                    raise ValueError(f"{size} is no RGB image of a run")
+                if 3 * num_pixels > _MOST_COMPRESSION * file.stat().st_size:
+                    raise ValueError(f"the file is too short for {size} pixels")
                 pixels = np.array(image)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, struct.error) as error:
         raise ValueError(f"cannot read {name}: {error}") from None

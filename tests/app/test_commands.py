@@ -116,7 +116,10 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "a file that exists": (["render", "image", "--out", "bad.json"], "exists already"),
         "an image of no format": (["render", "image", "--out", "a.mp3"], "written as .png"),
         "a video of no format": (["render", "scene", "--out", "a.mp3"], "written as .mp4"),
-        "a file under a file": (["render", "image", "--out", "bad.json/a.png"], "cannot write bad.json"),
+        "a file under a file": (
+            ["render", "image", "--out", "bad.json/a.png"],
+            "cannot write bad.json",
+        ),
         "no format": (["export", "image"], "needs a format: --onnx"),
         "a file that is no fit": (["export", "bad.json", "--onnx"], "is not a checkpoint"),
         "several images": (["render", "."], "name the folder of one"),
