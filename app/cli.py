@@ -1,4 +1,4 @@
-"""The command line: arguments in, exit status out. The only module that handles signals."""
+"""The command line: arguments in, exit status out. Signals are handled here alone."""
 
 import contextlib
 import os

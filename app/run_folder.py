@@ -85,7 +85,10 @@ class RunFolder:
     def fit_path(self, encoding: str) -> Path:
         """Path of an encoding's checkpoint; its folder is created."""
         folder = self.path / _FITS
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise SaveError(f"cannot write {folder}: {error.strerror}") from None
         return folder / f"{encoding}.safetensors"
 
     def begin(self, state: RunState) -> None:
@@ -126,6 +129,11 @@ class RunFolder:
             ) from None
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+    def remove_leftovers(self) -> None:
+        """Remove what a process that was killed was about to write."""
+        for file in [*self.path.glob(f".{STATE}*"), *(self.path / _FITS).glob(".*")]:
+            file.unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Remove what an earlier run would be resumed from, and the mark that it is complete."""
@@ -227,7 +235,9 @@ def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:
         if not file.is_file():
             raise UsageError(f"--resume {path}: there is no run: it has no {STATE}")
         state = _state_from_json(json.loads(file.read_text(encoding="utf-8")))
-        return RunFolder(path), state
+        folder = RunFolder(path)
+        folder.remove_leftovers()
+        return folder, state
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"--resume {path}: cannot read {STATE}: {error}") from None
 

@@ -135,7 +135,8 @@ def test_no_function_sets_the_seed_of_all_of_torch() -> None:
     for module, file in sources().items():
         text = file.read_text(encoding="utf-8")
         assert "torch.manual_seed" not in text, f"{module} seeds torch's own generator"
-        assert "signal.signal" not in text or module == "app.cli", f"{module} handles signals"
+        handles = "signal.signal" in text
+        assert not handles or module in ("app.cli", "train_fit"), f"{module} handles signals"
 
 
 def test_the_public_surface_is_the_promised_one() -> None:

@@ -109,7 +109,8 @@ def read_metrics(folder: Path) -> Metrics:
     """
     file = folder / METRICS
     if not file.is_file():
-        raise ValueError(f"it has no {METRICS}: the run is not complete")
+        resume = "; go on with it by --resume" if (folder / "run.json").is_file() else ""
+        raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     if file.stat().st_size > _MOST_BYTES:
         raise ValueError(f"{METRICS} is larger than {_MOST_BYTES >> 20} MB")
     try:

@@ -8,6 +8,7 @@ there is always a whole checkpoint, also if the power fails.
 import json
 import math
 import os
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,7 +54,7 @@ def save_checkpoint(path: Path, values: Mapping[str, Any]) -> None:
         try:
             safetensors_torch.save_file(tensors, str(partial), metadata)
         except _import_safetensors().SafetensorError as error:
-            raise OSError(_reason(error)) from None
+            raise _os_error(error) from None
         # safetensors lets the owner alone read it.
         partial.chmod(0o644)
         synchronize(partial)
@@ -190,6 +191,14 @@ def _unpack(value: Any, tensors: Mapping[str, Tensor | None]) -> Any:
     if "tensor" in value:
         return tensors[value["tensor"]]
     return {key: _unpack(item, tensors) for key, item in value["items"]}
+
+
+def _os_error(error: Exception) -> OSError:
+    """The system's error within one of safetensors."""
+    number = re.search(r"os error (\d+)", str(error))
+    if number is None:
+        return OSError(_reason(error))
+    return OSError(int(number[1]), os.strerror(int(number[1])))
 
 
 def _reason(error: BaseException) -> str:

@@ -191,6 +191,8 @@ def test_a_report_that_cannot_be_written_keeps_the_fits(
     assert errors.count("\n") == 1
     assert "cannot write the report to run: No space left on device; resume with" in errors
     assert {p.name for p in Path("run").iterdir()} == {".lock", "fits", "run.json"}
+    assert train_fit.main(["compare", "run", "--out", "page.html"]) == 2
+    assert "the run is not complete; go on with it by --resume" in capsys.readouterr().err
     assert train_fit.main(["--resume", "run", "--quiet"]) == 0
     assert Path("run/report.html").exists()
 
@@ -271,3 +273,20 @@ def test_several_images_go_on_with_those_that_are_missing(
     assert "mean of 3" in table
     assert train_fit.main(["--resume", "run/000-a"]) == 2
     assert "one of several images" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_lost_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = _Session.finish
+
+    def lose(session: _Session) -> None:
+        shutil.rmtree("run")
+        original(session)
+
+    monkeypatch.setattr(_Session, "finish", lose)
+    assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 1
+    errors = capsys.readouterr().err
+    assert errors == (
+        "train_fit.py: error: cannot write run/fits/none.safetensors: No such file or directory\n"
+    )

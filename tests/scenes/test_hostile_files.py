@@ -77,7 +77,7 @@ def test_a_png_of_16_bits_that_ends_early_is_damaged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compression", ["tiff_lzw", "jpeg", "tiff_deflate", "packbits"])
 def test_compressed_tiffs_are_read(tmp_path: Path, compression: str) -> None:
     rgb = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
-    quality = {"quality": 100} if compression == "jpeg" else {}
+    quality: dict[str, Any] = {"quality": 100} if compression == "jpeg" else {}
     Image.fromarray(rgb).save(tmp_path / "a.tif", compression=compression, **quality)
     expected = np.asarray(Image.open(tmp_path / "a.tif")) / 255
     np.testing.assert_allclose(open_image(str(tmp_path / "a.tif")).rgb, expected, atol=2 / 255)
