@@ -16,7 +16,7 @@ from app.image_fit import ImageResult
 from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import UsageError
-from app.run_folder import RunFolder, RunState, create_run_folder
+from app.run_folder import RunFolder, RunState, closed_on_error, create_run_folder
 from app.scene_fit import SceneResult
 from app.scene_task import SceneTask
 from app.sigma_search import choose_sigma
@@ -103,6 +103,13 @@ def prepare_image(
     if folder is None:
         folder = create_run_folder(options.out, whole.name, overwrite=options.overwrite)
     prepared = Run(ImageTask(image, whole.size, config), config, options, folder, program)
+    with closed_on_error(folder):
+        return _begin_image(prepared, image)
+
+
+def _begin_image(prepared: Run[ImageResult], image: Image) -> Run[ImageResult]:
+    """Announce an image, choose sigma if it is asked for, and write what resumes the run."""
+    options, config, program = prepared.options, prepared.config, prepared.program
     announce(prepared)
     warning = band_warning(config, image.resolution)
     if warning is not None and not options.quiet:
@@ -113,14 +120,14 @@ def prepare_image(
         precision = precision_for("gaussian", config)
         sigma = choose_sigma(
             image,
-            device,
+            config.runtime.device,
             autocast_dtype=None if precision == torch.float32 else precision,
             seed=options.seed,
         )
     if sigma is not None:
         prepared.log(f"sigma    {sigma:.2f} cycles per unit")
-        config = resolve(options, image.resolution, device, sigma=sigma)
-        task = ImageTask(image, whole.size, config)
+        config = resolve(options, image.resolution, config.runtime.device, sigma=sigma)
+        task = ImageTask(image, prepared.task.size, config)
         prepared = replace(prepared, task=task, config=config)
     begin(prepared, sigma)
     return prepared
@@ -145,8 +152,9 @@ def prepare_scene(
     if folder is None:
         folder = create_run_folder(options.out, scene.name, overwrite=options.overwrite)
     prepared = Run(SceneTask(scene, config), config, options, folder, program)
-    announce(prepared)
-    begin(prepared, None)
+    with closed_on_error(folder):
+        announce(prepared)
+        begin(prepared, None)
     return prepared
 
 
@@ -227,7 +235,6 @@ def begin(prepared: AnyRun, sigma: float | None) -> None:
         try:
             folder.begin(state)
         except OSError as error:
-            folder.close()
             raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     if not options.images:
         program.stop.folder = folder.path

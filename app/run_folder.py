@@ -146,7 +146,9 @@ class RunFolder:
         fits = self.path / _FITS
         with contextlib.suppress(OSError):
             names = {file.name for file in self.path.iterdir()}
-            if names <= _OWN and not (fits.is_dir() and any(fits.iterdir())):
+            if names <= {*_OWN, f".{STATE}.partial"} and not (
+                fits.is_dir() and any(fits.iterdir())
+            ):
                 for name in names:
                     path = self.path / name
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -165,6 +167,16 @@ def write_text(path: Path, text: str) -> None:
     synchronize(partial)
     partial.replace(path)
     synchronize(path.parent)
+
+
+@contextlib.contextmanager
+def closed_on_error(folder: RunFolder) -> Iterator[None]:
+    """Let go of a run folder if what follows fails or is interrupted."""
+    try:
+        yield
+    except BaseException:
+        folder.close()
+        raise
 
 
 def create_run_folder(out: Path | None, name: str, *, overwrite: bool = False) -> RunFolder:
@@ -194,7 +206,8 @@ def _create(out: Path | None, name: str, *, overwrite: bool) -> RunFolder:
     out.mkdir(parents=True, exist_ok=True)
     had_lock = (out / _LOCK).exists()
     folder = RunFolder(out)
-    others = [file for file in out.iterdir() if file.name != _LOCK]
+    # What a process left that was killed before it wrote its first file is nothing.
+    others = [file for file in out.iterdir() if file.name not in (_LOCK, f".{STATE}.partial")]
     if others and not overwrite:
         folder._lock.release()
         if not had_lock:

@@ -22,6 +22,7 @@ from app.run_folder import (
     STATE,
     RunFolder,
     RunState,
+    closed_on_error,
     create_run_folder,
     open_run_folder,
     short_name,
@@ -145,12 +146,9 @@ def _prepare(options: Options, program: Program) -> Run[ImageResult]:
     if program.resumed is None or not (options.out / STATE).exists():
         return prepare_image(options, resolve_device(options), replace(program, resumed=None))
     folder, state = open_run_folder(options.out)
-    try:
+    with closed_on_error(folder):
         resumed = replace(program, resumed=state)
         return prepare_image(options, resolve_device(options), resumed, folder)
-    except UsageError:
-        folder.close()
-        raise
 
 
 def _is_fitted(prepared: Run[ImageResult]) -> bool:

@@ -35,7 +35,7 @@ SAMPLES = {
 """Bundled samples: file in scikit-image's wheel, and source."""
 
 # Rows are converted so many pixels at a time, so that nothing of the whole image is held twice.
-_STRIP_PIXELS = 1 << 20
+_STRIP_PIXELS = 1 << 16
 
 
 MAX_PIXELS = 200_000_000

@@ -4,9 +4,10 @@
     python -m tests.mutation [--sample 300] [--seed 0] [--workers 2] [--only training]
 
 cosmic-ray makes the mutants; each is tried in a copy of the sources, in a process that has torch
-imported already, by the tests of its folder, those of its module first, until one fails. A sample
-is drawn, the same number from each folder in proportion to its mutants. Prints the share that was
-killed, by folder, and every survivor. Strings, annotations and messages of errors are not mutated.
+imported already, until a test fails: by the tests of its folder that run the changed line, which
+coverage tells beforehand, or by all of them for a line that runs as the module is imported. Prints
+the share that was killed, by folder, and every survivor. Strings, annotations, class decorators
+and messages of errors are not mutated.
 """
 
 import argparse
@@ -14,9 +15,9 @@ import ast
 import contextlib
 import os
 import random
-import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import beartype  # noqa: F401 - as the next: imported before the processes fork.
+import coverage
 import hypothesis  # noqa: F401
 import jaxtyping  # noqa: F401
 import numpy  # noqa: F401
@@ -40,10 +42,10 @@ ROOT = Path(__file__).parents[1]
 # Folders and the tests that try their mutants.
 TESTS = {
     "core": ["tests/core", "tests/encoders", "tests/positional"],
-    "encoders": ["tests/encoders"],
-    "positional": ["tests/positional"],
+    "encoders": ["tests/encoders", "tests/core"],
+    "positional": ["tests/positional", "tests/encoders", "tests/core"],
     "metrics": ["tests/metrics"],
-    "radiance": ["tests/radiance", "tests/test_fits.py"],
+    "radiance": ["tests/radiance", "tests/test_fits.py", "tests/test_defaults.py"],
     "training": ["tests/training", "tests/test_defaults.py"],
 }
 # Triton's interpreter takes a minute per kernel; the kernels are compared with torch elsewhere.
@@ -125,18 +127,39 @@ def all_mutants() -> Iterator[Mutant]:
                         yield Mutant(folder, module, name, occurrence, line)
 
 
-def tests_of(mutant: Mutant) -> list[str]:
-    """Tests that try a mutant, those of its module first."""
-    stem = Path(mutant.module).stem.strip("_")
-    folders = TESTS[mutant.folder]
-    files = [file for f in folders for file in sorted((ROOT / f).glob("test_*.py"))]
-    files += [ROOT / f for f in folders if f.endswith(".py")]
-    words = set(re.split("_", stem))
-    ranked = sorted(files, key=lambda file: -len(words & set(file.stem.split("_"))))
-    return [mutant.module, *(str(file.relative_to(ROOT)) for file in ranked)]
+def covering_tests(folder: str, copy: Path) -> dict[tuple[str, int], list[str]]:
+    """Run the tests of a folder; return the tests that run each line of its modules.
+
+    Raises:
+        RuntimeError: If a test fails on the sources as they are.
+    """
+    data = copy / f".coverage.{folder}"
+    tests = [f"nerf_posenc/{folder}", *TESTS[folder]]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *tests]
+    cover = ["--cov", f"nerf_posenc/{folder}", "--cov-context", "test", "--cov-report", ""]
+    done = subprocess.run(
+        [*command, *cover], cwd=copy, env={**os.environ, "COVERAGE_FILE": str(data)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"the tests of {folder} fail as they are: {done.stdout[-2000:]}")
+    covered = coverage.CoverageData(str(data))
+    covered.read()
+    tests_by_line: dict[tuple[str, int], list[str]] = {}
+    for file in covered.measured_files():
+        for line, contexts in covered.contexts_by_lineno(file).items():
+            names = sorted({c.rpartition("|")[0] for c in contexts} - {""})
+            tests_by_line[str(Path(file).resolve().relative_to(copy.resolve())), line] = names
+    return tests_by_line
 
 
-def try_mutant(mutant: Mutant, copy: Path, seconds: float) -> str:
+def tests_of(mutant: Mutant, covering: dict[tuple[str, int], list[str]]) -> list[str]:
+    """Tests that try a mutant."""
+    names = covering.get((mutant.module, mutant.line), [])
+    return names or [mutant.module, *TESTS[mutant.folder]]
+
+
+def try_mutant(mutant: Mutant, tests: list[str], copy: Path, seconds: float) -> str:
     """Try a mutant; return killed, timeout, survived or broken."""
     path = copy / mutant.module
     source = path.read_text(encoding="utf-8")
@@ -144,7 +167,7 @@ def try_mutant(mutant: Mutant, copy: Path, seconds: float) -> str:
     if changed is None or changed == source:
         return "broken"
     path.write_text(changed, encoding="utf-8")
-    status = run_tests(tests_of(mutant), copy, seconds)
+    status = run_tests(tests, copy, seconds)
     path.write_text(source, encoding="utf-8")
     if status is None:
         return "timeout"
@@ -192,12 +215,17 @@ def copied_sources() -> Iterator[Path]:
         yield copy
 
 
-def work(mutants: list[Mutant], seconds: float, log: Path) -> None:
+def work(
+    mutants: list[Mutant],
+    covering: dict[tuple[str, int], list[str]],
+    seconds: float,
+    log: Path,
+) -> None:
     """Try mutants one after the other in a copy of the sources, and log what became of them."""
     with copied_sources() as copy:
         for mutant in mutants:
             started = time.monotonic()
-            outcome = try_mutant(mutant, copy, seconds)
+            outcome = try_mutant(mutant, tests_of(mutant, covering), copy, seconds)
             line = f"{outcome}\t{mutant.folder}\t{mutant.module}:{mutant.line}\t{mutant.operator}"
             with log.open("a", encoding="utf-8") as file:
                 file.write(f"{line}#{mutant.occurrence}\t{time.monotonic() - started:.0f}\n")
@@ -221,17 +249,19 @@ def main() -> int:
         mutants = random.Random(options.seed).sample(mutants, min(options.sample, total))
     print(f"{len(mutants)} of {total} mutants", flush=True)
     options.log.unlink(missing_ok=True)
+    covering: dict[tuple[str, int], list[str]] = {}
     with copied_sources() as copy:
         for folder in sorted({mutant.folder for mutant in mutants}):
             started = time.monotonic()
-            assert run_tests(TESTS[folder], copy, 600) == 0, f"the tests of {folder} fail as it is"
+            covering |= covering_tests(folder, copy)
             print(f"{folder:12} tests in {time.monotonic() - started:.0f} s", flush=True)
     children = []
     for worker in range(options.workers):
         child = os.fork()
         if child == 0:
             with contextlib.suppress(KeyboardInterrupt):
-                work(mutants[worker :: options.workers], options.seconds, options.log.resolve())
+                own = mutants[worker :: options.workers]
+                work(own, covering, options.seconds, options.log.resolve())
             os._exit(0)
         children.append(child)
     for child in children:

@@ -14,7 +14,7 @@ from filelock import FileLock
 from PIL import Image
 
 import train_fit
-from app import fit_file, progress, report
+from app import fit_file, image_fit, prepare, progress, report, run_many
 from app.progress import _Session
 from nerf_posenc.training import loop
 from nerf_posenc.training.checkpoints import load_checkpoint
@@ -290,3 +290,41 @@ def test_a_folder_that_is_lost_is_one_line(
     assert errors == (
         "train_fit.py: error: cannot write run/fits/none.safetensors: No such file or directory\n"
     )
+
+
+def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    original = image_fit.fit_images
+
+    def noted(images: Any, *args: Any, **kwargs: Any) -> Any:
+        sizes.append(len(images))
+        return original(images, *args, **kwargs)
+
+    monkeypatch.setattr(run_many, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(run_many, "fit_images", noted)
+    names = ["cat", "rocket", "coffee", "retina", "hubble"]
+    options = ["--stack", "on", "--encodings", "none", "--quiet", *SMALL_RUN]
+    assert train_fit.main(["--images", *names, *options, "--out", "run"]) == 0
+    # The last one waits alone and is fitted alone.
+    assert sizes == [2, 2]
+    assert "mean of 5" in Path("run/images.txt").read_text()
+
+
+def test_what_is_interrupted_before_the_first_fit_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare, "choose_sigma", interrupted)
+    options = ["--encodings", "gaussian", "--sigma", "auto", "--quiet", *SMALL_RUN]
+    assert train_fit.main([*options, "--out", "run"]) == 130
+    assert capsys.readouterr().err == "train_fit.py: stopped\n"
+    assert list(Path().iterdir()) == []
+
+
+def test_a_folder_that_was_only_just_begun_is_taken_again() -> None:
+    Path("run").mkdir()
+    for name in (".lock", ".run.json.partial"):
+        Path("run", name).write_text("")
+    assert train_fit.main(["--encodings", "none", "--quiet", *SMALL_RUN, "--out", "run"]) == 0
