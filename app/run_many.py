@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,9 +37,6 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 # A larger ensemble gains nothing: this many fill any GPU, and the memory grows with each.
 MOST_MEMBERS = 16
 
-Scores = dict[str, dict[str, float]]
-"""PSNR by image and encoding."""
-
 
 def run_many(options: Options, program: Program, folder: RunFolder | None = None) -> bool:
     """Fit several images, each in a folder of its own; one that fails does not stop the rest.
@@ -72,14 +69,14 @@ def run_many(options: Options, program: Program, folder: RunFolder | None = None
     program.stop.folder = folder.path
     uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
     waiting = _Waiting(folder) if uses_ensembles and not options.live else None
-    scores: dict[str, Mapping[str, float]] = {}
+    names: list[str] = []
     with contextlib.ExitStack() as stack:
         stack.callback(folder.close)
         for number, file in enumerate(files):
             name = f"{number:03}-{short_name(Path(file).stem)}"
             own_folder = folder.path / name
-            scores[name] = known = _scores_of(own_folder, options)
-            if len(known) == len(options.fitted):
+            names.append(name)
+            if set(_complete_fits(own_folder)) >= set(options.fitted):
                 continue
             if not options.quiet:
                 print(printable(f"\n[{number + 1} of {len(files)}] {file}"))
@@ -97,7 +94,7 @@ def run_many(options: Options, program: Program, folder: RunFolder | None = None
         if waiting is not None:
             waiting.fit_all()
         # Read back, so that no result is kept while others are fitted.
-        scores = {name: _scores_of(folder.path / name, options) for name in scores}
+        scores = {name: _scores_of(folder.path / name) for name in names}
         return _write_table(folder, scores, options)
 
 
@@ -164,13 +161,20 @@ def _finish(prepared: Run[ImageResult]) -> None:
         prepared.folder.close()
 
 
-def _scores_of(folder: Path, options: Options) -> dict[str, float]:
-    """PSNR by encoding of the complete fits of a run folder."""
+def _complete_fits(folder: Path) -> Collection[str]:
+    """Encodings whose fits took all their steps, in a run folder that is complete."""
     try:
-        fits = report.read_metrics(folder).complete_fits()
+        return report.read_metrics(folder).complete_fits()
+    except (OSError, ValueError):
+        return ()
+
+
+def _scores_of(folder: Path) -> dict[str, float]:
+    """PSNR by encoding of a run folder that is complete."""
+    try:
+        return {fit.encoding: fit.psnr for fit in report.read_metrics(folder).fits}
     except (OSError, ValueError):
         return {}
-    return {name: fit.psnr for name, fit in fits.items() if name in options.fitted}
 
 
 class _Waiting:

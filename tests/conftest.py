@@ -17,6 +17,8 @@ import jaxtyping
 import pytest
 import torch
 
+from tests import small
+
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
@@ -35,3 +37,17 @@ def unchecked() -> Iterator[None]:
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run in an empty folder."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def no_hull() -> Iterator[None]:
+    """Begin fits of scenes with all cells; see `tests.small`."""
+    with small.without_hull():
+        yield
+
+
+@pytest.fixture
+def no_report() -> Iterator[None]:
+    """Write an empty page and no figures; see `tests.small`."""
+    with small.quick_report():
+        yield

@@ -1,5 +1,12 @@
 """Options of runs that take a second."""
 
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import torch
+
 SMALL_RUN = [
     *("--size", "24", "--steps", "30", "--batch-size", "200"),
     *("--width", "16", "--depth", "2", "--film", "4"),
@@ -8,3 +15,27 @@ SMALL_SCENE = [
     *("--scene", "spheres", "--size", "8", "--steps", "30", "--batch-size", "32"),
     *("--width", "16", "--depth", "1", "--film", "0", "--turntable", "0", "--test-views", "2"),
 ]
+
+
+@contextlib.contextmanager
+def without_hull() -> Iterator[None]:
+    """Begin fits of scenes with all cells, since to carve the visual hull takes seconds."""
+    cells = torch.ones(128**3, dtype=torch.bool)
+    with mock.patch("app.scene_task.visual_hull", return_value=cells):
+        yield
+
+
+@contextlib.contextmanager
+def quick_report() -> Iterator[None]:
+    """Write an empty page and no figures, where a test is about something else."""
+
+    def write_page(path: Path, *args: object, **kwargs: object) -> None:
+        path.write_text("<html></html>\n")
+
+    with (
+        mock.patch("app.report.write_page", write_page),
+        mock.patch("app.report.outputs.save_comparison"),
+        mock.patch("app.report.outputs.save_views"),
+        mock.patch("app.report.outputs.save_curves"),
+    ):
+        yield

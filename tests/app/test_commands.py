@@ -11,17 +11,18 @@ from PIL import Image
 import train_fit
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from scenes import open_image
-from tests.small import SMALL_RUN, SMALL_SCENE
+from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the runs ``image`` and ``scene``."""
     folder = tmp_path_factory.mktemp("home")
-    image = ["--image", "cat", "--encodings", "none", "hash", *SMALL_RUN]
-    assert train_fit.main([*image, "--quiet", "--out", str(folder / "image")]) == 0
+    image = ["--image", "cat", "--encodings", "none", "hash", *SMALL_RUN, "--film", "0"]
     scene = [*SMALL_SCENE, "--encodings", "fourier"]
-    assert train_fit.main([*scene, "--quiet", "--out", str(folder / "scene")]) == 0
+    with without_hull(), quick_report():
+        for name, options in (("image", image), ("scene", scene)):
+            assert train_fit.main([*options, "--quiet", "--out", str(folder / name)]) == 0
     return folder
 
 

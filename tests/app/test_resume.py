@@ -21,11 +21,11 @@ from nerf_posenc.training.checkpoints import load_checkpoint
 from tests.faults.soak import content, same
 from tests.small import SMALL_RUN, SMALL_SCENE
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 
 MANY = ["--images", "cat", "rocket", "--stack", "on", "--encodings", "none", "fourier"]
 RUNS = {
-    "image": ["--image", "cat", *SMALL_RUN],
+    "image": ["--image", "cat", "--encodings", "none", "fourier", *SMALL_RUN],
     "held-out": ["--held-out", "--encodings", "fourier", *SMALL_RUN],
     "stacked": [*MANY, *SMALL_RUN],
     "scene": [*SMALL_SCENE, "--turntable", "1"],
@@ -51,12 +51,12 @@ def signalled(
         return train_fit.main(arguments)
 
 
-@pytest.mark.parametrize(("kind", "record"), [(k, r) for k in RUNS for r in (1, 5)][:-1])
+@pytest.mark.parametrize(
+    ("kind", "record"), [("image", 1), ("image", 5), ("held-out", 2), ("stacked", 5), ("scene", 4)]
+)
 def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     kind: str, record: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if kind == "held-out" and record == 5:
-        pytest.skip("it has three records")
     arguments = [*RUNS[kind], "--quiet", "--out"]
     assert signalled(monkeypatch, [*arguments, "part"], record) == 143
     assert "train_fit.py: stopped; resume with: python train_fit.py --resume part\n" in (
@@ -78,7 +78,7 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     printed = capsys.readouterr().out
     assert "stopped none at step 10 of 30; press again to quit; resume with: python" in printed
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
-    assert [fit["steps"] for fit in fits] == [10, 30, 30]
+    assert [fit["steps"] for fit in fits] == [10, 30]
     # The fit that was ended early is what is missing; the second press ends the run.
     resume = ["--resume", "run"]
     assert signalled(monkeypatch, resume, 1, number=signal.SIGINT) == 0
@@ -87,7 +87,7 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     assert not Path("two/metrics.json").exists()
     assert train_fit.main(resume) == train_fit.main(["--resume", "two", "--quiet"]) == 0
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
-    assert [fit["steps"] for fit in fits] == [30, 30, 30]
+    assert [fit["steps"] for fit in fits] == [30, 30]
     one, two = content(Path("run")), content(Path("two"))
     assert [name for name in one if not same(one[name], two[name])] == []
     capsys.readouterr()
@@ -302,12 +302,12 @@ def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(run_many, "MOST_MEMBERS", 2)
     monkeypatch.setattr(run_many, "fit_images", noted)
-    names = ["cat", "rocket", "coffee", "retina", "hubble"]
-    options = ["--stack", "on", "--encodings", "none", "--quiet", *SMALL_RUN]
+    names = ["cat", "rocket", "coffee"]
+    options = ["--stack", "on", "--encodings", "none", "--quiet", *SMALL_RUN, "--film", "0"]
     assert train_fit.main(["--images", *names, *options, "--out", "run"]) == 0
     # The last one waits alone and is fitted alone.
-    assert sizes == [2, 2]
-    assert "mean of 5" in Path("run/images.txt").read_text()
+    assert sizes == [2]
+    assert "mean of 3" in Path("run/images.txt").read_text()
 
 
 def test_what_is_interrupted_before_the_first_fit_leaves_nothing(

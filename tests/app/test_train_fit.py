@@ -1,12 +1,7 @@
 """The command line, as a person meets it."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +56,7 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
         assert fit["psnr_db"] == pytest.approx(eight_bit_psnr, abs=0.1)
 
 
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_the_same_seed_gives_the_same_figures_to_the_bit() -> None:
     for name in ("a", "b"):
         assert train_fit.main(["--out", name, "--quiet", *SMALL_RUN]) == 0
@@ -78,6 +74,7 @@ def test_quiet_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert printed.out == printed.err == ""
 
 
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_runs_never_share_a_folder_unless_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["--quiet", *SMALL_RUN]) == 0
     assert train_fit.main(["--quiet", *SMALL_RUN]) == 0
@@ -91,6 +88,7 @@ def test_runs_never_share_a_folder_unless_told_so(capsys: pytest.CaptureFixture[
     assert Path("mine/thesis.txt").read_text() == "dear"
 
 
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -106,6 +104,7 @@ def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
 
 
 @pytest.mark.parametrize("network", ["relu", "siren", "finer", "gauss", "wire", "mfn"])
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_every_network_and_encoding_is_fitted(network: str) -> None:
     names = ["none", "fourier", "gaussian", "hash"] if network == "relu" else ["none"]
     options = ["--network", network, "--encodings", *names, "--out", "run", "--quiet"]
@@ -158,6 +157,7 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
     assert Path("run/comparison.png").exists()
 
 
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_sigma_is_chosen_from_the_image(capsys: pytest.CaptureFixture[str]) -> None:
     options = [
         "--encodings",
@@ -175,6 +175,7 @@ def test_sigma_is_chosen_from_the_image(capsys: pytest.CaptureFixture[str]) -> N
     assert f"sigma    {chosen:.2f} cycles per unit" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
     assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
@@ -230,6 +231,7 @@ def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> No
     assert Path("both.html").read_bytes() == before
 
 
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_several_images_are_fitted_and_one_that_fails_does_not_stop_the_rest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -266,6 +268,7 @@ def test_videos_are_webps_without_an_encoder(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("field", ["nerf", "mip"])
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_the_published_fields_are_fitted(field: str) -> None:
     options = [
         "--scene",
@@ -306,6 +309,7 @@ class Cubes(Encoder):
 
 
 @pytest.mark.parametrize("data", [["--image", "cat"], ["--scene", "spheres", "--turntable", "0"]])
+@pytest.mark.usefixtures("no_hull", "no_report")
 def test_a_new_encoding_is_one_row_of_the_table(
     data: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -341,29 +345,6 @@ def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[
     for option in vars(Options()):
         assert f"--{option.replace('_', '-')}" in printed
     assert printed.count("(default:") == len(vars(Options()))
-
-
-def test_ctrl_c_ends_a_fit_early_and_reports_what_there_is() -> None:
-    program = [sys.executable, str(ROOT / "train_fit.py"), "--encodings", "fourier"]
-    process = subprocess.Popen(
-        [*program, "--steps", "1000000", "--out", "run", "--width", "16", "--size", "64"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TQDM_MININTERVAL": "0.1"},
-    )
-    assert process.stderr is not None
-    seen = ""
-    deadline = time.monotonic() + 90
-    while "PSNR" not in seen and time.monotonic() < deadline:
-        seen += process.stderr.read(1)
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=90)
-    assert process.returncode == 0, errors
-    assert "Traceback" not in errors
-    assert "fourier" in output
-    fit = json.loads(Path("run/metrics.json").read_text())["fits"][0]
-    assert 0 < fit["steps"] < 1_000_000
 
 
 @pytest.mark.slow

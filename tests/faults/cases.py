@@ -35,6 +35,7 @@ from tests.faults.mutate import (
     mutated_json,
     with_png_checksums,
 )
+from tests.small import quick_report, without_hull
 
 
 @dataclass(frozen=True)
@@ -227,9 +228,11 @@ def run_corpus() -> dict[str, Path]:
     quick = ["--steps", "20", "--width", "8", "--depth", "1", "--film", "0", "--quiet"]
     image = ["--image", "cat", "--size", "12", "--batch-size", "50"]
     scene = ["--scene", "spheres", "--size", "8", "--batch-size", "32", "--turntable", "0"]
-    for name, options in (("image", image), ("scene", [*scene, "--test-views", "2"])):
-        assert train_fit.main([*options, *quick, "--out", str(home / name)]) == 0
-    return {name: home / name for name in ("image", "scene")}
+    runs = {"image": image, "scene": [*scene, "--test-views", "2"]}
+    with without_hull(), quick_report():
+        for name, options in runs.items():
+            assert train_fit.main([*options, *quick, "--out", str(home / name)]) == 0
+    return {name: home / name for name in runs}
 
 
 def make_run(folder: Path, rng: random.Random) -> str:
