@@ -20,6 +20,10 @@ import torch
 from tests import small
 
 
+# It needs what only it uses.
+collect_ignore = ["mutation.py"]
+
+
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
