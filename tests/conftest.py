@@ -19,7 +19,6 @@ import torch
 
 from tests import small
 
-
 # It needs what only it uses.
 collect_ignore = ["mutation.py"]
 
