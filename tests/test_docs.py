@@ -58,3 +58,10 @@ def test_every_public_name_is_in_the_api_pages() -> None:
         for path in ROOT.glob(f"nerf_posenc/{wing}/[a-z]*.py")
     ]
     assert all(f"::: {module}" in lines for module in modules)
+
+
+def test_the_tests_that_the_page_of_faults_names_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/faults.md").read_text(encoding="utf-8")))
+    sources = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py"))
+    assert len(named) > 15
+    assert {name for name in named if f"def {name}(" not in sources} == set()
