@@ -27,7 +27,10 @@ _ENCODING_HELP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Fit an image or a scene with and without encoding; or: train_fit.py compare RUN ..."""
+    """Fit an image or a scene with and without encoding.
+
+    Also: train_fit.py --resume RUN goes on with a run; train_fit.py compare, render or export RUN.
+    """
 
     image: str | None = None
     """Image to fit: a file or a bundled sample; cat if no --scene is given either."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -44,5 +45,6 @@ def _one_line(message: str) -> str:
     # Without UTF-8 there is a rule under the title as well.
     sections = [section for section in sections if section]
     parts = [" ".join(sections[0]).removesuffix(".")]
+    parts[0] = re.sub(r"\[/?bold\]", "", parts[0])
     parts += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
     return f"{'; '.join(parts)} (see {PROGRAM} --help)"

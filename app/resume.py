@@ -1,5 +1,6 @@
 """``train_fit.py --resume RUN``: go on with a run that was interrupted."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +43,14 @@ def resume(arguments: Sequence[str], program: Program) -> bool:
         Stopped: If the run was asked to end.
         UsageError: If there is no such run, or its data has changed.
     """
-    asked = read_options(ResumeOptions, arguments)
+    try:
+        asked = read_options(ResumeOptions, arguments)
+    except UsageError as error:
+        raise UsageError(f"{error}; --resume takes the options of the run") from None
+    if asked.save_every is not None and not 0 < asked.save_every < math.inf:
+        raise UsageError(
+            f"--save-every must be a finite number of seconds above 0; got {asked.save_every}"
+        )
     folder, state = open_run_folder(asked.resume)
     try:
         if state.is_part:
@@ -65,9 +73,11 @@ def resume(arguments: Sequence[str], program: Program) -> bool:
 
 
 def _is_complete(folder: Path, options: Options) -> bool:
-    """Whether a run has its report, with every fit complete."""
+    """Whether a run has its report and its checkpoints, with every fit complete."""
     try:
-        return set(read_metrics(folder).complete_fits()) == set(options.fitted)
+        complete = set(read_metrics(folder).complete_fits()) == set(options.fitted)
+        files = [f"fits/{name}.safetensors" for name in options.fitted]
+        return complete and all((folder / file).exists() for file in ("report.html", *files))
     except (OSError, ValueError):
         return False
 

@@ -212,9 +212,9 @@ def _create(out: Path | None, name: str, *, overwrite: bool) -> RunFolder:
         folder._lock.release()
         if not had_lock:
             (out / _LOCK).unlink(missing_ok=True)
-        resume = f", go on with it: --resume {out}" if (out / STATE).exists() else ""
+        resume = f"; --resume {out} goes on with that run" if (out / STATE).exists() else ""
         raise UsageError(
-            f"--out {out} contains files already; name another folder{resume} or add --overwrite"
+            f"--out {out} contains files already; name another folder or add --overwrite{resume}"
         )
     folder.clear()
     return folder

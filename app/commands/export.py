@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,8 +90,15 @@ def _write_onnx(
     except ImportError:
         raise UsageError("export --onnx needs onnx: pip install 'nerf_posenc[onnx]'") from None
     # The exporter prints its progress, and warns of torch's own deprecations.
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.ExitStack() as stack,
+    ):
         warnings.simplefilter("ignore")
+        # It also logs that packages are missing which no model here needs.
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.WARNING)
         torch.onnx.export(
             model,
             arguments,

@@ -25,6 +25,8 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
 _WEBP_SIDE = 16383
 _FRAMES_PER_SECOND = 24
+_TURNTABLE = 60
+_MOST_SIDE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class RenderOptions:
     cameras: Path | None = None
     """Cameras of a scene: a JSON file as transforms.json, one frame each."""
 
-    turntable: int = 60
-    """Frames around a scene, if no --cameras are given."""
+    turntable: int | None = None
+    """Frames around a scene, if no --cameras are given; None is 60."""
 
     out: Path | None = None
     """File to write: .png, .jpg, .tif or .webp; for several frames .mp4, .webp or a folder of PNGs.
@@ -70,9 +72,9 @@ def render(arguments: Sequence[str], openers: Openers) -> None:
         UsageError: If there is no such fit, or an option does not suit it.
     """
     options = read_options(RenderOptions, arguments)
-    if options.size is not None and options.size < 1:
-        raise UsageError(f"--size must be 1 or more; got {options.size}")
-    if options.turntable < 1:
+    if options.size is not None and not 1 <= options.size <= _MOST_SIDE:
+        raise UsageError(f"--size must be 1 to {_MOST_SIDE}; got {options.size}")
+    if options.turntable is not None and options.turntable < 1:
         raise UsageError(f"--turntable must be 1 or more; got {options.turntable}")
     if options.out is not None:
         refuse_existing(options.out, overwrite=options.overwrite)
@@ -86,12 +88,17 @@ def render(arguments: Sequence[str], openers: Openers) -> None:
         reason = f"{error.filename or options.out or folder}: {error.strerror or error}"
         raise UsageError(f"cannot write {reason}") from None
     if not options.quiet:
+        if fit.step < fit.num_steps:
+            print(f"note: {name} is at step {fit.step} of {fit.num_steps}")
         print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))
 
 
 def _render_image(fit: ImageFit, name: str, folder: Path, options: RenderOptions) -> Path:
-    if options.cameras is not None:
-        raise UsageError("--cameras are for a scene; this is the fit of an image")
+    for option in ("cameras", "turntable"):
+        if getattr(options, option) is not None:
+            raise UsageError(f"--{option} is for a scene; this is the fit of an image")
+    if options.out is not None:
+        _require_format(options.out, 1)
     strips = fit.strips(options.size, window=options.crop)
     try:
         first = eight_bit(next(strips))
@@ -118,7 +125,7 @@ def _render_scene(
         except openers.error as error:
             raise UsageError(str(error)) from None
     else:
-        poses = orbit_poses(fit.world_from_camera, options.turntable)
+        poses = orbit_poses(fit.world_from_camera, options.turntable or _TURNTABLE)
         cameras = [(fit.camera, pose) for pose in poses]
     cameras = [(_sized(camera, options.size), pose) for camera, pose in cameras]
     suffix = ".png" if len(cameras) == 1 else ".mp4"
@@ -126,6 +133,7 @@ def _render_scene(
     if suffix == ".mp4" and not has_ffmpeg():
         suffix = ".webp"
     out = options.out or _new(folder / "renders", f"{name}-{stem}", suffix)
+    _require_format(out, len(cameras))
     bar = tqdm(cameras, name, unit="frame", disable=options.quiet)
     frames = [
         eight_bit(fit.render(camera, pose, in_file_units=in_file_units).rgb) for camera, pose in bar
@@ -150,34 +158,42 @@ def _new(folder: Path, stem: str, suffix: str) -> Path:
     return folder / f"{label}{suffix}"
 
 
-def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
+def _require_format(out: Path, num_frames: int) -> None:
+    """Refuse a file name that so many frames cannot be written to.
+
+    Raises:
+        UsageError: Saying which suffixes there are.
+    """
     suffix = out.suffix.lower()
-    if suffix not in _IMAGES:
-        raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
-    if suffix == ".webp" and max(pixels.shape) > _WEBP_SIDE:
+    if num_frames == 1:
+        if suffix not in _IMAGES:
+            raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
+    elif suffix not in ("", *_VIDEOS):
+        raise UsageError(
+            f"--out {out}: {num_frames} frames are written as {', '.join(_VIDEOS)} or to a folder"
+        )
+    elif suffix == ".mp4" and not has_ffmpeg():
+        raise UsageError(f"--out {out}: MP4 needs imageio-ffmpeg: pip install 'nerf_posenc[video]'")
+
+
+def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
+    if out.suffix.lower() == ".webp" and max(pixels.shape) > _WEBP_SIDE:
         raise UsageError(f"--out {out}: WebP takes no side over {_WEBP_SIDE} pixels; use .png")
     out.parent.mkdir(parents=True, exist_ok=True)
     iio.imwrite(out, pixels)
 
 
 def _write_frames(out: Path, frames: Sequence[npt.NDArray[np.uint8]]) -> Path:
-    suffix = out.suffix.lower()
     if len(frames) == 1:
         _write_image(out, frames[0])
         return out
-    if suffix == "":
+    if out.suffix == "":
         out.mkdir(parents=True, exist_ok=True)
         for i, frame in enumerate(frames):
             iio.imwrite(out / f"{i:04}.png", frame)
         return out
-    if suffix not in _VIDEOS:
-        raise UsageError(
-            f"--out {out}: {len(frames)} frames are written as {', '.join(_VIDEOS)} or to a folder"
-        )
     if len({frame.shape for frame in frames}) > 1:
         raise UsageError(f"--out {out}: the frames differ in size; write them to a folder")
-    if suffix == ".mp4" and not has_ffmpeg():
-        raise UsageError(f"--out {out}: MP4 needs imageio-ffmpeg: pip install 'nerf_posenc[video]'")
     out.parent.mkdir(parents=True, exist_ok=True)
     write_frames(out, np.stack(frames), rate=_FRAMES_PER_SECOND)
     return out

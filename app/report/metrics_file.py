@@ -109,6 +109,8 @@ def read_metrics(folder: Path) -> Metrics:
     """
     file = folder / METRICS
     if not file.is_file():
+        if any(folder.glob("*/metrics.json")):
+            raise ValueError("it is a run of several images: name the folders of the images")
         resume = "; go on with it by --resume" if (folder / "run.json").is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     if file.stat().st_size > _MOST_BYTES:

@@ -93,6 +93,9 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     capsys.readouterr()
     assert train_fit.main(resume) == 0
     assert capsys.readouterr().out == "run is complete: nothing is missing\n"
+    Path("run/report.html").unlink()
+    assert train_fit.main([*resume, "--quiet"]) == 0
+    assert Path("run/report.html").exists()
 
 
 def test_a_fit_is_saved_every_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +139,8 @@ def test_only_the_run_that_was_begun_is_resumed(
         refused(message)
     Path("run/run.json").write_text("{")
     refused("cannot read run.json")
-    refused("Unrecognized", "--steps", "9")
+    refused("--resume takes the options of the run", "--steps", "9")
+    refused("--save-every must be a finite number", "--save-every", "nan")
     assert train_fit.main(["--resume", "nowhere"]) == 2
     assert "there is no run: it has no run.json" in capsys.readouterr().err
 
