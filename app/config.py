@@ -214,7 +214,7 @@ def _output(options: Options) -> OutputConfig:
         out=options.out,
         overwrite=options.overwrite,
         figures=options.figures,
-        snapshots=options.film,
+        snapshots=options.video,
         turntable=options.turntable,
     )
 

@@ -98,7 +98,7 @@ class Options:
     turntable: int = 20
     """Frames of the turntable video of a fitted scene; 0 for none."""
 
-    film: int = 16
+    video: int = 16
     """Frames of the training video, 2 or more; 0 for none."""
 
     figures: bool = False
@@ -171,8 +171,8 @@ def _check_ranges(options: Options) -> None:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more; got {value}")
     if options.turntable < 0:
         raise UsageError(f"--turntable must be 0 or more; got {options.turntable}")
-    if options.film < 0 or options.film == 1:
-        raise UsageError(f"--film must be 2 or more, or 0 for none; got {options.film}")
+    if options.video < 0 or options.video == 1:
+        raise UsageError(f"--video must be 2 or more, or 0 for none; got {options.video}")
     if options.bands == 0:
         raise UsageError(
             "--bands must be 1 or more; 0 bands are the raw coordinates: --encodings none"

@@ -48,10 +48,10 @@ def fit_with_progress(
         The snapshots.
 
     Raises:
-        CheckpointError: If the file of the fit is damaged or of another version.
+        CheckpointError: If the file is damaged, of another version or of another fit.
         FloatingPointError: If the loss is not finite.
         SaveError: If the fit cannot be saved as it ends.
-        ValueError: If the file is of another fit.
+        Stopped: If the run was asked to end.
     """
     session = _Session(state, settings, render_preview, model or {}, members)
     session.restore()

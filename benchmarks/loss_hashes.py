@@ -29,7 +29,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for i, (name, arguments) in enumerate(RUNS.items()):
             out = Path(folder, str(i))
-            common = ["--device", "cpu", "--film", "0", "--quiet", "--out", str(out)]
+            common = ["--device", "cpu", "--video", "0", "--quiet", "--out", str(out)]
             subprocess.run([sys.executable, "train_fit.py", *arguments, *common], check=True)
             for fit in json.loads((out / "metrics.json").read_text())["fits"]:
                 losses = [record["mse"] for record in fit["history"]]

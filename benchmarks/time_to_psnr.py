@@ -172,7 +172,7 @@ RECIPES = {
 }
 
 
-class Turns:
+class InterleavedFit:
     """A recipe's fit of an image, run a turn at a time."""
 
     def __init__(self, recipe: Recipe, lr: float, image: Image, seconds: float, seed: int) -> None:
@@ -234,7 +234,9 @@ def fit_in_turns(
         seconds: for each.
         seed: of the weights and the batches.
     """
-    fits = {name: Turns(RECIPES[name], lr, image, seconds, seed) for name, lr in lrs.items()}
+    fits = {
+        name: InterleavedFit(RECIPES[name], lr, image, seconds, seed) for name, lr in lrs.items()
+    }
     while not all(each.clock.is_over() for each in fits.values()):
         for each in fits.values():
             if not each.clock.is_over():

@@ -64,9 +64,9 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
         return open_transforms(folder, max_pixels=max_pixels)
     if (folder / "poses_bounds.npy").is_file():
         return open_llff(folder, max_pixels=max_pixels)
-    for place in ("sparse/0", "colmap/sparse/0", "sparse"):
-        if any((folder / place / f"images.{kind}").is_file() for kind in ("bin", "txt")):
-            return open_colmap(folder, folder / place, max_pixels=max_pixels)
+    for model in (folder / name for name in ("sparse/0", "colmap/sparse/0", "sparse")):
+        if any((model / f"images.{kind}").is_file() for kind in ("bin", "txt")):
+            return open_colmap(folder, model, max_pixels=max_pixels)
     raise SceneError(
         f"{folder} contains no posed images: no transforms_train.json, transforms.json, "
         "poses_bounds.npy or sparse/0 is in it"

@@ -117,7 +117,7 @@ def _require_size(width: int, height: int, max_pixels: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, max_pixels: int, formats: tuple[str, ...]) -> Iterator[PIL.Image.Image]:
-    """Open an image by Pillow, with our limit of pixels in place of its own."""
+    """Open an image with Pillow, with our pixel limit instead of its own."""
     limit = PIL.Image.MAX_IMAGE_PIXELS
     PIL.Image.MAX_IMAGE_PIXELS = None
     try:

@@ -9,11 +9,22 @@ import torch
 
 SMALL_RUN = [
     *("--size", "24", "--steps", "30", "--batch-size", "200"),
-    *("--width", "16", "--depth", "2", "--film", "4"),
+    *("--width", "16", "--depth", "2", "--video", "4"),
 ]
 SMALL_SCENE = [
     *("--scene", "spheres", "--size", "8", "--steps", "30", "--batch-size", "32"),
-    *("--width", "16", "--depth", "1", "--film", "0", "--turntable", "0", "--test-views", "2"),
+    *(
+        "--width",
+        "16",
+        "--depth",
+        "1",
+        "--video",
+        "0",
+        "--turntable",
+        "0",
+        "--test-views",
+        "2",
+    ),
 ]
 
 

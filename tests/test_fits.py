@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run folders ``image``, ``held-out`` and ``scene``, each made once."""
     home = tmp_path_factory.mktemp("runs")
-    image = ["--image", "cat", *SMALL_RUN, "--film", "0", "--quiet"]
+    image = ["--image", "cat", *SMALL_RUN, "--video", "0", "--quiet"]
     assert train_fit.main([*image, "--out", str(home / "image")]) == 0
     held_out = ["--held-out", "--encodings", "fourier"]
     assert train_fit.main([*image, *held_out, "--out", str(home / "held-out")]) == 0

@@ -18,7 +18,7 @@ from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the runs ``image`` and ``scene``."""
     folder = tmp_path_factory.mktemp("home")
-    image = ["--image", "cat", "--encodings", "none", "hash", *SMALL_RUN, "--film", "0"]
+    image = ["--image", "cat", "--encodings", "none", "hash", *SMALL_RUN, "--video", "0"]
     scene = [*SMALL_SCENE, "--encodings", "fourier"]
     with without_hull(), quick_report():
         for name, options in (("image", image), ("scene", scene)):

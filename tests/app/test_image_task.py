@@ -150,7 +150,15 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
 
 
 def test_many_images_are_held_out_of_alike() -> None:
-    options = ["--held-out", "--encodings", "fourier", "--quiet", "--film", "0", *SMALL_RUN]
+    options = [
+        "--held-out",
+        "--encodings",
+        "fourier",
+        "--quiet",
+        "--video",
+        "0",
+        *SMALL_RUN,
+    ]
     assert train_fit.main(["--image", "cat", "--out", "alone", *options]) == 0
     arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "both", *options]
     assert train_fit.main(arguments) == 0

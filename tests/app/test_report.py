@@ -139,7 +139,7 @@ def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_
         replace(result("none", 20.0), snapshots=snapshots[:1]),
         replace(result("fourier", 30.0), snapshots=snapshots),
     ]
-    file = report.write_training_video(tmp_path / "film", [gray(1.0)], results)
+    file = report.write_training_video(tmp_path / "video", [gray(1.0)], results)
     assert file is not None
     with Image.open(file) as video:
         assert video.width == 3 * 288

@@ -128,7 +128,7 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
         "1",
         "--turntable",
         "3",
-        "--film",
+        "--video",
         "3",
         "--test-views",
         "2",
@@ -186,7 +186,17 @@ def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
 def test_figures_for_print_are_written_when_asked_for() -> None:
     assert (
         train_fit.main(
-            ["--bands", "3", "--out", "run", "--figures", "--quiet", *SMALL_RUN, "--film", "0"]
+            [
+                "--bands",
+                "3",
+                "--out",
+                "run",
+                "--figures",
+                "--quiet",
+                *SMALL_RUN,
+                "--video",
+                "0",
+            ]
         )
         == 0
     )
@@ -287,7 +297,7 @@ def test_the_published_fields_are_fitted(field: str) -> None:
         "16",
         "--turntable",
         "0",
-        "--film",
+        "--video",
         "0",
         "--test-views",
         "1",
@@ -316,7 +326,17 @@ def test_a_new_encoding_is_one_row_of_the_table(
     recipe = EncodingRecipe(description="cubes", build=lambda o: Cubes(o.in_dim), layers=(24, 3))
     monkeypatch.setitem(ENCODINGS, "cubes", recipe)
     names = ["--encodings", "none", "cubes"]
-    small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--film", "2", "--quiet"]
+    small = [
+        "--size",
+        "12",
+        "--steps",
+        "5",
+        "--batch-size",
+        "50",
+        "--video",
+        "2",
+        "--quiet",
+    ]
     assert train_fit.main([*data, *names, *small, "--test-views", "1", "--out", "run"]) == 0
     none, cubes = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert cubes["encoding"] == "cubes"

@@ -225,7 +225,7 @@ def open_a_scene(folder: Path, name: str) -> str:
 def run_corpus() -> dict[str, Path]:
     """Real run folders of an image and a scene."""
     home = Path(tempfile.mkdtemp(prefix="runs-"))
-    quick = ["--steps", "20", "--width", "8", "--depth", "1", "--film", "0", "--quiet"]
+    quick = ["--steps", "20", "--width", "8", "--depth", "1", "--video", "0", "--quiet"]
     image = ["--image", "cat", "--size", "12", "--batch-size", "50"]
     scene = ["--scene", "spheres", "--size", "8", "--batch-size", "32", "--turntable", "0"]
     runs = {"image": image, "scene": [*scene, "--test-views", "2"]}
@@ -301,7 +301,7 @@ _OPTIONS = {
     "--depth": ["1", "2", "0"],
     "--optimizer": ["adam", "muon"],
     "--lr": ["1e-3", "1e30", "0", "nan"],
-    "--film": ["0", "2", "1"],
+    "--video": ["0", "2", "1"],
     "--turntable": ["0", "1"],
     "--device": ["cpu", "cuda:99", "meta", "cpu:3"],
     "--seed": ["0", "-1", str(2**63)],
@@ -324,7 +324,7 @@ def make_command(folder: Path, rng: random.Random) -> list[str]:
     arguments += rng.sample(_FLAGS, rng.choice((0, 0, 1, 2)))
     given = {argument.split("=")[0] for argument in arguments}
     small = {"--size": "6", "--steps": "2", "--batch-size": "30", "--width": "8", "--depth": "1"}
-    small |= {"--film": "0", "--turntable": "0", "--test-views": "1"}
+    small |= {"--video": "0", "--turntable": "0", "--test-views": "1"}
     if "--resume" not in given and not given & {"compare", "render", "export"}:
         arguments += [part for name, value in small.items() if name not in given
                       for part in (name, value)]  # fmt: skip

@@ -32,7 +32,18 @@ import train_fit
 from app.report.metrics_file import read_metrics
 from nerf_posenc.training.checkpoints import load_checkpoint
 
-_QUICK = ["--size", "24", "--batch-size", "200", "--width", "16", "--depth", "2", "--film", "4"]
+_QUICK = [
+    "--size",
+    "24",
+    "--batch-size",
+    "200",
+    "--width",
+    "16",
+    "--depth",
+    "2",
+    "--video",
+    "4",
+]
 _MANY = ["--images", "cat", "coffee", "rocket", *_QUICK, "--steps", "40"]
 RUNS: dict[str, list[str]] = {
     "image": ["--image", "cat", *_QUICK, "--steps", "150"],
@@ -41,7 +52,7 @@ RUNS: dict[str, list[str]] = {
     "stacked": [*_MANY, "--stack", "on", "--encodings", "none", "fourier"],
     "scene": [
         *("--scene", "spheres", "--size", "12", "--steps", "140", "--batch-size", "64"),
-        *("--width", "16", "--depth", "1", "--film", "3", "--turntable", "2"),
+        *("--width", "16", "--depth", "1", "--video", "3", "--turntable", "2"),
         *("--test-views", "2"),
     ],
 }

@@ -57,10 +57,6 @@ def grows(folder: Path, case: Any) -> str:
     return str(len(held))
 
 
-def escapes(folder: Path, case: Any) -> str:
-    return str(Path("/etc/passwd").stat()) + Path("/etc/passwd").read_text()[:1]
-
-
 def raises(folder: Path, case: Any) -> str:
     raise KeyError("unexpected")
 

@@ -211,7 +211,7 @@ def changed_scene(tmp_path: Path, change: dict[str, Any]) -> Path:
     ids=lambda change: f"{change}"[:40],
 )
 def test_transforms_of_other_types_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    with pytest.raises(SceneError, match="scene"):
+    with pytest.raises(SceneError):
         open_scene(str(changed_scene(tmp_path, change)))
 
 
@@ -270,7 +270,17 @@ def test_a_very_long_image_keeps_its_report(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", size, "red").save("long.png")
-    options = ["--image", "long.png", "--steps", "2", "--width", "8", "--film", "0", "--quiet"]
+    options = [
+        "--image",
+        "long.png",
+        "--steps",
+        "2",
+        "--width",
+        "8",
+        "--video",
+        "0",
+        "--quiet",
+    ]
     assert train_fit.main([*options, "--encodings", "none", "--out", "run"]) == 0
     assert Path("run/report.html").stat().st_size > 1000
 
@@ -280,6 +290,6 @@ def test_one_constant_color_that_is_fitted_is_no_failure(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (16, 16), (10, 200, 30)).save("flat.png")
-    options = ["--image", "flat.png", "--steps", "10", "--width", "8", "--film", "0"]
+    options = ["--image", "flat.png", "--steps", "10", "--width", "8", "--video", "0"]
     assert train_fit.main([*options, "--encodings", "none", "--out", "run"]) == 0
     assert "constant color" not in capsys.readouterr().out
