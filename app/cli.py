@@ -14,7 +14,7 @@ from app.failures import is_out_of_memory
 from app.fit_file import SaveError
 from app.options import parse
 from app.parsing import PROGRAM, UsageError
-from app.prepare import Program
+from app.prepare import RunContext
 from app.resume import resume
 from app.run import resume_command, run
 from app.run_many import run_many
@@ -64,12 +64,12 @@ def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
     if arguments and arguments[0] in COMMANDS:
         COMMANDS[arguments[0]](arguments[1:], openers)
         return 0
-    program = Program(arguments, openers, stop, os.getcwd())
+    context = RunContext(arguments, openers, stop, os.getcwd())
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
-        return 0 if resume(arguments, program) else 1
+        return 0 if resume(arguments, context) else 1
     options = parse(arguments)
     fit_all = run_many if options.images else run
-    return 0 if fit_all(options, program) else 1
+    return 0 if fit_all(options, context) else 1
 
 
 def _fail(message: str, status: int, stop: Stop | None = None) -> int:

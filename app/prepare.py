@@ -29,7 +29,7 @@ from nerf_posenc.training.devices import describe
 
 
 @dataclass(frozen=True)
-class Program:
+class RunContext:
     """What runs have in common.
 
     Attributes:
@@ -56,7 +56,7 @@ class Run(Generic[Result]):
         config: of the run.
         options: as parsed.
         folder: of the run, created.
-        program: what runs have in common.
+        context: what runs have in common.
         results: of the encodings fitted so far, without those that failed.
         batch_sizes: by encoding, of fits whose batches did not fit into memory.
     """
@@ -65,7 +65,7 @@ class Run(Generic[Result]):
     config: RunConfig
     options: Options
     folder: RunFolder
-    program: Program
+    context: RunContext
     results: list[Result] = field(default_factory=list)
     batch_sizes: dict[str, int] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ AnyRun = Run[ImageResult] | Run[SceneResult]
 
 
 def prepare_image(
-    options: Options, device: torch.device, program: Program, folder: RunFolder | None = None
+    options: Options, device: torch.device, context: RunContext, folder: RunFolder | None = None
 ) -> Run[ImageResult]:
     """Open an image, resolve the configuration and create the run folder.
 
@@ -93,7 +93,7 @@ def prepare_image(
         UsageError: If the image cannot be opened, options conflict, or the folder cannot be made.
     """
     name = "cat" if options.image is None else options.image
-    whole = _open(program, lambda: program.openers.image(name, max_pixels=options.max_pixels))
+    whole = _open(context, lambda: context.openers.image(name, max_pixels=options.max_pixels))
     whole = replace(whole, name=printable(whole.name), source=printable(whole.source))
     if options.size is not None:
         whole = whole.resized(options.size)
@@ -102,19 +102,19 @@ def prepare_image(
     config = resolve(options, image.resolution, device)
     if folder is None:
         folder = create_run_folder(options.out, whole.name, overwrite=options.overwrite)
-    prepared = Run(ImageTask(image, whole.size, config), config, options, folder, program)
+    prepared = Run(ImageTask(image, whole.size, config), config, options, folder, context)
     with closed_on_error(folder):
         return _begin_image(prepared, image)
 
 
 def _begin_image(prepared: Run[ImageResult], image: Image) -> Run[ImageResult]:
     """Announce an image, choose sigma if it is asked for, and write what resumes the run."""
-    options, config, program = prepared.options, prepared.config, prepared.program
+    options, config, context = prepared.options, prepared.config, prepared.context
     announce(prepared)
     warning = band_warning(config, image.resolution)
     if warning is not None and not options.quiet:
         print(f"warning: {warning}", file=sys.stderr)
-    sigma = None if program.resumed is None else program.resumed.sigma
+    sigma = None if context.resumed is None else context.resumed.sigma
     if options.sigma == "auto" and sigma is None:
         prepared.log("choosing sigma by held-out pixels ...")
         precision = precision_for("gaussian", config)
@@ -134,34 +134,34 @@ def _begin_image(prepared: Run[ImageResult], image: Image) -> Run[ImageResult]:
 
 
 def prepare_scene(
-    options: Options, device: torch.device, program: Program, folder: RunFolder | None = None
+    options: Options, device: torch.device, context: RunContext, folder: RunFolder | None = None
 ) -> Run[SceneResult]:
     """Open a scene, resolve the configuration and create the run folder.
 
     Raises:
         UsageError: If the scene cannot be opened, options conflict, or the folder cannot be made.
     """
-    name, openers = options.scene or "", program.openers
+    name, openers = options.scene or "", context.openers
     if name in openers.built_in and not Path(name).is_dir() and not options.quiet:
         print(f"rendering the built-in scene {name} ...")
     scene = _open(
-        program, lambda: openers.scene(name, size=options.size, max_pixels=options.max_pixels)
+        context, lambda: openers.scene(name, size=options.size, max_pixels=options.max_pixels)
     )
     scene = _printable_scene(replace(scene, test=scene.test.subset(options.test_views)))
     config = resolve(options, max(scene.train.size), device)
     if folder is None:
         folder = create_run_folder(options.out, scene.name, overwrite=options.overwrite)
-    prepared = Run(SceneTask(scene, config), config, options, folder, program)
+    prepared = Run(SceneTask(scene, config), config, options, folder, context)
     with closed_on_error(folder):
         announce(prepared)
         begin(prepared, None)
     return prepared
 
 
-def _open(program: Program, open_data: Any) -> Any:
+def _open(context: RunContext, open_data: Any) -> Any:
     try:
         return open_data()
-    except program.openers.error as error:
+    except context.openers.error as error:
         raise UsageError(str(error)) from None
 
 
@@ -206,18 +206,18 @@ def begin(prepared: AnyRun, sigma: float | None) -> None:
     Raises:
         UsageError: If the folder cannot be written, or the data or the configuration has changed.
     """
-    program, options = prepared.program, prepared.options
+    context, options = prepared.context, prepared.options
     # What a fit depends on; the rest of the configuration may differ.
     config = {key: prepared.config.as_json()[key] for key in ("encodings", "model", "training")}
     state = RunState(
-        arguments=list(program.arguments),
-        cwd=program.cwd,
+        arguments=list(context.arguments),
+        cwd=context.cwd,
         config=config,
         digest=prepared.task.digest(),
         sigma=sigma,
         is_part=bool(options.images),
     )
-    before = program.resumed
+    before = context.resumed
     folder = prepared.folder
     if before is not None and before.digest:
         if before.digest != state.digest:
@@ -237,7 +237,7 @@ def begin(prepared: AnyRun, sigma: float | None) -> None:
         except OSError as error:
             raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     if not options.images:
-        program.stop.folder = folder.path
+        context.stop.folder = folder.path
 
 
 def _as_lists(value: Any) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.options import Options, parse
 from app.parsing import UsageError, read_options
-from app.prepare import Program
+from app.prepare import RunContext
 from app.report import read_metrics
 from app.run import run
 from app.run_folder import RunState, open_run_folder
@@ -35,7 +35,7 @@ class ResumeOptions:
     """Print errors only."""
 
 
-def resume(arguments: Sequence[str], program: Program) -> bool:
+def resume(arguments: Sequence[str], context: RunContext) -> bool:
     """Go on with all that is missing in a run; return whether every fit is complete.
 
     Raises:
@@ -59,15 +59,15 @@ def resume(arguments: Sequence[str], program: Program) -> bool:
                 f"{asked.resume.resolve().parent}"
             )
         options = _options(asked, state)
-        program = replace(program, arguments=state.arguments, cwd=state.cwd, resumed=state)
-        program.stop.folder = asked.resume
+        context = replace(context, arguments=state.arguments, cwd=state.cwd, resumed=state)
+        context.stop.folder = asked.resume
         if not options.images and _is_complete(asked.resume, options):
             if not options.quiet:
                 print(printable(f"{asked.resume} is complete: nothing is missing"))
             return True
         if options.images:
-            return run_many(options, program, folder)
-        return run(options, program, folder)
+            return run_many(options, context, folder)
+        return run(options, context, folder)
     finally:
         folder.close()
 

@@ -14,7 +14,7 @@ from app.details import run_details
 from app.failures import failure_reason, is_out_of_memory
 from app.options import Options
 from app.parsing import PROGRAM
-from app.prepare import AnyRun, Program, Run, prepare_image, prepare_scene
+from app.prepare import AnyRun, Run, RunContext, prepare_image, prepare_scene
 from app.report.metrics_file import METRICS
 from app.run_folder import RunFolder
 from app.task import FitControl, Task, Viewer
@@ -29,12 +29,12 @@ COLLAPSED_DB = 0.5
 CONSTANT_DB = 60.0
 
 
-def run(options: Options, program: Program, folder: RunFolder | None = None) -> bool:
+def run(options: Options, context: RunContext, folder: RunFolder | None = None) -> bool:
     """Fit every encoding and write the run folder.
 
     Args:
         options: as parsed.
-        program: what runs have in common.
+        context: what runs have in common.
         folder: of the run to be resumed; None for a new one.
 
     Returns:
@@ -49,9 +49,9 @@ def run(options: Options, program: Program, folder: RunFolder | None = None) -> 
     with contextlib.ExitStack() as stack:
         prepared: AnyRun
         if options.is_scene:
-            prepared = prepare_scene(options, device, program, folder)
+            prepared = prepare_scene(options, device, context, folder)
         else:
-            prepared = prepare_image(options, device, program, folder)
+            prepared = prepare_image(options, device, context, folder)
         stack.callback(prepared.folder.close)
         fit_encodings(prepared)
         return finish(prepared)
@@ -78,7 +78,7 @@ def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> 
         SaveError: If the fit cannot be saved.
         Stopped: If the run was asked to end.
     """
-    stop, fit_file = prepared.program.stop, prepared.fit_file(encoding)
+    stop, fit_file = prepared.context.stop, prepared.fit_file(encoding)
     control = FitControl(stop, viewer, fit_file, fit_file.saved_batch_size())
     try:
         result, control = _fit_in_memory(prepared, encoding, control)
@@ -132,7 +132,7 @@ def finish(prepared: Run[Any]) -> bool:
         task,
         replace(prepared.options, out=prepared.folder.path),
         prepared.config,
-        prepared.program.arguments,
+        prepared.context.arguments,
         prepared.batch_sizes,
     )
     with prepared.folder.publishing() as folder:
@@ -150,12 +150,12 @@ def finish(prepared: Run[Any]) -> bool:
             training_video=training_video,
         )
         report.write_metrics(folder / METRICS, results, details)
+        written = [prepared.folder.path / file.name for file in sorted(folder.iterdir())]
     prepared.log(f"\n{report.table(results)}\n")
     for note in notes(results, prepared.config, _flat_psnr(task)):
         prepared.log(f"note: {note}")
-    for file in sorted(prepared.folder.path.iterdir()):
-        if not file.name.startswith("."):
-            prepared.log(f"wrote {file}{'/' if file.is_dir() else ''}")
+    for file in [prepared.folder.fits, *written]:
+        prepared.log(f"wrote {file}{'/' if file.is_dir() else ''}")
     return len(results) == len(prepared.config.encodings)
 
 

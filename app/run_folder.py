@@ -78,18 +78,22 @@ class RunFolder:
             raise UsageError(f"another run is writing to {path}; name another folder") from None
 
     @property
+    def fits(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / _FITS
+
+    @property
     def metrics(self) -> Path:
         """The file that says that the run is complete."""
         return self.path / METRICS
 
     def fit_path(self, encoding: str) -> Path:
         """Path of an encoding's checkpoint; its folder is created."""
-        folder = self.path / _FITS
         try:
-            folder.mkdir(exist_ok=True)
+            self.fits.mkdir(exist_ok=True)
         except OSError as error:
-            raise SaveError(f"cannot write {folder}: {error.strerror}") from None
-        return folder / f"{encoding}.safetensors"
+            raise SaveError(f"cannot write {self.fits}: {error.strerror}") from None
+        return self.fits / f"{encoding}.safetensors"
 
     def begin(self, state: RunState) -> None:
         """Write what was asked.
@@ -132,22 +136,21 @@ class RunFolder:
 
     def remove_leftovers(self) -> None:
         """Remove what a process that was killed was about to write."""
-        for file in [*self.path.glob(f".{STATE}*"), *(self.path / _FITS).glob(".*")]:
+        for file in [*self.path.glob(f".{STATE}*"), *self.fits.glob(".*")]:
             file.unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Remove what an earlier run would be resumed from, and the mark that it is complete."""
         self.metrics.unlink(missing_ok=True)
         (self.path / STATE).unlink(missing_ok=True)
-        shutil.rmtree(self.path / _FITS, ignore_errors=True)
+        shutil.rmtree(self.fits, ignore_errors=True)
 
     def close(self) -> None:
         """Let others write to it; remove it if it contains no result and no part of a fit."""
-        fits = self.path / _FITS
         with contextlib.suppress(OSError):
             names = {file.name for file in self.path.iterdir()}
             if names <= {*_OWN, f".{STATE}.partial"} and not (
-                fits.is_dir() and any(fits.iterdir())
+                self.fits.is_dir() and any(self.fits.iterdir())
             ):
                 for name in names:
                     path = self.path / name

@@ -16,7 +16,7 @@ from app.image_fit import ImageResult, fit_images
 from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import PROGRAM, UsageError
-from app.prepare import Program, Run, prepare_image
+from app.prepare import Run, RunContext, prepare_image
 from app.run import finish, fit_encodings, fit_one
 from app.run_folder import (
     STATE,
@@ -38,12 +38,12 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 MOST_MEMBERS = 16
 
 
-def run_many(options: Options, program: Program, folder: RunFolder | None = None) -> bool:
+def run_many(options: Options, context: RunContext, folder: RunFolder | None = None) -> bool:
     """Fit several images, each in a folder of its own; one that fails does not stop the rest.
 
     Args:
         options: as parsed.
-        program: what runs have in common.
+        context: what runs have in common.
         folder: of the run to be resumed; None for a new one.
 
     Returns:
@@ -54,7 +54,7 @@ def run_many(options: Options, program: Program, folder: RunFolder | None = None
         Stopped: If the run was asked to end.
         UsageError: If a folder contains no image, or the run folder cannot be created.
     """
-    resumed = program.resumed
+    resumed = context.resumed
     if resumed is not None and resumed.files is not None:
         files = list(resumed.files)
     else:
@@ -63,10 +63,10 @@ def run_many(options: Options, program: Program, folder: RunFolder | None = None
     if folder is None:
         folder = create_run_folder(options.out, "images", overwrite=options.overwrite)
         try:
-            folder.begin(RunState(arguments=program.arguments, cwd=program.cwd, files=files))
+            folder.begin(RunState(arguments=context.arguments, cwd=context.cwd, files=files))
         except OSError as error:
             raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
-    program.stop.folder = folder.path
+    context.stop.folder = folder.path
     uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
     waiting = _Waiting(folder) if uses_ensembles and not options.live else None
     names: list[str] = []
@@ -82,7 +82,7 @@ def run_many(options: Options, program: Program, folder: RunFolder | None = None
                 print(printable(f"\n[{number + 1} of {len(files)}] {file}"))
             own = replace(options, image=file, out=own_folder)
             try:
-                prepared = _prepare(own, program)
+                prepared = _prepare(own, context)
             except UsageError as error:
                 print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
                 continue
@@ -137,14 +137,14 @@ def find_images(names: Sequence[str]) -> list[str]:
     return files
 
 
-def _prepare(options: Options, program: Program) -> Run[ImageResult]:
+def _prepare(options: Options, context: RunContext) -> Run[ImageResult]:
     """Open an image, and its run folder if the run was begun before."""
     assert options.out is not None
-    if program.resumed is None or not (options.out / STATE).exists():
-        return prepare_image(options, resolve_device(options), replace(program, resumed=None))
+    if context.resumed is None or not (options.out / STATE).exists():
+        return prepare_image(options, resolve_device(options), replace(context, resumed=None))
     folder, state = open_run_folder(options.out)
     with closed_on_error(folder):
-        resumed = replace(program, resumed=state)
+        resumed = replace(context, resumed=state)
         return prepare_image(options, resolve_device(options), resumed, folder)
 
 
@@ -190,7 +190,7 @@ class _Waiting:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._groups: dict[int, list[Run[ImageResult]]] = {}
-        self.had_ensembles = any(folder.fit_path("any").parent.glob("ensemble-*"))
+        self.had_ensembles = any(folder.fits.glob("ensemble-*"))
 
     def add(self, prepared: Run[ImageResult]) -> None:
         """Let an image wait; fit the largest group if that makes enough."""
@@ -234,7 +234,7 @@ def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str, path: Path) ->
         tasks = [image_task(prepared) for prepared in runs]
         images, models = [task.image for task in tasks], [task.model(encoding) for task in tasks]
         file = FitFile(path, seconds=runs[0].options.save_every)
-        control = FitControl(runs[0].program.stop, file=file)
+        control = FitControl(runs[0].context.stop, file=file)
         try:
             settings = fit_settings(encoding, runs[0].config, control)
             results = fit_images(images, models, settings, files=files)

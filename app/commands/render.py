@@ -14,6 +14,7 @@ from tqdm import tqdm
 from app.commands.saved import open_saved_fit, refuse_existing
 from app.parsing import UsageError, read_options
 from app.report.eight_bit import eight_bit
+from app.report.page import WEBP_SIDE
 from app.report.video import has_ffmpeg, write_frames
 from app.task import Openers
 from app.terminal import printable
@@ -23,7 +24,6 @@ from nerf_posenc.radiance.poses import orbit_poses
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
-_WEBP_SIDE = 16383
 _FRAMES_PER_SECOND = 24
 _TURNTABLE = 60
 _MOST_SIDE = 1 << 15
@@ -177,8 +177,8 @@ def _require_format(out: Path, num_frames: int) -> None:
 
 
 def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
-    if out.suffix.lower() == ".webp" and max(pixels.shape) > _WEBP_SIDE:
-        raise UsageError(f"--out {out}: WebP takes no side over {_WEBP_SIDE} pixels; use .png")
+    if out.suffix.lower() == ".webp" and max(pixels.shape) > WEBP_SIDE:
+        raise UsageError(f"--out {out}: WebP takes no side over {WEBP_SIDE} pixels; use .png")
     out.parent.mkdir(parents=True, exist_ok=True)
     iio.imwrite(out, pixels)
 

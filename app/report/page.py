@@ -31,8 +31,8 @@ from nerf_posenc.training.results import FitResult
 # about as many, and crops at full size.
 _LOSSLESS_PIXELS = 700_000
 _CROP_SIDE = 512
-# The format takes no longer one.
-_WEBP_SIDE = 16383
+WEBP_SIDE = 16383
+"""Longest side that the format takes, in pixels."""
 
 
 def write_page(
@@ -120,10 +120,10 @@ Select = Callable[[Tensor], Tensor]
 def _selections(panel: Panel) -> list[tuple[str, Select]]:
     """All of an image, or an overview and the most detailed crop if it is large."""
     height, width, _ = panel.original.shape
-    if height * width <= _LOSSLESS_PIXELS and max(height, width) <= _WEBP_SIDE:
+    if height * width <= _LOSSLESS_PIXELS and max(height, width) <= WEBP_SIDE:
         return [(panel.name, lambda image: image)]
     reduced = round(max(height, width) * math.sqrt(_LOSSLESS_PIXELS / (height * width)))
-    longer_side = min(reduced, max(height, width), _WEBP_SIDE)
+    longer_side = min(reduced, max(height, width), WEBP_SIDE)
     crop = detail_crop(panel.original, side=_CROP_SIDE)
 
     def overview(image: Tensor) -> Tensor:

@@ -41,8 +41,8 @@ _gone = contextlib.suppress(AssertionError, ConnectionError)
 _unprinted = contextlib.redirect_stdout(io.StringIO())
 
 
-def _outlived_by_the_fit(show: Callable[..., None]) -> Callable[..., None]:
-    """Let no error in showing a fit reach the fit; warn of the first."""
+def _errors_as_warnings(show: Callable[..., None]) -> Callable[..., None]:
+    """Turn any error while a fit is shown into a warning, printed once."""
     warned: list[Exception] = []
 
     @functools.wraps(show)
@@ -124,7 +124,7 @@ class LivePage:
         with _unprinted:
             self.server.stop()
 
-    @_outlived_by_the_fit
+    @_errors_as_warnings
     def show_image(self, name: str, state: FitState, render: Callable[[], Tensor]) -> None:
         """Show an image's fit; see [Viewer][app.task.Viewer]."""
         self._update_curves(name, state)
@@ -139,7 +139,7 @@ class LivePage:
                 canvas = _side_by_side(list(self._images.values()), _aspect(client.camera))
                 client.scene.set_background_image(canvas, format="png")
 
-    @_outlived_by_the_fit
+    @_errors_as_warnings
     def show_field(
         self, name: str, state: FitState, render: Callable[[Camera, Tensor], Tensor]
     ) -> None:

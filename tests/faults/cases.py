@@ -1,21 +1,16 @@
 """What is fuzzed: for each loader a corpus, its mutants, and the errors that it may raise."""
 
-import functools
 import io
 import json
 import random
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tifffile
 import torch
-from PIL import Image
 
 import train_fit
 from app import report
@@ -28,6 +23,7 @@ from nerf_posenc.training.checkpoints import (
     save_checkpoint,
 )
 from scenes import SceneError, open_image, open_scene
+from tests.faults.corpora import image_corpus, run_corpus, scene_corpus
 from tests.faults.mutate import (
     HOSTILE_TEXTS,
     HOSTILE_VALUES,
@@ -35,7 +31,6 @@ from tests.faults.mutate import (
     mutated_json,
     with_png_checksums,
 )
-from tests.small import quick_report, without_hull
 
 
 @dataclass(frozen=True)
@@ -55,56 +50,6 @@ class Loader:
     refusals: tuple[type[Exception], ...]
 
 
-@functools.cache
-def image_corpus() -> dict[str, bytes]:
-    """Small valid files of every format and kind that is promised."""
-    rng = np.random.default_rng(0)
-    rgb = rng.integers(0, 256, (12, 17, 3), dtype=np.uint8)
-    rgba = rng.integers(0, 256, (12, 17, 4), dtype=np.uint8)
-    deep = rng.integers(0, 65536, (12, 17), dtype=np.uint16)
-    color, exif = Image.fromarray(rgb), Image.Exif()
-    exif[274] = 6
-    files: dict[str, bytes] = {}
-
-    def save(name: str, image: Image.Image, kind: str, **options: Any) -> None:
-        buffer = io.BytesIO()
-        image.save(buffer, kind, **options)
-        files[name] = buffer.getvalue()
-
-    save("a.png", color, "PNG", exif=exif)
-    save("alpha.png", Image.fromarray(rgba), "PNG")
-    save("gray.png", color.convert("L"), "PNG")
-    save("palette.png", color.quantize(16), "PNG", transparency=0)
-    save("bilevel.png", color.convert("1"), "PNG")
-    save("deep.png", Image.fromarray(deep), "PNG")
-    save("a.jpg", color, "JPEG", exif=exif)
-    save("progressive.jpg", color, "JPEG", progressive=True)
-    save("cmyk.jpg", color.convert("CMYK"), "JPEG")
-    save("a.webp", color, "WEBP")
-    save("lossless.webp", Image.fromarray(rgba), "WEBP", lossless=True)
-    save("frames.webp", color, "WEBP", save_all=True, append_images=[color.rotate(90)])
-    save("a.bmp", color, "BMP")
-    save("a.gif", color.quantize(8), "GIF")
-    save("a.ppm", color, "PPM")
-    save("lzw.tif", color, "TIFF", compression="tiff_lzw")
-    save("jpeg.tif", color, "TIFF", compression="jpeg")
-    save("fax.tif", color.convert("1"), "TIFF", compression="group4")
-    with tempfile.TemporaryDirectory() as folder:
-        for name, pixels, options in (
-            ("a.tif", rgb, {"photometric": "rgb"}),
-            ("zip.tif", rgb, {"photometric": "rgb", "compression": "zlib"}),
-            ("deep.tif", deep, {}),
-            ("float.tif", deep / np.float32(65535), {}),
-            ("tiles.tif", np.tile(rgb, (3, 3, 1)), {"photometric": "rgb", "tile": (16, 16)}),
-            ("planes.tif", rgb.transpose(2, 0, 1), {"photometric": "rgb"}),
-            ("big.tif", rgb, {"photometric": "rgb", "bigtiff": True}),
-        ):
-            path = Path(folder, name)
-            tifffile.imwrite(path, pixels, **options)
-            files[name] = path.read_bytes()
-    return files
-
-
 def make_image(folder: Path, rng: random.Random) -> str:
     corpus = image_corpus()
     name = rng.choice(sorted(corpus))
@@ -120,74 +65,6 @@ def open_an_image(folder: Path, name: str) -> str:
     assert torch.isfinite(rgb).all(), "it is not finite"
     assert ((rgb >= 0) & (rgb <= 1)).all(), "it is not in [0, 1]"
     return "read"
-
-
-def _write_views(folder: Path, count: int = 9) -> list[str]:
-    rng = np.random.default_rng(1)
-    folder.mkdir(parents=True)
-    names = [f"{i:03}.png" for i in range(count)]
-    for name in names:
-        Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)).save(folder / name)
-    return names
-
-
-def _pose(i: int) -> np.ndarray:
-    angle = 0.6 * i
-    cos, sin = np.cos(angle), np.sin(angle)
-    rotation = np.array([[cos, 0, sin], [0, 1, 0], [-sin, 0, cos]])
-    pose = np.eye(4)
-    pose[:3, :3], pose[:3, 3] = rotation, rotation @ np.array([0.0, 0.1, 3.0])
-    return pose
-
-
-@functools.cache
-def scene_corpus() -> dict[str, Path]:
-    """Small valid folders of every kind, by their name."""
-    home = Path(tempfile.mkdtemp(prefix="scenes-"))
-    frames = [
-        {"file_path": f"images/{name}", "transform_matrix": _pose(i).tolist()}
-        for i, name in enumerate(_write_views(home / "transforms/images"))
-    ]
-    camera = {"fl_x": 9.0, "fl_y": 9.0, "cx": 4.0, "cy": 3.0, "w": 8, "h": 6, "k1": 0.01}
-    split = {"train_filenames": [f["file_path"] for f in frames[2:]]}
-    split["test_filenames"] = [f["file_path"] for f in frames[:2]]
-    meta = {**camera, "aabb_scale": 2, **split, "frames": frames}
-    (home / "transforms/transforms.json").write_text(json.dumps(meta))
-    shutil.copytree(home / "transforms", home / "synthetic")
-    (home / "synthetic/transforms.json").unlink()
-    for name in ("train", "test"):
-        part = {"camera_angle_x": 0.8, "frames": frames[:4]}
-        (home / f"synthetic/transforms_{name}.json").write_text(json.dumps(part))
-    rows = []
-    for i in range(len(_write_views(home / "llff/images"))):
-        pose = _pose(i)
-        table = np.stack([-pose[:3, 1], pose[:3, 0], pose[:3, 2], pose[:3, 3], [6, 8, 9]], axis=1)
-        rows.append([*table.flatten(), 1.0, 6.0])
-    np.save(home / "llff/poses_bounds.npy", np.array(rows))
-    names = _write_views(home / "colmap/images")
-    model = home / "colmap/sparse/0"
-    model.mkdir(parents=True)
-    _write_colmap(model, names)
-    return {kind: home / kind for kind in ("transforms", "synthetic", "llff", "colmap")}
-
-
-def _write_colmap(model: Path, names: list[str]) -> None:
-    """A COLMAP model in binary form (COLMAP, "Output format")."""
-    import struct
-
-    cameras = struct.pack("<QIiQQ4d", 1, 1, 1, 8, 6, 9.0, 9.0, 4.0, 3.0)
-    images = struct.pack("<Q", len(names))
-    for i, name in enumerate(names):
-        half = 0.3 * i
-        images += struct.pack("<I7dI", i + 1, np.cos(half), 0, np.sin(half), 0, 0, 0, 3, 1)
-        images += name.encode() + b"\0" + struct.pack("<Q2dq", 1, 1.0, 2.0, -1)
-    rng = np.random.default_rng(2)
-    points = struct.pack("<Q", 20)
-    for i in range(20):
-        xyz = rng.uniform(-1, 1, 3)
-        points += struct.pack("<Q3d3BdQ", i + 1, *xyz, 9, 9, 9, 0.5, 0)
-    for name, data in (("cameras", cameras), ("images", images), ("points3D", points)):
-        (model / f"{name}.bin").write_bytes(data)
 
 
 def make_scene(kind: str) -> Callable[[Path, random.Random], str]:
@@ -219,20 +96,6 @@ def open_a_scene(folder: Path, name: str) -> str:
         for tensor in (views.rgb, views.opacity, views.world_from_camera):
             assert torch.isfinite(tensor).all(), "it is not finite"
     return "read"
-
-
-@functools.cache
-def run_corpus() -> dict[str, Path]:
-    """Real run folders of an image and a scene."""
-    home = Path(tempfile.mkdtemp(prefix="runs-"))
-    quick = ["--steps", "20", "--width", "8", "--depth", "1", "--video", "0", "--quiet"]
-    image = ["--image", "cat", "--size", "12", "--batch-size", "50"]
-    scene = ["--scene", "spheres", "--size", "8", "--batch-size", "32", "--turntable", "0"]
-    runs = {"image": image, "scene": [*scene, "--test-views", "2"]}
-    with without_hull(), quick_report():
-        for name, options in runs.items():
-            assert train_fit.main([*options, *quick, "--out", str(home / name)]) == 0
-    return {name: home / name for name in runs}
 
 
 def make_run(folder: Path, rng: random.Random) -> str:

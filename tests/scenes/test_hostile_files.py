@@ -4,6 +4,7 @@ import builtins
 import io
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from PIL import Image
 import train_fit
 from scenes import SceneError, open_image, open_scene
 from scenes.image_files import rgba_from_file
-from tests.faults.cases import image_corpus, scene_corpus
+from tests.faults.corpora import image_corpus, scene_corpus
 
 ROOT = Path(__file__).parents[2]
 
@@ -188,8 +189,6 @@ def test_a_path_that_is_none_gets_one_line(
 
 
 def changed_scene(tmp_path: Path, change: dict[str, Any]) -> Path:
-    import shutil
-
     folder = tmp_path / "scene"
     shutil.copytree(scene_corpus()["transforms"], folder)
     file = folder / "transforms.json"
@@ -216,8 +215,6 @@ def test_transforms_of_other_types_are_refused(tmp_path: Path, change: dict[str,
 
 
 def test_a_table_that_claims_a_billion_rows_is_refused_by_its_header(tmp_path: Path) -> None:
-    import shutil
-
     folder = tmp_path / "scene"
     shutil.copytree(scene_corpus()["llff"], folder)
     header = io.BytesIO()
@@ -231,8 +228,6 @@ def test_a_table_that_claims_a_billion_rows_is_refused_by_its_header(tmp_path: P
 
 def test_a_colmap_model_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pycolmap", reason="needs pip install -e '.[photos]'")
-    import shutil
-
     folder = tmp_path / "scene"
     shutil.copytree(scene_corpus()["colmap"], folder)
     file = folder / "sparse/0/points3D.bin"
@@ -249,8 +244,6 @@ def test_numbers_of_a_colmap_model_that_are_not_finite_are_named(
     tmp_path: Path, name: str, at: int, message: str
 ) -> None:
     pytest.importorskip("pycolmap", reason="needs pip install -e '.[photos]'")
-    import shutil
-
     folder = tmp_path / "scene"
     shutil.copytree(scene_corpus()["colmap"], folder)
     file = folder / f"sparse/0/{name}.bin"

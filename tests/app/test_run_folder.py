@@ -1,0 +1,157 @@
+"""Run folders: locked while they are written, whole or without ``metrics.json``."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from filelock import FileLock
+
+import train_fit
+from app import fit_file, prepare, progress, report
+from app.progress import _Session
+from nerf_posenc.training import loop
+from nerf_posenc.training.checkpoints import load_checkpoint
+from tests.faults.signals import run_with_signal
+from tests.small import SMALL_RUN
+
+pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
+
+RUN = ["--image", "cat", "--encodings", "none", "fourier", *SMALL_RUN]
+
+
+def test_two_runs_never_write_to_one_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("run").mkdir()
+    with FileLock("run/.lock"):
+        assert train_fit.main(["--out", "run", *SMALL_RUN]) == 2
+        assert "another run is writing to run" in capsys.readouterr().err
+    # What a process that died leaves is a file without a lock.
+    assert train_fit.main(["--out", "run", "--quiet", "--encodings", "none", *SMALL_RUN]) == 0
+    with FileLock("run/.lock"):
+        assert train_fit.main(["--resume", "run"]) == 2
+        assert "another run is writing to run" in capsys.readouterr().err
+
+
+def no_space(*args: object, **kwargs: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_report_that_cannot_be_written_keeps_the_fits(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(report, "write_page", no_space)
+        assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 1
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1
+    assert "cannot write the report to run: No space left on device; resume with" in errors
+    assert {p.name for p in Path("run").iterdir()} == {".lock", "fits", "run.json"}
+    assert train_fit.main(["compare", "run", "--out", "page.html"]) == 2
+    assert "the run is not complete; go on with it by --resume" in capsys.readouterr().err
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 0
+    assert Path("run/report.html").exists()
+
+
+def test_a_fit_that_cannot_be_saved_ends_the_run_with_the_last_one_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [*RUN, "--quiet", "--out", "run"]
+    assert run_with_signal(monkeypatch, arguments, 1) == 143
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(fit_file, "save_checkpoint", no_space)
+        assert train_fit.main(["--resume", "run", "--quiet", "--save-every", "1e-9"]) == 1
+    warning, error = capsys.readouterr().err.splitlines()
+    assert "warning: cannot write run/fits/none.safetensors" in warning
+    assert "the fit goes on" in warning
+    assert "error: cannot write run/fits/none.safetensors: No space left" in error
+    assert load_checkpoint(Path("run/fits/none.safetensors"))["fit"]["step"] == 10
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError(),
+    ],
+)
+def test_batches_too_large_for_the_memory_are_halved_once(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = []
+
+    def too_large(most: int) -> Callable[..., Any]:
+        def fit(state: Any, draw_batch: Any, *args: Any, **kwargs: Any) -> Any:
+            sizes.append(len(draw_batch(0)[1]))
+            if sizes[-1] > most:
+                raise error
+            return original(state, draw_batch, *args, **kwargs)
+
+        return fit
+
+    original = loop.fit
+    options = ["--encodings", "none", "--quiet", *SMALL_RUN, "--out"]
+    monkeypatch.setattr(progress, "fit", too_large(100))
+    assert train_fit.main([*options, "run"]) == 0
+    warning = capsys.readouterr().err
+    assert "none: out of memory with batches of 200; once more with 100" in warning
+    assert sizes == [200, 100]
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["fits_with"]["none"]["batch_size"] == 100
+    monkeypatch.setattr(progress, "fit", too_large(10))
+    assert train_fit.main([*options, "small"]) == 1
+    assert "out of memory; use a smaller --batch-size, --width" in capsys.readouterr().err
+    assert not Path("small").exists()
+
+
+def test_overwrite_begins_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--encodings", "none", *SMALL_RUN, "--out", "run"]
+    assert train_fit.main([*arguments, "--quiet"]) == 0
+    shutil.copy("run/none.png", "first.png")
+    Path("run/mine.txt").write_text("mine")
+    assert train_fit.main([*arguments, "--overwrite", "--seed", "1"]) == 0
+    assert Path("run/none.png").read_bytes() != Path("first.png").read_bytes()
+    printed = capsys.readouterr().out
+    assert "wrote run/none.png" in printed
+    assert "mine.txt" not in printed
+
+
+def test_a_folder_that_is_lost_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = _Session.finish
+
+    def lose(session: _Session) -> None:
+        shutil.rmtree("run")
+        original(session)
+
+    monkeypatch.setattr(_Session, "finish", lose)
+    assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 1
+    errors = capsys.readouterr().err
+    assert errors == (
+        "train_fit.py: error: cannot write run/fits/none.safetensors: No such file or directory\n"
+    )
+
+
+def test_what_is_interrupted_before_the_first_fit_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prepare, "choose_sigma", interrupted)
+    options = ["--encodings", "gaussian", "--sigma", "auto", "--quiet", *SMALL_RUN]
+    assert train_fit.main([*options, "--out", "run"]) == 130
+    assert capsys.readouterr().err == "train_fit.py: stopped\n"
+    assert list(Path().iterdir()) == []
+
+
+def test_a_folder_that_was_only_just_begun_is_taken_again() -> None:
+    Path("run").mkdir()
+    for name in (".lock", ".run.json.partial"):
+        Path("run", name).write_text("")
+    assert train_fit.main(["--encodings", "none", "--quiet", *SMALL_RUN, "--out", "run"]) == 0
