@@ -11,6 +11,13 @@ from torch.autograd import forward_ad
 Backend = Literal["torch", "triton"]
 
 
+def is_recorded() -> bool:
+    """Whether the operations are being recorded, by a compiler, an exporter or ``torch.jit``."""
+    return torch.compiler.is_compiling() or bool(
+        torch.jit.is_tracing()  # type: ignore[attr-defined]
+    )
+
+
 def require_triton(device: torch.device | None = None) -> None:
     """Refuse ``backend="triton"`` if it cannot run.
 

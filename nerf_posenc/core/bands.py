@@ -10,7 +10,11 @@ from nerf_posenc.core.encoder import require_positive
 
 
 def octave_bands(
-    num_bands: int, *, min_octave: int = 0, base: float = math.pi
+    num_bands: int,
+    *,
+    min_octave: int | float = 0,
+    max_octave: int | float | None = None,
+    base: float = math.pi,
 ) -> Float[Tensor, " num_bands"]:
     r"""Angular frequencies that double from one band to the next.
 
@@ -20,6 +24,8 @@ def octave_bands(
     Args:
         num_bands: how many, 0 or more.
         min_octave: $k_0$, the octave of the first band.
+        max_octave: octave of the last band; the others lie at equal ratios between them, as
+            nerfstudio has it (``max_freq_exp``). None: one octave from each band to the next.
         base: rad per unit of the coordinate at octave 0, finite and positive.
 
     Returns:
@@ -35,13 +41,16 @@ def octave_bands(
     """
     _require_count(num_bands)
     require_positive(base=base)
-    if num_bands and not -100 <= min_octave <= min_octave + num_bands - 1 <= 100:
+    last = min_octave + max(0, num_bands - 1) if max_octave is None else max_octave
+    if num_bands and not -100 <= min_octave <= last <= 100:
         raise ValueError(
-            f"octaves {min_octave} to {min_octave + num_bands - 1} leave the range -100 to 100 "
+            f"octaves {min_octave} to {last} leave the range -100 to 100 "
             "that float32 can scale by; ask for fewer bands or another min_octave"
         )
-    octaves = torch.arange(min_octave, min_octave + num_bands, dtype=torch.float64)
-    return torch.ldexp(torch.tensor(base, dtype=torch.float64), octaves)
+    octaves = torch.linspace(min_octave, last, num_bands, dtype=torch.float64, device="cpu")
+    if any(octave != round(octave) for octave in octaves.tolist()):
+        return base * torch.exp2(octaves)
+    return torch.ldexp(torch.tensor(base, dtype=torch.float64, device="cpu"), octaves)
 
 
 def geometric_bands(
@@ -74,9 +83,9 @@ def geometric_bands(
     require_positive(base=base)
     if last_reached and dim < 4:
         raise ValueError(f"last_reached needs two bands, a dim of 4 or more; got {dim}")
-    exponents = torch.arange((dim + 1) // 2, dtype=torch.float64)
+    exponents = torch.arange((dim + 1) // 2, dtype=torch.float64, device="cpu")
     exponents = exponents / (dim // 2 - 1 if last_reached else dim / 2)
-    return torch.pow(torch.tensor(base, dtype=torch.float64), -exponents)
+    return torch.pow(torch.tensor(base, dtype=torch.float64, device="cpu"), -exponents)
 
 
 def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, " num_bands"]:
@@ -99,8 +108,8 @@ def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, 
     """
     _require_count(num_bands)
     require_positive(first=first, ratio=ratio)
-    exponents = torch.arange(num_bands, dtype=torch.float64)
-    return first * torch.pow(torch.tensor(ratio, dtype=torch.float64), exponents)
+    exponents = torch.arange(num_bands, dtype=torch.float64, device="cpu")
+    return first * torch.pow(torch.tensor(ratio, dtype=torch.float64, device="cpu"), exponents)
 
 
 def linear_bands(num_bands: int, *, first: float, last: float) -> Float[Tensor, " num_bands"]:
@@ -123,7 +132,30 @@ def linear_bands(num_bands: int, *, first: float, last: float) -> Float[Tensor, 
     """
     _require_count(num_bands)
     require_positive(first=first, last=last)
-    return torch.linspace(first, last, num_bands, dtype=torch.float64)
+    return torch.linspace(first, last, num_bands, dtype=torch.float64, device="cpu")
+
+
+def period_bands(*periods: int | float) -> Float[Tensor, "1 num_axes"]:
+    """One band for each axis, with a given period: hours, weekdays, days of the year.
+
+    Args:
+        periods: of each axis, in its own unit, finite and positive.
+
+    Returns:
+        Bands in float64, ``(1, num_axes)``, for an encoder of as many coordinates.
+
+    Raises:
+        ValueError: If a period is not finite and positive.
+
+    Examples:
+        >>> from nerf_posenc import FourierEncoder
+        >>> calendar = FourierEncoder(3, bands=period_bands(24, 7, 365.25))
+        >>> calendar(torch.tensor([[23.0, 6.0, 200.0]])).shape
+        torch.Size([1, 6])
+    """
+    for period in periods:
+        require_positive(period=period)
+    return 2 * math.pi / torch.tensor([periods], dtype=torch.float64, device="cpu")
 
 
 def coarse_to_fine_weight(
@@ -152,95 +184,6 @@ def coarse_to_fine_weight(
     return (1 - torch.cos(math.pi * (alpha - bands).clamp(0, 1))) / 2
 
 
-def ntk_bands(dim: int, *, factor: float, base: float = 10_000.0) -> Float[Tensor, " num_bands"]:
-    r"""Bands for sequences ``factor`` times as long as in training, from a larger base.
-
-    The base is multiplied by $\text{factor}^{d/(d-2)}$, which leaves the first band as it is and
-    divides the last by the factor ("NTK-aware" interpolation; Peng et al. 2023, YaRN,
-    arXiv:2309.00071, section 3.1). Dividing every band by the factor is linear interpolation
-    (Chen et al. 2023, arXiv:2306.15595): ``geometric_bands(dim) / factor``.
-
-    Args:
-        dim: width, an even number of 4 or more.
-        factor: ratio of the new length to the trained one, 1 or more.
-        base: base used in training.
-
-    Returns:
-        Bands in float64, ``(dim / 2,)``.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-    """
-    _require_scaling(dim, factor)
-    return geometric_bands(dim, base=base * factor ** (dim / (dim - 2)))
-
-
-def yarn_bands(
-    dim: int,
-    *,
-    factor: float,
-    trained_length: int,
-    base: float = 10_000.0,
-    fast_cycles: float = 32.0,
-    slow_cycles: float = 1.0,
-) -> Float[Tensor, " num_bands"]:
-    """YaRN's bands: slow ones are interpolated, fast ones kept, with a ramp between.
-
-    A band with more than ``fast_cycles`` cycles over the trained length is kept, one with fewer
-    than ``slow_cycles`` is divided by the factor (Peng et al. 2023, section 3.2).
-    The queries and keys are also scaled by [yarn_scale][nerf_posenc.yarn_scale].
-
-    Args:
-        dim: width, an even number of 4 or more.
-        factor: ratio of the new length to the trained one, 1 or more.
-        trained_length: length used in training.
-        base: base used in training.
-        fast_cycles: the paper's beta.
-        slow_cycles: the paper's alpha.
-
-    Returns:
-        Bands in float64, ``(dim / 2,)``.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-    """
-    _require_scaling(dim, factor)
-    if trained_length < 1 or not 0 < slow_cycles < fast_cycles:
-        raise ValueError(
-            "trained_length must be 1 or more and 0 < slow_cycles < fast_cycles; got "
-            f"{trained_length}, {slow_cycles} and {fast_cycles}"
-        )
-
-    def pair_with(cycles: float) -> float:
-        """Index, as a real number, of the band with this many cycles."""
-        wavelength = trained_length / cycles
-        return dim * math.log(wavelength / (2 * math.pi)) / (2 * math.log(base))
-
-    low = max(0, math.floor(pair_with(fast_cycles)))
-    high = min(dim - 1, math.ceil(pair_with(slow_cycles)))
-    pairs = torch.arange(dim // 2, dtype=torch.float64)
-    interpolated = ((pairs - low) / max(high - low, 1e-3)).clamp(0, 1)
-    bands = geometric_bands(dim, base=base)
-    return bands * (1 - interpolated) + bands / factor * interpolated
-
-
-def yarn_scale(factor: float) -> float:
-    """YaRN's factor for queries and keys, ``0.1 ln(factor) + 1`` (Peng et al. 2023, section 3.4).
-
-    Examples:
-        >>> yarn_scale(1.0)
-        1.0
-    """
-    return 0.1 * math.log(factor) + 1.0
-
-
 def _require_count(num_bands: int) -> None:
     if num_bands < 0:
         raise ValueError(f"num_bands must be 0 or more; got {num_bands}")
-
-
-def _require_scaling(dim: int, factor: float) -> None:
-    if dim < 4 or dim % 2:
-        raise ValueError(f"dim must be an even number of 4 or more; got {dim}")
-    if not (math.isfinite(factor) and factor >= 1):
-        raise ValueError(f"factor must be 1 or more; got {factor}")

@@ -1,6 +1,9 @@
 """The base of all encoders, the identity, and the checks of what users pass."""
 
+import difflib
 import math
+import zlib
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import torch
@@ -28,11 +31,16 @@ class Encoder(nn.Module):
     uncast: ClassVar[tuple[str, ...]] = ()
     """Parameters and persistent buffers that follow the module to a device but keep their type."""
 
+    _device_tracker: Tensor
+
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
         self._in_dim = in_dim
         self._out_dim = out_dim
         self._constants: dict[str, Tensor] = {}
+        self._constants_device = torch.device("cpu")
+        # Without elements, so that it does not matter who fills it with what.
+        self.register_buffer("_device_tracker", torch.empty(0), persistent=False)
 
     @property
     def in_dim(self) -> int:
@@ -45,22 +53,36 @@ class Encoder(nn.Module):
         return self._out_dim
 
     @property
+    def device(self) -> torch.device:
+        """Device that the module was moved to."""
+        return self._device_tracker.device
+
+    @property
     def frequency_bands(self) -> Float[Tensor, "num_bands axes"] | None:
         """Bands in rad per unit of the coordinate; None if there are none, or they are random."""
         return None
 
     def register_constant(self, name: str, value: Tensor | None) -> None:
-        """Add a tensor that follows the module to a device, but is neither cast nor saved.
+        """Keep a tensor that follows the coordinates to a device, and is neither cast nor saved.
 
-        After ``to_empty`` it has its value again.
+        It is no buffer: loaders that build a module on the meta device fill its buffers with
+        whatever is in memory.
 
         Args:
             name: attribute that the module gets.
-            value: on the CPU, or None for a constant that this module does without.
+            value: on the CPU, also under ``torch.device("meta")``, or None for a constant that
+                this module does without.
         """
         if value is not None:
             self._constants[name] = value
-        self.register_buffer(name, value, persistent=False)
+        setattr(self, name, value)
+
+    def move_constants(self, device: torch.device) -> None:
+        """Put the constants on a device, if they are not there; ``forward`` begins with this."""
+        if device != self._constants_device:
+            for name in self._constants:
+                setattr(self, name, self._constant_on(name, device))
+            self._constants_device = device
 
     def _constant_on(self, name: str, device: torch.device) -> Tensor:
         """Copy a constant to a device; float64 becomes float32 on MPS, which has none."""
@@ -69,12 +91,16 @@ class Encoder(nn.Module):
             value = value.float()
         return value.to(device)
 
+    def __repr__(self) -> str:
+        # On one line, unless there are modules inside that have something to add.
+        if set(dict(self.named_children())) <= {"sincos", "rotary", "axes", "planes"}:
+            return f"{type(self).__name__}({self.extra_repr()})"
+        return super().__repr__()
+
     def _apply(self, fn: Any, recurse: bool = True) -> "Encoder":
         before = {name: getattr(self, name).detach() for name in self.uncast}
         super()._apply(fn, recurse)
-        for name in self._constants:
-            device = getattr(self, name).device
-            self._buffers[name] = self._constant_on(name, device)
+        self.move_constants(self.device)
         for name, value in before.items():
             tensor = getattr(self, name)
             # From the meta device there is no value to keep, only the type.
@@ -82,6 +108,16 @@ class Encoder(nn.Module):
             with torch.no_grad():
                 tensor.data = kept.to(tensor.device, value.dtype)
         return self
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        # With assign=True a checkpoint in half precision would replace what is not to be cast.
+        for name in self.uncast:
+            value = state_dict.get(prefix + name)
+            if isinstance(value, Tensor):
+                state_dict[prefix + name] = value.to(getattr(self, name).dtype)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 class Identity(Encoder):
@@ -130,10 +166,11 @@ class Identity(Encoder):
 
 
 def require_counts(**counts: int) -> None:
-    """Refuse counts below 1.
+    """Refuse counts that are no integers, or below 1.
 
     Raises:
-        ValueError: Naming the count and its value.
+        TypeError: Naming the count and its value, if it is no integer.
+        ValueError: Likewise, if it is below 1.
 
     Examples:
         >>> require_counts(width=0)
@@ -141,11 +178,13 @@ def require_counts(**counts: int) -> None:
         ValueError: width must be 1 or more; got 0
     """
     for name, count in counts.items():
+        if not isinstance(count, int):
+            raise TypeError(f"{name} must be an integer; got {count!r}")
         if count < 1:
             raise ValueError(f"{name} must be 1 or more; got {count}")
 
 
-def require_positive(**values: float) -> None:
+def require_positive(**values: int | float) -> None:
     """Refuse values that are not finite and above 0.
 
     Raises:
@@ -161,13 +200,44 @@ def require_positive(**values: float) -> None:
             raise ValueError(f"{name} must be finite and positive; got {value}")
 
 
+def require_tensor(x: object, name: str) -> None:
+    """Refuse what is not a tensor.
+
+    Raises:
+        TypeError: Naming what was given and how to make a tensor of it.
+
+    Examples:
+        >>> require_tensor(999, "positions")
+        Traceback (most recent call last):
+        TypeError: positions must be a torch.Tensor; got int. Give torch.tensor(...)
+    """
+    if isinstance(x, Tensor):
+        return
+    remedy = "torch.from_numpy(...)" if type(x).__module__ == "numpy" else "torch.tensor(...)"
+    raise TypeError(f"{name} must be a torch.Tensor; got {type(x).__name__}. Give {remedy}")
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
+    """Message for a name that there is not, with those that are nearest to it.
+
+    Examples:
+        >>> unknown_name("preset", "nerfstudo", ["barf", "nerfstudio"])
+        "no preset 'nerfstudo'; did you mean nerfstudio? There are barf, nerfstudio"
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(str(name), names, n=3)
+    guess = f"did you mean {' or '.join(near)}? There are" if near else "there are"
+    return f"no {kind} {name!r}; {guess} {', '.join(names)}"
+
+
 def require_coordinates(x: Tensor, in_dim: int, *, name: str = "x") -> None:
     """Refuse coordinates that are not floating-point or not ``(*batch, in_dim)``.
 
     Raises:
-        TypeError: If ``x`` does not hold floating-point numbers.
+        TypeError: If ``x`` is no tensor of floating-point numbers.
         ValueError: If its last dimension is not ``in_dim``.
     """
+    require_tensor(x, name)
     if not x.is_floating_point():
         raise TypeError(
             f"{name} must hold floating-point coordinates; got {x.dtype}. Scale pixel indices to "
@@ -183,7 +253,26 @@ def require_embeddings(embeddings: Tensor, dim: int) -> None:
     Raises:
         ValueError: Naming the shape.
     """
+    require_tensor(embeddings, "embeddings")
     if embeddings.ndim < 2 or embeddings.shape[-1] != dim:
         raise ValueError(
             f"embeddings must have shape (*batch, length, {dim}); got {tuple(embeddings.shape)}"
         )
+
+
+def described(values: Tensor) -> str:
+    """Describe numbers in a ``repr`` so that different ones read differently.
+
+    Examples:
+        >>> described(torch.tensor([1.0, 2.5]))
+        '[1, 2.5]'
+        >>> described(torch.arange(100.0))
+        '100 numbers from 0 to 99 (crc32 b16b5db9)'
+    """
+    flat = values.detach().flatten()
+    if flat.is_meta:
+        return f"{tuple(values.shape)} on the meta device"
+    if len(flat) <= 4 and all(float(f"{value:g}") == value for value in flat.tolist()):
+        return f"[{', '.join(f'{value:g}' for value in flat.tolist())}]"
+    code = zlib.crc32(flat.to("cpu", torch.float64).numpy().tobytes())
+    return f"{len(flat)} numbers from {flat[0]:g} to {flat[-1]:g} (crc32 {code:08x})"

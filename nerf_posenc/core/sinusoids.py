@@ -13,6 +13,7 @@ arithmetic is in `_evaluate`.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -20,9 +21,20 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core._evaluate import RADIANS_PER_CYCLE, SinCosFunction, evaluate
-from nerf_posenc.core.backend import Backend, inside_transform, require_fusible, require_triton
+from nerf_posenc.core.backend import (
+    Backend,
+    inside_transform,
+    is_recorded,
+    require_fusible,
+    require_triton,
+)
 from nerf_posenc.core.columns import LAYOUTS, Phases
-from nerf_posenc.core.encoder import Encoder, require_counts
+from nerf_posenc.core.encoder import (
+    Encoder,
+    described,
+    require_counts,
+    require_tensor,
+)
 
 IncludeInput = Literal["front", "back"] | None
 
@@ -81,7 +93,8 @@ class SinCos(Encoder):
 
     Args:
         in_dim: number of coordinates, 1 or more.
-        bands: rad per unit, ``(num_bands,)`` or ``(num_bands, in_dim)``.
+        bands: rad per unit, ``(num_bands,)`` or ``(num_bands, in_dim)``; numbers in a list will
+            do.
         layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
         phases: ``("sin", "cos")`` or ``("cos", "sin")``.
         backend: ``"torch"``, or ``"triton"`` for one fused kernel on a GPU, which takes
@@ -108,15 +121,15 @@ class SinCos(Encoder):
     def __init__(
         self,
         in_dim: int,
-        bands: Float[Tensor, "num_bands *axes"],
+        bands: Float[Tensor, "num_bands *axes"] | Sequence[float],
         *,
         layout: str = "akp",
         phases: Phases = ("sin", "cos"),
         backend: Backend = "torch",
     ) -> None:
+        bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
         _require_arguments(in_dim, bands, layout, phases, backend)
         super().__init__(in_dim, 2 * len(bands) * in_dim)
-        bands = bands.detach().to("cpu", torch.float64)
         self.num_bands = len(bands)
         self.layout = layout
         self.phases = phases
@@ -134,7 +147,7 @@ class SinCos(Encoder):
         mantissa = torch.frexp(cycles).mantissa.abs()
         self.is_exact = bool(((mantissa == 0.5) | (mantissa == 0)).all())
         dtype = torch.float32 if self.is_exact else torch.float64
-        is_cosine = torch.tensor([phase == "cos" for phase in self.phases]).double()
+        is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
         # If the axes are outermost and have the same bands they share the constants: with one
         # dimension less to go through, the product is three times as fast.
         shares = self.layout[0] == "a" and bool((cycles == cycles[:, :1]).all())
@@ -190,6 +203,7 @@ class SinCos(Encoder):
             ValueError: If a shape does not fit.
         """
         self._require_shapes(x, weight, variance)
+        self.move_constants(x.device)
         if dtype is None:
             dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
@@ -197,8 +211,8 @@ class SinCos(Encoder):
             x = x.float()
         if self.backend == "triton":
             return self._fused(x, weight, variance, dtype, include_input)
-        flat = x.reshape(math.prod(x.shape[:-1]), self.in_dim)
-        if torch.compiler.is_compiling():
+        flat = x.reshape(-1, self.in_dim)
+        if is_recorded():
             features = evaluate(self, flat, sine_dtype)
         elif (flat.requires_grad and torch.is_grad_enabled()) or inside_transform():
             features = SinCosFunction.apply(flat, self, sine_dtype)
@@ -216,6 +230,7 @@ class SinCos(Encoder):
         return torch.cat(parts if include_input == "front" else parts[::-1], dim=-1)
 
     def _require_shapes(self, x: Tensor, weight: Tensor | None, variance: Tensor | None) -> None:
+        require_tensor(x, "x")
         if x.ndim == 0 or x.shape[-1] != self.in_dim:
             raise ValueError(
                 f"x must have shape (*batch, {self.in_dim}), the last dimension being the "
@@ -268,12 +283,14 @@ class SinCos(Encoder):
         )
         return features.reshape(*x.shape[:-1], features.shape[-1])
 
+    def convention(self) -> str:
+        """Describe bands, layout and phases, for an encoder's ``repr``."""
+        bands = self.bands[:, :1] if bool((self.bands == self.bands[:, :1]).all()) else self.bands
+        return f"bands={described(bands)}, layout={self.layout!r}, phases={self.phases!r}"
+
     def extra_repr(self) -> str:
-        """Show the widths and the convention."""
-        return (
-            f"in_dim={self.in_dim}, out_dim={self.out_dim}, num_bands={self.num_bands}, "
-            f"layout={self.layout!r}, phases={self.phases!r}"
-        )
+        """Show all that changes the numbers."""
+        return f"in_dim={self.in_dim}, out_dim={self.out_dim}, {self.convention()}"
 
 
 def _require_arguments(

@@ -12,7 +12,13 @@ from nerf_posenc.core._evaluate import project
 from nerf_posenc.core.backend import Backend
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
 from nerf_posenc.core.columns import Phases, column_labels
-from nerf_posenc.core.encoder import Encoder, require_coordinates
+from nerf_posenc.core.encoder import (
+    Encoder,
+    described,
+    require_coordinates,
+    require_counts,
+    unknown_name,
+)
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos
 from nerf_posenc.encoders.presets import PRESETS
 
@@ -36,8 +42,11 @@ class FourierEncoder(Encoder):
             without the raw input would leave no column and are refused.
         bands: other bands instead of doubling ones: rad per unit of the coordinate,
             float64, ``(num_bands,)`` or ``(num_bands, num_axes)``. ``num_bands``,
-            ``min_octave`` and ``base`` are then not used.
+            ``min_octave`` and ``base`` are then not used. A library's own float32 bands give
+            that library's numbers to the bit.
         min_octave: octave of the first band.
+        max_octave: octave of the last band, with the others at equal ratios between them; None
+            is one octave from each band to the next.
         base: rad per unit at octave 0. NeRF's paper has pi; its code, and most that
             descend from it, have 1.
         layout: nesting of the columns, outermost first: k band, p phase, a axis.
@@ -51,6 +60,8 @@ class FourierEncoder(Encoder):
             mistake.
         backend: ``"torch"``, or ``"triton"`` for one fused kernel on a GPU, which takes
             coordinates of up to float32 and no ``basis``.
+        dtype: of the features; None is that of the coordinates. ``torch.bfloat16`` before layers
+            in bfloat16: the coordinates stay in float32.
 
     Raises:
         RuntimeError: If the backend cannot run; the message says what it needs.
@@ -78,8 +89,9 @@ class FourierEncoder(Encoder):
         in_dim: int,
         num_bands: int | Sequence[int] = 10,
         *,
-        bands: Float[Tensor, "num_bands *axes"] | None = None,
-        min_octave: int = 0,
+        bands: Float[Tensor, "num_bands *axes"] | Sequence[float] | None = None,
+        min_octave: int | float = 0,
+        max_octave: int | float | None = None,
         base: float = math.pi,
         layout: str = "akp",
         phases: Phases = ("sin", "cos"),
@@ -87,15 +99,21 @@ class FourierEncoder(Encoder):
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
         variance_scale: float = 1.0,
         backend: Backend = "torch",
+        dtype: torch.dtype | None = None,
     ) -> None:
         _require_arguments(in_dim, include_input, basis, backend)
         num_axes = in_dim if basis is None else len(basis)
-        counts = [num_bands] if isinstance(num_bands, int) else list(num_bands)
+        counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
+        if not all(isinstance(count, int) for count in counts):
+            raise TypeError(f"num_bands must be an integer, or one for each axis; got {num_bands}")
         if len(counts) not in (1, num_axes):
             raise ValueError(f"num_bands must be one number or {num_axes}; got {counts}")
         if bands is None:
-            bands = octave_bands(max(counts), min_octave=min_octave, base=base)
+            bands = octave_bands(
+                max(counts), min_octave=min_octave, max_octave=max_octave, base=base
+            )
         else:
+            bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
             counts = [len(bands)]
         if max(counts) == 0 and include_input is None:
             raise ValueError(
@@ -109,11 +127,13 @@ class FourierEncoder(Encoder):
         super().__init__(in_dim, len(kept) + (in_dim if include_input else 0))
         self.include_input = include_input
         self.variance_scale = variance_scale
+        self.dtype = dtype
         self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases, backend=backend)
+        self.bands_per_axis = tuple(per_axis)
         self._labels = [labels[i] for i in kept]
         self.register_constant("basis", None if basis is None else basis.detach().double().cpu())
         every = len(kept) == len(labels)
-        self.register_constant("_kept", None if every else torch.tensor(kept))
+        self.register_constant("_kept", None if every else torch.tensor(kept, device="cpu"))
 
     @property
     def is_plain(self) -> bool:
@@ -122,25 +142,26 @@ class FourierEncoder(Encoder):
 
     @classmethod
     def preset(
-        cls, name: str, in_dim: int, num_bands: int | Sequence[int] = 10, **overrides: Any
+        cls, name: str, in_dim: int, num_bands: int | Sequence[int] | None = None, **overrides: Any
     ) -> "FourierEncoder":
         """Make the encoder of another library, column for column and in its own units.
 
         Args:
             name: one of ``PRESETS``, which says what each stands for.
             in_dim: number of coordinates.
-            num_bands: number of bands.
+            num_bands: number of bands; None is what the preset has, or 10.
             overrides: arguments that differ from the preset's, such as ``include_input``.
 
         Raises:
             ValueError: If the name is unknown, or the preset needs ``bands``.
         """
         if name not in PRESETS:
-            raise ValueError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
+            raise ValueError(unknown_name("preset", name, PRESETS))
         arguments = {**PRESETS[name], **overrides}
         if "bands" in arguments and arguments["bands"] is None:
             raise ValueError(f"preset {name!r} has no bands of its own; give bands=")
-        return cls(in_dim, num_bands, **arguments)
+        own = arguments.pop("num_bands", 10)
+        return cls(in_dim, own if num_bands is None else num_bands, **arguments)
 
     @property
     def num_bands(self) -> int:
@@ -183,36 +204,39 @@ class FourierEncoder(Encoder):
                 [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
 
         Returns:
-            Features in ``x.dtype``. A coordinate that is not finite gives NaN in its columns.
+            Features in ``x.dtype``, or the encoder's ``dtype``. A coordinate that is not finite
+            gives NaN in its columns.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If a shape does not fit or two arguments exclude each other.
         """
         require_coordinates(x, self.in_dim)
+        self.move_constants(x.device)
         if weight is not None and progress is not None:
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
         variance = self._variance_along_axes(x, variance, covariance)
+        dtype = x.dtype if self.dtype is None else self.dtype
         features: Tensor
         if self.is_plain:
             features = self.sincos(
                 x,
                 weight=weight,
                 variance=variance,
-                dtype=x.dtype,
+                dtype=dtype,
                 include_input=self.include_input,
             )
             return features
         along = x if self.basis is None else project(x, self.basis).to(x.device)
-        features = self.sincos(along, weight=weight, variance=variance, dtype=x.dtype)
+        features = self.sincos(along, weight=weight, variance=variance, dtype=dtype)
         if self._kept is not None:
             features = features[..., self._kept]
         if self.include_input is None:
             return features
-        parts = [x, features] if self.include_input == "front" else [features, x]
-        return torch.cat(parts, dim=-1)
+        parts = [x.to(dtype), features]
+        return torch.cat(parts if self.include_input == "front" else parts[::-1], dim=-1)
 
     def _variance_along_axes(
         self, x: Tensor, variance: Tensor | None, covariance: Tensor | None
@@ -240,19 +264,34 @@ class FourierEncoder(Encoder):
         return along if self.variance_scale == 1 else along * self.variance_scale
 
     def extra_repr(self) -> str:
-        """Show what the sub-module does not."""
-        return f"in_dim={self.in_dim}, out_dim={self.out_dim}, include_input={self.include_input!r}"
+        """Show all that changes the numbers."""
+        parts = [f"in_dim={self.in_dim}", f"out_dim={self.out_dim}", self.sincos.convention()]
+        if self.include_input is not None:
+            parts.append(f"include_input={self.include_input!r}")
+        if self._kept is not None:
+            parts.append(f"num_bands={self.bands_per_axis}")
+        if self.basis is not None:
+            parts.append(f"basis={described(self.basis)}")
+        if self.variance_scale != 1:
+            parts.append(f"variance_scale={self.variance_scale:g}")
+        if self.dtype is not None:
+            parts.append(f"dtype={self.dtype}")
+        return ", ".join(parts)
 
 
 def _require_arguments(
     in_dim: int, include_input: str | None, basis: Tensor | None, backend: str
 ) -> None:
+    require_counts(in_dim=in_dim)
     if backend == "triton" and basis is not None:
         raise ValueError(
             "backend='triton' has no basis, whose products are computed in float64; use "
             "backend='torch'"
         )
     if include_input not in ("front", "back", None):
-        raise ValueError(f"include_input must be 'front', 'back' or None; got {include_input!r}")
+        raise ValueError(
+            "include_input must be 'front' or 'back', the side of the features on which the raw "
+            f"coordinates stand, or None to leave them out; got {include_input!r}"
+        )
     if basis is not None and basis.shape[1:] != (in_dim,):
         raise ValueError(f"basis must have shape (num_axes, {in_dim}); got {tuple(basis.shape)}")

@@ -6,12 +6,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+# Which of our directions comes at each place, counted from 1, with its sign.
+_MULTINERF_ORDER = {
+    1: (-3, -2, 6, 4, 5, -1),
+    2: (-6, -5, -3, -21, -20, 14, -18, 9, 15, -17, 11, 12, -1, -16, -2, -4, -8, -7, -13, -19, 10),
+}
+
 
 def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
     """Directions of a subdivided icosahedron, one of each opposite pair.
 
     With 2 subdivisions of each edge these are the 21 directions that mip-NeRF 360 lifts a
-    Gaussian on (Barron et al. 2022, appendix), in an order and with signs of our own.
+    Gaussian on (Barron et al. 2022, appendix). With 1 and 2 subdivisions order and signs are those
+    of multinerf's ``generate_basis("icosahedron", n)``, so that its weights can be taken over.
 
     Args:
         subdivisions: parts that each edge is cut into, 1 or more: 1 gives 6 directions.
@@ -32,7 +39,9 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
     signs = (-1.0, 1.0)
     corners = [(0.0, a, b * golden) for a in signs for b in signs]
     vertices = torch.tensor(
-        [corner[i:] + corner[:i] for corner in corners for i in range(3)], dtype=torch.float64
+        [corner[i:] + corner[:i] for corner in corners for i in range(3)],
+        dtype=torch.float64,
+        device="cpu",
     )
     distances = torch.cdist(vertices, vertices)
     # The edges of this icosahedron have length 2; a face is three corners that far apart.
@@ -56,4 +65,8 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
                 point = point / point.norm()
                 if not any((point @ other).abs() > 1 - 1e-9 for other in found):
                     found.append(point)
-    return torch.stack(found)
+    basis = torch.stack(found)
+    if subdivisions in _MULTINERF_ORDER:
+        order = torch.tensor(_MULTINERF_ORDER[subdivisions], device="cpu")
+        basis = basis[order.abs() - 1] * order.sign()[:, None]
+    return basis

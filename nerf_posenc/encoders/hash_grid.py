@@ -120,9 +120,10 @@ class HashGridEncoder(Encoder):
         axes = range(self.in_dim)
         strides = [[size**axis for axis in axes] for size in self.resolutions[: self.num_dense]]
         primes = [list(_PRIMES[: self.in_dim])] * (self.num_levels - self.num_dense)
-        rows = torch.tensor(self.rows_per_level)[:, None]
-        self.register_constant("_scales", torch.tensor(self.scales, dtype=torch.float64))
-        self.register_constant("_factors", torch.tensor(strides + primes))
+        rows = torch.tensor(self.rows_per_level, device="cpu")[:, None]
+        scales = torch.tensor(self.scales, dtype=torch.float64, device="cpu")
+        self.register_constant("_scales", scales)
+        self.register_constant("_factors", torch.tensor(strides + primes, device="cpu"))
         self.register_constant("_rows", rows)
         self.register_constant("_first_row", rows.cumsum(0) - rows)
 
@@ -188,6 +189,7 @@ class HashGridEncoder(Encoder):
             ValueError: If its last dimension is not ``in_dim``.
         """
         unit = unit_coordinates(x, self.in_dim, self.bounds)
+        self.move_constants(x.device)
         offset = 0.5 if self.convention == "instant-ngp" else 0.0
         position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + offset
         cell, weights = cells_from_positions(position, self.interpolation)

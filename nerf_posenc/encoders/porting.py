@@ -1,9 +1,32 @@
-"""Port weights trained with one column order to another."""
+"""Port weights trained with one column order, or one pairing, to another."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from nerf_posenc.encoders.fourier import FourierEncoder
+
+Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where a layer reads an encoder's features, and which encoder it is to read.
+
+    Attributes:
+        source: the encoder that the layer was trained with.
+        target: the encoder it is to follow.
+        offset: input of the layer at which the features begin; None if it reads nothing else.
+    """
+
+    source: FourierEncoder
+    target: FourierEncoder
+    offset: int | None = None
 
 
 def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
@@ -19,11 +42,18 @@ def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
         Indices, int64, ``(target.out_dim,)``.
 
     Raises:
+        TypeError: If one of them has no columns with a name, as random features have not.
         ValueError: If the encoders differ in coordinates, bands or basis, or ``target`` has a
             raw input that ``source`` lacks.
     """
+    for encoder in (source, target):
+        if not isinstance(encoder, FourierEncoder):
+            raise TypeError(
+                f"columns have a band, a phase and an axis in a FourierEncoder; got a "
+                f"{type(encoder).__name__}"
+            )
     same_basis = (source.basis is None) == (target.basis is None) and (
-        source.basis is None or torch.equal(source.basis, target.basis)  # type: ignore[arg-type]
+        source.basis is None or torch.equal(source.basis, cast(Tensor, target.basis))
     )
     if not (
         source.in_dim == target.in_dim
@@ -32,7 +62,7 @@ def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
     ):
         raise ValueError(
             "the encoders have different coordinates, bands or directions; only the order of "
-            "columns can be changed, so give both the same (base, min_octave, num_bands)"
+            f"columns can be changed, so give both the same bands. They are {source} and {target}"
         )
     place = {column: i for i, column in enumerate(source.columns)}
     missing = [column for column in target.columns if column not in place]
@@ -43,40 +73,148 @@ def column_order(source: FourierEncoder, target: FourierEncoder) -> Tensor:
     return torch.tensor([place[column] for column in target.columns], dtype=torch.long)
 
 
-def port_linear(linear: nn.Linear, source: FourierEncoder, target: FourierEncoder) -> nn.Linear:
-    """Port a first linear layer from one column order to another.
+def port_linear(
+    layer: Layer, source: FourierEncoder, target: FourierEncoder, *, offset: int | None = None
+) -> Layer:
+    """Port a layer that reads an encoder's features from one column order to another.
 
-    ``port_linear(linear, source, target)(target(x))`` equals ``linear(source(x))`` but for
-    the order of the sums, so that a checkpoint of one library runs on the encoder of another.
+    ``port_linear(layer, source, target)(target(x))`` equals ``layer(source(x))`` but for the order
+    of the sums, so that a checkpoint of one library runs on the encoder of another. For every
+    layer of a network in one call, see [port_module][nerf_posenc.port_module].
 
     Args:
-        linear: the layer after ``source``; it is not changed.
+        layer: a linear layer, or a convolution with a kernel of one cell (with any kernel, in
+            fact: the order of channels is all that changes). It is not changed.
         source: the encoder it was trained with.
         target: the encoder it is to follow.
+        offset: input of the layer at which the features begin, for a layer that reads a
+            concatenation: NeRF's skip layer reads ``[features, hidden]`` (0), its view layer
+            ``[hidden, features of the direction]`` (the width of hidden). None: it reads nothing
+            else.
 
     Returns:
         A new layer.
 
     Raises:
+        TypeError: If it is neither a linear layer nor a convolution.
         ValueError: If the encoders differ in more than the order of their columns, or the
             layer does not fit ``source``.
     """
-    if linear.in_features != source.out_dim:
+    if not isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        raise TypeError(
+            f"layer must be an nn.Linear or a convolution; got a {type(layer).__name__}"
+        )
+    if isinstance(layer, _CONVOLUTIONS) and (layer.groups != 1 or layer.transposed):
+        raise ValueError("a convolution must have one group and must not be transposed")
+    num_inputs = layer.weight.shape[1]
+    first = 0 if offset is None else offset
+    stop = first + source.out_dim
+    if first < 0 or stop > num_inputs or (offset is None and stop != num_inputs):
         raise ValueError(
-            f"the layer takes {linear.in_features} features and the source gives {source.out_dim}"
+            f"the layer takes {num_inputs} features and the source gives {source.out_dim}; give "
+            "offset=, the input at which they begin, for a layer that reads more than them"
         )
     order = column_order(source, target)
     if len(order) != source.out_dim:
         raise ValueError("the target lacks columns of the source, whose weights would be lost")
-    ported = nn.Linear(
-        target.out_dim,
-        linear.out_features,
-        bias=linear.bias is not None,
-        device=linear.weight.device,
-        dtype=linear.weight.dtype,
-    )
+    columns = torch.arange(num_inputs)
+    columns[first:stop] = first + order
+    return _with_inputs(layer, columns)
+
+
+def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
+    """Port every layer of a network that reads an encoder's features, in place.
+
+    Args:
+        module: the network.
+        ports: for each such layer, by its name in ``module``, the encoders and where their
+            features begin.
+
+    Returns:
+        What was changed: for each layer, in words, the inputs that were put in another order.
+
+    Raises:
+        TypeError: If a layer is neither a linear layer nor a convolution.
+        ValueError: If there is no layer of a name, or one does not fit; nothing is changed then.
+
+    Examples:
+        >>> theirs = FourierEncoder.preset("nerf", 3, 4, include_input=None)
+        >>> ours = FourierEncoder(3, 4, base=1.0)
+        >>> network = nn.Sequential(nn.Linear(24, 8), nn.ReLU(), nn.Linear(8, 3))
+        >>> port_module(network, {"0": Port(theirs, ours)})
+        {'0': 'inputs 0 to 23: 22 of 24 moved'}
+    """
+    known = dict(module.named_modules())
+    ported: dict[str, Layer] = {}
+    report: dict[str, str] = {}
+    for name, port in ports.items():
+        if name not in known:
+            raise ValueError(f"no layer {name!r}; there are {', '.join(filter(None, known))}")
+        layer = cast(Layer, known[name])
+        try:
+            ported[name] = port_linear(layer, port.source, port.target, offset=port.offset)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        order = column_order(port.source, port.target)
+        moved = int((order != torch.arange(len(order))).sum())
+        first = port.offset or 0
+        last = first + len(order) - 1
+        report[name] = f"inputs {first} to {last}: {moved} of {len(order)} moved"
+    for name, layer in ported.items():
+        with torch.no_grad():
+            known[name].weight.copy_(layer.weight)
+    return report
+
+
+def port_rotary(
+    layer: nn.Linear, num_heads: int, *, to: str, rotary_dim: int | None = None
+) -> nn.Linear:
+    """Port a query's or key's projection between interleaved and half pairing.
+
+    With both ported, ``RotaryEncoder(dim, pairing="half")`` gives the scores that
+    ``"interleaved"`` gave before: Llama's own weights and those in transformers differ so.
+
+    Args:
+        layer: projection whose outputs are the columns of one head after the other; it is not
+            changed. With a bias, that is put in order too.
+        num_heads: number of heads (of keys, in grouped attention).
+        to: ``"half"`` or ``"interleaved"``; the layer has the other one.
+        rotary_dim: columns of a head that are rotated, from the first on; None is all.
+
+    Returns:
+        A new layer.
+
+    Raises:
+        ValueError: If the heads do not fit the layer, or an argument is out of its range.
+
+    Examples:
+        >>> port_rotary(nn.Linear(32, 64), num_heads=4, to="half").out_features
+        64
+    """
+    if to not in ("half", "interleaved"):
+        raise ValueError(f"to must be 'half' or 'interleaved'; got {to!r}")
+    if num_heads < 1 or layer.out_features % num_heads:
+        raise ValueError(f"{num_heads} heads do not divide {layer.out_features} outputs")
+    dim = layer.out_features // num_heads
+    rotary_dim = dim if rotary_dim is None else rotary_dim
+    if not 2 <= rotary_dim <= dim or rotary_dim % 2:
+        raise ValueError(f"rotary_dim must be an even number of 2 to {dim}; got {rotary_dim}")
+    order = torch.arange(dim)
+    shape = (-1, 2) if to == "half" else (2, -1)
+    order[:rotary_dim] = order[:rotary_dim].reshape(shape).T.flatten()
+    rows = (torch.arange(num_heads)[:, None] * dim + order).flatten()
+    ported = copy.deepcopy(layer)
+    rows = rows.to(layer.weight.device)
     with torch.no_grad():
-        ported.weight.copy_(linear.weight[:, order.to(linear.weight.device)])
-        if linear.bias is not None:
-            ported.bias.copy_(linear.bias)
+        ported.weight.copy_(layer.weight[rows])
+        if ported.bias is not None:
+            ported.bias.copy_(layer.bias[rows])
+    return ported
+
+
+def _with_inputs(layer: Layer, columns: Tensor) -> Layer:
+    """A copy of the layer that reads its inputs in another order."""
+    ported = copy.deepcopy(layer)
+    with torch.no_grad():
+        ported.weight.copy_(layer.weight[:, columns.to(layer.weight.device)])
     return ported

@@ -10,6 +10,7 @@ from nerf_posenc.core._evaluate import project
 from nerf_posenc.core.columns import Phases
 from nerf_posenc.core.encoder import (
     Encoder,
+    described,
     require_coordinates,
     require_counts,
     require_positive,
@@ -24,7 +25,7 @@ class GaussianEncoder(Encoder):
       B_{ij} \sim \mathcal N(0, \sigma^2)$$
 
     (Tancik et al. 2020, equation 5; Rahimi and Recht 2007). The matrix is in the
-    ``state_dict``, and no cast reaches it: it stays float32.
+    ``state_dict``, and no cast reaches it: it stays float32 (or float64, if one is given).
 
     Args:
         in_dim: number of coordinates, 1 or more.
@@ -35,6 +36,8 @@ class GaussianEncoder(Encoder):
             cycles per unit.
         phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
         generator: random number generator; None is torch's own.
+
+        dtype: of the features; None is that of the coordinates.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -59,10 +62,12 @@ class GaussianEncoder(Encoder):
         matrix: Float[Tensor, "num_features in_dim"] | None = None,
         phases: Phases = ("sin", "cos"),
         generator: torch.Generator | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         matrix = _frequencies(in_dim, num_features, sigma, matrix, generator)
         super().__init__(in_dim, 2 * len(matrix))
-        one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64)
+        self.dtype = dtype
+        one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(len(matrix), one_cycle, layout="pka", phases=phases)
         self._hold(matrix)
 
@@ -82,7 +87,7 @@ class GaussianEncoder(Encoder):
             variance: of each coordinate; the features become expectations over a Gaussian.
 
         Returns:
-            Features in ``x.dtype``.
+            Features in ``x.dtype``, or the encoder's ``dtype``.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
@@ -91,12 +96,15 @@ class GaussianEncoder(Encoder):
         require_coordinates(x, self.in_dim)
         along = None if variance is None else variance @ self.matrix.T.square().to(variance)
         cycles = project(x, self.matrix).to(x.device)
-        features: Tensor = self.sincos(cycles, variance=along, dtype=x.dtype)
+        features: Tensor = self.sincos(cycles, variance=along, dtype=self.dtype or x.dtype)
         return features
 
     def extra_repr(self) -> str:
-        """Show the widths."""
-        return f"in_dim={self.in_dim}, out_dim={self.out_dim}"
+        """Show all that changes the numbers."""
+        return (
+            f"in_dim={self.in_dim}, out_dim={self.out_dim}, matrix={described(self.matrix)}, "
+            f"phases={self.sincos.phases!r}" + (f", dtype={self.dtype}" if self.dtype else "")
+        )
 
 
 class LearnedFourierEncoder(GaussianEncoder):
@@ -112,6 +120,7 @@ class LearnedFourierEncoder(GaussianEncoder):
         matrix: start from these frequencies.
         phases: which of sine and cosine comes first.
         generator: random number generator; None is torch's own.
+        dtype: of the features; None is that of the coordinates.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -132,14 +141,14 @@ def _frequencies(
     matrix: Tensor | None,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Float32 matrix of frequencies, given or drawn."""
+    """Matrix of frequencies, given or drawn, in float32 or float64."""
     if matrix is not None:
         if matrix.ndim != 2 or matrix.shape[1] != in_dim or len(matrix) == 0:
             raise ValueError(
                 f"matrix must have shape (num_features, {in_dim}) with 1 feature or more; "
                 f"got {tuple(matrix.shape)}"
             )
-        return matrix.detach().to(torch.float32).clone()
+        return matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32)).clone()
     require_counts(in_dim=in_dim, num_features=num_features)
     require_positive(sigma=sigma)
     device = torch.device("cpu") if generator is None else generator.device

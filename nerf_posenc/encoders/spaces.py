@@ -1,4 +1,4 @@
-"""Maps that bring coordinates into the range of an encoder."""
+"""Maps that bring coordinates into the range of an encoder, and coordinates of rays."""
 
 import math
 from collections.abc import Sequence
@@ -74,3 +74,100 @@ def contract(
     else:
         raise ValueError(f"order must be 2 or infinity; got {order}")
     return torch.where(outside, (2 - 1 / norm) / norm * x, x)
+
+
+def uncontract(z: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch in_dim"]:
+    r"""Inverse of [contract][nerf_posenc.contract] of order 2; ``inv_contract`` in multinerf.
+
+    $z$ where $\lVert z \rVert \le 1$, else $z / (2 \lVert z \rVert - \lVert z \rVert^2)$.
+
+    Args:
+        z: contracted points, of norm below 2.
+
+    Returns:
+        Points of all space; infinite at norm 2.
+
+    Examples:
+        >>> uncontract(torch.tensor([[1.08, 1.44]]))
+        tensor([[3.0000, 4.0000]])
+    """
+    square = (z * z).sum(-1, keepdim=True)
+    outside = square > 1
+    square = torch.where(outside, square, 1.0)
+    return torch.where(outside, z / (2 * square.sqrt() - square), z)
+
+
+def contract_gaussian(
+    mean: Float[Tensor, "*batch in_dim"], covariance: Float[Tensor, "*batch in_dim in_dim"]
+) -> tuple[Float[Tensor, "*batch in_dim"], Float[Tensor, "*batch in_dim in_dim"]]:
+    r"""Contract a Gaussian: its mean, and its covariance as $J \Sigma J^\top$.
+
+    J is the Jacobian of the contraction at the mean (Barron et al. 2022, mip-NeRF 360, equation 9;
+    ``track_linearize`` in multinerf).
+
+    Args:
+        mean: centers of the Gaussians.
+        covariance: their covariances.
+
+    Returns:
+        Contracted means and covariances.
+
+    Raises:
+        ValueError: If the covariance does not fit the mean.
+
+    Examples:
+        >>> mean, covariance = contract_gaussian(torch.tensor([2.0, 0.0]), torch.eye(2))
+        >>> mean, covariance.diagonal()
+        (tensor([1.5000, 0.0000]), tensor([0.0625, 0.5625]))
+    """
+    if covariance.shape != (*mean.shape, mean.shape[-1]):
+        raise ValueError(
+            f"covariance must have shape {(*mean.shape, mean.shape[-1])}; got "
+            f"{tuple(covariance.shape)}"
+        )
+    square = (mean * mean).sum(-1, keepdim=True)
+    outside = square > 1
+    square = torch.where(outside, square, 1.0)
+    norm = square.sqrt()
+    across = torch.where(outside, 2 / norm - 1 / square, 1.0)[..., None]
+    radial = torch.where(outside, 2 / (square * square) - 2 / (square * norm), 0.0)[..., None]
+    identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+    jacobian = across * identity + radial * (mean[..., :, None] * mean[..., None, :])
+    return contract(mean), jacobian @ covariance @ jacobian.mT
+
+
+def plucker_rays(
+    origins: Float[Tensor, "*batch 3"],
+    directions: Float[Tensor, "*batch 3"],
+    *,
+    moment_first: bool = False,
+) -> Float[Tensor, "*batch 6"]:
+    r"""Plücker coordinates of rays, the same for every point on a ray (Sitzmann et al. 2021).
+
+    Encode them with Fourier features of 6 coordinates: ``FourierEncoder(6, 4)``.
+
+    Args:
+        origins: any point on each ray.
+        directions: of any length above 0; they are normalized.
+        moment_first: $(o \times d, d)$, as CameraCtrl and LGM, instead of $(d, o \times d)$, as
+            light field networks and diffusers.
+
+    Returns:
+        Direction and moment.
+
+    Raises:
+        ValueError: If the shapes differ or their last dimension is not 3.
+
+    Examples:
+        >>> plucker_rays(torch.tensor([[0.0, 0.0, 1.0]]), torch.tensor([[2.0, 0.0, 0.0]]))
+        tensor([[1., 0., 0., 0., 1., 0.]])
+    """
+    if origins.shape != directions.shape or origins.shape[-1:] != (3,):
+        raise ValueError(
+            f"origins and directions must both have shape (*batch, 3); got {tuple(origins.shape)} "
+            f"and {tuple(directions.shape)}"
+        )
+    directions = directions / directions.norm(dim=-1, keepdim=True)
+    moments = torch.linalg.cross(origins, directions)
+    parts = [moments, directions] if moment_first else [directions, moments]
+    return torch.cat(parts, dim=-1)

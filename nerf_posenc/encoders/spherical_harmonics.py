@@ -1,14 +1,17 @@
 """Spherical harmonics of directions."""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Encoder, require_coordinates
+from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
 
-_MAX_LEVELS = 8
+_MAX_LEVELS = 64
+# Up to here float32 errors stay below 1e-6.
+_FLOAT32_LEVELS = 8
 
 
 class SphericalHarmonicsEncoder(Encoder):
@@ -16,16 +19,18 @@ class SphericalHarmonicsEncoder(Encoder):
 
     $Y_\ell^m$ for $\ell$ from 0 below ``num_levels`` and $m = -\ell \dots \ell$, orthonormal
     on the sphere, evaluated as polynomials of x, y and z, also for vectors that are not of unit
-    length.
+    length. The normalized recurrence in the degree (Holmes and Featherstone 2002, equation 11)
+    is stable at high degrees, as for positions on the globe: give it
+    [directions_from_degrees][nerf_posenc.directions_from_degrees].
 
     Args:
-        num_levels: number of levels, 1 to 8; libraries call it degree. There are
-            ``num_levels ** 2`` columns.
+        num_levels: number of levels, 1 to 64; libraries call it degree, or ``legendre_polys``.
+            There are ``num_levels ** 2`` columns.
         condon_shortley: multiply odd m by -1, as tiny-cuda-nn and torch-ngp do; nerfstudio's
             torch code and multinerf's formulas do not.
 
     Raises:
-        ValueError: If ``num_levels`` is not 1 to 8.
+        ValueError: If ``num_levels`` is not 1 to 64.
 
     Examples:
         >>> SphericalHarmonicsEncoder(4)(torch.tensor([[0.0, 0.6, 0.8]])).shape
@@ -47,51 +52,149 @@ class SphericalHarmonicsEncoder(Encoder):
                 ``(direction + 1) / 2``.)
 
         Returns:
-            Features in the type of the directions; half precision is computed in float32.
+            Features in the type of the directions; half precision is computed in float32, and
+            float32 in float64 if there are more than 8 levels.
 
         Raises:
             TypeError: If the directions are not floating-point numbers.
             ValueError: If their last dimension is not 3.
         """
         require_coordinates(directions, 3, name="directions")
-        dtype = torch.float64 if directions.dtype == torch.float64 else torch.float32
-        x, y, z = directions.to(dtype).unbind(-1)
-        columns: list[Tensor] = [torch.empty(0)] * self.out_dim
-        # (x + iy)^m holds the longitude of order m, and legendre[l] what z adds to it.
-        real, imaginary = torch.ones_like(z), torch.zeros_like(z)
-        first = 1.0
-        for m in range(self.num_levels):
-            sign = -1.0 if self.condon_shortley and m % 2 else 1.0
-            legendre = self._legendre(m, first, z)
-            for degree, polynomial in enumerate(legendre, start=m):
-                scale = sign * _normalization(degree, m)
-                middle = degree * (degree + 1)
-                columns[middle + m] = scale * polynomial * real
-                if m:
-                    columns[middle - m] = scale * polynomial * imaginary
-            real, imaginary = x * real - y * imaginary, x * imaginary + y * real
-            first *= 2 * m + 1
-        return torch.stack(columns, dim=-1).to(directions.dtype)
-
-    def _legendre(self, m: int, first: float, z: Tensor) -> list[Tensor]:
-        """Associated Legendre functions of order m without their factor sin^m, by degree.
-
-        The upward recurrence in the degree (Abramowitz and Stegun 8.5.3) is stable.
-        """
-        values = [torch.full_like(z, first)]
-        if m + 1 < self.num_levels:
-            values.append((2 * m + 1) * z * values[0])
-        for degree in range(m + 2, self.num_levels):
-            upper = (2 * degree - 1) * z * values[-1] - (degree + m - 1) * values[-2]
-            values.append(upper / (degree - m))
-        return values
+        is_double = directions.dtype == torch.float64
+        wide = is_double or (self.num_levels > _FLOAT32_LEVELS and directions.device.type != "mps")
+        flat = directions.reshape(-1, 3).to(torch.float64 if wide else torch.float32)
+        x, y, z = flat.unbind(-1)
+        scales = [1.0] + [math.sqrt(2)] * (self.num_levels - 1)
+        if self.condon_shortley:
+            scales = [-scale if m % 2 else scale for m, scale in enumerate(scales)]
+        real, imaginary = _powers(x, y, scales)
+        result = torch.float64 if is_double else torch.float32
+        rows: list[Tensor] = []
+        for degree, legendre in enumerate(normalized_legendre(z, self.num_levels)):
+            sines = legendre[1:] * imaginary[1 : degree + 1]
+            rows += [sines.flip(0).to(result), (legendre * real[: degree + 1]).to(result)]
+        features = torch.cat(rows).T.to(directions.dtype)
+        return features.reshape(*directions.shape[:-1], self.out_dim)
 
     def extra_repr(self) -> str:
         """Show the width and the sign convention."""
         return f"out_dim={self.out_dim}, condon_shortley={self.condon_shortley}"
 
 
-def _normalization(degree: int, m: int) -> float:
-    """Factor that makes the real harmonics orthonormal on the sphere."""
-    ratio = math.factorial(degree - m) / math.factorial(degree + m)
-    return math.sqrt((2 * degree + 1) / (4 * math.pi) * ratio * (2 if m else 1))
+class IntegratedDirectionalEncoder(Encoder):
+    r"""Ref-NeRF's directional encoding of a reflected direction and its roughness.
+
+    Expected spherical harmonics of degrees 1, 2, 4, ... under a von Mises-Fisher distribution
+    around the direction: the harmonics times $\exp(-\ell (\ell + 1) / (2 \kappa))$ (Verbin et
+    al. 2022, Ref-NeRF, equations 6 to 8).
+
+    Args:
+        num_degrees: number of degrees $2^0, 2^1, \dots$, 1 to 6: ``deg_view`` in multinerf, 5 in
+            the paper.
+
+    Raises:
+        ValueError: If ``num_degrees`` is not 1 to 6.
+
+    Examples:
+        >>> encoder = IntegratedDirectionalEncoder(5)
+        >>> encoder(torch.tensor([[0.0, 0.6, 0.8]]), roughness=torch.tensor([[0.1]])).shape
+        torch.Size([1, 72])
+    """
+
+    def __init__(self, num_degrees: int = 5) -> None:
+        if not 1 <= num_degrees <= 6:
+            raise ValueError(f"num_degrees must be 1 to 6; got {num_degrees}")
+        self.degrees = tuple(2**i for i in range(num_degrees))
+        super().__init__(3, 2 * sum(degree + 1 for degree in self.degrees))
+
+    def forward(
+        self,
+        directions: Float[Tensor, "*batch 3"],
+        *,
+        roughness: Float[Tensor, "*batch 1"] | None = None,
+    ) -> Float[Tensor, "*batch out_dim"]:
+        r"""Encode directions.
+
+        Args:
+            directions: unit vectors.
+            roughness: $1 / \kappa$, 0 or more; None is 0, the harmonics themselves.
+
+        Returns:
+            Real parts of all harmonics, then imaginary parts, by degree and order from 0, in the
+            type of the directions.
+
+        Raises:
+            TypeError: If the directions are not floating-point numbers.
+            ValueError: If a shape does not fit.
+        """
+        require_coordinates(directions, 3, name="directions")
+        if roughness is not None and roughness.shape != (*directions.shape[:-1], 1):
+            raise ValueError(
+                f"roughness must have shape {(*directions.shape[:-1], 1)}; got "
+                f"{tuple(roughness.shape)}"
+            )
+        dtype = torch.float32 if directions.device.type == "mps" else torch.float64
+        x, y, z = directions.reshape(-1, 3).to(dtype).unbind(-1)
+        levels = self.degrees[-1] + 1
+        real, imaginary = _powers(x, y, [-1.0 if m % 2 else 1.0 for m in range(levels)])
+        legendre = list(normalized_legendre(z, levels))
+        parts = [
+            torch.cat([legendre[degree] * part[: degree + 1] for degree in self.degrees])
+            for part in (real, imaginary)
+        ]
+        features = torch.cat(parts).T
+        if roughness is not None:
+            degree = torch.tensor(
+                [float(degree) for degree in self.degrees for _ in range(degree + 1)] * 2,
+                dtype=dtype,
+                device=x.device,
+            )
+            falloff = 0.5 * degree * (degree + 1)
+            features = features * torch.exp(-falloff * roughness.reshape(-1, 1).to(dtype))
+        return features.to(directions.dtype).reshape(*directions.shape[:-1], self.out_dim)
+
+    def extra_repr(self) -> str:
+        """Show the degrees."""
+        return f"out_dim={self.out_dim}, degrees={self.degrees}"
+
+
+def normalized_legendre(
+    z: Float[Tensor, " n"], num_levels: int
+) -> Iterator[Float[Tensor, "orders n"]]:
+    r"""Normalized associated Legendre functions without their factor $\sin^m$, degree by degree.
+
+    $\sqrt{\tfrac{2\ell+1}{4\pi} \tfrac{(\ell-m)!}{(\ell+m)!}}\, P_\ell^m(z) / \sin^m$ for
+    $m = 0 \dots \ell$, without the Condon-Shortley phase.
+
+    Args:
+        z: cosines of the polar angle.
+        num_levels: number of degrees, from 0 on.
+    """
+    require_counts(num_levels=num_levels)
+    diagonal = math.sqrt(1 / (4 * math.pi))
+    before = last = torch.full_like(z, diagonal)[None]
+    yield last
+    for degree in range(1, num_levels):
+        m = torch.arange(degree, dtype=z.dtype, device=z.device)[:, None]
+        scale = ((4 * degree**2 - 1) / (degree**2 - m**2)).sqrt()
+        values = scale * z * last
+        if degree > 1:
+            m = m[:-1]
+            older = (((degree - 1) ** 2 - m**2) / (4 * (degree - 1) ** 2 - 1)).sqrt()
+            older = torch.cat([scale[:-1] * older * before, torch.zeros_like(z)[None]])
+            values = values - older
+        diagonal *= math.sqrt((2 * degree + 1) / (2 * degree))
+        before, last = last, torch.cat([values, torch.full_like(z, diagonal)[None]])
+        yield last
+
+
+def _powers(x: Tensor, y: Tensor, scales: list[float]) -> tuple[Tensor, Tensor]:
+    """Real and imaginary part of (x + iy)^m for each m, times its scale."""
+    real, imaginary = [torch.ones_like(x)], [torch.zeros_like(x)]
+    for _ in scales[1:]:
+        real, imaginary = (
+            [*real, x * real[-1] - y * imaginary[-1]],
+            [*imaginary, x * imaginary[-1] + y * real[-1]],
+        )
+    factors = torch.tensor(scales, dtype=x.dtype, device=x.device)[:, None]
+    return torch.stack(real) * factors, torch.stack(imaginary) * factors

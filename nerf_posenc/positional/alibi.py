@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nerf_posenc.positional.relative_bias import relative_positions
+
 
 def alibi_slopes(num_heads: int) -> Float[Tensor, " num_heads"]:
     r"""Slopes of ALiBi's heads: $2^{-8i/n}$ for $i = 1 \dots n$ (Press et al. 2022, section 3).
@@ -52,10 +54,5 @@ def alibi_bias(
         tensor([[-0.0000, -0.0039],
                 [-0.0039, -0.0000]])
     """
-    num_keys = num_queries if num_keys is None else num_keys
-    if not 0 <= num_queries <= num_keys:
-        raise ValueError(f"num_keys must be num_queries or more; got {num_keys} and {num_queries}")
-    keys = torch.arange(num_keys)
-    queries = keys[num_keys - num_queries :]
-    distances = (queries[:, None] - keys).abs()
+    distances = relative_positions(num_queries, num_keys).abs()
     return -alibi_slopes(num_heads)[:, None, None] * distances

@@ -1,10 +1,15 @@
 """Position and temporal encodings of end-to-end memory networks."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings
+from nerf_posenc.core.encoder import (
+    Encoder,
+    require_counts,
+    require_embeddings,
+    require_positive,
+)
 from nerf_posenc.positional.learned import LearnedPositionEncoder
 
 
@@ -13,13 +18,16 @@ class MemN2NPositionEncoder(Encoder):
 
     $l_{kj} = (1 - j/J) - (k/d)(1 - 2j/J)$ for word $j = 1 \dots J$ and column
     $k = 1 \dots d$, multiplied with the word's embedding (Sukhbaatar et al. 2015, End-To-End
-    Memory Networks, section 4.1). Unlike other encodings it depends on the length J.
+    Memory Networks, section 4.1). Unlike other encodings it depends on the length J, so a padded
+    batch needs the lengths of its sentences.
 
     Args:
         dim: width d of the embeddings, 1 or more.
+        scale: factor of the weights: 1 in the paper. The widely copied formula
+            $1 + 4 (k - d/2)(j - J/2)/(dJ)$ is exactly twice the paper's: ``scale=2``.
 
     Raises:
-        ValueError: If ``dim`` is below 1.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> MemN2NPositionEncoder(2).table(2)
@@ -27,9 +35,11 @@ class MemN2NPositionEncoder(Encoder):
                 [0.5000, 1.0000]])
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, *, scale: float = 1.0) -> None:
         require_counts(dim=dim)
+        require_positive(scale=scale)
         super().__init__(dim, dim)
+        self.scale = scale
 
     def table(self, length: int) -> Float[Tensor, "length dim"]:
         """Weights of the words of a sentence.
@@ -46,28 +56,44 @@ class MemN2NPositionEncoder(Encoder):
         require_counts(length=length)
         word = torch.arange(1, length + 1, dtype=torch.float64)[:, None] / length
         column = torch.arange(1, self.out_dim + 1, dtype=torch.float64) / self.out_dim
-        return ((1 - word) - column * (1 - 2 * word)).to(torch.get_default_dtype())
+        weights = self.scale * ((1 - word) - column * (1 - 2 * word))
+        return weights.to(torch.get_default_dtype())
 
     def forward(
-        self, embeddings: Float[Tensor, "*batch length dim"]
+        self,
+        embeddings: Float[Tensor, "*batch length dim"],
+        *,
+        lengths: Int[Tensor, "*batch"] | None = None,
     ) -> Float[Tensor, "*batch length dim"]:
         """Multiply each word's embedding with its weights; the sum over words is the caller's.
 
         Args:
             embeddings: word embeddings, the last two dimensions being word and width.
+            lengths: number of words of each sentence, if shorter ones are padded at the end; from
+                a mask, ``mask.sum(-1)``. The padding's embeddings become 0. None: all words
+                count.
 
         Returns:
             Weighted embeddings in their own type.
 
         Raises:
-            ValueError: If the width is not ``dim``.
+            ValueError: If the width is not ``dim``, or the lengths do not fit.
         """
         require_embeddings(embeddings, self.out_dim)
-        return embeddings * self.table(embeddings.shape[-2]).to(embeddings)
+        if lengths is None:
+            return embeddings * self.table(embeddings.shape[-2]).to(embeddings)
+        longest = embeddings.shape[-2]
+        _require_lengths(lengths, embeddings)
+        # The table of each length that occurs, with zeros for the padding.
+        tables = embeddings.new_zeros(longest + 1, longest, self.out_dim)
+        for length in lengths.unique().tolist():
+            if length:
+                tables[length, :length] = self.table(length).to(embeddings)
+        return embeddings * tables[lengths]
 
     def extra_repr(self) -> str:
-        """Show the width."""
-        return f"dim={self.out_dim}"
+        """Show all that changes the weights."""
+        return f"dim={self.out_dim}, scale={self.scale:g}"
 
 
 class TemporalEncoder(Encoder):
@@ -108,21 +134,41 @@ class TemporalEncoder(Encoder):
         self,
         inputs: Float[Tensor, "*batch memories dim"],
         outputs: Float[Tensor, "*batch memories dim"],
+        *,
+        lengths: Int[Tensor, "*batch"] | None = None,
     ) -> tuple[Float[Tensor, "*batch memories dim"], Float[Tensor, "*batch memories dim"]]:
         """Add $T_A$ and $T_C$ to the embedded memories.
 
         Args:
             inputs: memories embedded by A, in the order they were written.
             outputs: the same embedded by C.
+            lengths: number of memories of each story, if shorter ones are padded at the end. The
+                padding is left as it is. None: all memories count.
 
         Returns:
             Both with their embeddings added; the last memory has embedding 0.
 
         Raises:
-            ValueError: If there are more memories than embeddings.
+            ValueError: If there are more memories than embeddings, or the lengths do not fit.
         """
         count = inputs.shape[-2]
-        return (
-            inputs + self.input_codes.table(count).flip(0).to(inputs),
-            outputs + self.output_codes.table(count).flip(0).to(outputs),
+        tables = [codes.table(count) for codes in (self.input_codes, self.output_codes)]
+        if lengths is None:
+            added = [table.flip(0) for table in tables]
+        else:
+            _require_lengths(lengths, inputs)
+            age = lengths[..., None] - 1 - torch.arange(count, device=inputs.device)
+            is_memory = (age >= 0)[..., None]
+            added = [table[age.clamp(min=0)] * is_memory for table in tables]
+        return inputs + added[0].to(inputs), outputs + added[1].to(outputs)
+
+
+def _require_lengths(lengths: Tensor, padded: Tensor) -> None:
+    batch, longest = padded.shape[:-2], padded.shape[-2]
+    if lengths.shape != batch or (
+        len(lengths.reshape(-1)) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest
+    ):
+        raise ValueError(
+            f"lengths must be numbers from 0 to {longest}, of shape {tuple(batch)}; got "
+            f"{tuple(lengths.shape)} {lengths.flatten()[:8].tolist()}"
         )

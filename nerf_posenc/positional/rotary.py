@@ -1,36 +1,55 @@
-"""Rotary position embeddings (RoPE)."""
+"""Rotary position embeddings (RoPE): for sequences, and axial ones for images and videos."""
 
-from typing import Literal
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.core.encoder import described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 
-Pairing = Literal["interleaved", "half"]
+Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " bands_of_the_axis"]]
 
 
-class RotaryEncoder(Encoder):
+_BY_AXIS = ("axis-half", "tiled")
+
+
+class RotaryEncoder(Rotation):
     r"""Rotary embedding: rotates pairs of a query's or key's features by their position.
 
     A pair is rotated by $\omega_i t$ with the bands of the sinusoidal embedding,
     $\omega_i = \text{base}^{-2i/d}$, so that the product of a query and a key depends on their
-    offset alone (Su et al. 2021, RoFormer, equation 34). With several axes the width is
-    divided among them.
+    offset alone (Su et al. 2021, RoFormer, equation 34). With several axes (rows and columns of
+    patches, frames) the width is divided among them.
+
+    What models differ in, and what a checkpoint needs to be right, is said by arguments: the
+    widths of the axes, their order, the pairing and the bands. ``RotaryEncoder.preset`` has them
+    for the models in [ROTARY_PRESETS][nerf_posenc.ROTARY_PRESETS].
 
     Args:
-        dim: width of a head, a positive multiple of ``2 * num_axes``.
-        num_axes: 1 for a sequence, 2 or 3 for a grid (axial).
+        dim: width of a head, 2 or more.
+        num_axes: 1 for a sequence, 2 for patches, 3 for videos.
         base: ratio of the longest wavelength (not reached) to the shortest.
-        bands: other bands: rad per unit of position, ``(dim / (2 * num_axes),)``, as from
-            [ntk_bands][nerf_posenc.ntk_bands], [yarn_bands][nerf_posenc.yarn_bands]
-            or ``linear_bands`` (pixels).
-        pairing: ``"interleaved"`` pairs columns 2i and 2i+1 (RoFormer, GPT-J,
-            rotary-embedding-torch, torchtune, timm); ``"half"`` pairs i and i + dim/2
-            (GPT-NeoX, Llama in transformers).
+        bands: other bands, rad per unit of position: ``(num_bands,)`` for every axis,
+            ``(num_bands, num_axes)``, or a sequence of one tensor for each axis, whose lengths
+            may differ. They come from [ntk_bands][nerf_posenc.ntk_bands],
+            [yarn_bands][nerf_posenc.yarn_bands] and so on, or ``linear_bands`` (pixels).
+        axis_dims: columns of each axis, even numbers. Columns that are left over are not rotated
+            (partial rotary: ``axis_dims=(16,)`` with a ``dim`` of 64). None divides ``dim``
+            evenly.
+        axis_order: which axis of the positions each block of columns takes: ``(1, 0)`` puts
+            the columns of x before those of y.
+        pair_axes: axis of each pair instead of blocks of columns, with one series of bands
+            through all pairs: [mrope_axes][nerf_posenc.mrope_axes] of Qwen-VL. Takes the place of
+            ``axis_dims`` and ``axis_order``.
+        pairing: which columns are a pair. ``"interleaved"``: 2i and 2i+1 (RoFormer, GPT-J,
+            Flux, timm); ``"half"``: i and i + n/2 of all n rotated columns (GPT-NeoX, Llama and
+            DINOv3 in transformers); ``"axis-half"``: the same within the columns of each axis
+            (CroCo, DUSt3R, VGGT); ``"tiled"``: V-JEPA 2, whose code repeats the bands of each axis
+            as for halves and rotates neighbors, so that lengths are not preserved.
         scale: factor of the cosines and sines, YaRN's attention temperature.
 
     Raises:
@@ -41,7 +60,12 @@ class RotaryEncoder(Encoder):
         >>> queries = torch.rand(2, 8, 100, 64)
         >>> rotary.rotate(queries, torch.arange(100)).shape
         torch.Size([2, 8, 100, 64])
+        >>> video = RotaryEncoder(128, 3, axis_dims=(16, 56, 56))
+        >>> video
+        RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
+
+    _axes: Tensor | None
 
     def __init__(
         self,
@@ -49,94 +73,208 @@ class RotaryEncoder(Encoder):
         num_axes: int = 1,
         *,
         base: float = 10_000.0,
-        bands: Float[Tensor, " num_bands"] | None = None,
+        bands: Bands | None = None,
+        axis_dims: Sequence[int] | None = None,
+        axis_order: Sequence[int] | None = None,
+        pair_axes: Sequence[int] | None = None,
         pairing: Pairing = "interleaved",
         scale: float = 1.0,
     ) -> None:
-        if num_axes < 1 or dim < 1 or dim % (2 * num_axes):
-            raise ValueError(
-                f"dim must be a positive multiple of 2 * num_axes = {2 * num_axes}; got {dim}"
-            )
-        if pairing not in ("interleaved", "half"):
-            raise ValueError(f"pairing must be 'interleaved' or 'half'; got {pairing!r}")
-        if bands is None:
-            bands = geometric_bands(dim // num_axes, base=base)
-        if bands.shape != (dim // (2 * num_axes),):
-            raise ValueError(
-                f"bands must have shape ({dim // (2 * num_axes)},); got {tuple(bands.shape)}"
-            )
-        super().__init__(num_axes, dim)
-        self.pairing = pairing
+        require_counts(dim=dim, num_axes=num_axes)
+        if pairing not in PAIRINGS:
+            raise ValueError(f"pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
+        if pair_axes is not None:
+            if axis_dims is not None or axis_order is not None or pairing in _BY_AXIS:
+                raise ValueError(
+                    "pair_axes gives the axis of each pair, so axis_dims, axis_order and the "
+                    f"pairings {' and '.join(_BY_AXIS)}, which are about blocks of columns, do "
+                    "not go with it"
+                )
+            pair_bands = _bands_of_pairs(dim, num_axes, base, bands, pair_axes)
+            self.axis_dims = tuple(2 * list(pair_axes).count(axis) for axis in range(num_axes))
+        else:
+            self.axis_dims = _divided(dim, num_axes, axis_dims)
+            order = _checked_order(axis_order, num_axes)
+            pair_bands = torch.cat(_bands_of_blocks(self.axis_dims, base, bands))
+            pair_axes = [
+                axis
+                for axis, width in zip(order, self.axis_dims, strict=True)
+                for _ in range(width // 2)
+            ]
+        blocks = self.axis_dims if pairing in _BY_AXIS else (2 * len(pair_axes),)
+        super().__init__(num_axes, dim, pairing=pairing, blocks=blocks)
+        self.base = base
         self.scale = scale
-        self.sincos = SinCos(num_axes, bands, layout="pak")
+        self.pair_axes = tuple(pair_axes)
+        self._has_own_bands = bands is not None
+        self.sincos = SinCos(len(pair_bands), pair_bands[None], layout="kpa")
+        one_axis = len(set(self.pair_axes)) == 1 and num_axes == 1
+        self.register_constant(
+            "_axes", None if one_axis else torch.tensor(self.pair_axes, device="cpu")
+        )
+
+    @classmethod
+    def preset(cls, name: str, **overrides: object) -> "RotaryEncoder":
+        """Make the rotary embedding of a model.
+
+        Args:
+            name: one of [ROTARY_PRESETS][nerf_posenc.ROTARY_PRESETS], which says what each
+                stands for and how the model counts positions.
+            overrides: arguments that differ from the preset's, such as ``dim`` or ``base``.
+
+        Raises:
+            ValueError: If the name is unknown; the nearest ones are given.
+        """
+        # Imported here since the presets make encoders.
+        from nerf_posenc.positional.rotary_presets import rotary_preset
+
+        return rotary_preset(name).encoder(**overrides)
 
     @property
-    def dim(self) -> int:
-        """Width of a head."""
-        return self.out_dim
+    def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:
+        """Band of each pair, rad per unit of position."""
+        return self.sincos.bands.T
 
     def forward(
         self, positions: Num[Tensor, "*shape"]
-    ) -> tuple[Float[Tensor, "*batch dim"], Float[Tensor, "*batch dim"]]:
-        """Cosines and sines of every column, for use with ``rotate`` or elsewhere.
+    ) -> tuple[Float[Tensor, "*batch rotary_dim"], Float[Tensor, "*batch rotary_dim"]]:
+        """Cosines and sines of every rotated column, for ``rotate_with`` or elsewhere.
 
         Args:
-            positions: ``(*batch,)`` for one axis, else ``(*batch, num_axes)``;
-                integers or reals. Integers are exact to 2**53, inside autocast too.
+            positions: ``(*batch,)`` for one axis, else ``(*batch, num_axes)``, in the order of
+                an array's axes (frame, row, column); integers or reals of any sign. Integers are
+                exact to 2**53, inside autocast too.
 
         Returns:
-            Cosines and sines in float32 (float64 positions: float64), each ``(*batch, dim)``.
+            Cosines and sines in float32 (float64 positions: float64), each
+            ``(*batch, rotary_dim)``.
 
         Raises:
             ValueError: If the positions have the wrong number of axes.
         """
-        if self.in_dim == 1:
-            positions = positions[..., None]
-        if positions.dtype in (torch.float16, torch.bfloat16):
-            positions = positions.float()
-        features: Tensor = self.sincos(positions) * self.scale
-        sine, cosine = features.unflatten(-1, (2, self.dim // 2)).unbind(-2)
-        return self._for_columns(cosine), self._for_columns(sine)
-
-    def _for_columns(self, per_pair: Tensor) -> Tensor:
-        """Repeat the value of each pair at both its columns."""
-        if self.pairing == "interleaved":
-            return per_pair.repeat_interleave(2, dim=-1)
-        return torch.cat([per_pair, per_pair], dim=-1)
-
-    def rotate(
-        self, x: Float[Tensor, "*batch length dim"], positions: Num[Tensor, "*shape"]
-    ) -> Float[Tensor, "*batch length dim"]:
-        """Rotate queries or keys.
-
-        Args:
-            x: features, the last two dimensions being the position and the width.
-            positions: of each row, ``(length,)`` or ``(length, num_axes)``; for decoding from
-                a cache, ``torch.arange(length) + offset``. Any shape that broadcasts with
-                ``x`` without its last dimension will do.
-
-        Returns:
-            Rotated features in ``x.dtype``; the rotation is computed in float32 or better.
-
-        Raises:
-            ValueError: If the width is not ``dim``.
-        """
-        if x.shape[-1] != self.dim:
-            raise ValueError(
-                f"x must have shape (*batch, length, {self.dim}); got {tuple(x.shape)}"
-            )
-        cosine, sine = self(positions)
-        rotated: Tensor = x * cosine + self._rotated_90(x) * sine
-        return rotated.to(x.dtype)
-
-    def _rotated_90(self, x: Tensor) -> Tensor:
-        """Each pair (a, b) as (-b, a)."""
-        if self.pairing == "interleaved":
-            first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
-            return torch.stack([-second, first], dim=-1).flatten(-2)
-        first, second = x.chunk(2, dim=-1)
-        return torch.cat([-second, first], dim=-1)
+        positions = self._positions(positions)
+        features: Tensor = self.sincos(
+            positions.expand(*positions.shape[:-1], len(self.pair_axes))
+            if self._axes is None
+            else positions[..., self._axes]
+        )
+        if self.scale != 1:
+            features = features * self.scale
+        sine, cosine = features.unflatten(-1, (2, -1)).unbind(-2)
+        return self._to_columns(cosine), self._to_columns(sine)
 
     def extra_repr(self) -> str:
-        """Show the width and the convention."""
-        return f"dim={self.dim}, pairing={self.pairing!r}, scale={self.scale}"
+        """Show all that changes the numbers."""
+        parts = [f"dim={self.dim}", f"axis_dims={self.axis_dims}", f"pairing={self.pairing!r}"]
+        if self._has_own_bands:
+            parts.append(f"bands={described(self.sincos.bands.flatten())}")
+        else:
+            parts.append(f"base={self.base:g}")
+        if list(self.pair_axes) != sorted(self.pair_axes):
+            parts.append(f"pair_axes={self.pair_axes}")
+        if self.scale != 1:
+            parts.append(f"scale={self.scale}")
+        return ", ".join(parts)
+
+
+def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[int, ...]:
+    """Axis of each pair of Qwen-VL's multimodal rotary embedding (M-RoPE), for ``pair_axes``.
+
+    One series of bands goes through all pairs; each pair takes the position along time, height
+    or width. A text token has the same position along all three.
+
+    Args:
+        sections: number of pairs of each axis: ``(16, 24, 24)`` in Qwen2-VL, ``(24, 20, 20)`` in
+            Qwen3-VL.
+        interleaved: take the axes in turn as long as each has pairs left, and the first axis for
+            the rest (Qwen3-VL), instead of one after the other (Qwen2-VL).
+
+    Returns:
+        One axis for each pair.
+
+    Raises:
+        ValueError: If a section is negative, or with ``interleaved`` a later axis has more pairs
+            than the first.
+
+    Examples:
+        >>> mrope_axes((2, 1, 1))
+        (0, 0, 1, 2)
+        >>> mrope_axes((2, 1, 1), interleaved=True)
+        (0, 1, 2, 0)
+    """
+    if min(sections) < 0 or (interleaved and max(sections) > sections[0]):
+        raise ValueError(
+            "sections must be 0 or more pairs for each axis, with interleaved none more than the "
+            f"first; got {tuple(sections)}"
+        )
+    if not interleaved:
+        return tuple(axis for axis, pairs in enumerate(sections) for _ in range(pairs))
+    axes = [0] * sum(sections)
+    for axis, pairs in enumerate(sections):
+        if axis:
+            axes[axis : pairs * len(sections) : len(sections)] = [axis] * pairs
+    return tuple(axes)
+
+
+def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[int, ...]:
+    """Columns of each axis."""
+    if axis_dims is None:
+        if dim % (2 * num_axes):
+            raise ValueError(
+                f"dim must be a positive multiple of 2 * num_axes = {2 * num_axes}; got {dim}. "
+                "Give axis_dims for axes of unequal widths, or to leave columns unrotated"
+            )
+        return (dim // num_axes,) * num_axes
+    widths = tuple(axis_dims)
+    if len(widths) != num_axes or any(w < 2 or w % 2 for w in widths) or sum(widths) > dim:
+        raise ValueError(
+            f"axis_dims must be {num_axes} even widths of 2 or more that add up to at most dim = "
+            f"{dim}; got {widths}"
+        )
+    return widths
+
+
+def _checked_order(axis_order: Sequence[int] | None, num_axes: int) -> tuple[int, ...]:
+    order = tuple(range(num_axes)) if axis_order is None else tuple(axis_order)
+    if sorted(order) != list(range(num_axes)):
+        raise ValueError(
+            f"axis_order must be a permutation of {tuple(range(num_axes))}; got {order}"
+        )
+    return order
+
+
+def _bands_of_blocks(widths: Sequence[int], base: float, bands: Bands | None) -> list[Tensor]:
+    """Bands of the pairs of each block of columns."""
+    if bands is None:
+        return [geometric_bands(width, base=base) for width in widths]
+    if isinstance(bands, Tensor):
+        each = [bands] * len(widths) if bands.ndim == 1 else list(bands.unbind(-1))
+    else:
+        each = [torch.as_tensor(band, dtype=torch.float64, device="cpu") for band in bands]
+    if [tuple(band.shape) for band in each] != [(width // 2,) for width in widths]:
+        got = tuple(bands.shape) if isinstance(bands, Tensor) else [len(band) for band in each]
+        raise ValueError(
+            f"bands must have one number for each pair, {[width // 2 for width in widths]} along "
+            f"the axes: shape (num_bands,), (num_bands, {len(widths)}), or one tensor for each "
+            f"axis; got {got}"
+        )
+    return [band.detach().to("cpu", torch.float64) for band in each]
+
+
+def _bands_of_pairs(
+    dim: int, num_axes: int, base: float, bands: Bands | None, pair_axes: Sequence[int]
+) -> Tensor:
+    """One series of bands through all pairs, of which each takes its axis from ``pair_axes``."""
+    num_pairs = len(pair_axes)
+    if not 1 <= num_pairs <= dim // 2 or not set(pair_axes) <= set(range(num_axes)):
+        raise ValueError(
+            f"pair_axes must be 1 to {dim // 2} axes from 0 to {num_axes - 1}; got "
+            f"{tuple(pair_axes)}"
+        )
+    if bands is None:
+        return geometric_bands(2 * num_pairs, base=base)
+    if not isinstance(bands, Tensor) or bands.shape != (num_pairs,):
+        raise ValueError(
+            f"bands must be a tensor of shape ({num_pairs},), one number for each of pair_axes"
+        )
+    return bands.detach().to("cpu", torch.float64)

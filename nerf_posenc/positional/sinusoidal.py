@@ -6,7 +6,12 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.columns import Phases, column_labels
-from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings
+from nerf_posenc.core.encoder import (
+    Encoder,
+    require_counts,
+    require_embeddings,
+    require_tensor,
+)
 from nerf_posenc.core.sinusoids import SinCos
 
 
@@ -28,6 +33,7 @@ class SinusoidalEncoder(Encoder):
             if there are too few, the last columns are 0.
         split: all of the first phase, then all of the second, instead of pairs.
         phases: which of sine and cosine comes first.
+        dtype: of the embeddings; None is that of the positions.
 
     Raises:
         ValueError: If ``dim`` is below 1 or ``base`` is not finite and positive.
@@ -46,9 +52,11 @@ class SinusoidalEncoder(Encoder):
         bands: Float[Tensor, " num_bands"] | None = None,
         split: bool = False,
         phases: Phases = ("sin", "cos"),
+        dtype: torch.dtype | None = None,
     ) -> None:
         require_counts(dim=dim)
         super().__init__(1, dim)
+        self.dtype = dtype
         bands = geometric_bands(dim, base=base) if bands is None else bands
         self.sincos = SinCos(1, bands, layout="pka" if split else "akp", phases=phases)
 
@@ -85,9 +93,24 @@ class SinusoidalEncoder(Encoder):
                 are exact up to 2**53.
 
         Returns:
-            Embeddings in the positions' floating-point type (integers: the default one).
+            Embeddings in the positions' floating-point type (integers: the default one), or the
+            encoder's ``dtype``.
+
+        Raises:
+            TypeError: If the positions are no tensor.
+            ValueError: If they are reals that look like embeddings: ``(*batch, length, dim)``.
         """
-        features: Tensor = self.sincos(positions[..., None])
+        require_tensor(positions, "positions")
+        if (
+            positions.is_floating_point()
+            and positions.ndim > 2
+            and positions.shape[-1] == self.out_dim
+        ):
+            raise ValueError(
+                f"positions of shape {tuple(positions.shape)} look like embeddings of width "
+                f"{self.out_dim}; use add_to(embeddings), or give positions of shape (length,)"
+            )
+        features: Tensor = self.sincos(positions[..., None], dtype=self.dtype)
         missing = self.out_dim - self.sincos.out_dim
         if missing > 0:
             return nn.functional.pad(features, (0, missing))
@@ -108,27 +131,40 @@ class SinusoidalEncoder(Encoder):
         """
         if length < 0:
             raise ValueError(f"length must be 0 or more; got {length}")
-        embeddings: Tensor = self(torch.arange(length, device=self.sincos._sign.device) + offset)
+        embeddings: Tensor = self(torch.arange(length, device=self.device) + offset)
         return embeddings
 
     def add_to(
-        self, embeddings: Float[Tensor, "*batch length dim"], *, offset: int | float = 0
-    ) -> Float[Tensor, "*batch length dim"]:
+        self,
+        embeddings: Float[Tensor, "*batch rows dim"],
+        *,
+        offset: int | float = 0,
+        sequence_dim: int = -2,
+    ) -> Float[Tensor, "*batch rows dim"]:
         """Add the embedding of each position to that of its token.
 
         Args:
-            embeddings: token embeddings, the last two dimensions being position and width.
+            embeddings: token embeddings, ``(*batch, length, dim)``, or with ``sequence_dim=0``
+                ``(length, batch, dim)``, the order of ``nn.Transformer``, which no shape tells
+                from the other.
             offset: position of the first token, as when decoding continues from a cache.
+            sequence_dim: dimension of the sequence.
 
         Returns:
             The sum, in the embeddings' type; the positions are embedded in float32 or better.
 
         Raises:
-            ValueError: If the width is not ``dim``.
+            ValueError: If the width is not ``dim``, or there is no such dimension.
         """
         require_embeddings(embeddings, self.out_dim)
-        positions = self.table(embeddings.shape[-2], offset=offset)
-        return embeddings + positions.to(embeddings)
+        dim = sequence_dim - embeddings.ndim if sequence_dim >= 0 else sequence_dim
+        if not -embeddings.ndim <= dim <= -2:
+            raise ValueError(
+                f"sequence_dim must be a dimension of {tuple(embeddings.shape)} but the last; got "
+                f"{sequence_dim}"
+            )
+        positions = self.table(embeddings.shape[dim], offset=offset).to(embeddings)
+        return embeddings + positions.reshape(len(positions), *(1,) * (-2 - dim), self.out_dim)
 
     def shift_matrix(self, offset: int | float) -> Float[Tensor, "dim dim"]:
         r"""The matrix T that shifts every embedding by the same offset.
@@ -180,5 +216,6 @@ class SinusoidalEncoder(Encoder):
         return embeddings @ other_embeddings.T
 
     def extra_repr(self) -> str:
-        """Show the width."""
-        return f"dim={self.out_dim}"
+        """Show all that changes the numbers."""
+        kind = f", dtype={self.dtype}" if self.dtype else ""
+        return f"dim={self.out_dim}, {self.sincos.convention()}{kind}"

@@ -6,24 +6,35 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Num
-from torch import Tensor
+from jaxtyping import Bool, Float, Num
+from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import Encoder, require_counts
+from nerf_posenc.core.encoder import (
+    Encoder,
+    require_counts,
+    require_positive,
+    require_tensor,
+    unknown_name,
+)
 from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 
 _WIDTH_FIRST = dict(layout="apk", last_axis_first=True)
 
 _GRID_ARGUMENTS: dict[str, dict[str, Any]] = {
     "detr": dict(layout="akp", start=1),
     "detr-normalized": dict(layout="akp", start=1, span=2 * math.pi),
+    "deformable-detr": dict(layout="akp", start=0.5, span=2 * math.pi),
+    "dab-detr": dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
     "timm": dict(layout="pak"),
     "timm-interleaved": dict(layout="apk"),
     "mae": _WIDTH_FIRST,
-    "diffusers": _WIDTH_FIRST,
+    "diffusers": dict(**_WIDTH_FIRST, base_size=16),
+    "cogvideox": dict(**_WIDTH_FIRST, axis_dims=(2, 3, 3)),
     "monai": _WIDTH_FIRST,
     "tatp22": dict(layout="akp"),
+    "loftr": dict(layout="kap", start=1, last_axis_first=True),
 }
 
 GRID_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -32,7 +43,14 @@ GRID_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 """Arguments of ``GridSinusoidalEncoder`` that give each library's numbers.
 
 Axes are named as an array's: rows (height) first. ``monai`` in 3-D has width, height, depth.
-``diffusers`` at its default scale; ``detr-normalized`` is ``normalize=True`` without padding.
+
+- ``detr``, ``detr-normalized``: ``normalize=False`` and ``True``; with padding, ``masked_table``.
+- ``deformable-detr``: also DINO and Grounding DINO; positions half a cell earlier.
+- ``diffusers``: ``get_2d_sincos_pos_embed`` at every size; override ``base_size`` (PixArt: sample
+  size over patch size) and ``position_scale`` (its ``interpolation_scale``).
+- ``cogvideox``: ``get_3d_sincos_pos_embed`` with 3 axes, (frames, rows, columns); a quarter of the
+  width for frames, the rest for columns and rows; ``position_scale`` one for each axis.
+- ``loftr``: with the bug of its temperature mended.
 """
 
 
@@ -44,13 +62,21 @@ class GridSinusoidalEncoder(Encoder):
         num_axes: number of axes, 2 or 3 (any number of 1 or more works).
         base: ratio of the longest wavelength (not reached) to the shortest.
         layout: nesting of the columns, outermost first: a axis, p phase, k band.
-        last_axis_first: put the columns of the last axis (width) before the others.
-        start: index of the first row, column and so on in ``table``.
-        span: scale the indices of ``table`` so that the last one of each axis is this;
-            None leaves them as they are.
+        last_axis_first: put the columns of the last axis (width) before the others; with
+            ``axis_dims`` only the axes after the first trade places.
+        axis_dims: shares of the width of each axis, as ``(2, 3, 3)``, if they are not equal; each
+            axis then has bands of its own. For layouts with the axis outermost.
+        start: position of the first row, column and so on in ``table``.
+        span: scale the positions of ``table`` so that a position that equals the size of its
+            axis becomes this; None leaves them as they are.
+        base_size: scale the positions of ``table`` by ``base_size / size`` along each axis, as if
+            every image had this many rows and columns; one number or one for each axis.
+        position_scale: divide the positions of ``table`` by this; one number or one for each
+            axis.
+        dtype: of the embeddings; None is that of the positions.
 
     Raises:
-        ValueError: If ``dim`` or ``num_axes`` is below 1.
+        ValueError: If an argument is out of its range.
 
     Examples:
         >>> GridSinusoidalEncoder.preset("timm", dim=8).table((2, 3)).shape
@@ -68,17 +94,44 @@ class GridSinusoidalEncoder(Encoder):
         base: float = 10_000.0,
         layout: Literal["akp", "apk", "pak", "pka", "kap", "kpa"] = "akp",
         last_axis_first: bool = False,
-        start: int = 0,
+        axis_dims: Sequence[int] | None = None,
+        start: int | float = 0,
         span: float | None = None,
+        base_size: int | float | Sequence[int | float] | None = None,
+        position_scale: int | float | Sequence[int | float] = 1.0,
+        dtype: torch.dtype | None = None,
     ) -> None:
         require_counts(dim=dim, num_axes=num_axes)
         super().__init__(num_axes, dim)
-        # An even number of columns per axis, enough to reach dim; the surplus is left out.
-        axis_dim = 2 * math.ceil(dim / (2 * num_axes))
+        self.base = base
+        self.layout = layout
         self.last_axis_first = last_axis_first
         self.start = start
         self.span = span
-        self.sincos = SinCos(num_axes, geometric_bands(axis_dim, base=base), layout=layout)
+        self.base_size = None if base_size is None else _per_axis(base_size, num_axes, "base_size")
+        self.position_scale = _per_axis(position_scale, num_axes, "position_scale")
+        self.dtype = dtype
+        if axis_dims is None:
+            self.axis_dims = None
+            # An even number of columns per axis, enough to reach dim; the surplus is left out.
+            axis_dim = 2 * math.ceil(dim / (2 * num_axes))
+            self.sincos = SinCos(num_axes, geometric_bands(axis_dim, base=base), layout=layout)
+            return
+        total = sum(axis_dims)
+        if len(axis_dims) != num_axes or min(axis_dims) < 1 or layout not in ("akp", "apk"):
+            raise ValueError(
+                f"axis_dims must be {num_axes} positive shares, with the layout 'akp' or 'apk'; "
+                f"got {tuple(axis_dims)} and {layout!r}"
+            )
+        widths = [dim * share // total for share in axis_dims]
+        if sum(widths) != dim or any(width % 2 for width in widths):
+            raise ValueError(
+                f"dim {dim} does not divide into even widths in the shares {tuple(axis_dims)}"
+            )
+        self.axis_dims = tuple(widths)
+        self.axes = nn.ModuleList(
+            SinusoidalEncoder(width, base=base, split=layout == "apk") for width in widths
+        )
 
     @classmethod
     def preset(
@@ -87,10 +140,10 @@ class GridSinusoidalEncoder(Encoder):
         """Make the encoder of another library: one of ``GRID_PRESETS``.
 
         Raises:
-            ValueError: If the name is unknown.
+            ValueError: If the name is unknown; the nearest ones are given.
         """
         if name not in GRID_PRESETS:
-            raise ValueError(f"no preset {name!r}; there are {', '.join(sorted(GRID_PRESETS))}")
+            raise ValueError(unknown_name("grid preset", name, GRID_PRESETS))
         return cls(dim, num_axes, **{**GRID_PRESETS[name], **overrides})
 
     def forward(self, positions: Num[Tensor, "*batch num_axes"]) -> Float[Tensor, "*batch dim"]:
@@ -100,40 +153,120 @@ class GridSinusoidalEncoder(Encoder):
             positions: one number for each axis, rows first; integers or reals.
 
         Returns:
-            Embeddings in the positions' floating-point type (integers: the default one).
+            Embeddings in the positions' floating-point type (integers: the default one), or the
+            encoder's ``dtype``.
+
+        Raises:
+            TypeError: If the positions are no tensor.
+            ValueError: If their last dimension is not the number of axes.
         """
+        if self.axis_dims is None:
+            features: Tensor = self.sincos(
+                positions.flip(-1) if self.last_axis_first else positions, dtype=self.dtype
+            )
+            return features[..., : self.out_dim]
+        require_tensor(positions, "positions")
+        if positions.shape[-1:] != (self.in_dim,):
+            raise ValueError(
+                f"positions must have shape (*batch, {self.in_dim}); got {tuple(positions.shape)}"
+            )
+        order = list(range(self.in_dim))
         if self.last_axis_first:
-            positions = positions.flip(-1)
-        features: Tensor = self.sincos(positions)
-        return features[..., : self.out_dim]
+            order[1:] = order[:0:-1]
+        parts = [
+            encoder(positions[..., axis]) for encoder, axis in zip(self.axes, order, strict=True)
+        ]
+        joined = torch.cat(parts, dim=-1)
+        return joined if self.dtype is None else joined.to(self.dtype)
 
     def table(self, shape: Sequence[int]) -> Float[Tensor, "*shape dim"]:
         """Embeddings of all positions of a grid.
 
         Args:
-            shape: its size along each axis, rows first.
+            shape: its size along each axis, rows first: ``(14, 14)``.
 
         Returns:
             Embeddings ``(*shape, dim)`` in the default floating-point type.
 
         Raises:
-            ValueError: If the shape does not have one size per axis.
+            TypeError: If the shape is a number.
+            ValueError: If it does not have one size per axis.
         """
+        if not isinstance(shape, Sequence):
+            raise TypeError(f"shape must have a size for each axis, as (14, 14); got {shape!r}")
         if len(shape) != self.in_dim or min(shape) < 0:
             raise ValueError(
                 f"shape must have {self.in_dim} sizes of 0 or more; got {tuple(shape)}"
             )
-        device = self.sincos._sign.device
-        indices = [torch.arange(size, device=device) + self.start for size in shape]
-        if self.span is not None:
-            indices = [
-                index.float() / (size - 1 + self.start + self._SPAN_EPS) * self.span
-                for index, size in zip(indices, shape, strict=True)
-            ]
-        grid = torch.stack(torch.meshgrid(*indices, indexing="ij"), dim=-1)
-        embeddings: Tensor = self(grid)
+        positions = []
+        for axis, size in enumerate(shape):
+            position = torch.arange(size, device=self.device) + self.start
+            if self.span is not None:
+                position = position / (size + self._SPAN_EPS) * self.span
+            if self.base_size is not None:
+                position = position * (self.base_size[axis] / max(size, 1))
+            if self.position_scale[axis] != 1:
+                position = position / self.position_scale[axis]
+            positions.append(position)
+        if any(position.is_floating_point() for position in positions):
+            positions = [position.to(torch.get_default_dtype()) for position in positions]
+        embeddings: Tensor = self(torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1))
+        return embeddings
+
+    def masked_table(
+        self, mask: Bool[Tensor, "batch rows columns"]
+    ) -> Float[Tensor, "batch rows columns dim"]:
+        """Embeddings of padded images, whose positions count pixels that are not padding (DETR).
+
+        Args:
+            mask: True where an image is, False where it was padded. (DETR's code, and
+                ``key_padding_mask``, have it the other way round.)
+
+        Returns:
+            Embeddings in the default floating-point type.
+
+        Raises:
+            ValueError: If the encoder has not 2 axes, or the mask another number of dimensions.
+        """
+        if self.in_dim != 2 or mask.ndim != 3:
+            raise ValueError(
+                f"mask must have shape (batch, rows, columns), for an encoder of 2 axes; got "
+                f"{tuple(mask.shape)} and {self.in_dim} axes"
+            )
+        positions = []
+        for dim in (1, 2):
+            count = mask.cumsum(dim).to(torch.get_default_dtype())
+            position = count - 1 + self.start
+            if self.span is not None:
+                last = count.narrow(dim, mask.shape[dim] - 1, 1)
+                position = position / (last + self._SPAN_EPS) * self.span
+            positions.append(position)
+        embeddings: Tensor = self(torch.stack(positions, dim=-1))
         return embeddings
 
     def extra_repr(self) -> str:
-        """Show the width and the number of axes."""
-        return f"dim={self.out_dim}, num_axes={self.in_dim}"
+        """Show all that changes the numbers."""
+        parts = [f"dim={self.out_dim}", f"num_axes={self.in_dim}", f"base={self.base:g}"]
+        parts.append(f"layout={self.layout!r}")
+        for name, plain in (
+            ("last_axis_first", False),
+            ("axis_dims", None),
+            ("start", 0),
+            ("span", None),
+            ("base_size", None),
+            ("position_scale", (1.0,) * self.in_dim),
+            ("dtype", None),
+        ):
+            if getattr(self, name) != plain:
+                parts.append(f"{name}={getattr(self, name)}")
+        return ", ".join(parts)
+
+
+def _per_axis(
+    value: int | float | Sequence[int | float], num_axes: int, name: str
+) -> tuple[float, ...]:
+    values = tuple(value) if isinstance(value, Sequence) else (float(value),) * num_axes
+    if len(values) != num_axes:
+        raise ValueError(f"{name} must be one number or {num_axes}; got {value}")
+    require_positive(**{f"{name}[{axis}]": number for axis, number in enumerate(values)})
+    return values

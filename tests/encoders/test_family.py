@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as ne
+from nerf_posenc.positional.rotation import Rotation
 
 
 def coordinates(in_dim: int) -> Callable[..., Tensor]:
@@ -68,8 +69,39 @@ CASES = {
     "sinusoidal": Case(lambda: ne.SinusoidalEncoder(8), positions, has_axes=False),
     "timestep": Case(lambda: ne.SinusoidalEncoder.timestep(9), positions, has_axes=False),
     "grid-sinusoidal": Case(lambda: ne.GridSinusoidalEncoder(12), coordinates(2)),
+    "integrated-directions": Case(lambda: ne.IntegratedDirectionalEncoder(3), directions),
+    "harmonics-to-degree-12": Case(lambda: ne.SphericalHarmonicsEncoder(12), directions),
+    "sphere2vec": Case(lambda: ne.Sphere2VecEncoder(4, unit="radians"), coordinates(2)),
+    "sphere2vec-dfs": Case(
+        lambda: ne.Sphere2VecEncoder(2, unit="degrees", kind="dfs"), coordinates(2)
+    ),
+    "time2vec": Case(
+        lambda: ne.Time2VecEncoder(6, 2, generator=torch.Generator().manual_seed(1)),
+        coordinates(2),
+    ),
+    "k-planes": Case(
+        lambda: ne.KPlanesEncoder(4, 3, resolution=(4, 5, 6, 3), generator=torch.Generator()),
+        coordinates(4),
+    ),
+    "hexplane": Case(
+        lambda: ne.KPlanesEncoder(4, 3, resolution=4, reduce="hexplane"), coordinates(4)
+    ),
+    "grid-sinusoidal-shares": Case(
+        lambda: ne.GridSinusoidalEncoder(16, 3, layout="apk", axis_dims=(2, 3, 3)), coordinates(3)
+    ),
     "rotary": Case(lambda: ne.RotaryEncoder(8), positions, has_axes=False),
     "rotary-axial": Case(lambda: ne.RotaryEncoder(8, 2, pairing="half"), coordinates(2)),
+    "rotary-unequal": Case(
+        lambda: ne.RotaryEncoder(16, 2, axis_dims=(4, 8), pairing="axis-half"), coordinates(2)
+    ),
+    "rotary-sections": Case(
+        lambda: ne.RotaryEncoder(8, 3, pair_axes=ne.mrope_axes((2, 1, 1))), coordinates(3)
+    ),
+    "rotary-mixed": Case(
+        lambda: ne.MixedRotaryEncoder(8, generator=torch.Generator().manual_seed(2)),
+        coordinates(2),
+    ),
+    "xpos": Case(lambda: ne.XPosEncoder(8), positions, has_axes=False),
 }
 
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -82,8 +114,9 @@ def encoded(encoder: nn.Module, x: Tensor) -> Tensor:
 
 
 def width(encoder: nn.Module) -> int:
-    per_part = int(encoder.out_dim)  # type: ignore[arg-type]
-    return 2 * per_part if isinstance(encoder, ne.RotaryEncoder) else per_part
+    if isinstance(encoder, Rotation):
+        return 2 * encoder.rotary_dim
+    return int(encoder.out_dim)  # type: ignore[arg-type]
 
 
 @ALL
@@ -123,7 +156,9 @@ def test_float64_is_kept_and_float32_is_near_it(case: Case) -> None:
 @ALL
 def test_casts_of_the_module_keep_its_constants(case: Case) -> None:
     encoder = case.make()
-    if any(True for _ in encoder.parameters()) and not isinstance(encoder, ne.GaussianEncoder):
+    if any(True for _ in encoder.parameters()) and not isinstance(
+        encoder, ne.GaussianEncoder | ne.MixedRotaryEncoder
+    ):
         pytest.skip("its numbers are trained, and a cast is meant to reach them")
     x = case.draw(20)
     expected = encoded(encoder, x)
@@ -136,7 +171,7 @@ def test_half_precision_goes_in_and_comes_out(case: Case, dtype: torch.dtype) ->
     encoder = case.make()
     x = case.draw(20).to(dtype)
     features = encoded(encoder.to(dtype), x)
-    if not isinstance(encoder, ne.RotaryEncoder):
+    if not isinstance(encoder, Rotation):
         assert features.dtype == dtype
     expected = encoded(case_with_state(case, encoder), x.float())
     torch.testing.assert_close(features.float(), expected, atol=0.02, rtol=0.01)
@@ -234,7 +269,7 @@ def test_a_wrong_number_of_coordinates_is_named(case: Case) -> None:
 def test_integers_are_refused_where_coordinates_are_meant(case: Case) -> None:
     encoder = case.make()
     whole = torch.zeros(case.draw(3).shape, dtype=torch.long)
-    if isinstance(encoder, ne.SinusoidalEncoder | ne.GridSinusoidalEncoder | ne.RotaryEncoder):
+    if isinstance(encoder, ne.SinusoidalEncoder | ne.GridSinusoidalEncoder | Rotation):
         torch.testing.assert_close(encoded(encoder, whole), encoded(encoder, whole.float()))
         return
     with pytest.raises(TypeError, match=r"floating-point.*got torch\.int64"):

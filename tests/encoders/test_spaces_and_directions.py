@@ -73,9 +73,9 @@ def test_spherical_harmonics_are_scipys(condon_shortley: bool) -> None:
             np.testing.assert_allclose(features[:, column], expected, atol=1e-12)
 
 
-def test_spherical_harmonics_of_0_or_9_levels_are_refused() -> None:
-    for levels in (0, 9):
-        with pytest.raises(ValueError, match="num_levels must be 1 to 8"):
+def test_spherical_harmonics_of_0_or_65_levels_are_refused() -> None:
+    for levels in (0, 65):
+        with pytest.raises(ValueError, match="num_levels must be 1 to 64"):
             SphericalHarmonicsEncoder(levels)
 
 

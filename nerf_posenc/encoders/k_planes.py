@@ -1,0 +1,157 @@
+"""Planes of trained features for points in space and time (K-Planes, HexPlane)."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.encoders.interpolation import (
+    cells_from_positions,
+    combine_corners,
+    features_dtype,
+    require_bounds,
+    sides_from_nodes,
+    unit_coordinates,
+    weighted_rows,
+)
+
+
+class KPlanesEncoder(Encoder):
+    """One plane of trained features for each pair of axes, for points in space and time.
+
+    The features at the projections onto the planes are multiplied (Fridovich-Keil et al. 2023,
+    K-Planes, equation 1) or added; or those of complementary planes are multiplied and the
+    products concatenated (Cao and Johnson 2023, HexPlane, section 3.3). With 4 axes the last one
+    is time, and its planes start at 1.
+
+    Args:
+        in_dim: number of axes, 2 or more; 4 for space and time.
+        features: width of a node's row, 1 or more.
+        resolution: nodes along each axis, 2 or more; one number or one for each axis. The first
+            and the last lie on the edge of the bounds.
+        reduce: ``"product"``, ``"sum"``, ``"concat"``, or with 4 axes ``"hexplane"``.
+        bounds: the box that the planes cover. Coordinates outside are moved to its edge.
+        generator: random number generator of the initial features, uniform in 0.1 to 0.5.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> encoder = KPlanesEncoder(4, 16, resolution=(64, 64, 64, 20))
+        >>> encoder(torch.rand(5, 4)).shape
+        torch.Size([5, 16])
+    """
+
+    def __init__(
+        self,
+        in_dim: int = 4,
+        features: int = 32,
+        *,
+        resolution: int | Sequence[int] = 64,
+        reduce: Literal["product", "sum", "concat", "hexplane"] = "product",
+        bounds: tuple[float, float] = (-1.0, 1.0),
+        generator: torch.Generator | None = None,
+    ) -> None:
+        sizes = [resolution] * in_dim if isinstance(resolution, int) else list(resolution)
+        if in_dim < 2 or features < 1 or len(sizes) != in_dim or min(sizes) < 2:
+            raise ValueError(
+                "in_dim must be 2 or more, features 1 or more, and resolution one number or "
+                f"in_dim numbers of 2 or more; got {in_dim}, {features} and {resolution}"
+            )
+        if reduce not in ("product", "sum", "concat", "hexplane") or (
+            reduce == "hexplane" and in_dim != 4
+        ):
+            raise ValueError(
+                "reduce must be 'product', 'sum', 'concat', or with in_dim=4 'hexplane'; got "
+                f"{reduce!r}"
+            )
+        require_bounds(bounds)
+        self.pairs = list(itertools.combinations(range(in_dim), 2))
+        widths = {"concat": len(self.pairs), "hexplane": len(self.pairs) // 2}
+        super().__init__(in_dim, features * widths.get(reduce, 1))
+        self.resolution = tuple(sizes)
+        self.reduce = reduce
+        self.bounds = bounds
+        planes = [torch.empty(sizes[a] * sizes[b], features) for a, b in self.pairs]
+        for (_, last), plane in zip(self.pairs, planes, strict=True):
+            if in_dim == 4 and last == 3:
+                plane.fill_(1.0)
+            else:
+                plane.uniform_(0.1, 0.5, generator=generator)
+        self.planes = nn.ParameterList(planes)
+
+    def set_plane(
+        self, axes: tuple[int, int], values: Float[Tensor, "features second first"]
+    ) -> None:
+        """Take a plane of another library's checkpoint.
+
+        Args:
+            axes: the pair, in ascending order.
+            values: features of its nodes, the second axis along rows and the first along columns,
+                as nerfstudio keeps them. (HexPlane's planes with time are transposed.)
+
+        Raises:
+            ValueError: If there is no such plane, or the shape differs.
+        """
+        index = self.pairs.index(axes) if axes in self.pairs else -1
+        first, second = (self.resolution[axis] for axis in axes)
+        width = self.planes[index].shape[1]
+        if index < 0 or values.shape != (width, second, first):
+            raise ValueError(
+                f"a plane for axes {axes} must have shape ({width}, {second}, {first}), and axes "
+                f"be one of {self.pairs}; got {tuple(values.shape)}"
+            )
+        with torch.no_grad():
+            self.planes[index].copy_(values.flatten(1).T)
+
+    def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
+        """Encode points.
+
+        Args:
+            x: points in the bounds, any batch shape.
+
+        Returns:
+            Features in the type of the planes or of float64 coordinates.
+
+        Raises:
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If its last dimension is not ``in_dim``.
+        """
+        size = torch.tensor(self.resolution, device=x.device)
+        position = unit_coordinates(x, self.in_dim, self.bounds) * (size - 1)
+        parts = [
+            self._interpolated(plane, position[:, pair], size[list(pair)])
+            for plane, pair in zip(self.planes, self.pairs, strict=True)
+        ]
+        features = self._reduced(parts).reshape(*x.shape[:-1], self.out_dim)
+        return features.to(features_dtype(x, self.planes[0]))
+
+    def _interpolated(self, plane: Tensor, position: Tensor, size: Tensor) -> Tensor:
+        cell, weights = cells_from_positions(position[:, None], "linear")
+        strides = torch.stack([torch.ones_like(size[0]), size[0]])
+        sides = sides_from_nodes(
+            torch.minimum(cell, size - 1), torch.minimum(cell + 1, size - 1), strides
+        )
+        return weighted_rows(plane, combine_corners(sides, torch.add), weights)[:, 0]
+
+    def _reduced(self, parts: list[Tensor]) -> Tensor:
+        if self.reduce == "concat":
+            return torch.cat(parts, dim=-1)
+        if self.reduce == "hexplane":
+            # xy with zt, xz with yt, yz with xt.
+            by_pair = dict(zip(self.pairs, parts, strict=True))
+            complements = [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((1, 2), (0, 3))]
+            return torch.cat([by_pair[a] * by_pair[b] for a, b in complements], dim=-1)
+        stacked = torch.stack(parts)
+        return stacked.prod(0) if self.reduce == "product" else stacked.sum(0)
+
+    def extra_repr(self) -> str:
+        """Show all that changes the numbers."""
+        return (
+            f"in_dim={self.in_dim}, out_dim={self.out_dim}, resolution={self.resolution}, "
+            f"reduce={self.reduce!r}, bounds={self.bounds}"
+        )

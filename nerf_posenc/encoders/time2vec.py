@@ -1,0 +1,76 @@
+"""Time2Vec: a learned representation of time."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+from nerf_posenc.core.sinusoids import SinCos
+
+
+class Time2VecEncoder(Encoder):
+    r"""One linear column and sines of trained frequency and phase.
+
+    $\omega_0 \tau + \varphi_0$, then $\sin(\omega_i \tau + \varphi_i)$ for
+    $i = 1 \dots k$ (Kazemi et al. 2019, arXiv:1907.05321, equation 1). For known periods, as
+    hours and weekdays have, use ``FourierEncoder(n, bands=period_bands(...))``.
+
+    Args:
+        out_dim: number of columns k + 1, 2 or more.
+        in_dim: number of time variables, 1 or more; each column has a weight for each.
+        linear_last: put the linear column after the sines, as widely copied code does.
+        generator: random number generator; None is torch's own.
+
+    Raises:
+        ValueError: If a width is out of its range.
+
+    Examples:
+        >>> Time2VecEncoder(16)(torch.rand(5, 1)).shape
+        torch.Size([5, 16])
+    """
+
+    def __init__(
+        self,
+        out_dim: int,
+        in_dim: int = 1,
+        *,
+        linear_last: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        require_counts(in_dim=in_dim, out_dim=out_dim)
+        if out_dim < 2:
+            raise ValueError(
+                f"out_dim must be 2 or more, a linear column and a sine; got {out_dim}"
+            )
+        super().__init__(in_dim, out_dim)
+        self.linear_last = linear_last
+        self.weight = nn.Parameter(torch.randn(out_dim, in_dim, generator=generator))
+        self.bias = nn.Parameter(torch.randn(out_dim, generator=generator))
+        one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
+        self.sincos = SinCos(out_dim - 1, one_cycle, layout="pka")
+
+    def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
+        """Encode times.
+
+        Args:
+            x: times of any range; keep them in float32.
+
+        Returns:
+            Features in ``x.dtype``.
+
+        Raises:
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If its last dimension is not ``in_dim``.
+        """
+        require_coordinates(x, self.in_dim)
+        dtype = torch.float32 if x.device.type == "mps" else torch.float64
+        angles = x.to(dtype) @ self.weight.to(dtype).T + self.bias.to(dtype)
+        waves: Tensor = self.sincos(angles[..., 1:] / (2 * math.pi), dtype=x.dtype)
+        parts = [angles[..., :1].to(x.dtype), waves[..., : self.out_dim - 1]]
+        return torch.cat(parts[::-1] if self.linear_last else parts, dim=-1)
+
+    def extra_repr(self) -> str:
+        """Show the widths and the order."""
+        return f"in_dim={self.in_dim}, out_dim={self.out_dim}, linear_last={self.linear_last}"

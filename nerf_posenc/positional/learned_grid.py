@@ -1,0 +1,151 @@
+"""Learned position embeddings of image patches, resized to other resolutions."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nerf_posenc.core.encoder import Encoder, require_counts, require_positive
+
+
+class LearnedGridEncoder(Encoder):
+    """A trained embedding for each patch of an image, with bicubic resizing (ViT, CLIP, DINOv2).
+
+    At another resolution than in training the embeddings are resampled as an image (Dosovitskiy
+    et al. 2021, section 3.2). Libraries do it with different settings, which change the
+    numbers: transformers' ViT and CLIP ``antialias=False``, timm ``antialias=True``, DINOv2's
+    first release ``scale_offset=0.1``.
+
+    Args:
+        shape: rows and columns of patches in training.
+        dim: width of an embedding, 1 or more.
+        num_prefix: embeddings of tokens before the patches, such as the class token; they are
+            not resized.
+        std: standard deviation of the initial embeddings.
+        generator: random number generator; None is torch's own.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> encoder = LearnedGridEncoder((14, 14), 768, num_prefix=1)
+        >>> encoder.table((16, 20)).shape
+        torch.Size([321, 768])
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dim: int,
+        *,
+        num_prefix: int = 0,
+        std: float = 0.02,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        if len(shape) != 2 or num_prefix < 0:
+            raise ValueError(
+                f"shape must be (rows, columns) and num_prefix 0 or more; got {tuple(shape)} and "
+                f"{num_prefix}"
+            )
+        require_counts(rows=shape[0], columns=shape[1], dim=dim)
+        require_positive(std=std)
+        super().__init__(2, dim)
+        self.shape = (shape[0], shape[1])
+        self.num_prefix = num_prefix
+        count = num_prefix + shape[0] * shape[1]
+        self.codes = nn.Parameter(torch.empty(count, dim).normal_(0, std, generator=generator))
+
+    @classmethod
+    def from_table(
+        cls, table: Float[Tensor, "*one count dim"], shape: Sequence[int]
+    ) -> "LearnedGridEncoder":
+        """Take the embeddings of a checkpoint, as its ``pos_embed``.
+
+        Args:
+            table: prefix tokens, then the patches row by row, ``(count, dim)`` or
+                ``(1, count, dim)``.
+            shape: rows and columns of patches.
+
+        Raises:
+            ValueError: If the table has fewer embeddings than patches.
+        """
+        table = table.reshape(-1, table.shape[-1])
+        num_prefix = len(table) - shape[0] * shape[1]
+        if num_prefix < 0:
+            raise ValueError(f"a table of {len(table)} embeddings has none for {tuple(shape)}")
+        encoder = cls(shape, table.shape[-1], num_prefix=num_prefix)
+        encoder.codes = nn.Parameter(table.detach().clone())
+        return encoder
+
+    def table(
+        self,
+        shape: Sequence[int] | None = None,
+        *,
+        mode: Literal["bicubic", "bilinear"] = "bicubic",
+        antialias: bool = False,
+        scale_offset: float = 0.0,
+    ) -> Float[Tensor, "count dim"]:
+        """Embeddings of all tokens of an image.
+
+        Args:
+            shape: rows and columns of patches; None is that of training.
+            mode: of resampling.
+            antialias: smooth before the image is made smaller, as timm does.
+            scale_offset: resample by the factor ``(size + scale_offset) / trained size`` instead of
+                by the sizes: 0.1 in DINOv2's first release.
+
+        Returns:
+            Prefix tokens, then patches row by row, ``(num_prefix + rows * columns, dim)``.
+
+        Raises:
+            ValueError: If the shape is not two sizes of 1 or more.
+        """
+        shape = self.shape if shape is None else (shape[0], shape[1])
+        if min(shape) < 1:
+            raise ValueError(f"shape must be (rows, columns), 1 or more; got {shape}")
+        if shape == self.shape:
+            return self.codes
+        prefix, patches = self.codes.split([self.num_prefix, len(self.codes) - self.num_prefix])
+        image = patches.unflatten(0, self.shape).movedim(-1, 0)[None]
+        # Resampled in float32 at least: half precision has no bicubic kernel everywhere.
+        image = image.to(torch.promote_types(image.dtype, torch.float32))
+        if scale_offset:
+            factors = [
+                (size + scale_offset) / trained
+                for size, trained in zip(shape, self.shape, strict=True)
+            ]
+            resized = F.interpolate(image, scale_factor=factors, mode=mode, antialias=antialias)
+        else:
+            resized = F.interpolate(image, size=shape, mode=mode, antialias=antialias)
+        patches = resized[0].movedim(0, -1).flatten(0, 1).to(prefix.dtype)
+        return torch.cat([prefix, patches])
+
+    def add_to(
+        self,
+        embeddings: Float[Tensor, "*batch count dim"],
+        shape: Sequence[int] | None = None,
+    ) -> Float[Tensor, "*batch count dim"]:
+        """Add the embedding of each position to that of its token.
+
+        Args:
+            embeddings: of prefix tokens and patches, row by row.
+            shape: rows and columns of patches; None is that of training.
+
+        Raises:
+            ValueError: If the tokens are not as many as the positions.
+        """
+        table = self.table(shape)
+        if embeddings.shape[-2:] != table.shape:
+            raise ValueError(
+                f"embeddings must have shape (*batch, {len(table)}, {self.out_dim}), "
+                f"{self.num_prefix} tokens and {shape or self.shape} patches; got "
+                f"{tuple(embeddings.shape)}"
+            )
+        return embeddings + table.to(embeddings)
+
+    def extra_repr(self) -> str:
+        """Show the size of the table."""
+        return f"shape={self.shape}, dim={self.out_dim}, num_prefix={self.num_prefix}"

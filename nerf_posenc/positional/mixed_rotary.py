@@ -1,0 +1,136 @@
+"""Rotary embeddings whose frequencies are learned, or mix the axes."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Num
+from torch import Tensor, nn
+
+from nerf_posenc.core._evaluate import project
+from nerf_posenc.core.encoder import described, require_counts, require_positive
+from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
+
+
+class MixedRotaryEncoder(Rotation):
+    r"""Rotary embedding with trained frequencies: each pair has one for every axis.
+
+    A pair is rotated by $\sum_a \Theta_{ia} t_a$, so that diagonal directions have bands as well
+    as the axes: RoPE-Mixed of RoPE-ViT, with frequencies of its own in every head (Heo et al.
+    2024, arXiv:2403.13298, equation 8), and the learnable encoding of LightGlue, with the same in
+    all heads (Lindenberger et al. 2023, arXiv:2306.13643, equation 3).
+
+    Args:
+        dim: width of a head, an even number.
+        num_axes: number of axes of the positions, 1 or more.
+        num_heads: heads with frequencies of their own; None for one set in all heads.
+        matrix: frequencies to start with, rad per unit of position, ``(dim / 2, num_axes)`` or
+            ``(num_heads, dim / 2, num_axes)``. None draws them as RoPE-ViT does:
+            ``base ** (-4i / dim)`` in two directions at right angles, turned at random in each
+            head; for a number of axes other than 2 it must be given.
+        base: ratio of the longest wavelength (not reached) to the shortest of the drawn
+            frequencies; 10 in RoPE-ViT.
+        pairing: ``"interleaved"`` or ``"half"``; see [RotaryEncoder][nerf_posenc.RotaryEncoder].
+        generator: random number generator; None is torch's own.
+
+    Raises:
+        ValueError: If an argument does not fit.
+
+    Examples:
+        >>> rotary = MixedRotaryEncoder(64, num_heads=8)
+        >>> rotary.rotate(torch.rand(2, 8, 100, 64), torch.rand(100, 2)).shape
+        torch.Size([2, 8, 100, 64])
+    """
+
+    uncast = ("matrix",)
+
+    def __init__(
+        self,
+        dim: int,
+        num_axes: int = 2,
+        *,
+        num_heads: int | None = None,
+        matrix: Float[Tensor, "*heads num_pairs num_axes"] | None = None,
+        base: float = 10.0,
+        pairing: Pairing = "interleaved",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        require_counts(dim=dim, num_axes=num_axes, num_heads=1 if num_heads is None else num_heads)
+        if dim % 2 or pairing not in PAIRINGS[:2]:
+            raise ValueError(
+                f"dim must be even and pairing 'interleaved' or 'half'; got {dim}, {pairing!r}"
+            )
+        heads = () if num_heads is None else (num_heads,)
+        if matrix is None:
+            matrix = _drawn(dim, num_axes, heads, base, generator)
+        if matrix.shape != (*heads, dim // 2, num_axes):
+            raise ValueError(
+                f"matrix must have shape {(*heads, dim // 2, num_axes)}; got {tuple(matrix.shape)}"
+            )
+        super().__init__(num_axes, dim, pairing=pairing, blocks=(dim,), num_heads=num_heads)
+        self.matrix = nn.Parameter(matrix.detach().clone())
+        one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
+        self.sincos = SinCos(dim // 2, one_cycle, layout="pka")
+
+    def forward(
+        self, positions: Num[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*batch dim"], Float[Tensor, "*batch dim"]]:
+        """Cosines and sines of every column, for ``rotate_with`` or elsewhere.
+
+        Args:
+            positions: ``(*batch, length, num_axes)``, or ``(*batch, length)`` for one axis;
+                integers or reals of any sign.
+
+        Returns:
+            Cosines and sines in float32 (float64 positions: float64), each
+            ``(*batch, length, dim)``, or ``(*batch, num_heads, length, dim)``.
+
+        Raises:
+            ValueError: If the positions have the wrong number of axes.
+        """
+        positions = self._positions(positions)
+        dtype = positions.dtype if positions.is_floating_point() else torch.float32
+        if not positions.is_floating_point():
+            positions = positions.to(
+                torch.float32 if positions.device.type == "mps" else torch.float64
+            )
+        cycles = project(positions, self.matrix.flatten(0, -2) / (2 * math.pi)).to(positions.device)
+        if self.num_heads is not None:
+            cycles = cycles.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
+        features: Tensor = self.sincos(cycles, dtype=dtype)
+        sine, cosine = features.unflatten(-1, (2, -1)).unbind(-2)
+        return self._to_columns(cosine), self._to_columns(sine)
+
+    def extra_repr(self) -> str:
+        """Show all that changes the numbers."""
+        return (
+            f"dim={self.dim}, num_axes={self.in_dim}, num_heads={self.num_heads}, "
+            f"pairing={self.pairing!r}, matrix={described(self.matrix)}"
+        )
+
+
+def _drawn(
+    dim: int,
+    num_axes: int,
+    heads: Sequence[int],
+    base: float,
+    generator: torch.Generator | None,
+) -> Tensor:
+    """RoPE-ViT's initial frequencies."""
+    require_positive(base=base)
+    if num_axes != 2 or dim % 4:
+        raise ValueError(
+            "frequencies are drawn for 2 axes and a dim that 4 divides; give matrix= for "
+            f"{num_axes} axes and dim {dim}"
+        )
+    magnitude = base ** (-torch.arange(dim // 4) * 4 / dim)
+    turn = torch.rand(*heads, 1, generator=generator) * 2 * math.pi
+    turn = torch.cat(
+        [turn.expand(*heads, dim // 4), turn.expand(*heads, dim // 4) + math.pi / 2], -1
+    )
+    magnitude = torch.cat([magnitude, magnitude])
+    # Sines by the core's own hand: the direction of each pair, once.
+    direction = SinCos(1, torch.ones(1, dtype=torch.float64), layout="pka", phases=("cos", "sin"))
+    drawn: Tensor = magnitude[..., None] * direction(turn[..., None])
+    return drawn

@@ -1,0 +1,323 @@
+"""Learned biases of attention scores by the offset of key and query."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import require_counts, require_positive
+
+
+def relative_positions(
+    num_queries: int, num_keys: int | None = None, *, device: torch.device | None = None
+) -> Int[Tensor, "num_queries num_keys"]:
+    """Position of each key less that of each query.
+
+    Queries are the last ``num_queries`` of the ``num_keys`` positions, as when decoding from a
+    cache.
+
+    Args:
+        num_queries: number of queries.
+        num_keys: number of keys, at least that of the queries; None is as many.
+        device: of the result.
+
+    Raises:
+        ValueError: If a number is out of its range.
+
+    Examples:
+        >>> relative_positions(1, 3)
+        tensor([[-2, -1,  0]])
+    """
+    num_keys = num_queries if num_keys is None else num_keys
+    if not 0 <= num_queries <= num_keys:
+        raise ValueError(f"num_keys must be num_queries or more; got {num_keys} and {num_queries}")
+    keys = torch.arange(num_keys, device=device)
+    return keys - keys[num_keys - num_queries :, None]
+
+
+class T5RelativeBias(nn.Module):
+    """T5's bias: one number for each bucket of offsets and each head.
+
+    Small offsets have a bucket each, larger ones share buckets of logarithmic width, and those
+    of ``max_distance`` and beyond the last one (Raffel et al. 2020, section 2.1).
+
+    Args:
+        num_heads: number of heads, 1 or more.
+        num_buckets: number of buckets, an even number of 4 or more.
+        max_distance: offset from which all share a bucket, above ``num_buckets``.
+        bidirectional: use half of the buckets for keys after the query (encoders); else those
+            keys share bucket 0 (decoders, which mask them).
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> T5RelativeBias(8)(10).shape
+        torch.Size([8, 10, 10])
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+    ) -> None:
+        require_counts(num_heads=num_heads)
+        if num_buckets < 4 or num_buckets % 2 or max_distance <= num_buckets:
+            raise ValueError(
+                "num_buckets must be an even number of 4 or more and max_distance above it; got "
+                f"{num_buckets} and {max_distance}"
+            )
+        super().__init__()
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
+        self.bias = nn.Embedding(num_buckets, num_heads)
+
+    def buckets(self, offsets: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+        """Bucket of each offset.
+
+        Args:
+            offsets: position of the key less that of the query.
+        """
+        num_buckets = self.num_buckets
+        if self.bidirectional:
+            num_buckets //= 2
+            first = (offsets > 0) * num_buckets
+            distance = offsets.abs()
+        else:
+            first = torch.zeros_like(offsets)
+            distance = (-offsets).clamp(min=0)
+        exact = num_buckets // 2
+        share = (distance.clamp(min=1) / exact).log() / math.log(self.max_distance / exact)
+        wide = exact + (share * (num_buckets - exact)).long()
+        return first + torch.where(distance < exact, distance, wide.clamp(max=num_buckets - 1))
+
+    def forward(
+        self, num_queries: int, num_keys: int | None = None
+    ) -> Float[Tensor, "num_heads num_queries num_keys"]:
+        """Bias to add to the attention scores.
+
+        Args:
+            num_queries: number of queries.
+            num_keys: number of keys, of which the queries are the last; None is as many.
+
+        Raises:
+            ValueError: If there are fewer keys than queries.
+        """
+        offsets = relative_positions(num_queries, num_keys, device=self.bias.weight.device)
+        biases: Tensor = self.bias(self.buckets(offsets))
+        return biases.movedim(-1, 0)
+
+    def extra_repr(self) -> str:
+        """Show all that changes the buckets."""
+        return (
+            f"num_buckets={self.num_buckets}, max_distance={self.max_distance}, "
+            f"bidirectional={self.bidirectional}"
+        )
+
+
+class KerpleBias(nn.Module):
+    r"""KERPLE's bias: a kernel of the distance with two trained numbers for each head.
+
+    $-r_1 \log(1 + r_2 |m - n|)$ (``"log"``) or $-r_1 |m - n|^{r_2}$ (``"power"``, with
+    $r_2 \le 2$), with $r_1, r_2 > 0$ (Chi et al. 2022, arXiv:2205.09921, equations 4 and 5).
+    ``"power"`` with exponent 1 is ALiBi.
+
+    Args:
+        num_heads: number of heads, 1 or more.
+        kind: ``"log"`` or ``"power"``.
+        generator: random number generator; None is torch's own.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> KerpleBias(8)(10).shape
+        torch.Size([8, 10, 10])
+    """
+
+    _MIN = 1e-2
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        kind: Literal["log", "power"] = "log",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        require_counts(num_heads=num_heads)
+        if kind not in ("log", "power"):
+            raise ValueError(f"kind must be 'log' or 'power'; got {kind!r}")
+        super().__init__()
+        self.kind = kind
+        # As the authors': r1 uniform in 0 to 2, r2 in 0 to 1 or 2.
+        drawn = torch.rand(2, num_heads, generator=generator)
+        self.scale = nn.Parameter(2 * drawn[0])
+        self.shape = nn.Parameter(drawn[1] * (1 if kind == "log" else 2))
+
+    def forward(
+        self, num_queries: int, num_keys: int | None = None
+    ) -> Float[Tensor, "num_heads num_queries num_keys"]:
+        """Bias to add to the attention scores.
+
+        Args:
+            num_queries: number of queries.
+            num_keys: number of keys, of which the queries are the last; None is as many.
+
+        Raises:
+            ValueError: If there are fewer keys than queries.
+        """
+        offsets = relative_positions(num_queries, num_keys, device=self.scale.device)
+        distance = offsets.abs().to(self.scale.dtype)
+        scale = self.scale.clamp(min=self._MIN)[:, None, None]
+        if self.kind == "log":
+            shape = self.shape.clamp(min=self._MIN)[:, None, None]
+            return -scale * torch.log1p(shape * distance)
+        return -scale * distance ** self.shape.clamp(self._MIN, 2)[:, None, None]
+
+    def extra_repr(self) -> str:
+        """Show the kernel."""
+        return f"num_heads={len(self.scale)}, kind={self.kind!r}"
+
+
+class FireBias(nn.Module):
+    r"""FIRE's bias: a small network of the distance over the query's position.
+
+    $f(\psi(i - j) / \psi(\max(L, i)))$ with $\psi(x) = \log(c x + 1)$, trained $c$ and $L$,
+    for a query at $i$ and a key at $j \le i$, so that any length has inputs in [0, 1] (Li et al.
+    2024, arXiv:2310.04418, equation 19). Keys after the query have their absolute distance.
+
+    Args:
+        num_heads: number of heads, 1 or more.
+        width: hidden units, 1 or more.
+        c: initial value.
+        threshold: initial L, positive.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> FireBias(8)(10).shape
+        torch.Size([8, 10, 10])
+    """
+
+    _EPS = 1e-6
+
+    def __init__(
+        self, num_heads: int, *, width: int = 32, c: float = 0.1, threshold: float = 512.0
+    ) -> None:
+        require_counts(num_heads=num_heads, width=width)
+        require_positive(c=c, threshold=threshold)
+        super().__init__()
+        self.network = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, num_heads))
+        self.c = nn.Parameter(torch.tensor(c))
+        self.initial_threshold = threshold
+        # L is a trained multiple of its initial value, which Adam's steps of equal size need.
+        self.threshold_factor = nn.Parameter(torch.ones(()))
+
+    def forward(
+        self, num_queries: int, num_keys: int | None = None
+    ) -> Float[Tensor, "num_heads num_queries num_keys"]:
+        """Bias to add to the attention scores.
+
+        Args:
+            num_queries: number of queries.
+            num_keys: number of keys, of which the queries are the last; None is as many.
+
+        Raises:
+            ValueError: If there are fewer keys than queries.
+        """
+        offsets = relative_positions(num_queries, num_keys, device=self.c.device)
+        total = offsets.shape[1]
+        query = torch.arange(total, device=self.c.device)[total - num_queries :, None]
+        threshold = (self.threshold_factor * self.initial_threshold).abs()
+        reach = torch.log1p((self.c * torch.maximum(query, threshold)).abs()) + self._EPS
+        share = torch.log1p((self.c * offsets.abs()).abs()) / reach
+        biases: Tensor = self.network(share[..., None])
+        return biases.movedim(-1, 0)
+
+
+class LogCPBBias(nn.Module):
+    r"""Log-spaced continuous position bias of Swin Transformer V2, for windows of patches.
+
+    A small network of the offsets along both axes, $\mathrm{sign}(x) \log_2(1 + |x|)/3$ of
+    offsets scaled to [-8, 8], gives the bias of each head, which a sigmoid keeps in 0 to 16 (Liu
+    et al. 2022, arXiv:2111.09883, section 3.3, and the authors' code).
+
+    Args:
+        num_heads: number of heads, 1 or more.
+        width: hidden units, 1 or more.
+        pretrained_window: window that offsets are scaled by, when another is used than in
+            training; None is the window itself.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> LogCPBBias(4)((7, 7)).shape
+        torch.Size([4, 49, 49])
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        *,
+        width: int = 512,
+        pretrained_window: Sequence[int] | None = None,
+    ) -> None:
+        require_counts(num_heads=num_heads, width=width)
+        if pretrained_window is not None and min(pretrained_window) < 2:
+            raise ValueError(
+                f"pretrained_window must have sides of 2 or more; got {tuple(pretrained_window)}"
+            )
+        super().__init__()
+        self.pretrained_window = None if pretrained_window is None else tuple(pretrained_window)
+        self.network = nn.Sequential(
+            nn.Linear(2, width), nn.ReLU(), nn.Linear(width, num_heads, bias=False)
+        )
+
+    def coordinates(self, window: Sequence[int]) -> Float[Tensor, "rows columns 2"]:
+        """Log-spaced offsets of a window, ``(2 h - 1, 2 w - 1, 2)``.
+
+        Args:
+            window: height and width in patches, 2 or more each.
+
+        Raises:
+            ValueError: If a side is below 2.
+        """
+        if len(window) != 2 or min(window) < 2:
+            raise ValueError(f"window must be (height, width) of 2 or more; got {tuple(window)}")
+        weight: Tensor = self.network[0].weight  # type: ignore[assignment]
+        scale = self.pretrained_window or window
+        axes = [
+            torch.arange(1 - size, size, device=weight.device, dtype=weight.dtype) / (by - 1) * 8
+            for size, by in zip(window, scale, strict=True)
+        ]
+        offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+        return offsets.sign() * torch.log2(offsets.abs() + 1) / 3
+
+    def forward(self, window: Sequence[int]) -> Float[Tensor, "num_heads length length"]:
+        """Bias to add to the attention scores of a window's patches, row by row.
+
+        Args:
+            window: height and width in patches, 2 or more each.
+
+        Raises:
+            ValueError: If a side is below 2.
+        """
+        biases: Tensor = 16 * torch.sigmoid(self.network(self.coordinates(window)))
+        height, width = window
+        row, column = (torch.arange(size, device=biases.device) for size in window)
+        row = (row[:, None] - row + height - 1)[:, None, :, None]
+        column = (column[:, None] - column + width - 1)[None, :, None, :]
+        return biases[row, column].movedim(-1, 0).reshape(-1, height * width, height * width)
+
+    def extra_repr(self) -> str:
+        """Show what offsets are scaled by."""
+        return f"pretrained_window={self.pretrained_window}"

@@ -1,0 +1,251 @@
+"""What rotary embeddings share: pairs of columns, and rotating them."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Num
+from torch import Tensor
+from torch.nn import functional as F
+
+from nerf_posenc.core.backend import inside_transform, is_recorded
+from nerf_posenc.core.encoder import Encoder
+
+Pairing = Literal["interleaved", "half", "axis-half", "tiled"]
+PAIRINGS = ("interleaved", "half", "axis-half", "tiled")
+
+
+class Rotation(Encoder):
+    """Base of rotary embeddings: a subclass says by which angles its ``forward`` rotates.
+
+    Args:
+        in_dim: number of axes of the positions.
+        dim: width of a head.
+        pairing: which columns are a pair; see [RotaryEncoder][nerf_posenc.RotaryEncoder].
+        blocks: widths of the blocks of columns within which halves are paired. Columns beyond
+            their sum are not rotated.
+        num_heads: heads with angles of their own, for which ``forward`` gives tables
+            ``(*batch, num_heads, length, rotary_dim)``; None for the same in all heads.
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        dim: int,
+        *,
+        pairing: Pairing,
+        blocks: Sequence[int],
+        num_heads: int | None = None,
+    ) -> None:
+        super().__init__(in_dim, dim)
+        self.num_heads = num_heads
+        self.pairing = pairing
+        self._blocks = tuple(blocks)
+
+    @property
+    def dim(self) -> int:
+        """Width of a head."""
+        return self.out_dim
+
+    @property
+    def rotary_dim(self) -> int:
+        """Number of columns that are rotated, from the first on."""
+        return sum(self._blocks)
+
+    def rotate(
+        self,
+        x: Float[Tensor, "*batch rows dim"],
+        positions: Num[Tensor, "*shape"],
+        *,
+        sequence_dim: int = -2,
+        num_prefix: int = 0,
+    ) -> Float[Tensor, "*batch rows dim"]:
+        """Rotate queries or keys.
+
+        To rotate in every layer of a model, compute ``cosine, sine = rotary(positions)`` once and
+        use ``rotate_with``.
+
+        Args:
+            x: features, ``(batch, heads, length, dim)``, or with ``sequence_dim=-3``
+                ``(batch, length, heads, dim)``; any number of leading dimensions.
+            positions: of each token, ``(length,)`` or ``(length, num_axes)``; for decoding from
+                a cache, ``torch.arange(length) + offset``. With positions of their own for each
+                sequence, ``(batch, length)`` or ``(batch, length, num_axes)``.
+            sequence_dim: dimension of ``x`` that the positions go along.
+            num_prefix: number of tokens at the beginning that have no position and are left
+                alone, such as a class token and registers; the positions are those of the others.
+
+        Returns:
+            Rotated features in ``x.dtype``; the rotation is computed in float32 or better.
+
+        Raises:
+            ValueError: If the width is not ``dim``, or the positions are not as many as the
+                tokens.
+        """
+        cosine, sine = self(positions)
+        return self.rotate_with(x, cosine, sine, sequence_dim=sequence_dim, num_prefix=num_prefix)
+
+    def rotate_with(
+        self,
+        x: Float[Tensor, "*batch rows dim"],
+        cosine: Float[Tensor, "*shape rotary_dim"],
+        sine: Float[Tensor, "*shape rotary_dim"],
+        *,
+        sequence_dim: int = -2,
+        num_prefix: int = 0,
+    ) -> Float[Tensor, "*batch rows dim"]:
+        """Rotate queries or keys with cosines and sines that ``forward`` gave.
+
+        Args:
+            x: as for ``rotate``.
+            cosine: of every rotated column, ``(length, rotary_dim)``, or one such table for each
+                head or sequence.
+            sine: likewise.
+            sequence_dim: dimension of ``x`` that the positions go along.
+            num_prefix: number of tokens at the beginning that are left alone.
+
+        Returns:
+            Rotated features in ``x.dtype``.
+
+        Raises:
+            ValueError: If a shape does not fit.
+        """
+        if x.shape[-1:] != (self.dim,):
+            raise ValueError(
+                f"x must have shape (*batch, length, {self.dim}); got {tuple(x.shape)}"
+            )
+        if num_prefix:
+            # A rotation by 0 leaves the numbers as they are, to the bit.
+            cosine = F.pad(cosine, (0, 0, num_prefix, 0), value=1.0)
+            sine = F.pad(sine, (0, 0, num_prefix, 0))
+        view = _beside if self.num_heads is None else self._beside_heads
+        cosine, sine = view(cosine, x, sequence_dim), view(sine, x, sequence_dim)
+        if self.rotary_dim == self.dim:
+            return self._rotated(x, cosine, sine)
+        rotated, rest = x.split([self.rotary_dim, self.dim - self.rotary_dim], dim=-1)
+        return torch.cat([self._rotated(rotated, cosine, sine), rest], dim=-1)
+
+    def _beside_heads(self, table: Tensor, x: Tensor, sequence_dim: int) -> Tensor:
+        """View tables of each head, ``(*batch, heads, length, rotary_dim)``, beside x."""
+        head_dim = {-2: -3, -3: -2}.get(sequence_dim)
+        if head_dim is None or x.ndim < 3 or x.shape[head_dim] != self.num_heads:
+            raise ValueError(
+                f"with angles of its own for each of {self.num_heads} heads x must have shape "
+                "(*batch, heads, length, dim), or (*batch, length, heads, dim) with "
+                f"sequence_dim=-3; got {tuple(x.shape)} and {sequence_dim}"
+            )
+        table = table.reshape(*(1,) * (x.ndim - table.ndim), *table.shape)
+        if sequence_dim == -2:
+            return _beside(table, x, sequence_dim)
+        return _beside(table, x.transpose(-2, -3), -2).transpose(-2, -3)
+
+    def _positions(self, positions: Tensor) -> Tensor:
+        """Positions as ``(*batch, num_axes)``, of a type in which integers are exact."""
+        if self.in_dim == 1:
+            positions = positions[..., None]
+        elif positions.shape[-1:] != (self.in_dim,):
+            raise ValueError(
+                f"positions must have shape (*batch, {self.in_dim}), one number for each axis; "
+                f"got {tuple(positions.shape)}"
+            )
+        if positions.dtype in (torch.float16, torch.bfloat16):
+            positions = positions.float()
+        return positions
+
+    def _to_columns(self, per_pair: Tensor) -> Tensor:
+        """Repeat the value of each pair at both its columns."""
+        if self.pairing == "interleaved":
+            return per_pair.repeat_interleave(2, dim=-1)
+        blocks = per_pair.split([width // 2 for width in self._blocks], dim=-1)
+        return torch.cat([block for block in blocks for _ in range(2)], dim=-1)
+
+    def _rotated(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        """Rotate all columns of x; the tables broadcast with it."""
+        dtype = torch.promote_types(x.dtype, cosine.dtype)
+        wide, cosine, sine = x.to(dtype), cosine.to(dtype), sine.to(dtype)
+        if self.pairing == "tiled":
+            a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
+            rotated = wide * cosine + torch.stack([-b, a], dim=-1).flatten(-2) * sine
+        elif (
+            is_recorded()
+            or inside_transform()
+            or (torch.is_grad_enabled() and (cosine.requires_grad or sine.requires_grad))
+        ):
+            rotated = self._differentiable(wide, cosine, sine)
+        elif torch.is_grad_enabled() and x.requires_grad:
+            rotated = _RotationFunction.apply(wide, cosine, sine, self)
+        else:
+            rotated = self.in_place(wide, cosine, sine)
+        return rotated.to(x.dtype)
+
+    def _differentiable(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        """Rotate by plain operations on real numbers, which compilers and ONNX have."""
+        if self.pairing == "interleaved":
+            a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+            c, s = cosine[..., ::2], sine[..., ::2]
+            return torch.stack([a * c - b * s, a * s + b * c], dim=-1).flatten(-2)
+        parts = zip(*(t.split(self._blocks, dim=-1) for t in (x, cosine, sine)), strict=True)
+        halves: list[Tensor] = []
+        for part in parts:
+            (a, b), (c, _), (s, _) = (tensor.chunk(2, dim=-1) for tensor in part)
+            halves += [a * c - b * s, a * s + b * c]
+        return torch.cat(halves, dim=-1)
+
+    def in_place(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        """Rotate without intermediate results, and without derivatives."""
+        if self.pairing == "interleaved":
+            pairs = torch.view_as_complex(x.contiguous().unflatten(-1, (-1, 2)))
+            turn = torch.complex(cosine[..., ::2], sine[..., ::2])
+            return torch.view_as_real(pairs * turn).flatten(-2)
+        rotated = x * cosine
+        start = 0
+        for width in self._blocks:
+            a, b = slice(start, start + width // 2), slice(start + width // 2, start + width)
+            rotated[..., a].addcmul_(x[..., b], sine[..., a], value=-1)
+            rotated[..., b].addcmul_(x[..., a], sine[..., b])
+            start += width
+        return rotated
+
+
+class _RotationFunction(torch.autograd.Function):
+    """`Rotation.in_place`, whose derivative is the rotation back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cosine: Tensor, sine: Tensor, rotation: Rotation) -> Tensor:
+        ctx.save_for_backward(cosine, sine)
+        ctx.rotation = rotation
+        return rotation.in_place(x, cosine, sine)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        cosine, sine = ctx.saved_tensors
+        return ctx.rotation._rotated(grads[0], cosine, -sine), None, None, None
+
+
+def _beside(table: Tensor, x: Tensor, sequence_dim: int) -> Tensor:
+    """View a table ``(*lead, length, rotary_dim)`` so that it broadcasts with x."""
+    dim = sequence_dim - x.ndim if sequence_dim >= 0 else sequence_dim
+    if not -x.ndim <= dim <= -2:
+        raise ValueError(
+            f"sequence_dim must be one of the dimensions of x but the last; got {sequence_dim} "
+            f"for {tuple(x.shape)}"
+        )
+    length = x.shape[dim]
+    if table.shape[-2] != length:
+        raise ValueError(
+            f"{table.shape[-2]} positions for {length} tokens: x has shape {tuple(x.shape)}, of "
+            f"which dimension {dim} is the sequence. Give one position per token, and "
+            "sequence_dim=-3 for (batch, length, heads, dim)"
+        )
+    inner = -2 - dim
+    table = table.reshape(*table.shape[:-1], *(1,) * inner, table.shape[-1])
+    lead, batch = table.shape[:dim], x.shape[:dim]
+    if len(lead) > len(batch) or any(
+        size not in (1, whole) for size, whole in zip(lead, batch, strict=False)
+    ):
+        raise ValueError(
+            f"positions with leading dimensions {tuple(lead)} do not fit x, whose leading "
+            f"dimensions are {tuple(batch)}; give (length,) or (batch, length)"
+        )
+    missing = len(batch) - len(lead) if lead else 0
+    return table.reshape(*lead, *(1,) * missing, *table.shape[len(lead) :])

@@ -1,0 +1,846 @@
+"""Make ``rotary_vectors.npz`` and ``rotary_vectors.json`` by running other libraries.
+
+Run::
+
+    python make_rotary_vectors.py --sources DIR [--output tests/data] [--only ID ...]
+
+``before`` is not stored: ``before[n] = sin(0.37 n + 0.1)`` over the flattened array, in float64.
+``<id>/after`` is what the library makes of it as a query, ``<id>/positions`` has one row per
+token in the order in which the library counts them. The JSON lists what was run (the docstring of
+each function here), the pairing and the dtype in which the library computed its angles. An array
+that float32 holds exactly is stored so, and so is ``after`` of tables or a query in float32.
+
+Libraries that pip installs are imported: ``torch numpy einops scipy transformers diffusers timm
+torchtune rotary-embedding-torch x-transformers``, which need no torchvision here. The others are
+read from ``DIR/<owner>+<name>/<path>``, checked out at the commit that ``SOURCES`` lists. An entry
+whose library or file is missing is skipped, and the last line printed says so. No weights are
+downloaded.
+"""
+
+import argparse
+import hashlib
+import importlib
+import importlib.metadata
+import json
+import math
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+SOURCES = {
+    "autonomousvision+gta": "1dcbd37d243ea7482e381f4a849a5c3d80866c41",  # source/utils/gta.py
+    "black-forest-labs+flux": "802fb4713906133fcbd0d8dc5351620ca4773036",  # src/flux/math.py
+    "cvg+LightGlue": "1fd587b6f5a7a0befd31188f1e5d2f05740006d7",  # lightglue/lightglue.py
+    # dinov3/layers/rope_position_encoding.py and dinov3/layers/attention.py
+    "facebookresearch+dinov3": "6876159a11b4df116f30f667f8c9888617df0751",
+    # sam2/modeling/position_encoding.py
+    "facebookresearch+sam2": "2b90b9f5ceec907a1c18123530e92e794ad901a4",
+    # src/models/utils/modules.py
+    "facebookresearch+vjepa2": "c2963a47433ecca0ad4f06ec28bcfa8cb5b5cefb",
+    "kxhit+EscherNet": "569240f81d729aae413167a898c2af21dc969dd2",  # CaPE.py
+    "naver+croco": "d7de0705845239092414480bd829228723bf20de",  # models/pos_embed.py
+    "naver-ai+rope-vit": "ce85c2e56c5ff3aadc10e1a849872081f7b86293",  # models/vit_rope.py
+    # hyvideo/modules/posemb_layers.py
+    "Tencent+HunyuanVideo": "fa14b001c18f37191c938a9ef6baad3b9b472759",
+}
+
+
+class _Anything:
+    """Stands for a class or a decorator of a module that is not needed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self
+
+
+class _Stub(types.ModuleType):
+    """A module that has every attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (_Anything,), {})
+
+
+@contextmanager
+def _stubbed(*names: str) -> Iterator[None]:
+    """Puts stubs of modules that are not needed into ``sys.modules``."""
+    added = [name for name in names if name not in sys.modules]
+    sys.modules.update({name: _Stub(name) for name in added})
+    try:
+        yield
+    finally:
+        for name in added:
+            del sys.modules[name]
+
+
+class Libraries:
+    """Modules of installed libraries and of checked-out files.
+
+    Attributes:
+        used: Names and versions of what was loaded since the list was emptied.
+    """
+
+    def __init__(self, sources: Path | None) -> None:
+        self._sources = sources or Path("no --sources given")
+        self._loaded: dict[str, Any] = {}
+        self.used: list[str] = []
+
+    def installed(self, distribution: str, module: str) -> Any:
+        """A module of a library that pip installed."""
+        self.used.append(f"{distribution} {importlib.metadata.version(distribution)}, {module}")
+        return importlib.import_module(module)
+
+    def file(self, distribution: str, module: str) -> Any:
+        """As ``installed``, without running the packages around the module.
+
+        For timm and torchtune, whose packages import torchvision and torchao.
+        """
+        root = importlib.metadata.distribution(distribution)
+        parts = module.split(".")[:-1]
+        for depth in range(1, len(parts) + 1):
+            package = types.ModuleType(".".join(parts[:depth]))
+            package.__path__ = [str(root.locate_file("/".join(parts[:depth])))]
+            package.__spec__ = ModuleSpec(package.__name__, None, is_package=True)
+            sys.modules.setdefault(package.__name__, package)
+        return self.installed(distribution, module)
+
+    def source(self, repository: str, path: str, stubs: tuple[str, ...] = ()) -> Any:
+        """A checked-out file, run as a module."""
+        text = (self._sources / repository / path).read_text()
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        origin = f"{repository.replace('+', '/')} @ {SOURCES[repository]}, {path}"
+        self.used.append(f"{origin} (sha256 {digest}...)")
+        if origin not in self._loaded:
+            module = types.ModuleType(Path(path).stem)
+            torch.set_default_dtype(torch.float32)
+            torch.manual_seed(0)  # CaPE.py checks itself with random values as it is imported.
+            with _stubbed(*stubs):
+                exec(compile(text, path, "exec"), module.__dict__)
+            torch.set_default_dtype(torch.float64)
+            self._loaded[origin] = module
+        return self._loaded[origin]
+
+    def model(self, name: str) -> Any:
+        """The modeling file of a model in transformers."""
+        return self.installed("transformers", f"transformers.models.{name}.modeling_{name}")
+
+    def config(self, model: str, name: str, **options: Any) -> Any:
+        """A configuration in transformers."""
+        module = f"transformers.models.{model}.configuration_{model}"
+        return getattr(self.installed("transformers", module), name)(**options)
+
+
+Arrays = dict[str, Tensor]
+
+
+class Entry(NamedTuple):
+    """One set of vectors.
+
+    Attributes:
+        run: Runs the library.
+        pairing: "half" (column c with c + d / 2) or "interleaved" (2c with 2c + 1).
+        tables: The dtype in which the library computed its angles.
+        details: What else a reader needs.
+    """
+
+    run: Callable[[Libraries], Arrays]
+    pairing: str
+    tables: str
+    details: dict[str, Any]
+
+
+ENTRIES: dict[str, Entry] = {}
+HALF, PAIRS = "half", "interleaved"
+CAST = "float64, then cast to float32"
+
+
+def entry(
+    name: str, pairing: str = "", tables: str = "float32", **details: Any
+) -> Callable[[Callable[[Libraries], Arrays]], Callable[[Libraries], Arrays]]:
+    """Registers a function under the id of its vectors."""
+
+    def register(function: Callable[[Libraries], Arrays]) -> Callable[[Libraries], Arrays]:
+        ENTRIES[name] = Entry(function, pairing, tables, details)
+        return function
+
+    return register
+
+
+def before(*shape: int) -> Tensor:
+    """The query that every library rotates."""
+    return torch.sin(0.37 * torch.arange(math.prod(shape), dtype=torch.float64) + 0.1).view(shape)
+
+
+def grid(*sizes: int) -> Tensor:
+    """Integer positions of a grid in row-major order, one row per token."""
+    return torch.cartesian_prod(*(torch.arange(size) for size in sizes)).view(-1, len(sizes))
+
+
+class _Query(TorchFunctionMode):
+    """Keeps the query that reaches scaled_dot_product_attention."""
+
+    query: Tensor
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            self.query = args[0] if args else kwargs["query"]
+        return func(*args, **kwargs)
+
+
+# Image and video generation.
+
+
+@entry("flux", PAIRS, CAST, widths=[16, 56, 56], base=10000,
+       grid="(0, row, column) of 7 x 9, then (1, ...) and (2, ...) of 3 x 4")  # fmt: skip
+def flux(libraries: Libraries) -> Arrays:
+    """FluxPosEmbed(10000, [16, 56, 56])(ids); apply_rotary_emb(q, tables, sequence_dim=1)."""
+    model = libraries.installed("diffusers", "diffusers.models.transformers.transformer_flux")
+    ids = torch.cat((grid(1, 7, 9), grid(2, 3, 4) + torch.tensor([1, 0, 0])))
+    tables = model.FluxPosEmbed(10000, [16, 56, 56])(ids)
+    after = model.apply_rotary_emb(before(len(ids), 128)[None, :, None], tables, sequence_dim=1)
+    return dict(positions=ids, after=after[0, :, 0])
+
+
+@entry("flux-repo", PAIRS, "dtype of ids, here float64, then cast to float32",
+       widths=[16, 56, 56], base=10000, grid=[3, 4, 5])  # fmt: skip
+def flux_repo(libraries: Libraries) -> Arrays:
+    """rope(ids[..., i], width, 10000) for each axis, joined as EmbedND does; apply_rope(q, q)."""
+    math_ = libraries.source("black-forest-labs+flux", "src/flux/math.py")
+    ids, query = grid(3, 4, 5), before(1, 1, 60, 128)
+    parts = [math_.rope(ids[None, :, i].double(), w, 10000) for i, w in enumerate((16, 56, 56))]
+    after = math_.apply_rope(query, query, torch.cat(parts, dim=-3)[:, None])[0]
+    return dict(positions=ids, after=after[0, 0])
+
+
+@entry("wan", PAIRS, CAST, widths=[44, 42, 42], base=10000, grid=[3, 4, 5])
+def wan(libraries: Libraries) -> Arrays:
+    """WanRotaryPosEmbed(128, patch_size=(1, 2, 2), max_seq_len=1024)(latent of 3 x 8 x 10).
+
+    Then WanAttnProcessor with identities as projections and norms, and the query that reaches
+    scaled_dot_product_attention.
+    """
+    model = libraries.installed("diffusers", "diffusers.models.transformers.transformer_wan")
+    tables = model.WanRotaryPosEmbed(128, (1, 2, 2), 1024)(torch.zeros(1, 16, 3, 8, 10))
+    same = torch.nn.Identity()
+    names = ("to_q", "to_k", "to_v", "norm_q", "norm_k")
+    attention = types.SimpleNamespace(
+        add_k_proj=None, fused_projections=False, heads=1, to_out=[same, same],
+        **dict.fromkeys(names, same),
+    )  # fmt: skip
+    with _Query() as mode:
+        model.WanAttnProcessor()(attention, before(1, 60, 128), rotary_emb=tables)
+    return dict(positions=grid(3, 4, 5), after=mode.query.view(60, 128))
+
+
+@entry("hunyuan-video", PAIRS, widths=[16, 56, 56], base=256, grid=[3, 4, 5])
+def hunyuan_video(libraries: Libraries) -> Arrays:
+    """HunyuanVideoRotaryPosEmbed(2, 1, [16, 56, 56], 256.0)(latent of 3 x 8 x 10).
+
+    Then apply_rotary_emb(q, tables, sequence_dim=1).
+    """
+    name = "diffusers.models.transformers.transformer_hunyuan_video"
+    rope = libraries.installed("diffusers", name).HunyuanVideoRotaryPosEmbed
+    tables = rope(2, 1, [16, 56, 56], 256.0)(torch.zeros(1, 16, 3, 8, 10))
+    apply = libraries.installed("diffusers", "diffusers.models.embeddings").apply_rotary_emb
+    after = apply(before(60, 128)[None, :, None], tables, sequence_dim=1)
+    return dict(positions=grid(3, 4, 5), after=after[0, :, 0])
+
+
+@entry("hunyuan-video-repo", PAIRS, widths=[16, 56, 56], base=256, grid=[3, 4, 5])
+def hunyuan_video_repo(libraries: Libraries) -> Arrays:
+    """get_nd_rotary_pos_embed([16, 56, 56], [3, 4, 5], theta=256); apply_rotary_emb(q, q)."""
+    library = libraries.source("Tencent+HunyuanVideo", "hyvideo/modules/posemb_layers.py")
+    tables = library.get_nd_rotary_pos_embed(
+        [16, 56, 56], [3, 4, 5], theta=256, use_real=True, theta_rescale_factor=1
+    )
+    query = before(60, 128)[None, :, None]
+    after = library.apply_rotary_emb(query, query, tables, head_first=False)[0]
+    return dict(positions=grid(3, 4, 5), after=after[0, :, 0])
+
+
+def _cogvideox(libraries: Libraries, axes: list[Tensor], **options: Any) -> Arrays:
+    library = libraries.installed("diffusers", "diffusers.models.embeddings")
+    tables = library.get_3d_rotary_pos_embed(64, grid_size=(4, 5), temporal_size=3, **options)
+    after = library.apply_rotary_emb(before(1, 1, 60, 64), tables)
+    positions = torch.cartesian_prod(*(axis.double() for axis in axes))
+    return dict(positions=positions, after=after[0, 0])
+
+
+@entry("cogvideox-rope", PAIRS, widths=[16, 24, 24], base=10000, grid=[3, 4, 5])
+def cogvideox_rope(libraries: Libraries) -> Arrays:
+    """get_3d_rotary_pos_embed(64, crops, (4, 5), 3), as the pipeline of CogVideoX 1.0 5B.
+
+    Here crops = get_resize_crop_region_for_grid((4, 5), 45, 30). Then apply_rotary_emb(q, tables).
+    """
+    name = "diffusers.pipelines.cogvideo.pipeline_cogvideox"
+    crops = libraries.installed("diffusers", name).get_resize_crop_region_for_grid((4, 5), 45, 30)
+    (top, left), (bottom, right) = crops
+    rows, columns = torch.linspace(top, bottom * 3 / 4, 4), torch.linspace(left, right * 4 / 5, 5)
+    arrays = _cogvideox(libraries, [torch.arange(3), rows, columns], crops_coords=crops)
+    return {**arrays, "crops": torch.tensor(crops)}
+
+
+@entry("cogvideox-1.5-rope", PAIRS, widths=[16, 24, 24], base=10000, grid=[3, 4, 5])
+def cogvideox_15_rope(libraries: Libraries) -> Arrays:
+    """get_3d_rotary_pos_embed(64, None, (4, 5), 3, grid_type="slice", max_size=(30, 45)).
+
+    So the pipeline of CogVideoX 1.5 does. Then apply_rotary_emb(q, tables).
+    """
+    options = dict(crops_coords=None, grid_type="slice", max_size=(30, 45))
+    return _cogvideox(libraries, [torch.arange(n) for n in (3, 4, 5)], **options)
+
+
+@entry("cogvideox-sincos", "", "float64 of float32 positions", base=10000, grid=[3, 4, 5],
+       columns="24 of t, 36 of the column, 36 of the row; in each the sines, then the cosines",
+)  # fmt: skip
+def cogvideox_sincos(libraries: Libraries) -> Arrays:
+    """get_3d_sincos_pos_embed(96, (5, 4), 3, 1.875, 1.0), CogVideoX 2B with 96 of 1920 columns."""
+    library = libraries.installed("diffusers", "diffusers.models.embeddings")
+    output = library.get_3d_sincos_pos_embed(96, (5, 4), 3, 1.875, 1.0).flatten(0, 1)
+    return dict(positions=grid(3, 4, 5) / torch.tensor([1.0, 1.875, 1.875]), output=output)
+
+
+# Language models.
+
+
+def _llama(libraries: Libraries, limit: int, rope: dict[str, Any]) -> Arrays:
+    """LlamaRotaryEmbedding(config)(q, positions); apply_rotary_pos_emb(q, q, cos, sin).
+
+    inv_freq and attention_factor are the module's after this, inv_freq_at_start before it.
+    """
+    model = libraries.model("llama")
+    sizes = dict(hidden_size=4096, num_attention_heads=32, max_position_embeddings=limit)
+    config = libraries.config("llama", "LlamaConfig", rope_parameters=dict(rope), **sizes)
+    rotary, query = model.LlamaRotaryEmbedding(config), before(1, 1, 64, 128)
+    positions = torch.arange(64)
+    cos, sin = rotary(query, positions[None])
+    after = model.apply_rotary_pos_emb(query, query, cos, sin)[0]
+    return dict(positions=positions, after=after[0, 0], inv_freq=rotary.inv_freq,
+                inv_freq_at_start=rotary.original_inv_freq,
+                attention_factor=torch.tensor(rotary.attention_scaling))  # fmt: skip
+
+
+_LONG = dict(rope_type="longrope", rope_theta=10000.0,
+             short_factor=[1 + 0.01 * i for i in range(64)],
+             long_factor=[1 + 0.5 * i for i in range(64)])  # fmt: skip
+_YARN = dict(rope_type="yarn", rope_theta=10000.0, original_max_position_embeddings=4096)
+_LLAMA: dict[str, tuple[int, dict[str, Any]]] = {
+    "llama": (4096, dict(rope_type="default", rope_theta=10000.0)),
+    "llama3": (131072, dict(rope_type="llama3", rope_theta=500000.0, factor=8.0,
+                            low_freq_factor=1.0, high_freq_factor=4.0,
+                            original_max_position_embeddings=8192)),
+    "linear": (4096, dict(rope_type="linear", rope_theta=10000.0, factor=4.0)),
+    "dynamic-ntk": (32, dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0)),
+    "yarn": (16384, dict(_YARN, factor=4.0)),
+    "yarn-mscale": (163840, dict(_YARN, factor=40.0, mscale=1.0, mscale_all_dim=0.5)),
+    "yarn-no-truncate": (131072, dict(_YARN, rope_theta=150000.0, factor=32.0, truncate=False)),
+    "longrope": (256, dict(_LONG, original_max_position_embeddings=32)),
+    "longrope-short": (256, dict(_LONG, original_max_position_embeddings=64)),
+}  # fmt: skip
+for _name, (_limit, _rope) in _LLAMA.items():
+    _details = dict(head_dim=128, max_position_embeddings=_limit, rope_parameters=_rope)
+    ENTRIES[_name] = Entry(partial(_llama, limit=_limit, rope=_rope), HALF, "float32", _details)
+
+
+@entry("gpt-neox", HALF, rotated="the first 24 of 96", base=10000)
+def gpt_neox(libraries: Libraries) -> Arrays:
+    """GPTNeoXRotaryEmbedding(GPTNeoXConfig())(q, positions); apply_rotary_pos_emb(q, q)."""
+    model, query = libraries.model("gpt_neox"), before(1, 1, 64, 96)
+    rotary = model.GPTNeoXRotaryEmbedding(libraries.config("gpt_neox", "GPTNeoXConfig"))
+    after = model.apply_rotary_pos_emb(query, query, *rotary(query, torch.arange(64)[None]))[0]
+    return dict(positions=torch.arange(64), after=after[0, 0])
+
+
+@entry("gptj", PAIRS, "default dtype, here float64", rotated="the first 64 of 256", base=10000)
+def gptj(libraries: Libraries) -> Arrays:
+    """create_sinusoidal_positions(64, rotary_dim=64); apply_rotary_pos_emb(q[..., :64])."""
+    model, query = libraries.model("gptj"), before(64, 256)[None, :, None]
+    sin, cos = model.create_sinusoidal_positions(64, 64)[None].chunk(2, dim=-1)
+    rotated = model.apply_rotary_pos_emb(query[..., :64], sin, cos)
+    after = torch.cat((rotated, query[..., 64:]), dim=-1)
+    return dict(positions=torch.arange(64), after=after[0, :, 0])
+
+
+@entry("roformer", PAIRS, CAST, base=10000)
+def roformer(libraries: Libraries) -> Arrays:
+    """RoFormerSinusoidalPositionalEmbedding(64, 64) with create_weight() as its weight.
+
+    Then RoFormerSelfAttention.apply_rotary_position_embeddings(embedding(shape), q, q).
+    """
+    model, query = libraries.model("roformer"), before(1, 1, 64, 64)
+    embedding = model.RoFormerSinusoidalPositionalEmbedding(64, 64)
+    embedding.weight.data = embedding.create_weight()
+    apply = model.RoFormerSelfAttention.apply_rotary_position_embeddings
+    after = apply(embedding(torch.Size((1, 64)))[None, None], query, query)[0]
+    return dict(positions=torch.arange(64), after=after[0, 0])
+
+
+@entry("torchtune", PAIRS, base=10000)
+def torchtune(libraries: Libraries) -> Arrays:
+    """RotaryPositionalEmbeddings(dim=128)(q)."""
+    library = libraries.file("torchtune", "torchtune.modules.position_embeddings")
+    after = library.RotaryPositionalEmbeddings(128)(before(64, 128)[None, :, None])
+    return dict(positions=torch.arange(64), after=after[0, :, 0])
+
+
+@entry("torchtune-vision", PAIRS, base=10000, grid="8 x 8 (row, column), then the class token",
+       columns="x first, then y")  # fmt: skip
+def torchtune_vision(libraries: Libraries) -> Arrays:
+    """VisionRotaryPositionalEmbeddings(patch_size=14, tile_size=112, max_num_tiles=1, dim=44)(q).
+
+    The head dim is 88 and append_cls_token is true. The class token is not rotated.
+    """
+    library = libraries.file("torchtune", "torchtune.modules.position_embeddings")
+    rotary = library.VisionRotaryPositionalEmbeddings(14, 112, 1, 44)
+    positions = torch.cat((grid(8, 8) + 1, torch.zeros(1, 2, dtype=torch.long)))
+    return dict(positions=positions, after=rotary(before(65, 88)[None, :, None])[0, :, 0])
+
+
+def _mrope(model: Any, rotary: Any) -> Arrays:
+    ends = torch.tensor([[0, 0, 0], [1, 1, 1]])
+    positions = torch.cat((ends, grid(3, 4, 5) + 2, ends + 7))
+    query = before(1, 1, 64, 128)
+    cos, sin = rotary(query, positions.T[:, None])
+    after = model.apply_rotary_pos_emb(query, query, cos, sin)[0]
+    return dict(positions=positions, after=after[0, 0], inv_freq=rotary.inv_freq)
+
+
+_TOKENS = "(t, row, column): two tokens of text, a video of 3 x 4 x 5 from 2 on, two of text"
+
+
+@entry("qwen2-vl-text", HALF, base=1000000, mrope_section=[16, 24, 24], grid=_TOKENS)
+def qwen2_vl_text(libraries: Libraries) -> Arrays:
+    """Qwen2VLRotaryEmbedding(config)(q, (t, h, w)); apply_rotary_pos_emb(q, q, cos, sin)."""
+    model = libraries.model("qwen2_vl")
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]}
+    config = libraries.config("qwen2_vl", "Qwen2VLTextConfig", rope_parameters=rope)
+    return _mrope(model, model.Qwen2VLRotaryEmbedding(config))
+
+
+@entry("qwen3-vl-text", HALF, base=500000, mrope_section=[24, 20, 20], grid=_TOKENS)
+def qwen3_vl_text(libraries: Libraries) -> Arrays:
+    """Qwen3VLTextRotaryEmbedding(Qwen3VLTextConfig())(q, (t, h, w)); apply_rotary_pos_emb."""
+    model = libraries.model("qwen3_vl")
+    config = libraries.config("qwen3_vl", "Qwen3VLTextConfig")
+    return _mrope(model, model.Qwen3VLTextRotaryEmbedding(config))
+
+
+def _qwen_vision(libraries: Libraries, model: Any, rotary: Any, head_dim: int) -> Arrays:
+    vision = libraries.installed("transformers", "transformers.vision_utils")
+    positions = vision.get_vision_position_ids(torch.tensor([[1, 6, 10]]), 2)
+    query = before(60, head_dim)[:, None]
+    after = model.apply_rotary_pos_emb_vision(query, query, *rotary(query, positions))[0]
+    return dict(positions=positions, after=after[:, 0])
+
+
+@entry("qwen2-vl-vision", HALF, base=10000, head_dim=80, grid="6 x 10 in blocks of 2 x 2")
+def qwen2_vl_vision(libraries: Libraries) -> Arrays:
+    """get_vision_position_ids([[1, 6, 10]], 2); Qwen2VLVisionRotaryEmbedding(config)(q, ids).
+
+    Then apply_rotary_pos_emb_vision(q, q, cos, sin).
+    """
+    model, config = libraries.model("qwen2_vl"), libraries.config("qwen2_vl", "Qwen2VLVisionConfig")
+    return _qwen_vision(libraries, model, model.Qwen2VLVisionRotaryEmbedding(config), 80)
+
+
+@entry("qwen3-vl-vision", HALF, base=10000, head_dim=72, grid="6 x 10 in blocks of 2 x 2")
+def qwen3_vl_vision(libraries: Libraries) -> Arrays:
+    """get_vision_position_ids([[1, 6, 10]], 2); Qwen3VLVisionRotaryEmbedding(config)(q, ids).
+
+    Then apply_rotary_pos_emb_vision(q, q, cos, sin).
+    """
+    model, config = libraries.model("qwen3_vl"), libraries.config("qwen3_vl", "Qwen3VLVisionConfig")
+    return _qwen_vision(libraries, model, model.Qwen3VLVisionRotaryEmbedding(config), 72)
+
+
+# Vision transformers.
+
+
+def _centers(rows: float, columns: float) -> Tensor:
+    """Centers of 7 x 9 patches, from -1 to 1 over so many rows and columns."""
+    return 2 * (grid(7, 9) + 0.5) / torch.tensor([rows, columns], dtype=torch.float64) - 1
+
+
+@entry("dinov3", HALF, base=100, grid=[7, 9])
+def dinov3(libraries: Libraries) -> Arrays:
+    """DINOv3ViTRopePositionEmbedding(config)(image of 112 x 144); apply_rotary_pos_emb(q, q)."""
+    model, query = libraries.model("dinov3_vit"), before(1, 1, 63, 64)
+    config = libraries.config("dinov3_vit", "DINOv3ViTConfig", hidden_size=1024, rope_theta=100.0,
+                              num_attention_heads=16, patch_size=16)  # fmt: skip
+    rope = model.DINOv3ViTRopePositionEmbedding(config).eval()
+    after = model.apply_rotary_pos_emb(query, query, *rope(torch.zeros(1, 3, 112, 144)))[0]
+    return dict(positions=_centers(7, 9), after=after[0, 0])
+
+
+def _dinov3(libraries: Libraries, size: tuple[float, float], options: dict[str, Any]) -> Arrays:
+    """RopePositionEmbedding(1024, num_heads=16, ...)(H=7, W=9); rope_apply(q, sin, cos)."""
+    path = "dinov3/layers/{}.py"
+    rope = libraries.source("facebookresearch+dinov3", path.format("rope_position_encoding"))
+    attention = libraries.source("facebookresearch+dinov3", path.format("attention"),
+                                 stubs=("dinov3", "dinov3.utils"))  # fmt: skip
+    module = rope.RopePositionEmbedding(1024, num_heads=16, dtype=torch.float64, **options).eval()
+    after = attention.rope_apply(before(63, 64), *module(H=7, W=9))
+    return dict(positions=_centers(*size), after=after, periods=module.periods)
+
+
+_PERIODS = dict(base=None, min_period=0.1, max_period=10.0, normalize_coords="min")
+for _name, _size, _options in (
+    ("dinov3-repo", (7, 9), dict(base=100.0)),
+    ("dinov3-repo-max", (9, 9), dict(base=100.0, normalize_coords="max")),
+    ("dinov3-repo-periods", (7, 7), _PERIODS),
+):
+    _run = partial(_dinov3, size=_size, options=_options)
+    ENTRIES[_name] = Entry(_run, HALF, "dtype=, here float64", dict(grid=[7, 9], **_options))
+
+
+def _timm(libraries: Libraries, positions: Tensor, bands: Tensor, kind: dict[str, Any]) -> Arrays:
+    """RotaryEmbeddingCat(64, feat_shape=[7, 9], ...).get_embed(); apply_rot_embed_cat(q, embed).
+
+    after_float64_bands comes from build_rotary_pos_embed with float64 bands, on a float32 grid.
+    """
+    library, query = libraries.file("timm", "timm.layers.pos_embed_sincos"), before(63, 64)
+    rotary = library.RotaryEmbeddingCat(64, feat_shape=[7, 9], **kind)
+    tables = library.build_rotary_pos_embed([7, 9], bands=bands, dtype=torch.float64, **kind)
+    return dict(positions=positions, after=library.apply_rot_embed_cat(query, rotary.get_embed()),
+                after_float64_bands=library.apply_rot_embed(query, *tables))  # fmt: skip
+
+
+_SIZE = torch.tensor([7.0, 9.0], dtype=torch.float64)
+_BANDS = 10000.0 ** -(torch.arange(16, dtype=torch.float64) / 16)
+_PIXEL_BANDS = torch.pi * 2 ** torch.linspace(0, math.log2(224) - 1, 16, dtype=torch.float64)
+_KINDS: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
+    "eva02": (grid(7, 9) * (16 / _SIZE), _BANDS, dict(in_pixels=False, ref_feat_shape=[16, 16])),
+    "timm-axial": (grid(7, 9), _BANDS, dict(in_pixels=False)),
+    "timm-axial-xy": (grid(7, 9) + 1.0, _BANDS,
+                      dict(in_pixels=False, grid_indexing="xy", grid_offset=1.0)),
+    "timm-axial-pixel": (2 * grid(7, 9) / (_SIZE - 1) - 1, _PIXEL_BANDS, dict(in_pixels=True)),
+}  # fmt: skip
+for _name, (_positions, _bands, _kind) in _KINDS.items():
+    _run = partial(_timm, positions=_positions, bands=_bands, kind=_kind)
+    ENTRIES[_name] = Entry(_run, PAIRS, "float32", dict(grid=[7, 9], **_kind))
+
+
+def _rope_vit(libraries: Libraries) -> Any:
+    models = [f"timm.models{name}" for name in ("", ".vision_transformer", ".layers", ".registry")]
+    stubs = ("timm", "deit", "deit.models_v2", *models)
+    return libraries.source("naver-ai+rope-vit", "models/vit_rope.py", stubs)
+
+
+@entry("rope-vit-axial", PAIRS, base=100, grid=[7, 9], columns="x first, then y")
+def rope_vit_axial(libraries: Libraries) -> Arrays:
+    """compute_axial_cis(64, end_x=9, end_y=7, theta=100.0); apply_rotary_emb(q, q, cis)."""
+    library, query = _rope_vit(libraries), before(1, 1, 63, 64)
+    tables = library.compute_axial_cis(64, end_x=9, end_y=7, theta=100.0)
+    after = library.apply_rotary_emb(query, query, tables)[0]
+    return dict(positions=grid(7, 9), after=after[0, 0])
+
+
+@entry("rope-vit-mixed", PAIRS, "float64, q is cast to float32", base=10, grid=[7, 9],
+       freqs="(of x and of y, heads, pairs)")  # fmt: skip
+def rope_vit_mixed(libraries: Libraries) -> Arrays:
+    """init_random_2d_freqs(64, num_heads=3, theta=10.0) with seed 0, as float64.
+
+    Then compute_mixed_cis(freqs, *init_t_xy(9, 7), num_heads=3); apply_rotary_emb(q, q, cis).
+    """
+    library, query = _rope_vit(libraries), before(1, 3, 63, 64)
+    torch.manual_seed(0)
+    freqs = library.init_random_2d_freqs(64, num_heads=3, theta=10.0).double()
+    t_x, t_y = (t.double() for t in library.init_t_xy(9, 7))
+    tables = library.compute_mixed_cis(freqs.view(2, 1, -1), t_x, t_y, num_heads=3)[0]
+    after = library.apply_rotary_emb(query, query, tables)[0]
+    return dict(positions=grid(7, 9), after=after[0], freqs=freqs)
+
+
+@entry("sam2", PAIRS, base=10000, grid=[7, 9], columns="x first, then y")
+def sam2(libraries: Libraries) -> Arrays:
+    """compute_axial_cis(256, end_x=9, end_y=7, theta=10000.0); apply_rotary_enc(q, q, cis)."""
+    library = libraries.source("facebookresearch+sam2", "sam2/modeling/position_encoding.py")
+    tables = library.compute_axial_cis(256, end_x=9, end_y=7, theta=10000.0)
+    query = before(1, 1, 63, 256)
+    after = library.apply_rotary_enc(query, query, tables)[0]
+    return dict(positions=grid(7, 9), after=after[0, 0])
+
+
+@entry("sam2-transformers", PAIRS, base=10000, grid=[7, 9], columns="x first, then y")
+def sam2_transformers(libraries: Libraries) -> Arrays:
+    """Sam2VideoMemoryAttention.precompute_positions(config with feat sizes [9, 7]).
+
+    Then Sam2VideoVisionRotaryEmbedding(config)(q, ids); apply_rotary_pos_emb_2d(q, q, cos, sin).
+    """
+    model, query = libraries.model("sam2_video"), before(1, 1, 63, 256)
+    sizes = dict(memory_attention_rope_feat_sizes=[9, 7])
+    config = libraries.config("sam2_video", "Sam2VideoConfig", **sizes)
+    ids = model.Sam2VideoMemoryAttention.precompute_positions(config)
+    tables = model.Sam2VideoVisionRotaryEmbedding(config)(query, ids)
+    after = model.apply_rotary_pos_emb_2d(query, query, *tables)[0]
+    return dict(positions=ids.flip(-1), after=after[0, 0])
+
+
+@entry("rope2d", "half of each axis", "float32 angles, their sine in the dtype of q",
+       base=100, grid=[7, 9])  # fmt: skip
+def rope2d(libraries: Libraries) -> Arrays:
+    """RoPE2D(freq=100.0)(q, (row, column)), the version in PyTorch."""
+    library = libraries.source("naver+croco", "models/pos_embed.py")
+    after = library.RoPE2D(freq=100.0)(before(1, 1, 63, 64), grid(7, 9)[None])
+    return dict(positions=grid(7, 9), after=after[0, 0])
+
+
+_QUIRK = "interleaved, but the two columns of a pair have different angles"
+
+
+@entry("vjepa2", _QUIRK, "dtype of q, here float64", base=10000, grid=[3, 4, 5])
+def vjepa2(libraries: Libraries) -> Arrays:
+    """VJEPA2RopeAttention(hidden_size=64, 1 head).apply_rotary_embeddings(q, (t, h, w))."""
+    model = libraries.model("vjepa2")
+    attention = model.VJEPA2RopeAttention(libraries.config("vjepa2", "VJEPA2Config"), 64, 1)
+    after = attention.apply_rotary_embeddings(before(1, 1, 60, 64), grid(3, 4, 5).double().T)
+    return dict(positions=grid(3, 4, 5), after=after[0, 0])
+
+
+@entry("vjepa2-repo", _QUIRK, "dtype of q, here float64", base=10000, grid=[3, 4, 5])
+def vjepa2_repo(libraries: Libraries) -> Arrays:
+    """RoPEAttention(64, num_heads=1)(x, T=3, H_patches=4, W_patches=5), qkv of identities.
+
+    The query is the one that reaches scaled_dot_product_attention.
+    """
+    stubs = ("timm", "timm.models", "timm.models.layers")
+    library = libraries.source("facebookresearch+vjepa2", "src/models/utils/modules.py", stubs)
+    attention = library.RoPEAttention(64, num_heads=1, grid_size=16)
+    attention.qkv.weight.data = torch.eye(64).repeat(3, 1)
+    with _Query() as mode:
+        attention(before(1, 60, 64), T=3, H_patches=4, W_patches=5)
+    return dict(positions=grid(3, 4, 5), after=mode.query[0, 0])
+
+
+# Points and cameras.
+
+
+@entry("lightglue", PAIRS, "default dtype, here float64", angles="positions @ weight.T")
+def lightglue(libraries: Libraries) -> Arrays:
+    """normalize_keypoints(keypoints, (640, 480)).
+
+    Then LearnableFourierPositionalEncoding(2, 64, 64)(positions) with seed 0;
+    apply_cached_rotary_emb(encoding, q).
+    """
+    library = libraries.source("cvg+LightGlue", "lightglue/lightglue.py")
+    torch.manual_seed(0)
+    encoding = library.LearnableFourierPositionalEncoding(2, 64, 64)
+    step = torch.arange(64, dtype=torch.float64)
+    keypoints = torch.stack((640 * (step * 0.37 % 1), 480 * (step * 0.23 % 1)), dim=-1)[None]
+    positions = library.normalize_keypoints(keypoints, torch.tensor([[640.0, 480.0]]))
+    after = library.apply_cached_rotary_emb(encoding(positions), before(1, 1, 64, 64))
+    return dict(positions=positions[0], keypoints=keypoints[0], after=after[0, 0],
+                weight=encoding.Wr.weight)  # fmt: skip
+
+
+@entry("cape-6dof", "blocks of 4", "float64")
+def cape_6dof(libraries: Libraries) -> Arrays:
+    """CaPE_6DoF().cape_embed(q, inverse(pose).mT), cape_embed(k, pose), as in attn_with_CaPE."""
+    library, query = libraries.source("kxhit+EscherNet", "CaPE.py"), before(8, 64)
+    values = [(10 * i, 25 - 7 * i, 3 * i * i, 0.3 * i, 1 - 0.2 * i, 0.1 * i * i) for i in range(8)]
+    poses = torch.stack([torch.tensor(library.euler_to_matrix(*value)) for value in values])
+    embed = library.CaPE_6DoF().cape_embed
+    after = embed(query, torch.inverse(poses).mT)
+    return dict(poses=poses, after=after, after_key=embed(query, poses))
+
+
+@entry("cape-4dof", PAIRS, "float64", poses="polar angle, azimuth, radius, 0, in radians")
+def cape_4dof(libraries: Libraries) -> Arrays:
+    """CaPE_4DoF().cape_embed(q, k, poses, poses); keys are rotated as queries are."""
+    library, query = libraries.source("kxhit+EscherNet", "CaPE.py"), before(1, 8, 64)
+    step = torch.arange(8, dtype=torch.float64)
+    poses = torch.stack((0.3 + 0.2 * step, 0.5 * step, 1 + 0.1 * step, 0 * step), dim=-1)
+    after, _ = library.CaPE_4DoF().cape_embed(query, query, poses[None], poses[None])
+    return dict(poses=poses, after=after[0])
+
+
+@entry("gta", "32 columns in blocks of 4, then 32 interleaved",
+       "float64, make_2dcoord is float32", tokens="2 views of 3 x 4", trans_coeff=0.01)  # fmt: skip
+def gta(libraries: Libraries) -> Arrays:
+    """multihead_geometric_transform_attention(q, q, q, f, {se3: 32, so2: 32}, reps, 0.01).
+
+    The coordinates are make_2dcoord(3, 4), reps are made of make_SO2mats(coordinates, 8, [1, 1])
+    and the extrinsics as source/encoder.py does. The attention function f returns ``before``, of
+    which the function makes ``output``.
+    """
+    cape = libraries.source("kxhit+EscherNet", "CaPE.py")
+    library = libraries.source("autonomousvision+gta", "source/utils/gta.py")
+    values = [(20 * i, 15 - 9 * i, 5 * i, 0.5 * i, 1 - i, 2.0) for i in range(2)]
+    extrinsics = torch.stack([torch.tensor(cape.euler_to_matrix(*value)) for value in values])
+    coordinates = torch.from_numpy(library.make_2dcoord(3, 4)).double().view(-1, 2).repeat(2, 1)
+    so2 = library.make_SO2mats(coordinates[None], nfreqs=8, max_freqs=[1, 1]).flatten(-4, -3)
+    se3 = torch.linalg.inv(extrinsics)[None]
+    reps = dict(
+        so2rep_q=so2, so2rep_k=so2, se3rep_q=se3, se3rep_k=se3, inv_se3rep_q=extrinsics[None],
+        so2fn=lambda a, x: torch.einsum("btcij,bhtcj->bhtci", a, x),
+        se3fn=lambda a, x: torch.einsum("bnij,bhntcj->bhntci", a, x),
+    )  # fmt: skip
+    seen: list[Tensor] = []
+
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
+        seen.extend((q, k, v))
+        return before(*v.shape), None
+
+    query, widths = before(1, 1, 24, 64), {"se3": 32, "so2": 32}
+    apply = library.multihead_geometric_transform_attention
+    output, _ = apply(query, query, query, attention, widths, reps, trans_coeff=0.01)
+    names = ("after", "after_key", "after_value", "output")
+    arrays = {name: x[0, 0] for name, x in zip(names, (*seen, output), strict=True)}
+    return dict(arrays, extrinsics=extrinsics, positions=coordinates)
+
+
+# rotary-embedding-torch and x-transformers.
+
+
+def _lucidrains(libraries: Libraries, dim: int) -> Arrays:
+    """RotaryEmbedding(dim).rotate_queries_or_keys(q) with head dim 64.
+
+    after_float64_freqs has float64 custom_freqs, which are 10000^(-2i / dim).
+    """
+    library = libraries.installed("rotary-embedding-torch", "rotary_embedding_torch")
+    freqs, query = 10000.0 ** -(torch.arange(0, dim, 2) / dim), before(1, 1, 64, 64)
+    after = library.RotaryEmbedding(dim).rotate_queries_or_keys(query)
+    given = library.RotaryEmbedding(dim, custom_freqs=freqs).rotate_queries_or_keys(query)
+    return dict(positions=torch.arange(64), after=after[0, 0], after_float64_freqs=given[0, 0])
+
+
+for _name, _dim in (("rotary-embedding-torch", 64), ("rotary-embedding-torch-partial", 32)):
+    _details = dict(rotated=f"the first {_dim} of 64", base=10000)
+    ENTRIES[_name] = Entry(partial(_lucidrains, dim=_dim), PAIRS, "float32 frequencies", _details)
+
+
+@entry("rotary-embedding-torch-pixel", PAIRS, "default dtype, here float64", grid=[7, 9])
+def rotary_embedding_torch_pixel(libraries: Libraries) -> Arrays:
+    """RotaryEmbedding(32, freqs_for="pixel", max_freq=256).get_axial_freqs(7, 9).
+
+    Then apply_rotary_emb(freqs, q).
+    """
+    library = libraries.installed("rotary-embedding-torch", "rotary_embedding_torch")
+    rotary = library.RotaryEmbedding(32, freqs_for="pixel", max_freq=256)
+    after = library.apply_rotary_emb(rotary.get_axial_freqs(7, 9), before(1, 7, 9, 64))
+    return dict(positions=2 * grid(7, 9) / (_SIZE - 1) - 1, after=after.reshape(63, 64))
+
+
+@entry("xpos", PAIRS, "float64", base=10000, scale_base=512)
+def xpos(libraries: Libraries) -> Arrays:
+    """RotaryEmbedding(64, use_xpos=True, custom_freqs in float64).rotate_queries_and_keys(q, q)."""
+    library = libraries.installed("rotary-embedding-torch", "rotary_embedding_torch")
+    freqs, query = 10000.0 ** -(torch.arange(0, 64, 2) / 64), before(1, 1, 64, 64)
+    rotary = library.RotaryEmbedding(64, use_xpos=True, custom_freqs=freqs)
+    q, k = rotary.rotate_queries_and_keys(query, query)
+    return dict(positions=torch.arange(64), after=q[0, 0], after_key=k[0, 0])
+
+
+@entry("x-transformers-xpos", PAIRS, "float32 frequencies", base=10000, scale_base=512,
+       rotated="the first 32 of 64")  # fmt: skip
+def x_transformers_xpos(libraries: Libraries) -> Arrays:
+    """RotaryEmbedding(32, use_xpos=True).forward_from_seq_len(64).
+
+    Then apply_rotary_pos_emb(q, freqs, scale), and (k, freqs, 1 / scale) for keys.
+    """
+    library = libraries.installed("x-transformers", "x_transformers.x_transformers")
+    freqs, scale = library.RotaryEmbedding(32, use_xpos=True).forward_from_seq_len(64)
+    apply, query = library.apply_rotary_pos_emb, before(1, 1, 64, 64)
+    q, k = apply(query, freqs, scale), apply(query, freqs, 1 / scale)
+    return dict(positions=torch.arange(64), after=q[0, 0], after_key=k[0, 0])
+
+
+# Relative biases.
+
+
+@entry("t5", "", "float32 logarithms")
+def t5(libraries: Libraries) -> Arrays:
+    """T5Attention._relative_position_bucket(key - query, bidirectional, 32, 128)."""
+    bucket = libraries.model("t5").T5Attention._relative_position_bucket
+    offsets = torch.arange(-300, 301)
+    sides = {"bidirectional": True, "causal": False}
+    return dict(offsets=offsets, **{name: bucket(offsets, x, 32, 128) for name, x in sides.items()})
+
+
+def _swinv2(libraries: Libraries, window: int, pretrained: int) -> Arrays:
+    """Swinv2SelfAttention(config, 96, 3 heads, window, [pretrained, pretrained]), its buffers."""
+    attention = libraries.model("swinv2").Swinv2SelfAttention
+    config = libraries.config("swinv2", "Swinv2Config")
+    layer = attention(config, 96, 3, window, [pretrained, pretrained])
+    return dict(table=layer.relative_coords_table[0], index=layer.relative_position_index)
+
+
+for _name, _sizes in (("swinv2", (7, 0)), ("swinv2-pretrained", (12, 6))):
+    _run = partial(_swinv2, window=_sizes[0], pretrained=_sizes[1])
+    _details = dict(window=_sizes[0], pretrained_window_size=_sizes[1])
+    ENTRIES[_name] = Entry(_run, "", "float32", _details)
+
+
+def _stored(value: Tensor, single: bool) -> np.ndarray[Any, Any]:
+    """As int32 or float32, if that is exact or ``single`` is true."""
+    array = value.detach().numpy()
+    if array.dtype == np.float64 and (single or np.array_equal(array, array.astype(np.float32))):
+        return array.astype(np.float32)
+    return array.astype(np.int32) if array.dtype == np.int64 else array
+
+
+def _described(name: str, made: Entry, used: list[str], arrays: dict[str, Any]) -> dict[str, Any]:
+    """What the JSON says of an entry."""
+    function = made.run.func if isinstance(made.run, partial) else made.run
+    return {
+        "id": name,
+        "from": sorted(set(used)),
+        "call": " ".join((function.__doc__ or "").split()),
+        "pairing": made.pairing,
+        "table_dtype": made.tables,
+        "details": made.details,
+        "arrays": {key: f"{value.dtype} {list(value.shape)}" for key, value in arrays.items()},
+    }
+
+
+def main() -> None:
+    """Runs the entries and writes both files."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--sources", type=Path, help="folder of the files that SOURCES lists")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--only", nargs="*", choices=sorted(ENTRIES), help="only these ids")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    libraries = Libraries(args.sources)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    listed, skipped = [], []
+    for name in args.only or ENTRIES:
+        libraries.used.clear()
+        try:
+            made = ENTRIES[name].run(libraries)
+        except (ImportError, FileNotFoundError) as error:
+            skipped.append(f"{name} ({error})")
+            continue
+        coarse = "float32" in ENTRIES[name].tables  # More digits of these would be noise.
+        stored = {key: _stored(made[key], coarse and key == "after") for key in made}
+        arrays.update({f"{name}/{key}": value for key, value in stored.items()})
+        listed.append(_described(name, ENTRIES[name], libraries.used, stored))
+    np.savez_compressed(args.output / "rotary_vectors.npz", allow_pickle=False, **arrays)
+    text = {
+        "before": "sin(0.37 n + 0.1), n counts the elements of the array, in float64",
+        "torch": torch.__version__,
+        "vectors": listed,
+    }
+    (args.output / "rotary_vectors.json").write_text(json.dumps(text, indent=1) + "\n")
+    print(f"{len(listed)} entries; skipped: {'; '.join(skipped) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()

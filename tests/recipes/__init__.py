@@ -1,0 +1,1 @@
+"""The lines that reproduce other libraries, and the numbers they are compared with."""

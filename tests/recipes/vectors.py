@@ -1,0 +1,74 @@
+"""Numbers of other libraries, by name: those that went in and those that came out."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@functools.cache
+def arrays(file: str) -> dict[str, Tensor]:
+    """All arrays of ``coordinate`` or ``rotary``, in float64 or integers."""
+    with np.load(DATA / f"{file}_vectors.npz") as stored:
+        tensors = {name: torch.from_numpy(stored[name]) for name in stored.files}
+    return {
+        name: tensor.double() if tensor.is_floating_point() else tensor.long()
+        for name, tensor in tensors.items()
+    }
+
+
+@functools.cache
+def small_vectors() -> dict[str, dict[str, Any]]:
+    """The short vectors of ``encoding_vectors.json``, which name library, call and path."""
+    stored = json.loads((DATA / "encoding_vectors.json").read_text(encoding="utf-8"))
+    return {vector["id"]: vector for vector in stored["vectors"]}
+
+
+def expected(vector: str) -> Tensor:
+    """What the library gave, by ``file/entry/array``."""
+    file, entry = vector.split("/", 1)
+    if file == "encoding":
+        return torch.tensor(small_vectors()[entry]["output"], dtype=torch.float64)
+    entry, _, first = entry.partition("[")
+    result = arrays(file)[entry]
+    return result[..., int(first.removesuffix(":]")) :] if first else result
+
+
+def given(vector: str) -> dict[str, Tensor]:
+    """What the library was given: arrays by their names, and queries as ``q``."""
+    file, name = vector.split("/", 1)
+    if file == "encoding":
+        return {}
+    entry = name.rsplit("/", 1)[0]
+    own = {
+        key.removeprefix(f"{entry}/"): value
+        for key, value in arrays(file).items()
+        if key.startswith(f"{entry}/")
+    }
+    if file == "coordinate":
+        inputs = {key: value for key, value in own.items() if key.startswith("input_")}
+        return {key.removeprefix("input_"): value for key, value in inputs.items()}
+    result = arrays(file)[name.partition("[")[0]]
+    queries = torch.sin(0.37 * torch.arange(result.numel(), dtype=torch.float64) + 0.1)
+    return {**own, "q": queries.reshape(result.shape)}
+
+
+def source(vector: str) -> str:
+    """Library and version, or repository and commit, that the numbers come from."""
+    file, name = vector.split("/", 1)
+    if file == "encoding":
+        entry = small_vectors()[name]
+        return f"{entry['library']} {entry['version']}".strip()
+    stored = json.loads((DATA / f"{file}_vectors.json").read_text(encoding="utf-8"))
+    listed = name.rsplit("/", 1)[0]
+    if file == "rotary":
+        where: str = stored["vectors"][listed]["from"][0]
+        return where.split(", ")[0]
+    entry = next(entry for entry in stored["entries"] if entry["id"] == listed)
+    return f"{entry['source']} {entry['version']}".strip()
