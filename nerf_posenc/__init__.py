@@ -50,8 +50,8 @@ from nerf_posenc.encoders.spherical_harmonics import (
 from nerf_posenc.encoders.time2vec import Time2VecEncoder as Time2VecEncoder
 from nerf_posenc.encoders.triangle_wave import TriangleWaveEncoder as TriangleWaveEncoder
 from nerf_posenc.encoders.triplane import TriPlaneEncoder as TriPlaneEncoder
-from nerf_posenc.identify import Match as Match
-from nerf_posenc.identify import identify as identify
+from nerf_posenc.identification import Match as Match
+from nerf_posenc.identification import identify as identify
 from nerf_posenc.positional.alibi import alibi_bias as alibi_bias
 from nerf_posenc.positional.alibi import alibi_slopes as alibi_slopes
 from nerf_posenc.positional.camera_attention import CameraTransforms as CameraTransforms
@@ -70,7 +70,6 @@ from nerf_posenc.positional.memory_networks import TemporalEncoder as TemporalEn
 from nerf_posenc.positional.mixed_rotary import MixedRotaryEncoder as MixedRotaryEncoder
 from nerf_posenc.positional.relative_bias import FireBias as FireBias
 from nerf_posenc.positional.relative_bias import KerpleBias as KerpleBias
-from nerf_posenc.positional.relative_bias import LogCPBBias as LogCPBBias
 from nerf_posenc.positional.relative_bias import T5RelativeBias as T5RelativeBias
 from nerf_posenc.positional.rotary import RotaryEncoder as RotaryEncoder
 from nerf_posenc.positional.rotary import mrope_axes as mrope_axes
@@ -78,6 +77,7 @@ from nerf_posenc.positional.rotary_presets import ROTARY_PRESETS as ROTARY_PRESE
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder as SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GRID_PRESETS as GRID_PRESETS
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder as GridSinusoidalEncoder
+from nerf_posenc.positional.window_bias import LogCPBBias as LogCPBBias
 from nerf_posenc.positional.xpos import XPosEncoder as XPosEncoder
 
 __version__ = "0.1.0"

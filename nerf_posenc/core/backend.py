@@ -41,6 +41,19 @@ def require_triton(device: torch.device | None = None) -> None:
         )
 
 
+def require_backend(name: str) -> None:
+    """Refuse a backend that there is not, or that cannot run.
+
+    Raises:
+        RuntimeError: If it is Triton and that is not installed.
+        ValueError: If there is no such backend.
+    """
+    if name not in ("torch", "triton"):
+        raise ValueError(f"backend must be 'torch' or 'triton'; got {name!r}")
+    if name == "triton":
+        require_triton()
+
+
 def require_fusible(x: Tensor) -> None:
     """Refuse coordinates that the fused kernels do not take.
 

@@ -184,6 +184,20 @@ def coarse_to_fine_weight(
     return (1 - torch.cos(math.pi * (alpha - bands).clamp(0, 1))) / 2
 
 
+def require_bands(bands: Tensor, in_dim: int) -> None:
+    """Refuse bands that do not fit the coordinates, or are not finite.
+
+    Raises:
+        ValueError: Naming the shape.
+    """
+    if bands.shape[1:] not in ((), (in_dim,)):
+        raise ValueError(
+            f"bands must have shape (num_bands,) or (num_bands, {in_dim}); got {tuple(bands.shape)}"
+        )
+    if not bool(torch.isfinite(bands).all()):
+        raise ValueError("bands must be finite; got an infinite or undefined one")
+
+
 def _require_count(num_bands: int) -> None:
     if num_bands < 0:
         raise ValueError(f"num_bands must be 0 or more; got {num_bands}")

@@ -30,10 +30,21 @@ def column_labels(
         >>> column_labels(1, 1, "akp")
         [(0, 'sin', 0), (0, 'cos', 0)]
     """
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
+    require_layout(layout, phases)
     values: dict[str, Sequence[Any]] = dict(k=range(num_bands), p=phases, a=range(in_dim))
     outer, middle, inner = (values[letter] for letter in layout)
     place = [layout.index(letter) for letter in "kpa"]
     triples = [(i, j, m) for i in outer for j in middle for m in inner]
     return [(t[place[0]], t[place[1]], t[place[2]]) for t in triples]
+
+
+def require_layout(layout: str, phases: Sequence[str]) -> None:
+    """Refuse layouts and phases that there are not.
+
+    Raises:
+        ValueError: Naming those that there are.
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
+    if sorted(phases) != ["cos", "sin"]:
+        raise ValueError(f"phases must be ('sin', 'cos') or ('cos', 'sin'); got {phases!r}")

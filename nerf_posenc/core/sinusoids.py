@@ -25,10 +25,11 @@ from nerf_posenc.core.backend import (
     Backend,
     inside_transform,
     is_recorded,
+    require_backend,
     require_fusible,
-    require_triton,
 )
-from nerf_posenc.core.columns import LAYOUTS, Phases
+from nerf_posenc.core.bands import require_bands
+from nerf_posenc.core.columns import Phases, require_layout
 from nerf_posenc.core.encoder import (
     Encoder,
     described,
@@ -128,7 +129,10 @@ class SinCos(Encoder):
         backend: Backend = "torch",
     ) -> None:
         bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
-        _require_arguments(in_dim, bands, layout, phases, backend)
+        require_counts(in_dim=in_dim)
+        require_layout(layout, phases)
+        require_bands(bands, in_dim)
+        require_backend(backend)
         super().__init__(in_dim, 2 * len(bands) * in_dim)
         self.num_bands = len(bands)
         self.layout = layout
@@ -291,23 +295,3 @@ class SinCos(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         return f"in_dim={self.in_dim}, out_dim={self.out_dim}, {self.convention()}"
-
-
-def _require_arguments(
-    in_dim: int, bands: Tensor, layout: str, phases: Phases, backend: str
-) -> None:
-    if backend not in ("torch", "triton"):
-        raise ValueError(f"backend must be 'torch' or 'triton'; got {backend!r}")
-    if backend == "triton":
-        require_triton()
-    require_counts(in_dim=in_dim)
-    if layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}; got {layout!r}")
-    if sorted(phases) != ["cos", "sin"]:
-        raise ValueError(f"phases must be ('sin', 'cos') or ('cos', 'sin'); got {phases!r}")
-    if bands.shape[1:] not in ((), (in_dim,)):
-        raise ValueError(
-            f"bands must have shape (num_bands,) or (num_bands, {in_dim}); got {tuple(bands.shape)}"
-        )
-    if not bool(torch.isfinite(bands).all()):
-        raise ValueError("bands must be finite; got an infinite or undefined one")

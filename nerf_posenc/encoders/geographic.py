@@ -173,10 +173,11 @@ def equal_earth(lon_lat: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]
     """
     require_coordinates(lon_lat, 2, name="lon_lat")
     a1, a2, a3, a4 = 1.340264, -0.081106, 0.000893, 0.003796
-    lon, lat = (lon_lat * (math.pi / 180)).unbind(-1)
-    theta = torch.asin(math.sqrt(3) / 2 * lat.sin())
+    lon = lon_lat[..., 0] * (math.pi / 180)
+    sin_theta = math.sqrt(3) / 2 * directions_from_degrees(lon_lat)[..., 2]
+    theta = torch.asin(sin_theta)
     slope = 9 * a4 * theta**8 + 7 * a3 * theta**6 + 3 * a2 * theta**2 + a1
-    x = 2 * math.sqrt(3) * lon * theta.cos() / (3 * slope)
+    x = 2 * math.sqrt(3) * lon * (1 - sin_theta * sin_theta).sqrt() / (3 * slope)
     y = a4 * theta**9 + a3 * theta**7 + a2 * theta**3 + a1 * theta
     # Degrees of the projected globe's half width, as GeoCLIP scales it.
     return torch.stack([x, y], dim=-1) * (66.50336 / 180)

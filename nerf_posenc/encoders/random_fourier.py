@@ -151,6 +151,6 @@ def _frequencies(
         return matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32)).clone()
     require_counts(in_dim=in_dim, num_features=num_features)
     require_positive(sigma=sigma)
-    device = torch.device("cpu") if generator is None else generator.device
+    device = None if generator is None else generator.device
     drawn = torch.randn(num_features, in_dim, generator=generator, device=device)
     return drawn.mul(sigma).float()

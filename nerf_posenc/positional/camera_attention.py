@@ -72,7 +72,7 @@ class PRoPEEncoder(Encoder):
         world_from_camera: Float[Tensor, "*batch cameras 4 4"],
         intrinsics: Float[Tensor, "*batch cameras 3 3"] | None = None,
         *,
-        image_size: Sequence[float] | None = None,
+        image_size: Sequence[int | float] | None = None,
         translation_scale: float = 1.0,
     ) -> CameraTransforms:
         """Find the transforms of cameras; compute them once for all layers.
@@ -233,7 +233,7 @@ def _inverted_pose(pose: Tensor) -> Tensor:
     return torch.cat([torch.cat([rotation, translation], dim=-1), pose[..., 3:, :]], dim=-2)
 
 
-def _normalized_intrinsics(intrinsics: Tensor, image_size: Sequence[float]) -> Tensor:
+def _normalized_intrinsics(intrinsics: Tensor, image_size: Sequence[int | float]) -> Tensor:
     """4x4 matrices that project to images from -0.5 to 0.5."""
     height, width = image_size
     size = intrinsics.new_tensor([width, height, 1.0])

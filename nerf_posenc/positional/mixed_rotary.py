@@ -131,6 +131,8 @@ def _drawn(
     )
     magnitude = torch.cat([magnitude, magnitude])
     # Sines by the core's own hand: the direction of each pair, once.
-    direction = SinCos(1, torch.ones(1, dtype=torch.float64), layout="pka", phases=("cos", "sin"))
+    direction = SinCos(
+        1, torch.ones(1, dtype=torch.float64, device="cpu"), layout="pka", phases=("cos", "sin")
+    )
     drawn: Tensor = magnitude[..., None] * direction(turn[..., None])
     return drawn

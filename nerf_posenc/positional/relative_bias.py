@@ -1,7 +1,6 @@
 """Learned biases of attention scores by the offset of key and query."""
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -241,83 +240,3 @@ class FireBias(nn.Module):
         share = torch.log1p((self.c * offsets.abs()).abs()) / reach
         biases: Tensor = self.network(share[..., None])
         return biases.movedim(-1, 0)
-
-
-class LogCPBBias(nn.Module):
-    r"""Log-spaced continuous position bias of Swin Transformer V2, for windows of patches.
-
-    A small network of the offsets along both axes, $\mathrm{sign}(x) \log_2(1 + |x|)/3$ of
-    offsets scaled to [-8, 8], gives the bias of each head, which a sigmoid keeps in 0 to 16 (Liu
-    et al. 2022, arXiv:2111.09883, section 3.3, and the authors' code).
-
-    Args:
-        num_heads: number of heads, 1 or more.
-        width: hidden units, 1 or more.
-        pretrained_window: window that offsets are scaled by, when another is used than in
-            training; None is the window itself.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        >>> LogCPBBias(4)((7, 7)).shape
-        torch.Size([4, 49, 49])
-    """
-
-    def __init__(
-        self,
-        num_heads: int,
-        *,
-        width: int = 512,
-        pretrained_window: Sequence[int] | None = None,
-    ) -> None:
-        require_counts(num_heads=num_heads, width=width)
-        if pretrained_window is not None and min(pretrained_window) < 2:
-            raise ValueError(
-                f"pretrained_window must have sides of 2 or more; got {tuple(pretrained_window)}"
-            )
-        super().__init__()
-        self.pretrained_window = None if pretrained_window is None else tuple(pretrained_window)
-        self.network = nn.Sequential(
-            nn.Linear(2, width), nn.ReLU(), nn.Linear(width, num_heads, bias=False)
-        )
-
-    def coordinates(self, window: Sequence[int]) -> Float[Tensor, "rows columns 2"]:
-        """Log-spaced offsets of a window, ``(2 h - 1, 2 w - 1, 2)``.
-
-        Args:
-            window: height and width in patches, 2 or more each.
-
-        Raises:
-            ValueError: If a side is below 2.
-        """
-        if len(window) != 2 or min(window) < 2:
-            raise ValueError(f"window must be (height, width) of 2 or more; got {tuple(window)}")
-        weight: Tensor = self.network[0].weight  # type: ignore[assignment]
-        scale = self.pretrained_window or window
-        axes = [
-            torch.arange(1 - size, size, device=weight.device, dtype=weight.dtype) / (by - 1) * 8
-            for size, by in zip(window, scale, strict=True)
-        ]
-        offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
-        return offsets.sign() * torch.log2(offsets.abs() + 1) / 3
-
-    def forward(self, window: Sequence[int]) -> Float[Tensor, "num_heads length length"]:
-        """Bias to add to the attention scores of a window's patches, row by row.
-
-        Args:
-            window: height and width in patches, 2 or more each.
-
-        Raises:
-            ValueError: If a side is below 2.
-        """
-        biases: Tensor = 16 * torch.sigmoid(self.network(self.coordinates(window)))
-        height, width = window
-        row, column = (torch.arange(size, device=biases.device) for size in window)
-        row = (row[:, None] - row + height - 1)[:, None, :, None]
-        column = (column[:, None] - column + width - 1)[None, :, None, :]
-        return biases[row, column].movedim(-1, 0).reshape(-1, height * width, height * width)
-
-    def extra_repr(self) -> str:
-        """Show what offsets are scaled by."""
-        return f"pretrained_window={self.pretrained_window}"

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import torch
 from jaxtyping import Num
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.core.scaled_bands import llama3_bands
-from nerf_posenc.positional.grids import grid_positions, patch_centers
+from nerf_posenc.positional import model_grids
 from nerf_posenc.positional.rotary import RotaryEncoder, mrope_axes
 
 Grid = Callable[[Sequence[int]], Tensor]
@@ -88,76 +87,6 @@ def rotary_preset(name: str) -> RotaryPreset:
     return ROTARY_PRESETS[name]
 
 
-def _require_sizes(shape: Sequence[int], *counts: int) -> None:
-    if len(shape) not in counts:
-        wanted = " or ".join(str(count) for count in counts)
-        raise ValueError(f"this model's grid has {wanted} sizes; got {tuple(shape)}")
-
-
-def _sequence(shape: Sequence[int]) -> Tensor:
-    _require_sizes(shape, 1)
-    return torch.arange(shape[0])
-
-
-def _rows_and_columns(shape: Sequence[int]) -> Tensor:
-    _require_sizes(shape, 2)
-    return grid_positions(shape).flatten(0, -2)
-
-
-def _frames(shape: Sequence[int]) -> Tensor:
-    _require_sizes(shape, 3)
-    return grid_positions(shape).flatten(0, -2)
-
-
-def _images_and_frames(shape: Sequence[int]) -> Tensor:
-    _require_sizes(shape, 2, 3)
-    return _frames((1, *shape) if len(shape) == 2 else shape)
-
-
-def _merged_blocks(shape: Sequence[int]) -> Tensor:
-    """Blocks of 2 x 2 patches, which become one token later on, one after the other."""
-    _require_sizes(shape, 2)
-    if shape[0] % 2 or shape[1] % 2:
-        raise ValueError(f"this model merges 2 x 2 patches, so sizes must be even; got {shape}")
-    blocks: Tensor = grid_positions(shape).unflatten(0, (-1, 2)).unflatten(2, (-1, 2))
-    return blocks.transpose(1, 2).flatten(0, -2)
-
-
-def _centers(shape: Sequence[int]) -> Tensor:
-    _require_sizes(shape, 2)
-    return patch_centers(shape, dtype=torch.float64).flatten(0, -2)
-
-
-def _relative_to_16(shape: Sequence[int]) -> Tensor:
-    _require_sizes(shape, 2)
-    return _product([torch.arange(size, dtype=torch.float64) / size * 16 for size in shape])
-
-
-def _ends_at_one(shape: Sequence[int]) -> Tensor:
-    """From -1 to 1, the first and the last included."""
-    _require_sizes(shape, 2)
-    return _product([torch.linspace(-1, 1, size, dtype=torch.float64) for size in shape])
-
-
-def _product(axes: list[Tensor]) -> Tensor:
-    """All combinations of the positions along the axes, row by row."""
-    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)
-
-
-def _fitted_into_30_by_45(shape: Sequence[int]) -> Tensor:
-    """Patches of the frame that is fitted into the model's own grid of 30 rows and 45 columns."""
-    _require_sizes(shape, 3)
-    frames, height, width = shape
-    scale = 30 / height if height / width > 30 / 45 else 45 / width
-    axes = [torch.arange(frames, dtype=torch.float64)]
-    for size, whole in ((height, 30), (width, 45)):
-        fitted = min(whole, round(scale * size))
-        start = round((whole - fitted) / 2)
-        last = (start + fitted) * (size - 1) / size
-        axes.append(torch.linspace(start, last, size, dtype=torch.float64))
-    return _product(axes)
-
-
 def _flux_widths(dim: int) -> tuple[int, int, int]:
     rest = 7 * dim // 16
     return dim - 2 * rest, rest, rest
@@ -211,130 +140,135 @@ _TRANSFORMERS = "transformers, models/"
 _DIFFUSERS = "diffusers, models/"
 
 _PRESETS = {
-    "roformer": RotaryPreset(64, f"{_TRANSFORMERS}roformer", _plain(), _sequence),
+    "roformer": RotaryPreset(64, f"{_TRANSFORMERS}roformer", _plain(), model_grids.sequence),
     "torchtune": RotaryPreset(
-        128, "torchtune, modules/position_embeddings.py", _plain(), _sequence
+        128, "torchtune, modules/position_embeddings.py", _plain(), model_grids.sequence
     ),
     "rotary-embedding-torch": RotaryPreset(
-        64, "rotary_embedding_torch.py, RotaryEmbedding(dim)", _plain(), _sequence
+        64, "rotary_embedding_torch.py, RotaryEmbedding(dim)", _plain(), model_grids.sequence
     ),
     "gptj": RotaryPreset(
-        256, f"{_TRANSFORMERS}gptj", lambda dim: dict(axis_dims=(dim // 4,)), _sequence
+        256, f"{_TRANSFORMERS}gptj", lambda dim: dict(axis_dims=(dim // 4,)), model_grids.sequence
     ),
     "gpt-neox": RotaryPreset(
         96,
         f"{_TRANSFORMERS}gpt_neox",
         lambda dim: dict(axis_dims=(dim // 4,), pairing="half"),
-        _sequence,
+        model_grids.sequence,
     ),
-    "llama": RotaryPreset(128, f"{_TRANSFORMERS}llama", _plain(pairing="half"), _sequence),
+    "llama": RotaryPreset(
+        128, f"{_TRANSFORMERS}llama", _plain(pairing="half"), model_grids.sequence
+    ),
     "llama3": RotaryPreset(
         128,
         f"{_TRANSFORMERS}llama, rope_type 'llama3' with factor 8 (Llama 3.1)",
         lambda dim: dict(bands=llama3_bands(dim), pairing="half"),
-        _sequence,
+        model_grids.sequence,
     ),
     "qwen2-vl-text": RotaryPreset(
         128,
         f"{_TRANSFORMERS}qwen2_vl, sections 16, 24, 24",
         _mrope((16, 24, 24), 1e6, interleaved=False),
-        _frames,
+        model_grids.frames,
     ),
     "qwen3-vl-text": RotaryPreset(
         128,
         f"{_TRANSFORMERS}qwen3_vl, interleaved sections 24, 20, 20",
         _mrope((24, 20, 20), 5e5, interleaved=True),
-        _frames,
+        model_grids.frames,
     ),
     "qwen2-vl-vision": RotaryPreset(
-        80, f"{_TRANSFORMERS}qwen2_vl", _plain(2, pairing="half"), _merged_blocks
+        80, f"{_TRANSFORMERS}qwen2_vl", _plain(2, pairing="half"), model_grids.merged_blocks
     ),
     "qwen3-vl-vision": RotaryPreset(
-        72, f"{_TRANSFORMERS}qwen3_vl", _plain(2, pairing="half"), _merged_blocks
+        72, f"{_TRANSFORMERS}qwen3_vl", _plain(2, pairing="half"), model_grids.merged_blocks
     ),
     "dinov3": RotaryPreset(
-        64, "facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py", _dinov3, _centers
+        64,
+        "facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py",
+        _dinov3,
+        model_grids.centers,
     ),
     "torchtune-vision": RotaryPreset(
         88,
         "torchtune, modules/position_embeddings.py, VisionRotaryPositionalEmbeddings",
         _plain(2, axis_order=(1, 0)),
-        lambda shape: _rows_and_columns(shape) + 1,
+        lambda shape: model_grids.rows_and_columns(shape) + 1,
     ),
     "eva02": RotaryPreset(
         64,
         "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(ref_feat_shape=(16, 16))",
         _plain(2),
-        _relative_to_16,
+        model_grids.relative_to_16,
     ),
     "timm": RotaryPreset(
         64,
         "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=False)",
         _plain(2),
-        _rows_and_columns,
+        model_grids.rows_and_columns,
     ),
     "timm-pixel": RotaryPreset(
         64,
         "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=True), max_res 224",
         _geometric_pixels,
-        _ends_at_one,
+        model_grids.ends_at_one,
     ),
     "rotary-embedding-torch-pixel": RotaryPreset(
         64,
         "rotary_embedding_torch.py, RotaryEmbedding(dim / 2, freqs_for='pixel', max_freq=256)",
         _linear_pixels,
-        _ends_at_one,
+        model_grids.ends_at_one,
     ),
     "rope-vit-axial": RotaryPreset(
         64,
         "naver-ai/rope-vit, models/vit_rope.py, compute_axial_cis",
         _plain(2, base=100.0, axis_order=(1, 0)),
-        _rows_and_columns,
+        model_grids.rows_and_columns,
     ),
     "sam2": RotaryPreset(
         256,
         "facebookresearch/sam2, sam2/modeling/position_encoding.py, compute_axial_cis",
         _plain(2, axis_order=(1, 0)),
-        _rows_and_columns,
+        model_grids.rows_and_columns,
     ),
     "croco": RotaryPreset(
         64,
         "naver/croco, models/pos_embed.py, RoPE2D(freq=100); also DUSt3R, MASt3R and VGGT",
         _plain(2, base=100.0, pairing="axis-half"),
-        _rows_and_columns,
+        model_grids.rows_and_columns,
     ),
     "vjepa2": RotaryPreset(
         64,
         "facebookresearch/vjepa2, src/models/utils/modules.py, RoPEAttention",
         _video(lambda dim: (2 * (dim // 6),) * 3, pairing="tiled"),
-        _frames,
+        model_grids.frames,
     ),
     "flux": RotaryPreset(
         128,
         "black-forest-labs/flux, src/flux/math.py; text tokens have position (0, 0, 0)",
         _video(_flux_widths),
-        _images_and_frames,
+        model_grids.images_and_frames,
     ),
     "hunyuan-video": RotaryPreset(
         128,
         "Tencent/HunyuanVideo, hyvideo/modules/posemb_layers.py",
         _video(_flux_widths, base=256.0),
-        _frames,
+        model_grids.frames,
     ),
     "wan": RotaryPreset(
-        128, f"{_DIFFUSERS}transformers/transformer_wan.py", _video(_wan_widths), _frames
+        128, f"{_DIFFUSERS}transformers/transformer_wan.py", _video(_wan_widths), model_grids.frames
     ),
     "cogvideox": RotaryPreset(
         64,
         f"{_DIFFUSERS}embeddings.py, get_3d_rotary_pos_embed, of CogVideoX 1.5",
         _video(_cogvideox_widths),
-        _frames,
+        model_grids.frames,
     ),
     "cogvideox-1.0": RotaryPreset(
         64,
         f"{_DIFFUSERS}embeddings.py, get_3d_rotary_pos_embed, of CogVideoX 1.0 5B",
         _video(_cogvideox_widths),
-        _fitted_into_30_by_45,
+        model_grids.fitted_into_30_by_45,
     ),
 }
 

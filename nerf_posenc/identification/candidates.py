@@ -1,0 +1,282 @@
+"""Encodings to compare an output with: presets and what is near to them."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.core.columns import LAYOUTS
+from nerf_posenc.encoders.fourier import FourierEncoder
+from nerf_posenc.encoders.presets import PRESETS
+from nerf_posenc.positional.grids import grid_positions, patch_centers
+from nerf_posenc.positional.rotary import RotaryEncoder
+from nerf_posenc.positional.rotary_presets import ROTARY_PRESETS, RotaryPreset, rotary_preset
+from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
+from nerf_posenc.positional.sinusoidal_grid import GRID_PRESETS, GridSinusoidalEncoder
+
+_BASES = (10_000.0, 100.0, 10.0, 256.0, 2000.0, 5e5, 1e6, 5e6)
+_OFFSETS = (0.0, 1.0, 0.5, -1.0)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An encoding to compare: ``evaluate`` is given the rows that are wanted."""
+
+    name: str
+    changes: tuple[str, ...]
+    line: str
+    evaluate: Callable[[Tensor], Tensor]
+    is_own_width: bool = True
+
+
+def rotary_candidates(
+    before: Tensor,
+    output: Tensor,
+    shape: Sequence[int] | None,
+    positions: Tensor | None,
+    expected: str | None,
+) -> Iterator[Candidate]:
+    """Rotary presets, with every order of axes, pairing, base, offset and way to count."""
+    names = ROTARY_PRESETS if expected is None else {expected: rotary_preset(expected)}
+    dim = before.shape[-1]
+    # YaRN and LongRoPE scale what they rotate.
+    ratio = output.norm(dim=-1) / before.norm(dim=-1)
+    scale = float(ratio.mean())
+    is_scaled = bool((ratio - scale).abs().max() < 1e-4) and abs(scale - 1) > 1e-4
+    for name, preset in names.items():
+        try:
+            preset.encoder(dim=dim)
+        except ValueError:
+            # The model's axes do not divide such a width.
+            continue
+        for counted, own in _ways_to_count(preset, shape, positions):
+            for arguments, words in _variations(preset, dim, scale if is_scaled else 1.0):
+                try:
+                    encoder = preset.encoder(**arguments)
+                except ValueError:
+                    continue
+                if encoder.in_dim != (1 if own.ndim == 1 else own.shape[-1]):
+                    continue
+                called = ", ".join(
+                    [f'"{name}"'] + [f"{key}={value!r}" for key, value in arguments.items()]
+                )
+                line = f"RotaryEncoder.preset({called})"
+                is_own_width = dim == preset.dim
+                yield from _moved(before, name, counted + words, line, encoder, own, is_own_width)
+
+
+def _ways_to_count(
+    preset: RotaryPreset, shape: Sequence[int] | None, positions: Tensor | None
+) -> Iterator[tuple[tuple[str, ...], Tensor]]:
+    """Positions as the preset's model counts them, then other ways."""
+    if positions is not None:
+        yield (), positions
+        return
+    assert shape is not None
+    own = None
+    try:
+        own = preset.positions(shape)
+        yield (), own
+    except ValueError:
+        pass
+    if len(shape) == 1:
+        return
+    indices = grid_positions(shape).flatten(0, -2)
+    centers = patch_centers(shape, dtype=torch.float64).flatten(0, -2)
+    for words, other in (("positions counted by index", indices), ("patch centers", centers)):
+        if own is None or own.shape != other.shape or not torch.equal(own.double(), other.double()):
+            yield (words,), other
+
+
+def _variations(
+    preset: RotaryPreset, dim: int, scale: float
+) -> Iterator[tuple[dict[str, object], tuple[str, ...]]]:
+    """Arguments that differ from the preset's, with words for them."""
+    own = preset.arguments(dim)
+    pairings = [own.get("pairing", "interleaved")]
+    pairings += [p for p in ("interleaved", "half", "axis-half") if p != pairings[0]]
+    bases: list[float | None] = [None]
+    if "bands" not in own:
+        bases += [base for base in _BASES if base != own.get("base", 10_000.0)]
+    for pairing, base in itertools.product(pairings, bases):
+        arguments: dict[str, object] = {} if dim == preset.dim else {"dim": dim}
+        words: list[str] = []
+        if pairing != pairings[0]:
+            arguments["pairing"] = pairing
+            words.append(f"pairing {pairing!r}")
+        if base is not None:
+            arguments["base"] = base
+            words.append(f"base {base:g}")
+        if scale != 1:
+            arguments["scale"] = scale
+            words.append(f"scale {scale:g}")
+        yield arguments, tuple(words)
+
+
+def _moved(
+    before: Tensor,
+    name: str,
+    words: tuple[str, ...],
+    line: str,
+    encoder: RotaryEncoder,
+    positions: Tensor,
+    is_own_width: bool,
+) -> Iterator[Candidate]:
+    """The encoder at the positions with their axes in every order, and with offsets."""
+    num_axes = 1 if positions.ndim == 1 else positions.shape[-1]
+    for order in itertools.permutations(range(num_axes)):
+        swapped = positions if num_axes == 1 else positions[:, list(order)]
+        is_swapped = list(order) != sorted(order)
+        for offset in _OFFSETS:
+            changes = words
+            code = "positions"
+            if is_swapped:
+                changes = (*changes, f"axes in the order {order}")
+                code += f"[:, {list(order)}]"
+            if offset:
+                changes = (*changes, f"positions {offset:+g}")
+                code += f" + {offset:g}"
+            moved = swapped + offset if offset else swapped
+            yield Candidate(
+                name,
+                changes,
+                f"{line}.rotate(before, {code})",
+                lambda rows, encoder=encoder, moved=moved: encoder.rotate(  # type: ignore[misc]
+                    before[rows], moved[rows].double()
+                ),
+                is_own_width,
+            )
+
+
+def fourier_candidates(width: int, x: Tensor, expected: str | None) -> Iterator[Candidate]:
+    """Fourier presets of this width, then encoders of every layout and base."""
+    in_dim = x.shape[-1]
+    ways: list[tuple[str, dict[str, Any]]] = [
+        (name, {})
+        for name, arguments in PRESETS.items()
+        if expected in (None, name) and arguments.get("bands", 0) is not None
+    ]
+    if expected is None:
+        ways += [
+            ("", dict(layout=layout, phases=phases, base=base))
+            for layout in LAYOUTS
+            for phases in (("sin", "cos"), ("cos", "sin"))
+            for base in (math.pi, 1.0, 2 * math.pi)
+        ]
+    for name, arguments in ways:
+        own = PRESETS[name].get("include_input") if name else None
+        for raw in dict.fromkeys((own, None, "front", "back")):
+            num_bands, rest = divmod(width - (in_dim if raw else 0), 2 * in_dim)
+            if rest or num_bands < 1:
+                continue
+            shown = {**arguments} if raw == own else {**arguments, "include_input": raw}
+            more = "".join(f", {key}={value!r}" for key, value in shown.items())
+            if name:
+                encoder = FourierEncoder.preset(name, in_dim, num_bands, **shown)
+                made = f'FourierEncoder.preset("{name}", {in_dim}, {num_bands}{more})'
+            else:
+                encoder = FourierEncoder(in_dim, num_bands, **shown)
+                made = f"FourierEncoder({in_dim}, {num_bands}{more})"
+            yield Candidate(
+                name or "FourierEncoder",
+                tuple(f"{key} {value!r}" for key, value in shown.items()),
+                f"{made}(x)",
+                lambda rows, encoder=encoder: encoder(x[rows]),  # type: ignore[misc]
+            )
+
+
+def sinusoidal_candidates(
+    width: int, shape: Sequence[int] | None, positions: Tensor | None, expected: str | None
+) -> Iterator[Candidate]:
+    """Sinusoidal embeddings of a sequence or a grid, with every order, base and offset."""
+    if shape is not None and len(shape) > 1:
+        yield from _table_candidates(width, shape, expected)
+    if positions is None:
+        assert shape is not None
+        positions = grid_positions(shape).flatten(0, -2)
+        positions = positions[:, 0] if len(shape) == 1 else positions
+    if positions.ndim == 1:
+        yield from _sequence_candidates(width, positions)
+    else:
+        yield from _grid_candidates(width, positions, expected)
+
+
+def _table_candidates(
+    width: int, shape: Sequence[int], expected: str | None
+) -> Iterator[Candidate]:
+    """Tables of the grid presets, whose positions depend on the size of the grid."""
+    for name in GRID_PRESETS:
+        if expected not in (None, name):
+            continue
+        try:
+            table = GridSinusoidalEncoder.preset(name, width, len(shape)).table(shape)
+        except ValueError:
+            continue
+        line = (
+            f'GridSinusoidalEncoder.preset("{name}", {width}, {len(shape)}).table({tuple(shape)})'
+        )
+        yield Candidate(
+            name,
+            (),
+            f"{line}.flatten(0, -2)",
+            lambda rows, table=table: table.flatten(0, -2)[rows].double(),  # type: ignore[misc]
+        )
+
+
+def _grid_candidates(width: int, positions: Tensor, expected: str | None) -> Iterator[Candidate]:
+    """Grid presets at the positions themselves."""
+    num_axes = positions.shape[-1]
+    names = [name for name in GRID_PRESETS if expected in (None, name)]
+    orders = list(itertools.permutations(range(num_axes)))
+    for name, base in itertools.product(names, _BASES):
+        own_base = GRID_PRESETS[name].get("base", _BASES[0])
+        try:
+            encoder = GridSinusoidalEncoder.preset(name, width, num_axes, base=base)
+        except ValueError:
+            continue
+        start = float(GRID_PRESETS[name].get("start", 0))
+        for order, offset in itertools.product(orders, dict.fromkeys((start, *_OFFSETS))):
+            changes: list[str] = [] if base == own_base else [f"base {base:g}"]
+            if list(order) != sorted(order):
+                changes.append(f"axes in the order {order}")
+            if offset != start:
+                changes.append(f"positions from {offset:g} on")
+            yield Candidate(
+                name,
+                tuple(changes),
+                f'GridSinusoidalEncoder.preset("{name}", {width}, {num_axes}, base={base:g})'
+                f"(positions[:, {list(order)}] + {offset:g})",
+                lambda rows, encoder=encoder, at=positions[:, list(order)] + offset: (  # type: ignore[misc]
+                    encoder(at[rows].double())
+                ),
+            )
+
+
+def _sequence_candidates(width: int, positions: Tensor) -> Iterator[Candidate]:
+    phase_orders = (("sin", "cos"), ("cos", "sin"))
+    makers: list[tuple[str, tuple[str, ...], str, SinusoidalEncoder]] = []
+    for base, split, phases in itertools.product(_BASES, (False, True), phase_orders):
+        changes: tuple[str, ...] = (f"base {base:g}",) if base != _BASES[0] else ()
+        changes += ("split",) if split else ()
+        changes += ("cosines first",) if phases[0] == "cos" else ()
+        line = f"SinusoidalEncoder({width}, base={base:g}, split={split}, phases={phases})"
+        encoder = SinusoidalEncoder(width, base=base, split=split, phases=phases)  # type: ignore[arg-type]
+        makers.append(("sinusoidal", changes, line, encoder))
+    if width >= 4:
+        for flip in (False, True):
+            line = f"SinusoidalEncoder.timestep({width}, flip={flip})"
+            changes = ("flip",) if flip else ()
+            makers.append(("timestep", changes, line, SinusoidalEncoder.timestep(width, flip=flip)))
+    for (name, changes, line, encoder), offset in itertools.product(makers, _OFFSETS):
+        more = (f"positions {offset:+g}",) if offset else ()
+        code = f"positions + {offset:g}" if offset else "positions"
+        yield Candidate(
+            name,
+            changes + more,
+            f"{line}({code})",
+            lambda rows, encoder=encoder, at=positions + offset: encoder(at[rows].double()),  # type: ignore[misc]
+        )

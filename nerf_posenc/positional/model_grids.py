@@ -1,0 +1,84 @@
+"""Positions of tokens as models count them, from the sizes of a grid."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.positional.grids import grid_positions, patch_centers
+
+
+def _require_sizes(shape: Sequence[int], *counts: int) -> None:
+    if len(shape) not in counts:
+        wanted = " or ".join(str(count) for count in counts)
+        raise ValueError(f"this model's grid has {wanted} sizes; got {tuple(shape)}")
+
+
+def sequence(shape: Sequence[int]) -> Tensor:
+    """Positions 0 to length - 1."""
+    _require_sizes(shape, 1)
+    return torch.arange(shape[0])
+
+
+def rows_and_columns(shape: Sequence[int]) -> Tensor:
+    """Indices of patches, row by row."""
+    _require_sizes(shape, 2)
+    return grid_positions(shape).flatten(0, -2)
+
+
+def frames(shape: Sequence[int]) -> Tensor:
+    """Indices of patches, frame by frame, row by row."""
+    _require_sizes(shape, 3)
+    return grid_positions(shape).flatten(0, -2)
+
+
+def images_and_frames(shape: Sequence[int]) -> Tensor:
+    """The same; an image is frame 0."""
+    _require_sizes(shape, 2, 3)
+    return frames((1, *shape) if len(shape) == 2 else shape)
+
+
+def merged_blocks(shape: Sequence[int]) -> Tensor:
+    """Blocks of 2 x 2 patches, which become one token later on, one after the other."""
+    _require_sizes(shape, 2)
+    if shape[0] % 2 or shape[1] % 2:
+        raise ValueError(f"this model merges 2 x 2 patches, so sizes must be even; got {shape}")
+    blocks: Tensor = grid_positions(shape).unflatten(0, (-1, 2)).unflatten(2, (-1, 2))
+    return blocks.transpose(1, 2).flatten(0, -2)
+
+
+def centers(shape: Sequence[int]) -> Tensor:
+    """Centers in [-1, 1] along each axis."""
+    _require_sizes(shape, 2)
+    return patch_centers(shape, dtype=torch.float64).flatten(0, -2)
+
+
+def relative_to_16(shape: Sequence[int]) -> Tensor:
+    """Indices scaled as if there were 16 along each axis."""
+    _require_sizes(shape, 2)
+    return _product([torch.arange(size, dtype=torch.float64) / size * 16 for size in shape])
+
+
+def ends_at_one(shape: Sequence[int]) -> Tensor:
+    """From -1 to 1, the first and the last included."""
+    _require_sizes(shape, 2)
+    return _product([torch.linspace(-1, 1, size, dtype=torch.float64) for size in shape])
+
+
+def _product(axes: list[Tensor]) -> Tensor:
+    """All combinations of the positions along the axes, row by row."""
+    return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)
+
+
+def fitted_into_30_by_45(shape: Sequence[int]) -> Tensor:
+    """Patches of the frame that is fitted into the model's own grid of 30 rows and 45 columns."""
+    _require_sizes(shape, 3)
+    frames, height, width = shape
+    scale = 30 / height if height / width > 30 / 45 else 45 / width
+    axes = [torch.arange(frames, dtype=torch.float64)]
+    for size, whole in ((height, 30), (width, 45)):
+        fitted = min(whole, round(scale * size))
+        start = round((whole - fitted) / 2)
+        last = (start + fitted) * (size - 1) / size
+        axes.append(torch.linspace(start, last, size, dtype=torch.float64))
+    return _product(axes)

@@ -1,0 +1,295 @@
+"""Encoders inside what people build and load models with."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import nerf_posenc as ne
+from tests.encoders.test_family import CASES, encoded
+
+MAKERS: dict[str, Callable[[], nn.Module]] = {name: case.make for name, case in CASES.items()}
+EACH = pytest.mark.parametrize("name", sorted(CASES))
+
+
+@EACH
+def test_built_on_the_meta_device_it_has_its_constants_again_after_to_empty(name: str) -> None:
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        encoder = MAKERS[name]()
+    assert all(tensor.is_meta for tensor in encoder.parameters())
+    torch.manual_seed(0)
+    expected = MAKERS[name]()
+    encoder.to_empty(device="cpu")
+    encoder.load_state_dict(expected.state_dict())
+    x = CASES[name].draw(5)
+    assert torch.equal(encoded(encoder, x), encoded(expected, x))
+
+
+@EACH
+def test_constants_survive_loaders_that_fill_buffers_with_anything(name: str) -> None:
+    encoder = MAKERS[name]()
+    x = CASES[name].draw(5)
+    expected = encoded(encoder, x)
+    for module in encoder.modules():
+        for key, buffer in list(module.named_buffers(recurse=False)):
+            if key in module._non_persistent_buffers_set:
+                setattr(module, key, torch.full_like(buffer, 1e30))
+    assert torch.equal(encoded(encoder, x), expected)
+
+
+@EACH
+def test_shapes_can_be_found_on_the_meta_device(name: str) -> None:
+    encoder = MAKERS[name]()
+    x = CASES[name].draw(5)
+    expected = encoded(encoder, x)
+    on_meta = encoded(copy.deepcopy(encoder).to("meta"), x.to("meta"))
+    assert on_meta.is_meta
+    assert on_meta.shape == expected.shape
+
+
+@EACH
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.filterwarnings("ignore")
+def test_it_can_be_traced(name: str) -> None:
+    encoder = MAKERS[name]()
+    traced = torch.jit.trace(encoder, CASES[name].draw(4))
+    x = CASES[name].draw(9)
+    ours, theirs = encoder(x), traced(x)
+    torch.testing.assert_close(theirs, ours, atol=1e-6, rtol=0)
+
+
+@EACH
+def test_it_can_be_pickled(name: str) -> None:
+    encoder = MAKERS[name]()
+    x = CASES[name].draw(5)
+    assert torch.equal(encoded(pickle.loads(pickle.dumps(encoder)), x), encoded(encoder, x))
+
+
+@EACH
+def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None:
+    torch.manual_seed(0)
+    encoder = MAKERS[name]()
+    torch.manual_seed(0)
+    assert repr(MAKERS[name]()) == repr(encoder)
+    others = [repr(make()) for other, make in MAKERS.items() if other != name]
+    assert repr(encoder) not in others
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, base=1.0)),
+        (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, phases=("cos", "sin"))),
+        (ne.FourierEncoder(2, (4, 3)), ne.FourierEncoder(2, (3, 4))),
+        (
+            ne.FourierEncoder(3, 4, basis=ne.icosahedron_basis(1)),
+            ne.FourierEncoder(3, 4, basis=-ne.icosahedron_basis(1)),
+        ),
+        (ne.SinusoidalEncoder(8), ne.SinusoidalEncoder(8, base=100.0)),
+        (ne.SinusoidalEncoder(8), ne.SinusoidalEncoder(8, split=True)),
+        (ne.RotaryEncoder(8), ne.RotaryEncoder(8, base=100.0)),
+        (ne.RotaryEncoder(8, 2), ne.RotaryEncoder(8, 2, axis_order=(1, 0))),
+        (ne.RotaryEncoder(64), ne.RotaryEncoder(64, bands=ne.ntk_bands(64, factor=2.0))),
+        (ne.GridSinusoidalEncoder(8), ne.GridSinusoidalEncoder(8, base_size=16)),
+    ],
+)
+def test_encoders_that_give_other_numbers_print_otherwise(one: nn.Module, other: nn.Module) -> None:
+    assert repr(one) != repr(other)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        ne.FourierEncoder(2, 6, dtype=torch.bfloat16),
+        ne.FourierEncoder.preset("nerf", 2, 6, dtype=torch.bfloat16),
+        ne.GaussianEncoder(2, 8, sigma=20.0, dtype=torch.bfloat16),
+    ],
+    ids=["octaves", "with the input", "gaussian"],
+)
+def test_float32_coordinates_go_into_a_bfloat16_model(encoder: ne.FourierEncoder) -> None:
+    model = nn.Sequential(encoder, nn.Linear(encoder.out_dim, 3)).bfloat16()
+    x = torch.rand(7, 2)
+    assert model(x).dtype == torch.bfloat16
+    exact = copy.deepcopy(encoder)
+    exact.dtype = None
+    assert torch.equal(encoder(x), exact(x).bfloat16())
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "mixed"])
+def test_a_float64_matrix_stays_float64_and_half_checkpoints_do_not_cast_it(kind: str) -> None:
+    matrix = torch.rand(4, 2, dtype=torch.float64)
+    if kind == "gaussian":
+        encoder: ne.GaussianEncoder | ne.MixedRotaryEncoder = ne.GaussianEncoder(2, matrix=matrix)
+    else:
+        encoder = ne.MixedRotaryEncoder(8, matrix=matrix)
+    assert encoder.half().matrix.dtype == torch.float64
+    state = {name: value.half() for name, value in encoder.state_dict().items()}
+    encoder.load_state_dict(state, assign=True)
+    assert encoder.matrix.dtype == torch.float64
+
+
+def test_data_parallel_replicas_have_the_constants() -> None:
+    encoder = ne.FourierEncoder(2, (3, 5))
+    replica = encoder._replicate_for_data_parallel()
+    x = torch.rand(4, 2)
+    assert torch.equal(encoder(x), ne.FourierEncoder(2, (3, 5))(x))
+    assert replica._kept is encoder._kept
+
+
+def test_a_pretrained_model_of_transformers_loads_with_an_encoder_inside(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+
+    class Config(transformers.PretrainedConfig):  # type: ignore[misc, name-defined]
+        model_type = "encoded"
+
+    class Model(transformers.PreTrainedModel):  # type: ignore[misc, name-defined]
+        config_class = Config
+
+        def __init__(self, config: Config) -> None:
+            super().__init__(config)
+            self.octaves = ne.FourierEncoder(2, (3, 5))
+            self.random = ne.GaussianEncoder(2, 8)
+            self.rotary = ne.RotaryEncoder.preset("dinov3", dim=16)
+            self.linear = nn.Linear(self.octaves.out_dim + self.random.out_dim, 16)
+            self.post_init()
+
+        def forward(self, x: Tensor) -> Tensor:
+            features = torch.cat([self.octaves(x), self.random(x)], -1)
+            rotated: Tensor = self.rotary.rotate(self.linear(features), x)
+            return rotated
+
+    torch.manual_seed(0)
+    model = Model(Config())
+    x = torch.rand(5, 2)
+    expected = model(x)
+    model.save_pretrained(tmp_path)
+    torch.testing.assert_close(Model.from_pretrained(tmp_path)(x), expected, atol=0, rtol=0)
+    half = Model.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert half.random.matrix.shape == (8, 2)
+    assert torch.equal(half.octaves(x), model.octaves(x))
+
+
+SHARDED = """
+import sys, torch, torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+import nerf_posenc as ne
+
+rank, rendezvous = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2)
+torch.manual_seed(0)
+encoder = ne.LearnedFourierEncoder(2, 8, sigma=3.0)
+model = nn.Sequential(encoder, ne.FourierEncoder(16, 2), nn.Linear(64, 4))
+x = torch.rand(6, 2)
+expected = model(x)
+expected.square().sum().backward()
+wanted = encoder.matrix.grad.clone()
+model.zero_grad()
+mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+fully_shard(model, mesh=mesh)
+output = model(x)
+output.square().sum().backward()
+matrix = encoder.matrix
+assert isinstance(matrix, DTensor)
+torch.testing.assert_close(output, expected)
+torch.testing.assert_close(matrix.grad.full_tensor(), wanted)
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_shard_a_model_with_encoders(tmp_path: Path) -> None:
+    script = tmp_path / "sharded.py"
+    script.write_text(SHARDED, encoding="utf-8")
+    workers = [
+        subprocess.Popen(
+            [sys.executable, script, str(rank), str(tmp_path / "rendezvous")],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for worker in workers:
+        _, errors = worker.communicate(timeout=90)
+        assert worker.returncode == 0, errors
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ne.FourierEncoder(2)(torch.rand(3, 2).numpy()), r"torch\.from_numpy"),
+        (lambda: ne.SinCos(2, [1.0])([[0.5, 0.5]]), r"x must be a torch\.Tensor; got list"),
+        (lambda: ne.FourierEncoder(3.0), "in_dim must be an integer; got 3.0"),  # type: ignore[arg-type]
+        (lambda: ne.FourierEncoder(3, 4.0), "num_bands must be an integer"),  # type: ignore[arg-type]
+        (lambda: ne.SinusoidalEncoder.timestep(64)(999), r"positions must be a torch\.Tensor"),
+        (lambda: ne.GridSinusoidalEncoder(8).table(14), r"a size for each axis, as \(14, 14\)"),  # type: ignore[arg-type]
+        (
+            lambda: ne.column_order(ne.GaussianEncoder(2), ne.FourierEncoder(2)),  # type: ignore[arg-type]
+            "in a FourierEncoder; got a GaussianEncoder",
+        ),
+        (
+            lambda: ne.port_linear(nn.ReLU(), ne.FourierEncoder(2), ne.FourierEncoder(2)),  # type: ignore[arg-type]
+            "nn.Linear or a convolution; got a ReLU",
+        ),
+        (lambda: ne.identify([[0.5]], shape=(1,)), r"output must be a torch\.Tensor"),  # type: ignore[arg-type]
+    ],
+)
+def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ne.FourierEncoder(2, include_input=True), "'front' or 'back', the side"),  # type: ignore[arg-type]
+        (lambda: ne.FourierEncoder.preset("nerfstdio", 3), "did you mean nerfstudio"),
+        (lambda: ne.GridSinusoidalEncoder.preset("difusers", 8), "did you mean diffusers"),
+        (
+            lambda: ne.SinusoidalEncoder(64)(torch.rand(2, 10, 64)),
+            r"look like embeddings of width 64; use add_to",
+        ),
+        (
+            lambda: ne.SinusoidalEncoder(8).add_to(torch.rand(3, 8), sequence_dim=-1),
+            "sequence_dim must be a dimension",
+        ),
+        (
+            lambda: ne.MemN2NPositionEncoder(4)(torch.rand(2, 3, 4), lengths=torch.tensor([2, 5])),
+            "lengths must be numbers from 0 to 3",
+        ),
+    ],
+)
+def test_the_wrong_value_is_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_lists_of_numbers_are_bands() -> None:
+    x = torch.rand(4, 2)
+    bands = torch.tensor([1.0, 2.5], dtype=torch.float64)
+    assert torch.equal(
+        ne.FourierEncoder(2, bands=[1.0, 2.5])(x), ne.FourierEncoder(2, bands=bands)(x)
+    )
+
+
+def test_sequence_first_embeddings_get_the_same_positions() -> None:
+    encoder = ne.SinusoidalEncoder(8)
+    embeddings = torch.rand(5, 3, 8)
+    first = encoder.add_to(embeddings, sequence_dim=0)
+    assert torch.equal(first, encoder.add_to(embeddings.transpose(0, 1)).transpose(0, 1))
+
+
+def test_importing_an_encoder_does_not_import_transformers() -> None:
+    code = "import sys, nerf_posenc, json; print(json.dumps('transformers' in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) is False

@@ -1,0 +1,99 @@
+"""Biases of attention scores by offset."""
+
+import math
+
+import pytest
+import torch
+
+from nerf_posenc import FireBias, KerpleBias, LogCPBBias, T5RelativeBias, alibi_bias, alibi_slopes
+from nerf_posenc.positional.relative_bias import relative_positions
+from tests.recipes.vectors import arrays
+
+
+def test_queries_are_the_last_of_the_keys() -> None:
+    offsets = relative_positions(2, 5)
+    assert offsets.tolist() == [[-3, -2, -1, 0, 1], [-4, -3, -2, -1, 0]]
+
+
+def test_kerples_power_with_exponent_1_is_alibi() -> None:
+    bias = KerpleBias(4, kind="power")
+    with torch.no_grad():
+        bias.scale.copy_(alibi_slopes(4))
+        bias.shape.fill_(1.0)
+    # ALiBi's smallest slope of 4 heads, 2^-8, lies below KERPLE's least scale of 0.01.
+    expected = alibi_bias(4, 6)[:3]
+    torch.testing.assert_close(bias(6)[:3], expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(bias(6)[3, 0, 1], torch.tensor(-0.01))
+
+
+def test_kerples_logarithm_is_its_equation() -> None:
+    bias = KerpleBias(2)
+    with torch.no_grad():
+        bias.scale.copy_(torch.tensor([1.5, 0.5]))
+        bias.shape.copy_(torch.tensor([0.2, 0.7]))
+    for head, (scale, shape) in enumerate([(1.5, 0.2), (0.5, 0.7)]):
+        for i, j in ((0, 0), (3, 1), (7, 2)):
+            expected = -scale * math.log(1 + shape * abs(i - j))
+            assert float(bias(8)[head, i, j].detach()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_fire_is_a_network_of_the_distance_over_the_position() -> None:
+    bias = FireBias(3, threshold=4.0, c=0.5)
+    values = bias(9)
+    for i, j in ((2, 1), (8, 3), (8, 8)):
+        share = math.log(0.5 * (i - j) + 1) / (math.log(0.5 * max(4.0, i) + 1) + 1e-6)
+        expected = bias.network(torch.tensor([share]))
+        torch.testing.assert_close(values[:, i, j], expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(bias(2, 9), values[:, -2:], atol=1e-6, rtol=0)
+
+
+def test_t5_buckets_are_exact_for_small_offsets_and_share_for_large_ones() -> None:
+    buckets = T5RelativeBias(2).buckets(torch.tensor([0, -1, -7, 1, 7, -127, -1000, 128]))
+    assert buckets.tolist() == [0, 1, 7, 17, 23, 15, 15, 31]
+
+
+def test_t5_bias_is_looked_up_by_offset() -> None:
+    bias = T5RelativeBias(2)
+    values = bias(3, 5)
+    for query, key in ((0, 0), (2, 4), (0, 4)):
+        bucket = bias.buckets(torch.tensor(key - (query + 2)))
+        torch.testing.assert_close(values[:, query, key], bias.bias.weight[bucket])
+
+
+@pytest.mark.parametrize(("entry", "window"), [("swinv2", 7), ("swinv2-pretrained", 12)])
+def test_window_biases_stand_where_swin_v2_has_them(entry: str, window: int) -> None:
+    index = arrays("rotary")[f"{entry}/index"]
+    bias = LogCPBBias(2, width=8)
+    table = 16 * torch.sigmoid(bias.network(bias.coordinates((window, window)))).flatten(0, 1)
+    torch.testing.assert_close(bias((window, window)), table[index].movedim(-1, 0))
+
+
+def test_windows_may_have_unequal_sides() -> None:
+    bias = LogCPBBias(2, width=8)
+    values = bias((2, 3))
+    coordinates = bias.coordinates((2, 3))
+    # From the patch in row 1, column 2, to that in row 0, column 0.
+    expected = 16 * torch.sigmoid(bias.network(coordinates[1 + 1, 2 + 2]))
+    torch.testing.assert_close(values[:, 5, 0], expected)
+
+
+@pytest.mark.parametrize("make", [T5RelativeBias, KerpleBias, FireBias])
+def test_every_number_of_a_bias_learns(make: type) -> None:
+    bias = make(2)
+    (bias(40) * torch.randn(2, 40, 40)).sum().backward()
+    assert all(parameter.grad is not None for parameter in bias.parameters())
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused() -> None:
+    for call, message in (
+        (lambda: relative_positions(4, 3), "num_keys must be num_queries or more"),
+        (lambda: T5RelativeBias(2, num_buckets=5), "num_buckets must be an even number"),
+        (lambda: T5RelativeBias(0), "num_heads must be 1 or more"),
+        (lambda: KerpleBias(2, kind="linear"), "kind must be"),  # type: ignore[arg-type]
+        (lambda: FireBias(2, c=0.0), "c must be finite and positive"),
+        (lambda: LogCPBBias(2)((1, 7)), r"window must be \(height, width\)"),
+        (lambda: LogCPBBias(2, pretrained_window=(1, 1)), "sides of 2 or more"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -1,0 +1,263 @@
+"""Rotary embeddings: widths, orders, pairings and layouts that models differ in."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from nerf_posenc import (
+    ROTARY_PRESETS,
+    FourierSeriesRotaryEncoder,
+    MixedRotaryEncoder,
+    RotaryEncoder,
+    XPosEncoder,
+    geometric_bands,
+    mrope_axes,
+)
+from nerf_posenc.positional.rotation import Pairing
+from tests.recipes.vectors import arrays
+
+
+def rotated_pair(x: Tensor, y: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+    """The rotation of a pair, written as complex numbers in float64."""
+    turned = torch.complex(x.double(), y.double()) * torch.polar(torch.ones_like(angle), angle)
+    return turned.real, turned.imag
+
+
+def test_unequal_widths_rotate_each_block_by_its_own_axis_and_bands() -> None:
+    widths, positions = (4, 8, 6), torch.rand(5, 3, dtype=torch.float64) * 40
+    rotary = RotaryEncoder(20, 3, axis_dims=widths)
+    x = torch.randn(5, 20, dtype=torch.float64)
+    start = 0
+    for axis, width in enumerate(widths):
+        for pair in range(width // 2):
+            angle = positions[:, axis] * 10_000.0 ** (-2 * pair / width)
+            column = start + 2 * pair
+            expected = rotated_pair(x[:, column], x[:, column + 1], angle)
+            rotated = rotary.rotate(x, positions)[:, column : column + 2]
+            torch.testing.assert_close(rotated, torch.stack(expected, -1), atol=1e-12, rtol=0)
+        start += width
+    assert torch.equal(rotary.rotate(x, positions)[:, 18:], x[:, 18:])
+
+
+@pytest.mark.parametrize("form", ["shared", "columns", "lists"])
+def test_bands_may_be_shared_or_given_for_each_axis(form: str) -> None:
+    first, second = torch.tensor([1.0, 0.3]), torch.tensor([0.7, 0.2])
+    bands: dict[str, Tensor | list[Tensor]] = {
+        "shared": first,
+        "columns": torch.stack([first, second], -1),
+        "lists": [first, second],
+    }
+    rotary = RotaryEncoder(8, 2, bands=bands[form])
+    x, positions = torch.randn(6, 8), torch.rand(6, 2) * 9
+    rotated = rotary.rotate(x, positions)
+    for axis, own in enumerate((first, first if form == "shared" else second)):
+        half = slice(4 * axis, 4 * axis + 4)
+        alone = RotaryEncoder(4, bands=own).rotate(x[:, half], positions[:, axis])
+        torch.testing.assert_close(rotated[:, half], alone, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("pairing", "partner"),
+    [("interleaved", lambda c: c ^ 1), ("half", lambda c: (c + 6) % 12),
+     ("axis-half", lambda c: (c // 6) * 6 + (c % 6 + 3) % 6)],
+)  # fmt: skip
+def test_a_column_is_mixed_with_its_partner_alone(pairing: Pairing, partner: object) -> None:
+    rotary = RotaryEncoder(12, 2, pairing=pairing)
+    positions = torch.tensor([[1.3, 2.1]])
+    for column in range(12):
+        x = torch.zeros(1, 12)
+        x[0, column] = 1
+        touched = rotary.rotate(x, positions)[0].nonzero().flatten().tolist()
+        assert touched == sorted({column, partner(column)})  # type: ignore[operator]
+
+
+def test_axis_order_puts_the_columns_of_x_before_those_of_y() -> None:
+    x, positions = torch.randn(6, 16), torch.rand(6, 2) * 9
+    swapped = RotaryEncoder(16, 2, axis_order=(1, 0)).rotate(x, positions)
+    assert torch.equal(swapped, RotaryEncoder(16, 2).rotate(x, positions.flip(-1)))
+
+
+def test_left_over_columns_are_not_rotated() -> None:
+    partial = RotaryEncoder(16, axis_dims=(6,), pairing="half")
+    x, positions = torch.randn(5, 16), torch.arange(5)
+    rotated = partial.rotate(x, positions)
+    assert partial.rotary_dim == 6
+    assert torch.equal(rotated[:, 6:], x[:, 6:])
+    alone = RotaryEncoder(6, pairing="half").rotate(x[:, :6], positions)
+    assert torch.equal(rotated[:, :6], alone)
+
+
+def test_sections_take_their_axis_from_one_series_of_bands() -> None:
+    bands = geometric_bands(12, base=100.0)
+    axes = mrope_axes((3, 2, 1))
+    assert axes == (0, 0, 0, 1, 1, 2)
+    rotary = RotaryEncoder(12, 3, pair_axes=axes, base=100.0)
+    positions = torch.rand(4, 3, dtype=torch.float64) * 30
+    cosine, _ = rotary(positions)
+    expected = torch.cos(positions[:, list(axes)] * bands).repeat_interleave(2, -1)
+    torch.testing.assert_close(cosine, expected, atol=1e-12, rtol=0)
+    # A token of text has one position along all axes: there it is the plain rotary embedding.
+    text = torch.arange(4)
+    x = torch.randn(4, 12)
+    plain = RotaryEncoder(12, base=100.0).rotate(x, text)
+    torch.testing.assert_close(rotary.rotate(x, text[:, None].expand(-1, 3)), plain)
+
+
+def test_interleaved_sections_are_those_of_qwen3_vl() -> None:
+    axes = mrope_axes((24, 20, 20), interleaved=True)
+    assert axes[:6] == (0, 1, 2, 0, 1, 2)
+    assert axes[60:] == (0, 0, 0, 0)
+    assert [axes.count(axis) for axis in range(3)] == [24, 20, 20]
+
+
+@pytest.mark.parametrize("pairing", ["interleaved", "half", "axis-half"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_both_layouts_of_heads_are_rotated_alike(pairing: Pairing, dtype: torch.dtype) -> None:
+    rotary = RotaryEncoder(8, 2, pairing=pairing)
+    x, positions = torch.randn(2, 3, 5, 8).to(dtype), torch.rand(5, 2) * 9
+    heads_first = rotary.rotate(x, positions)
+    heads_last = rotary.rotate(x.transpose(1, 2), positions, sequence_dim=-3)
+    assert heads_last.dtype == dtype
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-2
+    torch.testing.assert_close(
+        heads_last.transpose(1, 2), heads_first, atol=tolerance, rtol=tolerance
+    )
+    assert torch.equal(rotary.rotate(x.transpose(1, 2), positions, sequence_dim=1), heads_last)
+
+
+def test_prefix_tokens_are_left_alone_to_the_bit() -> None:
+    rotary = RotaryEncoder(8, scale=1.3)
+    x, positions = torch.randn(2, 3, 7, 8), torch.arange(5)
+    rotated = rotary.rotate(x, positions, num_prefix=2)
+    assert torch.equal(rotated[:, :, :2], x[:, :, :2])
+    assert torch.equal(rotated[:, :, 2:], rotary.rotate(x[:, :, 2:], positions))
+
+
+def test_each_sequence_may_have_positions_of_its_own() -> None:
+    rotary = RotaryEncoder(8)
+    x, positions = torch.randn(2, 3, 5, 8), torch.randint(0, 50, (2, 5))
+    rotated = rotary.rotate(x, positions)
+    for i in range(2):
+        assert torch.equal(rotated[i], rotary.rotate(x[i], positions[i]))
+
+
+@pytest.mark.parametrize("pairing", ["interleaved", "half", "axis-half", "tiled"])
+def test_derivatives_are_those_of_the_plain_formula(pairing: Pairing) -> None:
+    rotary = RotaryEncoder(14, 2, axis_dims=(4, 8), pairing=pairing)
+    x = torch.randn(2, 3, 14, dtype=torch.float64, requires_grad=True)
+    positions = torch.rand(3, 2, dtype=torch.float64) * 9
+
+    def rotate(x: Tensor) -> Tensor:
+        return rotary.rotate(x, positions)
+
+    assert torch.autograd.gradcheck(rotate, x)
+    assert torch.autograd.gradgradcheck(rotate, x)
+    mapped = torch.func.vmap(rotate)(x)
+    torch.testing.assert_close(mapped, rotate(x), atol=1e-14, rtol=0)
+    with torch.no_grad():
+        torch.testing.assert_close(rotate(x), mapped, atol=1e-14, rtol=0)
+
+
+def test_vjepa2_mixes_bands_within_a_pair_as_its_code_does() -> None:
+    rotary = RotaryEncoder(4, pairing="tiled", bands=torch.tensor([1.0, 0.5]))
+    rotated = rotary.rotate(torch.tensor([[1.0, 0.0, 0.0, 0.0]]), torch.tensor([2.0]))
+    expected = torch.tensor([[math.cos(2.0), math.sin(1.0), 0.0, 0.0]])
+    torch.testing.assert_close(rotated, expected)
+
+
+def test_mixed_frequencies_learn_from_both_axes() -> None:
+    rotary = MixedRotaryEncoder(8, num_heads=2, generator=torch.Generator().manual_seed(0))
+    out = rotary.rotate(torch.randn(2, 3, 8), torch.rand(3, 2))
+    (out * torch.randn_like(out)).sum().backward()
+    assert rotary.matrix.grad is not None
+    assert bool((rotary.matrix.grad != 0).all())
+
+
+def test_drawn_frequencies_are_at_right_angles_with_rope_vits_lengths() -> None:
+    matrix = MixedRotaryEncoder(16, num_heads=3, base=10.0).matrix.detach()
+    lengths = 10.0 ** (-4 * torch.arange(4) / 16)
+    torch.testing.assert_close(matrix.norm(dim=-1), torch.cat([lengths, lengths]).expand(3, -1))
+    dot = (matrix[:, :4] * matrix[:, 4:]).sum(-1)
+    torch.testing.assert_close(dot, torch.zeros(3, 4), atol=1e-6, rtol=0)
+
+
+def test_xpos_scores_are_rotary_ones_with_decay_by_the_offset() -> None:
+    xpos = XPosEncoder(8, scale_base=64.0)
+    query, key = torch.randn(1, 8).double(), torch.randn(1, 8).double()
+    for position, other in ((9, 2), (300, 290)):
+        score = xpos.rotate(query, torch.tensor([position]).double()) @ (
+            xpos.rotate_keys(key, torch.tensor([other]).double()).T
+        )
+        a = torch.complex(*query.unflatten(-1, (4, 2)).unbind(-1))
+        b = torch.complex(*key.unflatten(-1, (4, 2)).unbind(-1))
+        angle = (position - other) * geometric_bands(8)
+        zeta = (torch.arange(0, 8, 2).double() / 8 + 0.4) / 1.4
+        decay = zeta ** ((position - other) / 64)
+        expected = (a * b.conj() * torch.polar(decay, angle)).real.sum()
+        torch.testing.assert_close(score.squeeze(), expected, atol=1e-10, rtol=0)
+
+
+def test_fope_gives_the_authors_numbers() -> None:
+    stored = arrays("coordinate")
+    encoder = FourierSeriesRotaryEncoder(24, 2, trained_length=1024)
+    frequencies = stored["fope/output_frequencies"][0]
+    torch.testing.assert_close(encoder.frequency_bands[:, 0], frequencies, atol=1e-6, rtol=0)
+    encoder.load_state_dict(
+        dict(
+            sine_coefficients=stored["fope/input_sin_coef"],
+            cosine_coefficients=stored["fope/input_cos_coef"],
+        )
+    )
+    rotated = encoder.rotate(stored["fope/input_queries"], torch.arange(16))
+    torch.testing.assert_close(rotated, stored["fope/output_queries"], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", sorted(ROTARY_PRESETS))
+def test_presets_of_other_widths_keep_scores_relative(name: str) -> None:
+    preset = ROTARY_PRESETS[name]
+    encoder = preset.encoder(dim=64)
+    if encoder.pairing == "tiled":
+        pytest.skip("V-JEPA 2's form is no rotation")
+    shape = {1: (6,), 2: (4, 6), 3: (2, 4, 6)}[encoder.in_dim]
+    positions = preset.positions(shape).double()
+    query, key = torch.randn(2, 1, 64).double()
+    at, other = positions[1:2], positions[-1:]
+
+    def score(shift: float) -> Tensor:
+        return (encoder.rotate(query, at + shift) * encoder.rotate(key, other + shift)).sum()
+
+    torch.testing.assert_close(score(3.7), score(0.0), atol=1e-9, rtol=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_mistakes_with_positions_and_heads_are_named() -> None:
+    rotary = RotaryEncoder(8)
+    x = torch.zeros(2, 10, 3, 8)
+    with pytest.raises(ValueError, match=r"10 positions for 3 tokens.*sequence_dim=-3"):
+        rotary.rotate(x, torch.arange(10))
+    with pytest.raises(ValueError, match="sequence_dim must be one of the dimensions"):
+        rotary.rotate(x, torch.arange(10), sequence_dim=-1)
+    with pytest.raises(ValueError, match="do not fit x, whose leading"):
+        rotary.rotate(x.transpose(1, 2), torch.zeros(5, 10))
+    with pytest.raises(ValueError, match=r"positions must have shape \(\*batch, 2\)"):
+        RotaryEncoder(8, 2).rotate(torch.zeros(4, 8), torch.arange(4))
+    with pytest.raises(ValueError, match=r"each of 2 heads"):
+        MixedRotaryEncoder(8, num_heads=2).rotate(torch.zeros(3, 5, 8), torch.zeros(5, 2))
+    for call, message in (
+        (lambda: RotaryEncoder(8, 2, axis_dims=(4, 6)), "add up to at most dim = 8"),
+        (lambda: RotaryEncoder(8, 2, axis_dims=(3, 3)), "even widths"),
+        (lambda: RotaryEncoder(8, 2, axis_order=(0, 0)), "axis_order must be a permutation"),
+        (lambda: RotaryEncoder(8, 2, pair_axes=(0, 1, 2)), "axes from 0 to 1"),
+        (lambda: RotaryEncoder(8, 2, pair_axes=(0, 1), axis_dims=(4, 4)), "pair_axes gives"),
+        (lambda: mrope_axes((1, 2), interleaved=True), "none more than the first"),
+        (lambda: RotaryEncoder.preset("dinov4"), "did you mean dinov3"),
+        (lambda: ROTARY_PRESETS["wan"].positions((4, 4)), "grid has 3 sizes"),
+        (lambda: ROTARY_PRESETS["qwen2-vl-vision"].positions((3, 4)), "sizes must be even"),
+        (lambda: MixedRotaryEncoder(8, 3), "give matrix="),
+        (lambda: XPosEncoder(8, num_axes=2), "for one axis"),
+        (lambda: FourierSeriesRotaryEncoder(8, 2, trained_length=2), "no band has a cycle"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

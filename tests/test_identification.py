@@ -1,0 +1,143 @@
+"""What an output of another implementation is found to be."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from nerf_posenc import (
+    GRID_PRESETS,
+    PRESETS,
+    ROTARY_PRESETS,
+    FourierEncoder,
+    GridSinusoidalEncoder,
+    RotaryEncoder,
+    SinusoidalEncoder,
+    grid_positions,
+    identify,
+    linear_bands,
+)
+from tests.recipes.recipes import ROTARY_ENTRIES
+from tests.recipes.vectors import arrays, given
+
+# Thousands of candidates are compared; checks of shapes at run time would take most of the time.
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+# Presets that are the same as an earlier one, on these positions and at this width.
+ALIKE = {
+    "rotary-embedding-torch": "roformer",
+    "cogvideox-1.0": "cogvideox",
+    "timm": "eva02",
+}
+
+
+def library_rotation(name: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Positions of 64 tokens or so, a query, and what the library made of it."""
+    vector = f"rotary/{ROTARY_ENTRIES.get(name, name)}/after"
+    inputs = given(vector)
+    return inputs["positions"], inputs["q"], arrays("rotary")[vector.split("/", 1)[1]]
+
+
+@pytest.mark.parametrize("name", sorted(ROTARY_PRESETS))
+def test_a_librarys_own_output_is_found(name: str) -> None:
+    positions, before, after = library_rotation(name)
+    best = identify(after, before=before, positions=positions)[0]
+    assert best.is_exact
+    assert best.name == ALIKE.get(name, name)
+    assert best.changes == ()
+
+
+@pytest.mark.parametrize("name", ["flux", "wan", "sam2", "croco", "dinov3", "rope-vit-axial"])
+def test_swapped_axes_are_named(name: str) -> None:
+    preset = ROTARY_PRESETS[name]
+    shape = (7, 9) if preset.encoder().in_dim == 2 else (3, 4, 5)
+    positions = preset.positions(shape)
+    wrong = positions.clone()
+    wrong[:, -2:] = positions[:, -2:].flip(-1)
+    before = torch.randn(len(positions), preset.dim)
+    after = preset.encoder().rotate(before, wrong)
+    best = identify(after, before=before, shape=shape, expected=name)[0]
+    order = tuple(range(positions.shape[-1]))
+    assert best.is_exact
+    assert best.changes == (f"axes in the order {(*order[:-2], order[-1], order[-2])}",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "offset", "words"),
+    [
+        (dict(pairing="half"), 0, "pairing 'half'"),
+        (dict(base=100.0), 0, "base 100"),
+        ({}, 1, "positions +1"),
+        (dict(scale=1.2), 0, "scale 1.2"),
+    ],
+)
+def test_what_differs_from_the_expected_preset_is_named(
+    arguments: dict[str, object], offset: int, words: str
+) -> None:
+    before = torch.randn(64, 64)
+    encoder = RotaryEncoder(64, **arguments)  # type: ignore[arg-type]
+    after = encoder.rotate(before, torch.arange(64) + offset)
+    best = identify(after, before=before, shape=(64,), expected="roformer")[0]
+    assert best.is_exact
+    assert best.changes == (words,)
+
+
+def test_a_line_that_is_found_can_be_run() -> None:
+    before = torch.randn(63, 64)
+    positions = grid_positions((7, 9)).flatten(0, 1)
+    after = RotaryEncoder(64, 2, base=100.0, pairing="half").rotate(before, positions.flip(-1))
+    best = identify(after, before=before, shape=(7, 9))[0]
+    names = dict(RotaryEncoder=RotaryEncoder, before=before, positions=positions)
+    torch.testing.assert_close(eval(best.line, names), after, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_encodings_of_coordinates_are_found(name: str) -> None:
+    if PRESETS[name].get("bands", 0) is None:
+        pytest.skip("its bands are the caller's")
+    x = torch.rand(64, 3) * 2 - 1
+    num_bands = PRESETS[name].get("num_bands", 6)
+    output = FourierEncoder.preset(name, 3, num_bands)(x)
+    best = identify(output, positions=x)[0]
+    assert best.is_exact
+    found = eval(best.line, dict(FourierEncoder=FourierEncoder, x=x))
+    torch.testing.assert_close(found, output, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("name", sorted(GRID_PRESETS))
+def test_embeddings_of_grids_are_found_from_their_table(name: str) -> None:
+    num_axes = 3 if name == "cogvideox" else 2
+    shape = (3, 4, 5) if num_axes == 3 else (7, 9)
+    output = GridSinusoidalEncoder.preset(name, 32, num_axes).table(shape).flatten(0, -2)
+    best = identify(output, shape=shape)[0]
+    assert best.is_exact
+    found = eval(best.line, dict(GridSinusoidalEncoder=GridSinusoidalEncoder))
+    torch.testing.assert_close(found, output, atol=1e-4, rtol=0)
+
+
+def test_embeddings_of_sequences_are_found() -> None:
+    best = identify(SinusoidalEncoder(32, split=True).table(64, offset=1), shape=(64,))[0]
+    assert best.is_exact
+    assert best.changes == ("split", "positions +1")
+    timestep = SinusoidalEncoder.timestep(32)(torch.arange(64))
+    assert identify(timestep, shape=(64,))[0].name == "timestep"
+
+
+def test_the_nearest_is_given_and_said_not_to_be_it() -> None:
+    before = torch.randn(64, 32)
+    strange = RotaryEncoder(32, bands=linear_bands(16, first=0.1, last=0.9))
+    best = identify(strange.rotate(before, torch.arange(64)), before=before, shape=(64,))[0]
+    assert not best.is_exact
+    assert "is not it" in str(best)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x = torch.randn(6, 8)
+    for call, message in (
+        (lambda: identify(x, before=torch.randn(5, 8), shape=(6,)), r"\(length, width\)"),
+        (lambda: identify(x), "give either shape"),
+        (lambda: identify(x, shape=(7,)), "7 positions for 6 rows"),
+        (lambda: identify(x, before=x, shape=(6,), expected="lama"), "did you mean llama"),
+        (lambda: identify(x[:, :1], before=x[:, :1], shape=(6,)), "has a width of 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
