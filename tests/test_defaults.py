@@ -53,6 +53,17 @@ DEFAULTS: list[tuple[Callable[..., Any], str, Any, str]] = [
     (renderers.photometric_loss, "coarse_weight", 1.0, "NeRF, equation 6: both passes alike"),
     (occupancy.OccupancyGrid, "threshold", 0.01, "instant-NGP, appendix C: opacity 0.01 of a step"),
     (schedules.cosine_decay, "final", 0.01, "docs/experiments.md"),
+    (ne.yarn_bands, "fast_cycles", 32.0, "YaRN (Peng et al. 2023), section 3.2: beta = 32"),
+    (ne.yarn_bands, "slow_cycles", 1.0, "YaRN, section 3.2: alpha = 1"),
+    (ne.yarn_bands, "base", 10_000.0, "RoFormer, section 3.2.2"),
+    (ne.ntk_bands, "base", 10_000.0, "RoFormer, section 3.2.2"),
+    (ne.geometric_bands, "base", 10_000.0, "Transformer, section 3.5"),
+    (fields.mip_field, "num_direction_bands", 4, "mip-NeRF, code: deg_view 4"),
+    (fields.mip_field, "width", 256, "mip-NeRF, section 4: the network of NeRF"),
+    (fields.mip_field, "depth", 8, "mip-NeRF, section 4: the network of NeRF"),
+    (fields.hash_field, "num_levels", 16, "instant-NGP, table 1: L = 16"),
+    (fields.hash_field, "log2_table_size", 19, "instant-NGP, table 1: T up to 2^19 for NeRF"),
+    (occupancy.OccupancyGrid, "resolution", 128, "instant-NGP, appendix C: 128^3 cells"),
 ]
 
 
@@ -115,6 +126,15 @@ def test_the_learning_rates_are_those_of_the_experiments() -> None:
     hashed = recipes.ENCODINGS["hash"]
     assert dict(hashed.lrs or {}) == {"muon": 0.03, "adam": 0.01}
     assert (hashed.muon_adam_lr, hashed.muon_lr_power, hashed.layers) == (7e-3, 2.0, (64, 2))
+    # Fourier features (Tancik et al. 2020), section 6: 4 layers of 256.
+    for name in ("none", "fourier", "gaussian"):
+        row = recipes.ENCODINGS[name]
+        assert (row.layers, row.lrs, row.muon_adam_lr, row.muon_lr_power) == (
+            (256, 4),
+            None,
+            1e-2,
+            1,
+        )
     held_out = recipes.HeldOutRecipe()
     assert (held_out.lr, held_out.adam_lr, held_out.ema_decay) == (0.01, 1e-3, 0.97)
     assert dict(fields_by_name.FIELD_LRS) == {"muon": 0.02, "adam": 5e-4}

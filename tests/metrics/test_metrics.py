@@ -8,6 +8,7 @@ import torch
 from skimage.metrics import structural_similarity
 
 from nerf_posenc.metrics import power_spectrum, psnr, psnr_by_band, psnr_from_mse, ssim
+from nerf_posenc.metrics.spectrum import nyquist_frequency
 
 
 @pytest.mark.parametrize("error", [0.5, 0.1, 0.01])
@@ -21,6 +22,18 @@ def test_psnr_clamps_to_the_unit_range_and_is_infinite_for_equals() -> None:
     assert psnr(target, target) == math.inf
     assert psnr(torch.full((4,), 7.0), torch.ones(4)) == math.inf
     assert psnr_from_mse(0.01) == pytest.approx(20)
+
+
+def test_psnr_is_the_mean_over_all_values_of_a_large_image() -> None:
+    target = torch.zeros(300, 200, 3)
+    prediction = target.clone()
+    prediction[::3] = 0.3
+    assert psnr(prediction, target) == pytest.approx(-10 * math.log10(0.3**2 / 3), abs=1e-6)
+
+
+def test_black_images_have_no_detail_to_recover() -> None:
+    black = torch.zeros(8, 8, 3)
+    assert all(math.isnan(band.recovered) for band in psnr_by_band(black + 0.1, black))
 
 
 def test_psnr_of_an_undefined_error_is_undefined() -> None:
@@ -78,7 +91,7 @@ def test_ssim_of_a_image_smaller_than_the_window_is_not_a_number() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_shapes_that_differ_are_refused() -> None:
-    for metric in (psnr, ssim):
+    for metric in (psnr, ssim, psnr_by_band):
         with pytest.raises(ValueError, match="one shape"):
             metric(torch.zeros(12, 12, 3), torch.zeros(12, 13, 3))
 
@@ -113,17 +126,59 @@ def test_the_bands_errors_add_up_to_the_mean_squared_error() -> None:
     )
 
 
+@pytest.mark.parametrize(("size", "octaves"), [(1, 0), (7, 3), (24, 5), (40, 6)])
+def test_the_bands_are_octaves_around_the_powers_of_two_up_to_the_corner(
+    size: int, octaves: int
+) -> None:
+    # The corner of the spectrum has sqrt(2) times the whole cycles of half the pixels, and lies
+    # in octave k from 2^(k - 1/2) up.
+    assert octaves == (0 if size == 1 else 1 + round(math.log2(math.sqrt(2) * (size // 2))))
+    bands = psnr_by_band(torch.rand(size, size, 3), torch.rand(size, size, 3))
+    assert [band.octave for band in bands] == [None, *range(octaves)]
+    edges = [2 ** (k - 0.5) * math.pi for k in range(octaves + 1)] if octaves else [math.inf]
+    assert [band.high for band in bands] == pytest.approx(edges)
+    assert [band.low for band in bands] == pytest.approx([0.0, *edges[:-1]])
+
+
 def test_a_lost_octave_is_not_recovered_and_the_others_are() -> None:
     original = grating(2, 0) + grating(0, 16) - 0.5
     bands = {band.octave: band for band in psnr_by_band(grating(2, 0), original)}
     assert bands[1].recovered == pytest.approx(1.0)
+    # A cosine of amplitude 0.1; nothing lies in octave 2.
+    assert bands[1].energy == pytest.approx(0.005)
+    assert bands[2].energy == pytest.approx(0.0, abs=1e-20)
     assert bands[4].recovered == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_spectrum_of_a_grating_is_one_line() -> None:
     frequencies, power = power_spectrum(grating(6, 0))
+    assert frequencies.tolist() == pytest.approx([n * math.pi for n in range(1, 33)])
     assert float(frequencies[power.argmax()]) == pytest.approx(6 * math.pi)
     assert float(power.sort().values[-2]) < 1e-20
+    # Its mean square, 0.1^2 / 2, over all frequencies of which 6 is the nearest whole number.
+    cycles = np.fft.fftfreq(64, 1 / 64)
+    nearest = np.round(np.hypot(cycles[:, None], cycles[None])) == 6
+    assert float(power.max()) == pytest.approx(0.005 / nearest.sum())
+
+
+@pytest.mark.parametrize("shape", [(20, 31), (9, 14), (16, 16)])
+def test_the_spectrum_is_the_mean_over_rings_of_the_whole_plane(shape: tuple[int, int]) -> None:
+    image = torch.rand(*shape, 3, dtype=torch.float64)
+    transformed = np.fft.fft2(image.numpy(), axes=(0, 1)) / math.prod(shape)
+    power = (np.abs(transformed) ** 2).mean(-1)
+    side = max(shape)
+    cycles = [np.fft.fftfreq(length) * side for length in shape]
+    rings = np.round(np.hypot(cycles[0][:, None], cycles[1][None]))
+    frequencies, found = power_spectrum(image)
+    for frequency, value in zip(frequencies.tolist(), found.tolist(), strict=True):
+        expected = power[rings == round(frequency / math.pi)].mean()
+        assert value == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_the_nyquist_frequency_is_half_a_cycle_per_pixel() -> None:
+    # The longer side spans two units: 40 pixels are 20 per unit, or 10 cycles.
+    assert nyquist_frequency(40, 12) == pytest.approx(10 * 2 * math.pi)
+    assert nyquist_frequency(12, 40) == pytest.approx(10 * 2 * math.pi)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3), (1, 9, 3), (2, 2, 3)])

@@ -42,6 +42,9 @@ def test_stretched_codes_meet_at_the_ends_and_lie_on_lines() -> None:
     torch.testing.assert_close(stretched[::2], encoder.codes)
     middle = (encoder.codes[1:] + encoder.codes[:-1]) / 2
     torch.testing.assert_close(stretched[1::2], middle)
+    assert torch.equal(encoder.table(5, interpolate=True), encoder.codes)
+    assert torch.equal(encoder.table(1, interpolate=True), encoder.codes[:1])
+    assert encoder.table(0, offset=5).shape == (0, 3)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -53,6 +56,9 @@ def test_positions_without_a_code_are_named() -> None:
         (lambda: encoder.table(11), "interpolate=True"),
         (lambda: encoder.table(5, offset=6), "positions 6 to 10 are not all"),
         (lambda: encoder.table(5, offset=2, interpolate=True), "no offset"),
+        (lambda: encoder.table(0, interpolate=True), "length of 1 or more"),
+        (lambda: encoder.table(-1), "positions 0 to -2"),
+        (lambda: encoder.table(2, offset=-1), "positions -1 to 0"),
         (lambda: LearnedPositionEncoder(0, 4), "max_length must be 1 or more"),
         (lambda: LearnedPositionEncoder(4, 4, std=0.0), "std must be finite and positive"),
         (lambda: MemN2NPositionEncoder(0), "dim must be 1 or more"),

@@ -84,12 +84,22 @@ def test_rays_enter_and_leave_the_cube_where_geometry_says() -> None:
     assert far.tolist() == [4.0, 1.0, 0.0, 0.0]
 
 
-def test_a_ray_along_a_face_is_no_nan() -> None:
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_ray_along_a_face_is_inside(side: float) -> None:
     near, far = ray_aabb_intersect(
-        torch.tensor([[1.0, 0.0, 3.0]]), torch.tensor([[0.0, 0.0, -1.0]])
+        torch.tensor([[side, 0.0, 3.0]]), torch.tensor([[0.0, 0.0, -1.0]])
     )
-    assert near.isfinite().all()
-    assert far.isfinite().all()
+    assert (near.tolist(), far.tolist()) == ([2.0], [4.0])
+
+
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)])
+def test_rays_of_any_batch_meet_a_cube_of_any_size(batch: tuple[int, ...]) -> None:
+    origins = torch.tensor([3.0, 0.1, 0.2]).expand(*batch, 3)
+    directions = torch.tensor([-2.0, 0.0, 0.0]).expand(*batch, 3)
+    near, far = ray_aabb_intersect(origins, directions, half_size=0.5)
+    # From 3 to the faces at 0.5 and -0.5, in steps of 2.
+    torch.testing.assert_close(near, torch.full(batch, 1.25))
+    torch.testing.assert_close(far, torch.full(batch, 1.75))
 
 
 def test_stratified_samples_stay_in_their_intervals_and_are_uniform_there() -> None:

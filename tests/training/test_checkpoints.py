@@ -1,6 +1,8 @@
 """Checkpoints: what is saved comes back, and what is damaged is refused by name."""
 
+import errno
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -149,3 +151,21 @@ def test_the_header_is_json_that_other_programs_can_read(tmp_path: Path) -> None
         assert torch.equal(file.get_tensor(".model.weight"), torch.eye(2))
         content = json.loads(file.metadata()["content"])
     assert ["step", 3] in content["items"]
+
+
+def test_a_checkpoint_that_cannot_be_written_gives_the_system_s_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        save_checkpoint(tmp_path / "missing" / "a", {"w": torch.zeros(2)})
+    assert caught.value.errno == errno.ENOENT
+    full = checkpoints._os_error(ValueError("I/O error: (os error 28)"))
+    assert (full.errno, full.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
+    other = checkpoints._os_error(ValueError("no\n  such thing"))
+    assert (other.errno, str(other)) == (None, "no such thing")
+
+
+def test_a_checkpoint_can_be_read_by_others_and_is_of_version_1(tmp_path: Path) -> None:
+    # The version that the files of users have.
+    assert checkpoints.VERSION == 1
+    save_checkpoint(tmp_path / "a", {"step": 1})
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+    assert load_checkpoint(tmp_path / "a") == {"step": 1}

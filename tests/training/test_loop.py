@@ -13,7 +13,7 @@ from nerf_posenc.networks.mlp import MLP, hidden_matrices, num_parameters
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
-from nerf_posenc.training.schedules import cosine_decay
+from nerf_posenc.training.schedules import constant, cosine_decay
 
 X = torch.rand(500, 2, generator=torch.Generator().manual_seed(1)) * 2 - 1
 Y = torch.stack([torch.sin(6 * X[:, 0]), torch.cos(7 * X[:, 1]), X.prod(1)], -1) * 0.4 + 0.5
@@ -135,8 +135,32 @@ def test_batches_depend_on_the_step_alone() -> None:
 def test_a_batch_larger_than_the_rows_is_all_of_them() -> None:
     inputs, targets = ShuffledBatches(X, Y, 10_000, seed=0)(3)
     assert len(inputs) == len(targets) == len(X)
-    with pytest.raises(ValueError, match="same number of rows"):
-        ShuffledBatches(X, Y[:4], 2, seed=0)
+    assert torch.equal(inputs.sort(0).values, X.sort(0).values)
+    for rows, targets, batch_size in ((X, Y[:4], 2), (X, Y, 0), (X[:0], Y[:0], 2)):
+        with pytest.raises(ValueError, match="same number of rows"):
+            ShuffledBatches(rows, targets, batch_size, seed=0)
+
+
+def test_rows_that_fill_no_last_batch_are_left_out_of_their_pass() -> None:
+    rows = torch.arange(10)[:, None]
+    draw = ShuffledBatches(rows, rows + 100, 4, seed=3)
+    orders = []
+    for first in (0, 2, 4):
+        inputs, targets = (
+            torch.cat(parts) for parts in zip(draw(first), draw(first + 1), strict=True)
+        )
+        assert len(set(inputs[:, 0].tolist())) == 8
+        assert torch.equal(targets, inputs + 100)
+        orders.append(inputs[:, 0].tolist())
+    # Every pass and every seed has an order of its own.
+    orders.append(ShuffledBatches(rows, rows, 4, seed=4)(0)[0][:, 0].tolist())
+    assert len({tuple(order[:4]) for order in orders}) == 4
+
+
+def test_one_row_is_a_batch() -> None:
+    inputs, targets = ShuffledBatches(X[:1], Y[:1], 1, seed=0)(5)
+    assert torch.equal(inputs, X[:1])
+    assert torch.equal(targets, Y[:1])
 
 
 def test_the_schedule_falls_from_1_to_its_final_value() -> None:
@@ -145,6 +169,10 @@ def test_the_schedule_falls_from_1_to_its_final_value() -> None:
     assert values[25] == pytest.approx(0.505)
     assert values[-1] == pytest.approx(0.01)
     assert values == sorted(values, reverse=True)
+    # A third of the way the cosine is 1/2, two thirds of the way -1/2.
+    assert cosine_decay(1 / 3, final=0.2) == pytest.approx(0.2 + 0.8 * 0.75)
+    assert cosine_decay(2 / 3, final=0.2) == pytest.approx(0.2 + 0.8 * 0.25)
+    assert [constant(progress) for progress in (0.0, 0.5, 1.0)] == [1.0, 1.0, 1.0]
 
 
 def test_muon_steps_have_equal_singular_values() -> None:

@@ -1,0 +1,128 @@
+"""Checkpoints on encoders of another order: layers, whole networks, and attention."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc import (
+    FourierEncoder,
+    Port,
+    RotaryEncoder,
+    port_linear,
+    port_module,
+    port_rotary,
+)
+
+THEIR_POSITION = FourierEncoder.preset("nerf-pytorch", 3, 10)
+THEIR_DIRECTION = FourierEncoder.preset("nerf-pytorch", 3, 4)
+OUR_POSITION = FourierEncoder(3, 10, base=1.0, include_input="back")
+OUR_DIRECTION = FourierEncoder(3, 4, base=1.0, phases=("cos", "sin"), include_input="front")
+
+
+class NeRF(nn.Module):
+    """The module structure of nerf-pytorch: 8 layers, a skip after the fifth, a view branch."""
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        inputs = THEIR_POSITION.out_dim
+        self.pts_linears = nn.ModuleList(
+            [nn.Linear(inputs, width)]
+            + [nn.Linear(width + (inputs if i == 4 else 0), width) for i in range(7)]
+        )
+        self.views_linears = nn.ModuleList([nn.Linear(THEIR_DIRECTION.out_dim + width, width // 2)])
+        self.feature_linear = nn.Linear(width, width)
+        self.alpha_linear = nn.Linear(width, 1)
+        self.rgb_linear = nn.Linear(width // 2, 3)
+
+    def forward(self, points: Tensor, views: Tensor) -> Tensor:
+        hidden = points
+        for i, layer in enumerate(self.pts_linears):
+            hidden = layer(hidden).relu()
+            if i == 4:
+                hidden = torch.cat([points, hidden], -1)
+        joined = torch.cat([self.feature_linear(hidden), views], -1)
+        color = self.rgb_linear(self.views_linears[0](joined).relu())
+        return torch.cat([color, self.alpha_linear(hidden)], -1)
+
+
+def test_a_nerf_checkpoint_gives_the_same_output_on_other_encoders() -> None:
+    network = NeRF()
+    x, d = torch.rand(50, 3) * 2 - 1, torch.nn.functional.normalize(torch.randn(50, 3), dim=-1)
+    before = network(THEIR_POSITION(x), THEIR_DIRECTION(d))
+    width = network.feature_linear.out_features
+    report = port_module(
+        network,
+        {
+            "pts_linears.0": Port(THEIR_POSITION, OUR_POSITION),
+            "pts_linears.5": Port(THEIR_POSITION, OUR_POSITION, offset=0),
+            "views_linears.0": Port(THEIR_DIRECTION, OUR_DIRECTION, offset=width),
+        },
+    )
+    after = network(OUR_POSITION(x), OUR_DIRECTION(d))
+    torch.testing.assert_close(after, before, atol=2e-6, rtol=0)
+    assert report["views_linears.0"].startswith(f"inputs {width} to {width + 26}")
+    assert set(report) == {"pts_linears.0", "pts_linears.5", "views_linears.0"}
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_convolutions_over_features_are_ported(dims: int) -> None:
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dims - 1]
+    layer = kind(THEIR_DIRECTION.out_dim, 5, 1)
+    x = torch.rand(2, *(4,) * dims, 3)
+    ported = port_linear(layer, THEIR_DIRECTION, OUR_DIRECTION)
+    ours = ported(OUR_DIRECTION(x).movedim(-1, 1))
+    theirs = layer(THEIR_DIRECTION(x).movedim(-1, 1))
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("to", "rotary_dim"), [("half", None), ("interleaved", 4)])
+def test_attention_scores_are_the_same_with_the_other_pairing(
+    to: str, rotary_dim: int | None
+) -> None:
+    pairings = {"half": "interleaved", "interleaved": "half"}
+    dim, widths = 8, None if rotary_dim is None else (rotary_dim,)
+    was = RotaryEncoder(dim, pairing=pairings[to], axis_dims=widths)  # type: ignore[arg-type]
+    now = RotaryEncoder(dim, pairing=to, axis_dims=widths)  # type: ignore[arg-type]
+    layers = [nn.Linear(16, 3 * dim) for _ in range(2)]
+    ported = [port_rotary(layer, 3, to=to, rotary_dim=rotary_dim) for layer in layers]
+    x, positions = torch.randn(2, 6, 16), torch.arange(6)
+
+    def scores(layers: list[nn.Linear], rotary: RotaryEncoder) -> Tensor:
+        q, k = (
+            rotary.rotate(layer(x).unflatten(-1, (3, dim)).transpose(1, 2), positions)
+            for layer in layers
+        )
+        return q @ k.mT
+
+    torch.testing.assert_close(scores(ported, now), scores(layers, was), atol=1e-5, rtol=0)
+
+
+def test_a_port_that_does_not_fit_changes_nothing() -> None:
+    network = NeRF()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    good = Port(THEIR_POSITION, OUR_POSITION)
+    for ports, message in (
+        ({"pts_linears.0": good, "pts_linears.9": good}, "no layer 'pts_linears.9'"),
+        ({"pts_linears.0": good, "pts_linears.5": good}, "pts_linears.5: the layer takes 95"),
+        ({"pts_linears.0": good, "alpha_linear": good}, "alpha_linear: the layer takes 32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            port_module(network, ports)
+    assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    layer = nn.Linear(8, 24)
+    for call, message in (
+        (lambda: port_rotary(layer, 5, to="half"), "5 heads do not divide 24"),
+        (lambda: port_rotary(layer, 3, to="both"), "to must be 'half' or 'interleaved'"),
+        (lambda: port_rotary(layer, 3, to="half", rotary_dim=3), "even number of 2 to 8"),
+        (
+            lambda: port_linear(
+                nn.Conv1d(54, 54, 1, groups=2), THEIR_DIRECTION, OUR_DIRECTION, offset=0
+            ),
+            "one group",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

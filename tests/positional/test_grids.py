@@ -1,0 +1,131 @@
+"""Positions on grids, tables that are resized, and padded sentences."""
+
+import pytest
+import torch
+
+from nerf_posenc import (
+    GridSinusoidalEncoder,
+    LearnedGridEncoder,
+    MemN2NPositionEncoder,
+    TemporalEncoder,
+    augmented_positions,
+    grid_positions,
+    patch_centers,
+)
+
+
+def test_indices_count_row_by_row() -> None:
+    positions = grid_positions((2, 3))
+    assert positions.shape == (2, 3, 2)
+    assert positions[1, 2].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("normalize", "spans"), [("each", (2, 2)), ("longer", (1, 2))])
+def test_patches_fill_the_interval_they_are_normalized_to(
+    normalize: str, spans: tuple[int, int]
+) -> None:
+    centers = patch_centers((4, 8), normalize=normalize)  # type: ignore[arg-type]
+    for axis, (size, span) in enumerate(zip((4, 8), spans, strict=True)):
+        along = centers.select(1 - axis, 0)[:, axis]
+        width = span / size
+        torch.testing.assert_close(along.diff(), torch.full((size - 1,), width))
+        assert along[0] == pytest.approx(-1 + width / 2)
+
+
+def test_augmentation_moves_all_patches_alike() -> None:
+    positions = patch_centers((5, 6)).flatten(0, 1)
+    generator = torch.Generator().manual_seed(0)
+    factors, shifts = [], []
+    for _ in range(300):
+        moved = augmented_positions(
+            positions, shift=0.1, jitter=1.5, rescale=2.0, generator=generator
+        )
+        scale = (moved[-1] - moved[0]) / (positions[-1] - positions[0])
+        torch.testing.assert_close(
+            moved, moved[:1] + (positions - positions[:1]) * scale, atol=1e-5, rtol=0
+        )
+        factors.append(scale)
+        shifts.append(moved.mean(0) / scale)
+    ratio = torch.stack(factors)
+    assert 1 / 3 <= float(ratio.min()) < 0.5
+    assert 2 < float(ratio.max()) <= 3
+    # The anisotropy is the jitter's, since the rescaling is the same along both axes.
+    between = ratio[:, 0] / ratio[:, 1]
+    assert float(between.max()) <= 2.25
+    assert 0.08 < float(torch.stack(shifts).abs().max()) <= 0.1001
+    assert torch.equal(augmented_positions(positions), positions)
+
+
+def test_a_table_keeps_its_prefix_and_a_constant_when_it_is_resized() -> None:
+    encoder = LearnedGridEncoder((4, 4), 3, num_prefix=2)
+    with torch.no_grad():
+        encoder.codes[2:] = 0.7
+    resized = encoder.table((7, 9))
+    assert resized.shape == (2 + 63, 3)
+    assert torch.equal(resized[:2], encoder.codes[:2])
+    torch.testing.assert_close(resized[2:], torch.full((63, 3), 0.7))
+    embeddings = torch.zeros(2, 65, 3)
+    assert torch.equal(encoder.add_to(embeddings, (7, 9))[1], resized)
+
+
+def test_padding_moves_no_position_of_what_is_not_padded() -> None:
+    encoder = GridSinusoidalEncoder.preset("detr", 16)
+    mask = torch.zeros(1, 5, 6, dtype=torch.bool)
+    mask[:, :3, :4] = True
+    padded = encoder.masked_table(mask)
+    torch.testing.assert_close(padded[0, :3, :4], encoder.table((3, 4)), atol=1e-6, rtol=0)
+
+
+def test_a_padded_sentence_has_the_weights_of_its_own_length() -> None:
+    encoder = MemN2NPositionEncoder(4)
+    embeddings = torch.randn(3, 6, 4)
+    lengths = torch.tensor([6, 2, 0])
+    weighted = encoder(embeddings, lengths=lengths)
+    torch.testing.assert_close(weighted[0], encoder(embeddings[0]))
+    torch.testing.assert_close(weighted[1, :2], encoder(embeddings[1, :2]))
+    assert bool((weighted[1, 2:] == 0).all())
+    assert bool((weighted[2] == 0).all())
+
+
+def test_the_formula_in_circulation_has_twice_the_papers_weights() -> None:
+    d, length = 6, 5
+    k = torch.arange(1, d + 1)
+    j = torch.arange(1, length + 1)[:, None]
+    copied = 1 + 4 * (k - d / 2) * (j - length / 2) / (d * length)
+    torch.testing.assert_close(MemN2NPositionEncoder(d, scale=2.0).table(length), copied)
+
+
+def test_padded_stories_count_memories_from_their_own_last_one() -> None:
+    encoder = TemporalEncoder(8, 4)
+    inputs, outputs = torch.randn(2, 2, 5, 4)
+    lengths = torch.tensor([5, 3])
+    padded = encoder(inputs, outputs, lengths=lengths)
+    for story, length in enumerate(lengths.tolist()):
+        alone = encoder(inputs[story, :length], outputs[story, :length])
+        for ours, expected, given in zip(padded, alone, (inputs, outputs), strict=True):
+            torch.testing.assert_close(ours[story, :length], expected)
+            assert torch.equal(ours[story, length:], given[story, length:])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused() -> None:
+    grid = GridSinusoidalEncoder
+    for call, message in (
+        (lambda: grid_positions(()), "one or more sizes"),
+        (lambda: patch_centers((0, 3)), "sizes of 1 or more"),
+        (lambda: augmented_positions(torch.zeros(1, 2), jitter=0.5), "1 or more"),
+        (lambda: LearnedGridEncoder((4,), 3), r"shape must be \(rows, columns\)"),
+        (lambda: LearnedGridEncoder((4, 4), 3).table((0, 4)), "1 or more"),
+        (lambda: LearnedGridEncoder.from_table(torch.zeros(15, 3), (4, 4)), "15 embeddings"),
+        (
+            lambda: LearnedGridEncoder((2, 2), 3).add_to(torch.zeros(1, 5, 3)),
+            r"shape \(\*batch, 4, 3\)",
+        ),
+        (lambda: grid(8, axis_dims=(1, 0)), "2 positive shares"),
+        (lambda: grid(10, axis_dims=(1, 2)), "does not divide into even widths"),
+        (lambda: grid(8, base_size=(1, 2, 3)), "base_size must be one number or 2"),
+        (lambda: grid(8, position_scale=0), "must be finite and positive"),
+        (lambda: grid(8).masked_table(torch.ones(3, 3)), "mask must have shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -1,0 +1,138 @@
+"""Batches of rays of several cameras, views, and the pixels that are worth drawing."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
+from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.ray_batches import RayBatches, occupied_pixels
+from nerf_posenc.radiance.rays import ray_aabb_intersect
+from nerf_posenc.radiance.views import Background, Scene, Views, background_gray, evenly_spaced
+
+UP = torch.tensor([0.0, 0.0, 1.0])
+
+
+def mixed_views(size: int = 5) -> Views:
+    """Three views of two cameras, each pixel with a color of its own."""
+    narrow, wide = Camera.from_angle(size, size, 0.3), Camera.from_angle(size, size, 0.9)
+    origins = torch.tensor([[3.0, 0.0, 0.5], [0.0, 3.0, 0.5], [-3.0, 0.5, 0.5]])
+    poses = torch.stack([look_at(origin, torch.zeros(3), UP) for origin in origins])
+    rgb = torch.arange(3 * size * size).view(3, size, size, 1).expand(-1, -1, -1, 3) / 1000
+    opacity = torch.linspace(0.1, 1.0, 3 * size * size).view(3, size, size)
+    return Views(rgb, opacity, [narrow, wide, narrow], poses, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(("background", "gray"), [("white", 1.0), ("black", 0.0)])
+def test_each_ray_is_that_of_its_pixel_in_its_own_camera(
+    background: Background, gray: float
+) -> None:
+    views = mixed_views()
+    batch, rgb = RayBatches(views, 200, seed=1, background=background)(7)
+    every = [views.rays(i, background=gray) for i in range(3)]
+    truth = views.over(gray).view(-1, 3)
+    # The color tells which pixel was drawn.
+    number = ((rgb[:, None] - truth).abs().sum(-1)).argmin(-1)
+    torch.testing.assert_close(rgb, truth[number])
+    for column, stacked in zip(batch.rays, zip(*every, strict=True), strict=True):
+        torch.testing.assert_close(column, torch.cat(stacked)[number])
+    # Of 75 pixels, 200 draws with replacement find about 70.
+    assert len(number.unique()) > 60
+    assert background_gray(background) == gray
+
+
+def test_only_live_pixels_are_drawn_and_all_of_them() -> None:
+    views = mixed_views()
+    live = torch.zeros(3, 5, 5, dtype=torch.bool)
+    live[0, 1, 2] = live[2, 4, 4] = live[1, 0, 0] = True
+    _, rgb = RayBatches(views, 100, seed=0, live=live)(0)
+    found = {round(value, 5) for value in rgb[:, 0].tolist()}
+    assert found == {round(value, 5) for value in views.over(1.0)[live][:, 0].tolist()}
+
+
+def test_batches_of_two_seeds_have_no_step_in_common() -> None:
+    first, second = (RayBatches(mixed_views(), 20, seed=seed) for seed in (1, 2))
+    drawn = [batches(step)[1] for batches in (first, second) for step in range(4)]
+    for i, rows in enumerate(drawn):
+        assert not any(torch.equal(rows, other) for other in drawn[:i])
+
+
+def test_pixels_are_live_where_their_ray_meets_an_occupied_cell() -> None:
+    # More rays than one chunk of 8192; every cell is occupied, so that geometry alone decides.
+    camera = Camera.from_angle(100, 100, 1.2)
+    pose = look_at(torch.tensor([3.0, 0.4, 0.5]), torch.zeros(3), UP)
+    blank = torch.zeros(2, 100, 100, 3), torch.zeros(2, 100, 100)
+    views = Views(*blank, [camera] * 2, torch.stack([pose, pose]), ["a", "b"])
+    live = occupied_pixels(OccupancyGrid(2), views, num_samples=3)
+    near, far = ray_aabb_intersect(*views.rays(0)[:2])
+    assert torch.equal(live, (far > near).view(1, 100, 100).expand(2, -1, -1))
+    assert 0.1 < float(live.float().mean()) < 0.9
+
+
+def test_pixels_are_live_by_the_samples_along_their_rays() -> None:
+    # Looking along x, a pixel sees the half of the cube on its own side.
+    grid = OccupancyGrid(8, possible=cell_centers(8)[:, 1] > 0)
+    camera = Camera.from_angle(10, 10, 0.4)
+    pose = look_at(torch.tensor([4.0, 0.0, 0.0]), torch.zeros(3), UP)
+    views = Views(torch.zeros(1, 10, 10, 3), torch.zeros(1, 10, 10), [camera], pose[None], ["a"])
+    live = occupied_pixels(grid, views)
+    # From +x with z up, y runs to the right.
+    assert bool(live[0, :, 5:].all())
+    assert not bool(live[0, :, :5].any())
+
+
+def test_transparent_pixels_show_the_background_by_their_share() -> None:
+    views = mixed_views(2)
+    expected = views.rgb + (1 - views.opacity[..., None]) * 0.5
+    torch.testing.assert_close(views.over(0.5), expected)
+
+
+def test_views_are_resized_with_their_cameras_and_never_enlarged() -> None:
+    views = mixed_views(8)
+    small = views.resized(4)
+    blocks = views.rgb.unflatten(1, (4, 2)).unflatten(3, (4, 2)).mean((2, 4))
+    torch.testing.assert_close(small.rgb, blocks)
+    shares = views.opacity.unflatten(1, (4, 2)).unflatten(3, (4, 2)).mean((2, 4))
+    torch.testing.assert_close(small.opacity, shares)
+    assert (small.size, small.cameras[1].width, small.cameras[1].height) == ((4, 4), 4, 4)
+    assert views.resized(8) is views
+    assert views.resized(9) is views
+    scene = Scene("s", views, views.subset(1), "here").resized(4)
+    assert (scene.train.size, scene.test.size, len(scene.test)) == ((4, 4), (4, 4), 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "expected"), [(2, 7, [0, 3]), (3, 9, [0, 3, 6]), (5, 3, [0, 1, 2])]
+)
+def test_a_subset_is_evenly_spread(count: int, total: int, expected: list[int]) -> None:
+    assert evenly_spaced(count, total) == expected
+
+
+def test_a_subset_keeps_what_belongs_together() -> None:
+    views = mixed_views()
+    two = views.subset(2)
+    assert two.names == ["a", "b"]
+    assert two.cameras == list(views.cameras[:2])
+    assert torch.equal(two.rgb, views.rgb[:2])
+    assert torch.equal(two.opacity, views.opacity[:2])
+    assert torch.equal(two.world_from_camera, views.world_from_camera[:2])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_each_view_needs_an_image_a_camera_a_pose_and_a_name() -> None:
+    views = mixed_views()
+    parts: list[Any] = [
+        views.rgb,
+        views.opacity,
+        views.cameras,
+        views.world_from_camera,
+        views.names,
+    ]
+    for i in (0, 2, 3, 4):
+        short = [part[:-1] if i == j else part for j, part in enumerate(parts)]
+        with pytest.raises(ValueError, match="each of the views"):
+            Views(*short)
+    with pytest.raises(ValueError, match="1 or more"):
+        Views(*(part[:0] for part in parts))
