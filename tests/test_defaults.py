@@ -14,7 +14,7 @@ from app.options import Options
 from nerf_posenc.networks import MLP, activations, implicit
 from nerf_posenc.radiance import fields, occupancy, renderers
 from nerf_posenc.radiance import recipes as fields_by_name
-from nerf_posenc.training import optimizers, recipes, schedules
+from nerf_posenc.training import image_model, optimizers, recipes, schedules
 
 DEFAULTS: list[tuple[Callable[..., Any], str, Any, str]] = [
     (activations.Sine, "omega", 30.0, "SIREN (Sitzmann et al. 2020), section 3.2: omega_0 = 30"),
@@ -53,6 +53,12 @@ DEFAULTS: list[tuple[Callable[..., Any], str, Any, str]] = [
     (renderers.photometric_loss, "coarse_weight", 1.0, "NeRF, equation 6: both passes alike"),
     (occupancy.OccupancyGrid, "threshold", 0.01, "instant-NGP, appendix C: opacity 0.01 of a step"),
     (schedules.cosine_decay, "final", 0.01, "docs/experiments.md"),
+    (image_model.ImageModel, "width", 256, "Fourier features, section 6"),
+    (image_model.ImageModel, "depth", 4, "Fourier features, section 6"),
+    (image_model.ImageModel, "num_bands", 10, "NeRF, section 5.1: L = 10"),
+    (recipes.make_encoder, "num_bands", 10, "NeRF, section 5.1: L = 10"),
+    (recipes.EncoderOptions, "num_bands", 10, "NeRF, section 5.1: L = 10"),
+    (fields_by_name.FieldOptions, "num_bands", 10, "NeRF, section 5.1: L = 10 for positions"),
     (ne.yarn_bands, "fast_cycles", 32.0, "YaRN (Peng et al. 2023), section 3.2: beta = 32"),
     (ne.yarn_bands, "slow_cycles", 1.0, "YaRN, section 3.2: alpha = 1"),
     (ne.yarn_bands, "base", 10_000.0, "RoFormer, section 3.2.2"),

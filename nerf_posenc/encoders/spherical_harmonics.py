@@ -68,11 +68,14 @@ class SphericalHarmonicsEncoder(Encoder):
         if self.condon_shortley:
             scales = [-scale if m % 2 else scale for m, scale in enumerate(scales)]
         real, imaginary = _powers(x, y, scales)
+        # Orders from high to low, as the sines of a degree stand.
+        falling = imaginary.flip(0)
         result = torch.float64 if is_double else torch.float32
         rows: list[Tensor] = []
         for degree, legendre in enumerate(normalized_legendre(z, self.num_levels)):
-            sines = legendre[1:] * imaginary[1 : degree + 1]
-            rows += [sines.flip(0).to(result), (legendre * real[: degree + 1]).to(result)]
+            sines = legendre[1:].flip(0) * falling[self.num_levels - 1 - degree : -1]
+            rows += [sines.to(result), (legendre * real[: degree + 1]).to(result)]
+        # Transposed in memory: writing columns one by one would take longer than computing them.
         features = torch.cat(rows).T.to(directions.dtype)
         return features.reshape(*directions.shape[:-1], self.out_dim)
 
@@ -177,12 +180,11 @@ def normalized_legendre(
     for degree in range(1, num_levels):
         m = torch.arange(degree, dtype=z.dtype, device=z.device)[:, None]
         scale = ((4 * degree**2 - 1) / (degree**2 - m**2)).sqrt()
-        values = scale * z * last
+        values = (z * last).mul_(scale)
         if degree > 1:
             m = m[:-1]
             older = (((degree - 1) ** 2 - m**2) / (4 * (degree - 1) ** 2 - 1)).sqrt()
-            older = torch.cat([scale[:-1] * older * before, torch.zeros_like(z)[None]])
-            values = values - older
+            values[:-1] -= scale[:-1] * older * before
         diagonal *= math.sqrt((2 * degree + 1) / (2 * degree))
         before, last = last, torch.cat([values, torch.full_like(z, diagonal)[None]])
         yield last

@@ -2,7 +2,9 @@
 
 import copy
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -141,6 +143,15 @@ def test_the_lifted_basis_has_one_of_each_opposite_pair(subdivisions: int, expec
     # A symmetric set of directions is a tight frame.
     frame = basis.T @ basis
     torch.testing.assert_close(frame, torch.eye(3, dtype=torch.float64) * expected / 3)
+
+
+@pytest.mark.parametrize("subdivisions", [1, 2])
+def test_the_lifted_basis_is_multinerfs_in_its_order(subdivisions: int) -> None:
+    # Saved from multinerf's geopoly.generate_basis by tests/data/make_coordinate_vectors.py.
+    with np.load(Path(__file__).parents[1] / "data/coordinate_vectors.npz") as stored:
+        expected = stored[f"mipnerf360-basis/output_icosahedron_{subdivisions}"]
+    basis = icosahedron_basis(subdivisions)
+    torch.testing.assert_close(basis, torch.from_numpy(expected).double(), atol=1e-6, rtol=0)
 
 
 def test_coarse_to_fine_lets_bands_in_one_by_one() -> None:

@@ -77,6 +77,16 @@ def test_dense_levels_come_first_and_have_a_row_a_node() -> None:
     assert [len(table) for table in encoder.tables] == [16, 64, 256, 256, 256]
 
 
+def test_tables_start_uniform_within_a_ten_thousandth() -> None:
+    # Instant-NGP (Müller et al. 2022), section 4: U(-1e-4, 1e-4).
+    table = HashGridEncoder(2, 4, log2_table_size=12).table.detach() * 1e4
+    assert -1 <= float(table.min()) < -0.99
+    assert 0.99 < float(table.max()) <= 1
+    # The standard error of the mean of about 15,000 values is 0.005.
+    assert float(table.mean()) == pytest.approx(0, abs=0.025)
+    assert float(table.var()) == pytest.approx(1 / 3, abs=0.02)
+
+
 @pytest.mark.parametrize("interpolation", ["linear", "smoothstep"])
 def test_grids_are_continuous_and_meet_their_nodes(interpolation: str) -> None:
     encoder = DenseGridEncoder(

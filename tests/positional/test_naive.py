@@ -18,7 +18,7 @@ from nerf_posenc.positional.naive import (
 def growing(by: float, length: int) -> Tensor:
     """Codes whose largest norm grows by this factor as the length doubles."""
     line = torch.linspace(0, 1, length, dtype=torch.float64)[:, None]
-    return line * by ** math.log2(length)
+    return line * torch.tensor(by).double() ** math.log2(length)
 
 
 @pytest.mark.parametrize(("by", "holds"), [(1.0, True), (1.15, True), (1.25, False), (1.9, False)])

@@ -148,6 +148,18 @@ def test_cone_gaussians_have_the_moments_of_the_frustum(
     torch.testing.assert_close(found[0], expected, rtol=1e-3, atol=1e-9)
 
 
+@pytest.mark.parametrize("length", [0.01, 0.2, 3.0])
+def test_a_cone_from_its_apex_has_the_moments_of_the_whole_cone(length: float) -> None:
+    # The density of t is 3 t^2 / L^3: mean 3 L / 4, variance 3 L^2 / 80, mean square 3 L^2 / 5, of
+    # which a disk of radius r t has r^2 / 4 along each axis across.
+    edges = torch.tensor([0.0, length], dtype=torch.float64)
+    direction = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+    mean, variance = conical_frustum_to_gaussian(edges, direction, torch.tensor(0.5).double())
+    across = 0.5**2 * (3 * length**2 / 5) / 4
+    assert mean.tolist() == pytest.approx([3 * length / 4])
+    assert variance[0].tolist() == pytest.approx([3 * length**2 / 80, across, across])
+
+
 def test_pixel_radii_give_a_disk_the_variance_of_the_pixel() -> None:
     directions = Camera.from_angle(101, 101, 0.2).directions()
     width = 2 * math.tan(0.1) / 101

@@ -664,4 +664,15 @@ WAVES = [
     ]
 ]
 
+ROTARY.append(
+    Recipe(
+        "FoPE (Hua et al.), FourierEmbedding",
+        "encoder.rotate(queries, torch.arange(16))",
+        "coordinate/fope/output_queries",
+        setup="encoder = FourierSeriesRotaryEncoder(24, 2, trained_length=1024)\n"
+        "encoder.load_state_dict(dict(sine_coefficients=sin_coef, "
+        "cosine_coefficients=cos_coef))",
+    )
+)
+
 RECIPES = [*FIELDS, *IMAGES, *GEOGRAPHY, *TIME, *SEQUENCES, *WAVES, *ROTARY]

@@ -67,8 +67,10 @@ def source(vector: str) -> str:
         return f"{entry['library']} {entry['version']}".strip()
     stored = json.loads((DATA / f"{file}_vectors.json").read_text(encoding="utf-8"))
     listed = name.rsplit("/", 1)[0]
+    entries = stored["vectors" if file == "rotary" else "entries"]
+    entry = next(entry for entry in entries if entry["id"] == listed)
     if file == "rotary":
-        where: str = stored["vectors"][listed]["from"][0]
-        return where.split(", ")[0]
-    entry = next(entry for entry in stored["entries"] if entry["id"] == listed)
-    return f"{entry['source']} {entry['version']}".strip()
+        where, _, commit = entry["from"][0].split(", ")[0].partition(" @ ")
+    else:
+        where, commit = entry["source"], entry.get("version", entry.get("commit", ""))
+    return f"{where} {commit[:8]}".strip()

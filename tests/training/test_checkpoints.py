@@ -153,14 +153,28 @@ def test_the_header_is_json_that_other_programs_can_read(tmp_path: Path) -> None
     assert ["step", 3] in content["items"]
 
 
-def test_a_checkpoint_that_cannot_be_written_gives_the_system_s_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
+@pytest.mark.parametrize(
+    ("message", "number", "shown"),
+    [
+        ("I/O error: (os error 28)", errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        ("no\n  number", None, "no number"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_written_gives_the_system_s_error(
+    message: str, number: int | None, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise safetensors.SafetensorError(message)
+
+    monkeypatch.setattr(safetensors.torch, "save_file", fail)
+    with pytest.raises(OSError, match=shown) as caught:
+        save_checkpoint(tmp_path / "a", {"w": torch.zeros(2)})
+    assert caught.value.errno == number
+
+
+def test_a_checkpoint_in_a_folder_that_is_not_there_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
         save_checkpoint(tmp_path / "missing" / "a", {"w": torch.zeros(2)})
-    assert caught.value.errno == errno.ENOENT
-    full = checkpoints._os_error(ValueError("I/O error: (os error 28)"))
-    assert (full.errno, full.strerror) == (errno.ENOSPC, os.strerror(errno.ENOSPC))
-    other = checkpoints._os_error(ValueError("no\n  such thing"))
-    assert (other.errno, str(other)) == (None, "no such thing")
 
 
 def test_a_checkpoint_can_be_read_by_others_and_is_of_version_1(tmp_path: Path) -> None:

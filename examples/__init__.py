@@ -1,0 +1,1 @@
+"""Short integrations of the encoders, which run offline on a CPU."""

@@ -1,0 +1,40 @@
+"""The examples run, and find what they say."""
+
+import importlib
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+def run(name: str) -> Any:
+    return importlib.import_module(f"examples.{name}").main()
+
+
+def test_a_ported_nerf_gives_the_same_output() -> None:
+    assert run("nerf_checkpoint") < 1e-5
+
+
+@pytest.mark.slow
+def test_encodings_recover_what_raw_coordinates_do_not() -> None:
+    psnr = run("siren_or_bands")
+    raw = psnr.pop("ReLU on raw coordinates")
+    assert all(other > raw + 3 for other in psnr.values())
+
+
+@pytest.mark.slow
+def test_a_vit_runs_at_another_resolution_than_it_was_trained_at() -> None:
+    accuracy = run("vit_rotary")
+    assert min(accuracy.values()) > 0.9
+
+
+@pytest.mark.slow
+def test_a_video_model_needs_positions() -> None:
+    loss = run("video_diffusion")
+    assert loss["rotary, three axes"] < 0.8 * loss["no positions"]
+
+
+@pytest.mark.slow
+def test_a_decoder_finds_the_cells_inside_a_box() -> None:
+    assert run("prompt_encoder") > 0.5
