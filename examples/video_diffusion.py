@@ -70,7 +70,7 @@ class Denoiser(nn.Module):
 def loss_after(model: Denoiser, steps: int = 200) -> float:
     """Train on rectified flow; return the mean loss of the last 40 steps."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    losses = []
+    losses: list[float] = []
     for _ in range(steps):
         clean = videos(16)
         noise = torch.randn_like(clean)

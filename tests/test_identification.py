@@ -27,6 +27,7 @@ ALIKE = {
     "rotary-embedding-torch": "roformer",
     "cogvideox-1.0": "cogvideox",
     "timm": "eva02",
+    "vggt": "croco",
 }
 
 

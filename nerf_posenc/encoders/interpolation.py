@@ -57,7 +57,8 @@ def unit_coordinates(x: Tensor, in_dim: int, bounds: tuple[float, float]) -> Ten
         x = x.float()
     x = x.reshape(math.prod(x.shape[:-1]), in_dim)
     low, high = bounds
-    return ((x - low) / (high - low)).clamp(0, 1)
+    # The difference is 0, and NaN for an infinite coordinate, which would be clamped to the edge.
+    return ((x - low) / (high - low)).clamp(0, 1) + (x - x)
 
 
 def features_dtype(x: Tensor, table: Tensor) -> torch.dtype:

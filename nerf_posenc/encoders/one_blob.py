@@ -48,7 +48,8 @@ class OneBlobEncoder(Encoder):
         # Half precision is computed in float32.
         work = x if x.dtype == torch.float64 else x.float()
         edges = torch.arange(self.num_bins + 1, dtype=work.dtype, device=x.device) / self.num_bins
-        distance = edges - work[..., None]
+        # The last difference is 0, and NaN for an infinite coordinate, whose blob would be lost.
+        distance = edges - work[..., None] + (work - work)[..., None]
         cdf = sum(_quartic_cdf((distance + period) * self.num_bins) for period in (-1, 0, 1))
         assert isinstance(cdf, Tensor)
         return cdf.diff(dim=-1).flatten(-2).to(x.dtype)

@@ -233,9 +233,15 @@ _PRESETS = {
     ),
     "croco": RotaryPreset(
         64,
-        "naver/croco, models/pos_embed.py, RoPE2D(freq=100); also DUSt3R, MASt3R and VGGT",
+        "naver/croco, models/pos_embed.py, RoPE2D(freq=100); also DUSt3R and MASt3R",
         _plain(2, base=100.0, pairing="axis-half"),
         model_grids.rows_and_columns,
+    ),
+    "vggt": RotaryPreset(
+        64,
+        "facebookresearch/vggt, vggt/layers/rope.py; camera and register tokens are at (0, 0)",
+        _plain(2, base=100.0, pairing="axis-half"),
+        lambda shape: model_grids.rows_and_columns(shape) + 1,
     ),
     "vjepa2": RotaryPreset(
         64,

@@ -277,11 +277,14 @@ def test_integers_are_refused_where_coordinates_are_meant(case: Case) -> None:
 
 
 @ALL
-def test_coordinates_that_are_not_a_number_spoil_their_own_row_alone(case: Case) -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_coordinates_that_are_not_finite_spoil_their_own_row_alone(
+    case: Case, value: float
+) -> None:
     encoder = case.make()
     x = case.draw(3)
     clean = encoded(encoder, x)
-    x[1] = math.nan
+    x[1] = value
     features = encoded(encoder, x)
     assert features[1].isnan().any()
     assert torch.equal(features[[0, 2]], clean[[0, 2]])

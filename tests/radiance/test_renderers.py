@@ -160,6 +160,25 @@ def test_the_grid_renderer_sums_one_sample_per_bin(training: bool, num_samples: 
     torch.testing.assert_close(all_values(rendering), torch.tensor(expected), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_samples_that_less_than_a_thousandth_of_the_light_reaches_are_skipped(
+    training: bool,
+) -> None:
+    class Fog(Cloud):
+        def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
+            return torch.full_like(positions[:, 0], 10.0)
+
+    field = Fog()
+    ahead = torch.tensor([[3.0, 0.3, 0.2]]), torch.tensor([[-1.0, 0.0, 0.0]])
+    with torch.set_grad_enabled(training):
+        renderer = GridRenderer(field, None, num_samples=128)
+        renderer(Rays(*ahead, torch.zeros(1), torch.ones(1, 3)))
+    # Each of the 128 bins across the cube has optical depth 10 / 64: 45 have less than 7 before
+    # them. Rows that fill a block lie at 0; without gradients whole chunks are queried.
+    queried = int((torch.cat(field.queried)[:, 1] > 0).sum())
+    assert queried == 45 if training else 45 <= queried <= 45 + 32
+
+
 def test_the_number_of_samples_must_be_positive() -> None:
     with pytest.raises(ValueError, match="num_samples must be 1 or more"):
         GridRenderer(Cloud(), None, num_samples=0)

@@ -375,6 +375,7 @@ TIME = [
 # Entry of the vectors, where it has another name than the preset.
 ROTARY_ENTRIES = {
     "croco": "rope2d",
+    "vggt": "rope2d",
     "timm": "timm-axial",
     "timm-pixel": "timm-axial-pixel",
     "cogvideox": "cogvideox-1.5-rope",

@@ -6,7 +6,9 @@ import torch
 from tests.recipes.recipes import RECIPES, Recipe
 from tests.recipes.vectors import small_vectors
 
-ALL = pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.vector for recipe in RECIPES])
+ALL = pytest.mark.parametrize(
+    "recipe", RECIPES, ids=[f"{recipe.what}: {recipe.vector}" for recipe in RECIPES]
+)
 
 # The largest band, 2 pi 2^16 of nerfstudio's mip-NeRF, multiplies the rounding of float32
 # coordinates, which the library was not given.
@@ -28,7 +30,7 @@ def test_a_looser_tolerance_has_a_reason() -> None:
 
 
 def test_no_recipe_is_there_twice() -> None:
-    lines = [(recipe.what, recipe.vector) for recipe in RECIPES]
+    lines = [(recipe.what, recipe.line) for recipe in RECIPES]
     assert len(set(lines)) == len(lines) >= 50
 
 
