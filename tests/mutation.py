@@ -41,9 +41,9 @@ ROOT = Path(__file__).parents[1]
 
 # Folders and the tests that try their mutants.
 TESTS = {
-    "core": ["tests/core", "tests/encoders", "tests/positional"],
-    "encoders": ["tests/encoders", "tests/core"],
-    "positional": ["tests/positional", "tests/encoders", "tests/core"],
+    "core": ["tests/core", "tests/encoders", "tests/positional", "tests/test_defaults.py"],
+    "encoders": ["tests/encoders", "tests/recipes", "tests/core", "tests/test_defaults.py"],
+    "positional": ["tests/positional", "tests/recipes", "tests/encoders", "tests/test_defaults.py"],
     "metrics": ["tests/metrics"],
     "radiance": ["tests/radiance", "tests/test_fits.py", "tests/test_defaults.py"],
     "training": ["tests/training", "tests/test_defaults.py"],

@@ -13,6 +13,8 @@ _WIDTH, _HEIGHT = 640.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 14.0, 44.0
 # A chart with more points than it has pixels is only slower.
 _MOST_POINTS = 400
+# Labels of marks: rows that they are spread over, and the width of one.
+_LABEL_ROWS, _LABEL_WIDTH = 3, 58.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def line_chart(
     """
     lines = [(s, _drawable(s, log_x, log_y)) for s in series]
     xs = [x for _, points in lines for x, _ in points] or [1.0, 2.0]
+    xs += [mark.x for mark in marks if not log_x or mark.x > 0]
     ys = [y for _, points in lines for _, y in points] or [1.0, 2.0]
     to_x = _axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT, log_x)
     low, high = _padded(min(ys), max(ys), log_y)
@@ -75,7 +78,10 @@ def line_chart(
     ]
     parts += [_y_tick(y, to_y(y)) for y in _ticks(low, high, log_y)]
     parts += [_x_tick(x, to_x(x)) for x in _ticks(min(xs), max(xs), log_x)]
-    parts += [_mark(mark, to_x(mark.x)) for mark in marks if min(xs) <= mark.x <= max(xs)]
+    parts += [
+        _mark(mark, to_x(mark.x), row)
+        for mark, row in zip(marks, _label_rows([to_x(mark.x) for mark in marks]), strict=True)
+    ]
     for one, points in lines:
         coordinates = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
         parts.append(f'<polyline class="line c{one.color}" points="{coordinates}"/>')
@@ -98,12 +104,30 @@ def _x_tick(value: float, at: float) -> str:
     )
 
 
-def _mark(mark: Mark, at: float) -> str:
+def _label_rows(places: Sequence[float]) -> list[int]:
+    """Row of the label of each mark, so that neighbors do not overlap."""
+    rows: list[int] = []
+    free = [-math.inf] * _LABEL_ROWS
+    for place in places:
+        row = next((i for i, end in enumerate(free) if end <= place), 0)
+        free[row] = place + _LABEL_WIDTH
+        rows.append(row)
+    return rows
+
+
+def _mark(mark: Mark, at: float, row: int) -> str:
     return (
         f'<line class="mark" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}">'
         f"<title>{escape(mark.name)}</title></line>"
-        f'<text class="marked" x="{at + 3}" y="{_TOP + 9}">{escape(mark.name)}</text>'
+        f'<text class="marked" {_beside(at)} y="{_TOP + 11 + 15 * row}">{escape(mark.name)}</text>'
     )
+
+
+def _beside(at: float) -> str:
+    """Place of a label beside its mark, on the side where there is room."""
+    if at + _LABEL_WIDTH < _WIDTH:
+        return f'x="{at + 3}"'
+    return f'x="{at - 3}" text-anchor="end"'
 
 
 def _axis_labels(x_label: str, y_label: str) -> str:
@@ -122,8 +146,25 @@ def _drawable(series: Series, log_x: bool, log_y: bool) -> list[tuple[float, flo
         for x, y in zip(series.xs, series.ys, strict=True)
         if math.isfinite(x) and math.isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
     ]
-    step = 1 + len(points) // _MOST_POINTS
-    return points[::step] + ([points[-1]] if points and (len(points) - 1) % step else [])
+    return thinned(points, _MOST_POINTS)
+
+
+def thinned(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
+    """Keep about ``most`` points of a line, the highest and the lowest of each stretch among them.
+
+    Args:
+        points: in the order of x.
+        most: number of points, 4 or more.
+    """
+    if len(points) <= most:
+        return list(points)
+    kept = {0, len(points) - 1}
+    num_stretches = most // 2
+    for i in range(num_stretches):
+        first = i * len(points) // num_stretches
+        stretch = range(first, (i + 1) * len(points) // num_stretches)
+        kept |= {min(stretch, key=lambda j: points[j][1]), max(stretch, key=lambda j: points[j][1])}
+    return [points[i] for i in sorted(kept)]
 
 
 def _padded(low: int | float, high: int | float, log: bool) -> tuple[float, float]:

@@ -5,6 +5,7 @@ import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 from torch import Tensor
 
-from app.preview import detail_crop
-from app.report.charts import Mark, Series, line_chart
+from app.preview import detail_crop, most_detailed_window
 from app.report.eight_bit import eight_bit
 from app.report.figures import error_quantile
+from app.report.headline import headline
+from app.report.page_charts import decibels, octave_rows, page_charts
 from app.report.palette import NUM_COLORS, PAGE_DARK, PAGE_LIGHT
-from app.report.tables import gain
+from app.report.tables import BASELINE, gain
 from app.task import Panel
 from nerf_posenc.images import resize_area
-from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr_by_band
 from nerf_posenc.training.results import FitResult
 
 # Above this many pixels a lossless image would make the page too heavy: it shows an overview of
 # about as many, and crops at full size.
 _LOSSLESS_PIXELS = 700_000
 _CROP_SIDE = 512
+# A crop of fewer pixels would be too coarse to look at.
+_LEAST_CROP = 96
 WEBP_SIDE = 16383
 """Longest side that the format takes, in pixels."""
 
@@ -68,10 +70,17 @@ def write_page(
         for p in panels
     ]
     scale = max(1 / 255, *(error_quantile(e) for by_name in errors for e in by_name.values()))
+    held_out = bool(run.get("options", {}).get("held_out"))
     page = environment.get_template("page.html.j2").render(
         title=title,
+        headline=headline(results, held_out=held_out),
+        measure="PSNR (held-out)" if held_out else "PSNR",
+        held_out=held_out,
+        date=datetime.now(UTC).date().isoformat(),
+        baseline=BASELINE,
         light=PAGE_LIGHT,
         dark=PAGE_DARK,
+        psnr={result.encoding: decibels(result.psnr, 1) for result in results},
         rows=[_row(result, results, i) for i, result in enumerate(results)],
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
         best=max(results, key=_rank).encoding,
@@ -80,10 +89,12 @@ def write_page(
             for panel, by_name in zip(panels, errors, strict=True)
             for label, select in _selections(panel)
         ],
+        opened=_opened(panels),
+        num_panels=len(panels),
         error_scale=f"{scale:.2f}",
-        charts=_charts(panels[0], results),
+        charts=page_charts(panels[0], results),
         num_colors=NUM_COLORS,
-        bands=_bands(panels[0], results),
+        bands=octave_rows(panels[0], results),
         turntables={name: _data_url(file) for name, file in (turntables or {}).items()},
         training_video=None if training_video is None else _data_url(training_video),
         command=run.get("command", ""),
@@ -105,7 +116,7 @@ def _row(result: FitResult, results: Sequence[FitResult], number: int) -> dict[s
         "color": str(number % NUM_COLORS),
         "name": result.encoding,
         "parameters": f"{result.parameters:,}",
-        "psnr": _decibels(result.psnr, 2),
+        "psnr": decibels(result.psnr, 2),
         "ssim": "-" if math.isnan(result.ssim) else f"{result.ssim:.4f}",
         "steps": f"{result.steps:,}",
         "seconds": f"{result.seconds:.1f}",
@@ -118,13 +129,20 @@ Select = Callable[[Tensor], Tensor]
 
 
 def _selections(panel: Panel) -> list[tuple[str, Select]]:
-    """All of an image, or an overview and the most detailed crop if it is large."""
+    """All of an image, or an overview if it is large, and its most detailed crop."""
     height, width, _ = panel.original.shape
-    if height * width <= _LOSSLESS_PIXELS and max(height, width) <= WEBP_SIDE:
-        return [(panel.name, lambda image: image)]
+    is_large = height * width > _LOSSLESS_PIXELS or max(height, width) > WEBP_SIDE
+    side = _CROP_SIDE if is_large else max(_LEAST_CROP, max(height, width) // 3)
+    crop = detail_crop(panel.original, side=side)
+    if not is_large:
+        # Wider than high, to fill a screen.
+        crop = most_detailed_window(panel.original, min(height, 2 * side // 3), min(width, side))
+        whole = [(panel.name, lambda image: image)]
+        if min(height, width) <= _LEAST_CROP:
+            return whole
+        return [*whole, (f"{panel.name}, most detailed crop", lambda image: image[crop])]
     reduced = round(max(height, width) * math.sqrt(_LOSSLESS_PIXELS / (height * width)))
     longer_side = min(reduced, max(height, width), WEBP_SIDE)
-    crop = detail_crop(panel.original, side=_CROP_SIDE)
 
     def overview(image: Tensor) -> Tensor:
         channels = image if image.ndim == 3 else image[..., None]
@@ -135,6 +153,20 @@ def _selections(panel: Panel) -> list[tuple[str, Select]]:
         (f"{panel.name}, reduced from {width} x {height}", overview),
         (f"{panel.name}, most detailed crop at full size", lambda image: image[crop]),
     ]
+
+
+def _opened(panels: Sequence[Panel]) -> dict[str, int]:
+    """Which image the page opens on, and which is the whole beside it: where fits differ most."""
+
+    def spread(panel: Panel) -> float:
+        errors = [float((f - panel.original).square().mean()) for f in panel.fits.values()]
+        finite = [error for error in errors if math.isfinite(error)]
+        return max(finite) - min(finite) if len(finite) > 1 else 0.0
+
+    counts = [len(_selections(panel)) for panel in panels]
+    chosen = max(range(len(panels)), key=lambda i: spread(panels[i]))
+    whole = sum(counts[:chosen])
+    return {"whole": whole, "detail": whole + counts[chosen] - 1}
 
 
 def _shown(
@@ -161,91 +193,6 @@ def _shown(
         "original": _webp(original),
         "fits": fits,
     }
-
-
-def _charts(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, str]]:
-    """Training curves, the spectrum, and the kernels."""
-    color = {result.encoding: i % NUM_COLORS for i, result in enumerate(results)}
-    charts = []
-    for name, label in (("seconds", "training time (s)"), ("step", "steps")):
-        curves = [
-            Series(
-                result.encoding,
-                [getattr(record, name) for record in result.history],
-                [psnr_from_mse(record.loss) for record in result.history],
-                color[result.encoding],
-            )
-            for result in results
-        ]
-        chart = line_chart(curves, x_label=label, y_label="PSNR of the batches (dB)")
-        charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
-    title = "Power by frequency, with the bands of the encoding"
-    spectrum = _spectrum_chart(panel, results, color)
-    charts.append({"section": "frequencies", "title": title, "svg": spectrum})
-    kernels = [
-        Series(result.encoding, *result.kernel, color[result.encoding])
-        for result in results
-        if result.kernel is not None
-    ]
-    if kernels:
-        chart = line_chart(
-            kernels, x_label="distance along x (units)", y_label="similarity of features"
-        )
-        title = "Similarity of features by distance"
-        charts.append({"section": "kernel", "title": title, "svg": chart})
-    return charts
-
-
-def _spectrum_chart(panel: Panel, results: Sequence[FitResult], color: Mapping[str, int]) -> str:
-    frequencies, power = power_spectrum(panel.original)
-    spectra = [Series("original", frequencies.tolist(), power.tolist(), NUM_COLORS)]
-    for name, fit in panel.fits.items():
-        spectra.append(
-            Series(name, frequencies.tolist(), power_spectrum(fit)[1].tolist(), color[name])
-        )
-    height, width, _ = panel.original.shape
-    nyquist = nyquist_frequency(height, width)
-    marks = [Mark(nyquist, "Nyquist")] + [
-        Mark(band, f"2^{round(math.log2(band / math.pi))}π")
-        for band in sorted({band for result in results for band in result.bands})
-        if band <= nyquist
-    ]
-    return line_chart(
-        spectra,
-        x_label="angular frequency (rad per unit)",
-        y_label="mean power",
-        log_x=True,
-        log_y=True,
-        marks=marks,
-    )
-
-
-def _bands(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, Any]]:
-    """Rows of the table by octave."""
-    scored = {name: psnr_by_band(fit, panel.original) for name, fit in panel.fits.items()}
-    names = [result.encoding for result in results if result.encoding in scored]
-    rows = []
-    for i, band in enumerate(next(iter(scored.values()))):
-        cells = []
-        for name in names:
-            score = scored[name][i]
-            recovered = 0.0 if math.isnan(score.recovered) else max(0.0, score.recovered)
-            cells.append(
-                {
-                    "psnr": _decibels(score.psnr, 1),
-                    "percent": f"{100 * recovered:.1f}",
-                }
-            )
-        label = "below" if band.octave is None else f"{band.octave}"
-        span = f"{band.low:.4g} to {band.high:.4g}"
-        rows.append({"octave": label, "span": span, "cells": cells})
-    return rows
-
-
-def _decibels(value: float, digits: int) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
 
 
 def _mapped(values: Tensor, name: str) -> Tensor:

@@ -79,8 +79,6 @@ class FourierEncoder(Encoder):
 
     takes_variance = True
     takes_progress = True
-    is_stationary = True
-
     basis: Tensor | None
     _kept: Tensor | None
 
@@ -134,6 +132,11 @@ class FourierEncoder(Encoder):
         self.register_constant("basis", None if basis is None else basis.detach().double().cpu())
         every = len(kept) == len(labels)
         self.register_constant("_kept", None if every else torch.tensor(kept, device="cpu"))
+
+    @property
+    def is_stationary(self) -> bool:  # type: ignore[override]
+        """Whether the inner product of two points' features depends on their offset alone."""
+        return self.include_input is None
 
     @property
     def is_plain(self) -> bool:
@@ -265,7 +268,7 @@ class FourierEncoder(Encoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        parts = [f"in_dim={self.in_dim}", f"out_dim={self.out_dim}", self.sincos.convention()]
+        parts = [f"in_dim={self.in_dim}, out_dim={self.out_dim}", self.sincos.convention()]
         if self.include_input is not None:
             parts.append(f"include_input={self.include_input!r}")
         if self._kept is not None:

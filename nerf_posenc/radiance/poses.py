@@ -55,14 +55,15 @@ def orbit_poses(
     offsets = positions - center
     heights = offsets @ up
     across = offsets - heights[:, None] * up
-    mean_back = backs.mean(0)
+    # Seen from above: from all sides these directions cancel, however steep the views are.
+    one_sided = F.normalize(across, dim=-1).mean(0).norm()
     angles = [2 * math.pi * i / count for i in range(count)]
-    if mean_back.norm() < _ONE_SIDED and float(across.norm(dim=-1).mean()) > 0:
+    if one_sided < _ONE_SIDED and float(across.norm(dim=-1).mean()) > 0:
         origin = center + heights.mean() * up
         first = across.norm(dim=-1).mean() * F.normalize(across[0], dim=0)
         second = torch.linalg.cross(up, first)
     else:
-        back = F.normalize(mean_back, dim=0)
+        back = F.normalize(backs.mean(0), dim=0)
         right = F.normalize(torch.linalg.cross(up, back), dim=0)
         origin = positions.mean(0)
         first = _CIRCLE_RADIUS * offsets.norm(dim=-1).mean() * right

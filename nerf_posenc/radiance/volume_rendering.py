@@ -64,4 +64,4 @@ def composite(
 
 def visible_depth(rendering: Rendering) -> Float[Tensor, "*batch"]:
     """Depth for display: NaN for pixels that are more than half empty."""
-    return torch.where(rendering.opacity > 0.5, rendering.depth, torch.nan)
+    return torch.where(rendering.opacity >= 0.5, rendering.depth, torch.nan)

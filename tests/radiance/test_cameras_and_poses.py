@@ -155,3 +155,20 @@ def test_parallel_views_look_at_a_point_one_unit_ahead() -> None:
     radius = 0.15 * (1.25 + 1 + 1.25) / 3
     sway = torch.tensor([[1.0, 0, 0], [0, 0.5, 0], [-1.0, 0, 0], [0, -0.5, 0]]) * radius
     assert_on_path(orbit_poses(views, 4), sway, torch.tensor([0.0, 0.0, -1.0]))
+
+
+@pytest.mark.parametrize("elevation", [10.0, 60.0, 80.0])
+def test_a_ring_of_views_is_gone_around_however_steep_it_is(elevation: float) -> None:
+    angle = math.radians(elevation)
+    positions = [
+        torch.tensor(
+            [math.cos(a) * math.cos(angle), math.sin(a) * math.cos(angle), math.sin(angle)]
+        ).double()
+        for a in (2 * math.pi * i / 12 for i in range(12))
+    ]
+    up = torch.tensor([0.0, 0.0, 1.0]).double()
+    views = torch.stack([look_at(p, torch.zeros(3).double(), up) for p in positions])
+    path = orbit_poses(views, 16)
+    height, radius = path[:, 2, 3], path[:, :2, 3].norm(dim=-1)
+    torch.testing.assert_close(height, torch.full((16,), math.sin(angle)), atol=1e-4, rtol=0)
+    torch.testing.assert_close(radius, torch.full((16,), math.cos(angle)), atol=1e-4, rtol=0)

@@ -15,7 +15,7 @@ from nerf_posenc.radiance.evaluation import (
     render_camera,
 )
 from nerf_posenc.radiance.fields import RadianceField
-from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.renderers import (
@@ -161,6 +161,19 @@ def test_the_grid_renderer_sums_one_sample_per_bin(training: bool, num_samples: 
 
 
 @pytest.mark.parametrize("training", [True, False])
+def test_the_grid_renderer_skips_empty_cells(training: bool) -> None:
+    grid = OccupancyGrid(4, possible=cell_centers(4)[:, 0] < 0)
+    ahead = torch.tensor([3.0, 0.3, 0.2]), torch.tensor([-1.0, 0.0, 0.0])
+    rays = Rays(ahead[0][None], ahead[1][None], torch.zeros(1), torch.ones(1, 3))
+    with torch.set_grad_enabled(training):
+        rendering = GridRenderer(Cloud(), grid, num_samples=20)(rays)
+    # The farther half of the way from 2 to 4 lies in occupied cells.
+    distances = 3 + (torch.arange(10) + 0.5) / 10
+    expected = composited(distances, torch.full((10,), 0.1), ahead)
+    torch.testing.assert_close(all_values(rendering)[0], torch.tensor(expected))
+
+
+@pytest.mark.parametrize("training", [True, False])
 def test_samples_that_less_than_a_thousandth_of_the_light_reaches_are_skipped(
     training: bool,
 ) -> None:
@@ -241,6 +254,7 @@ def test_views_are_scored_over_the_background_they_are_rendered_on() -> None:
     views = Views(
         rendered.rgb[None], rendered.opacity[None], [CAMERA], POSE[None], ["the only one"]
     )
+    assert views.size == (CAMERA.width, CAMERA.height)
     seen: list[None] = []
     for background in (0.0, 1.0):
         (score,) = evaluate_views(
@@ -248,6 +262,11 @@ def test_views_are_scored_over_the_background_they_are_rendered_on() -> None:
         )
         assert score.name == "the only one"
         assert score.psnr > 100
+    # White unless told otherwise, as views and cameras have it.
+    (white,) = evaluate_views(renderer, views)
+    for default in (render_camera(renderer, CAMERA, POSE), render(renderer, views.rays(0))):
+        torch.testing.assert_close(white.rendering.rgb.view(-1, 3), default.rgb.view(-1, 3))
+    torch.testing.assert_close(white.rendering.rgb, views.over(1.0)[0])
     (wrong,) = evaluate_views(renderer, Views(views.rgb * 0, *list(vars(views).values())[1:]))
     assert wrong.psnr < 30
     assert len(seen) == 2

@@ -1,0 +1,53 @@
+"""The sentence at the top of a page: what the encoding recovered, in numbers of the run."""
+
+import math
+from collections.abc import Sequence
+
+from app.report.tables import BASELINE
+from nerf_posenc.training.results import FitResult
+
+_TITLES = {
+    "fourier": "Positional encoding",
+    "gaussian": "Random Fourier features",
+    "learned": "Learned Fourier features",
+    "hash": "A hash grid",
+    "dense": "A dense grid",
+}
+# These keep the network that the baseline has; after a grid the network is a smaller one.
+_SAME_NETWORK = ("fourier", "gaussian", "learned")
+
+
+def headline(results: Sequence[FitResult], *, held_out: bool = False) -> str | None:
+    """Say what the best encoding recovers beside raw coordinates.
+
+    Args:
+        results: the fits of one run.
+        held_out: whether the PSNR is that of pixels between the fitted ones.
+
+    Returns:
+        A sentence with the numbers of the table, rounded; None if there is no fit on raw
+        coordinates to compare with, or no other.
+    """
+    baseline = next((result for result in results if result.encoding == BASELINE), None)
+    others = [r for r in results if r is not baseline and not math.isnan(r.psnr)]
+    if baseline is None or not others or not math.isfinite(baseline.psnr):
+        return None
+    best = max(others, key=lambda result: result.psnr)
+    if math.isinf(best.psnr):
+        reached = f"raw coordinates reach {baseline.psnr:.1f} dB"
+        return f"{title(best.encoding)} recovers every pixel exactly, where {reached}"
+    gained = best.psnr - baseline.psnr
+    where = " between the fitted pixels" if held_out else ""
+    verb = "recovers" if gained >= 0 else "loses"
+    alike = [f"same {best.steps:,} steps"] if best.steps == baseline.steps else []
+    if best.encoding in _SAME_NETWORK:
+        alike.insert(0, "same network")
+    return (
+        f"{title(best.encoding)} {verb} {abs(gained):.1f} dB{where}: {best.psnr:.1f} dB against "
+        f"{baseline.psnr:.1f} dB without it" + "".join(f", {words}" for words in alike)
+    )
+
+
+def title(encoding: str) -> str:
+    """Name of an encoding at the beginning of a sentence."""
+    return _TITLES.get(encoding, f"The encoding {encoding}")

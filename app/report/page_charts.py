@@ -1,0 +1,128 @@
+"""The charts of a page: training curves, frequencies, octaves and kernels."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.report.charts import Mark, Series, line_chart
+from app.report.palette import NUM_COLORS
+from app.task import Panel
+from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr_by_band
+from nerf_posenc.training.results import FitResult
+
+
+def decibels(value: float, digits: int) -> str:
+    """Format a PSNR: a dash if it is undefined."""
+    if math.isnan(value):
+        return "-"
+    return f"{value:.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
+
+
+def page_charts(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, str]]:
+    """Training curves, the spectrum, and the kernels."""
+    color = {result.encoding: i % NUM_COLORS for i, result in enumerate(results)}
+    charts = []
+    for name, label in (("seconds", "training time (s)"), ("step", "steps")):
+        curves = [
+            Series(
+                result.encoding,
+                [getattr(record, name) for record in result.history],
+                [psnr_from_mse(record.loss) for record in result.history],
+                color[result.encoding],
+            )
+            for result in results
+        ]
+        chart = line_chart(curves, x_label=label, y_label="PSNR of the training batches (dB)")
+        charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
+    title = "Power by frequency, with the bands of the encoding"
+    spectrum = _spectrum_chart(panel, results, color)
+    charts.append({"section": "frequencies", "title": title, "svg": spectrum})
+    charts += _octave_charts(panel, results, color)
+    kernels = [
+        Series(result.encoding, *result.kernel, color[result.encoding])
+        for result in results
+        if result.kernel is not None
+    ]
+    if kernels:
+        chart = line_chart(
+            kernels, x_label="distance along x (units)", y_label="similarity of features"
+        )
+        title = "Similarity of features by distance"
+        charts.append({"section": "kernel", "title": title, "svg": chart})
+    return charts
+
+
+def _spectrum_chart(panel: Panel, results: Sequence[FitResult], color: Mapping[str, int]) -> str:
+    frequencies, power = power_spectrum(panel.original)
+    spectra = [Series("original", frequencies.tolist(), power.tolist(), NUM_COLORS)]
+    for name, fit in panel.fits.items():
+        spectra.append(
+            Series(name, frequencies.tolist(), power_spectrum(fit)[1].tolist(), color[name])
+        )
+    height, width, _ = panel.original.shape
+    nyquist = nyquist_frequency(height, width)
+    marks = [Mark(nyquist, "Nyquist")] + [
+        Mark(band, f"2^{round(math.log2(band / math.pi))}π")
+        for band in sorted({band for result in results for band in result.bands})
+        if band <= nyquist
+    ]
+    return line_chart(
+        spectra,
+        x_label="angular frequency (rad per unit)",
+        y_label="mean power",
+        log_x=True,
+        log_y=True,
+        marks=marks,
+    )
+
+
+def _octave_charts(
+    panel: Panel, results: Sequence[FitResult], color: Mapping[str, int]
+) -> list[dict[str, str]]:
+    """PSNR, and the share of the energy that is recovered, by octave."""
+    names = [result.encoding for result in results if result.encoding in panel.fits]
+    scored = {name: psnr_by_band(panel.fits[name], panel.original) for name in names}
+    charts = []
+    for title, label, value in (
+        ("PSNR by octave", "PSNR (dB)", lambda band: band.psnr),
+        (
+            "Energy recovered by octave",
+            "recovered (%)",
+            lambda band: 100 * max(0.0, band.recovered),
+        ),
+    ):
+        lines = [
+            Series(
+                name,
+                [-1 if band.octave is None else band.octave for band in scored[name]],
+                [value(band) for band in scored[name]],
+                color[name],
+            )
+            for name in names
+        ]
+        svg = line_chart(lines, x_label="octave (-1: below octave 0)", y_label=label)
+        charts.append({"section": "octaves", "title": title, "svg": svg})
+    return charts
+
+
+def octave_rows(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, Any]]:
+    """Rows of the table by octave."""
+    scored = {name: psnr_by_band(fit, panel.original) for name, fit in panel.fits.items()}
+    names = [result.encoding for result in results if result.encoding in scored]
+    rows = []
+    for i, band in enumerate(next(iter(scored.values()))):
+        cells = []
+        for name in names:
+            score = scored[name][i]
+            recovered = 0.0 if math.isnan(score.recovered) else max(0.0, score.recovered)
+            cells.append(
+                {
+                    "psnr": decibels(score.psnr, 1),
+                    "percent": f"{100 * recovered:.1f}",
+                }
+            )
+        label = "below" if band.octave is None else f"{band.octave}"
+        span = f"{band.low:.4g} to {band.high:.4g}"
+        rows.append({"octave": label, "span": span, "cells": cells})
+    return rows

@@ -1,0 +1,125 @@
+"""What a reader does with a page first: sees the headline, scrolls, drags, clicks."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import report
+from tests.app.test_page import image_panel, results_for, smooth_image
+from tests.app.test_page import page as page
+from tests.app.test_page import page_file as page_file
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
+
+
+@needs_chromium
+def test_the_headline_is_that_of_the_metrics(browser: Any, tmp_path: Path) -> None:
+    original = smooth_image(96, 144)
+    results = [replace(r, psnr=20.0 + 7.26 * i) for i, r in enumerate(results_for(original)[:2])]
+    panels = image_panel("p", original, results)
+    report.write_page(tmp_path / "page.html", "p", panels, results, {})
+    opened = browser.new_page()
+    opened.goto((tmp_path / "page.html").as_uri())
+    assert opened.locator("h1").inner_text() == (
+        "Positional encoding recovers 7.3 dB: 27.3 dB against 20.0 dB without it, same network, "
+        "same 290 steps"
+    )
+    held_out = {"options": {"held_out": True}}
+    report.write_page(tmp_path / "held_out.html", "p", panels, results, held_out)
+    opened.goto((tmp_path / "held_out.html").as_uri())
+    assert "between the fitted pixels" in opened.locator("h1").inner_text()
+    assert opened.locator(".badge").is_visible()
+    assert "PSNR (held-out)" in opened.locator("#scores").inner_text()
+    opened.close()
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
+def test_headline_and_comparison_stand_above_the_fold(
+    browser: Any, page_file: Path, width: int, height: int
+) -> None:
+    opened = browser.new_page(viewport={"width": width, "height": height})
+    opened.goto(page_file.as_uri())
+    stage = opened.locator("#stage").bounding_box()
+    assert stage["y"] + stage["height"] <= height
+    assert opened.locator("h1").bounding_box()["y"] < stage["y"]
+    opened.close()
+
+
+@needs_chromium
+def test_the_wheel_scrolls_the_page_until_an_image_is_clicked(page: Any) -> None:
+    stage = page.locator("#stage").bounding_box()
+    page.mouse.move(stage["x"] + 40, stage["y"] + 40)
+    page.mouse.wheel(0, 120)
+    page.wait_for_timeout(400)
+    assert page.evaluate("scrollY") > 60
+    assert (
+        page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--zoom')")
+        == "1"
+    )
+
+
+@needs_chromium
+def test_touch_scrolls_the_page_over_the_images(browser: Any, page_file: Path) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    opened = context.new_page()
+    opened.goto(page_file.as_uri())
+    for selector in ("#stage", ".panes.current .view"):
+        action = f"getComputedStyle(document.querySelector('{selector}')).touchAction"
+        assert opened.evaluate(action) == "pan-y"
+    stage = opened.locator("#stage").bounding_box()
+    client = context.new_cdp_session(opened)
+    x, y = stage["x"] + stage["width"] / 2, stage["y"] + stage["height"] / 2
+    for i in range(11):
+        kind = "touchStart" if i == 0 else "touchMove"
+        points = [{"x": x, "y": y - 20 * i}]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        opened.wait_for_timeout(20)
+    client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    opened.wait_for_timeout(300)
+    assert opened.evaluate("scrollY") > 100
+    context.close()
+
+
+@needs_chromium
+def test_the_divider_is_a_slider_and_follows_a_drag_anywhere(page: Any) -> None:
+    handle = page.locator("#handle")
+    assert handle.get_attribute("role") == "slider"
+    handle.focus()
+    page.keyboard.press("ArrowLeft")
+    assert handle.get_attribute("aria-valuenow") == "48"
+    stage = page.locator("#stage").bounding_box()
+    page.mouse.move(stage["x"] + 0.2 * stage["width"], stage["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(stage["x"] + 0.8 * stage["width"], stage["y"] + 30, steps=4)
+    page.mouse.up()
+    assert handle.get_attribute("aria-valuenow") == "80"
+
+
+@needs_chromium
+def test_a_click_on_a_thumbnail_selects_it(page: Any) -> None:
+    page.locator(".panes.current img[data-name='error of none']").click()
+    assert page.locator("#right-tag").inner_text() == "error of none"
+
+
+@needs_chromium
+def test_the_kernel_is_1_at_0_and_text_is_legible_at_every_width(
+    browser: Any, page_file: Path
+) -> None:
+    opened = browser.new_page()
+    opened.goto(page_file.as_uri())
+    lines = opened.locator(".chart[aria-label^='similarity']").get_attribute("data-series")
+    points = json.loads(lines)["lines"][0]["points"]
+    peak = max(points, key=lambda point: point[3])
+    assert peak[2:] == [0.0, 1.0]
+    for width in (340, 500, 800, 1280):
+        opened.set_viewport_size({"width": width, "height": 800})
+        sizes = opened.evaluate(
+            "[...document.querySelectorAll('.chart text')].map(t => parseFloat(getComputedStyle(t)"
+            ".fontSize) * t.ownerSVGElement.getBoundingClientRect().width / 640)"
+        )
+        assert min(sizes) >= 11.9
+    opened.close()
