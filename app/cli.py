@@ -1,6 +1,7 @@
 """The command line: arguments in, exit status out. Signals are handled here alone."""
 
 import contextlib
+import difflib
 import os
 import signal
 import sys
@@ -8,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
+
+import torch
 
 from app.commands import compare, export, render
 from app.failures import is_out_of_memory
@@ -21,6 +24,7 @@ from app.run_many import run_many
 from app.stop import Stop, Stopped
 from app.task import Openers
 from app.terminal import lasting_streams, printable
+from nerf_posenc import __version__
 from nerf_posenc.training.devices import keep_freed_memory
 
 COMMANDS: Mapping[str, Callable[[Sequence[str], Openers], None]] = {
@@ -64,6 +68,14 @@ def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
     if arguments and arguments[0] in COMMANDS:
         COMMANDS[arguments[0]](arguments[1:], openers)
         return 0
+    if list(arguments) == ["--version"]:
+        print(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
+        return 0
+    if arguments and not arguments[0].startswith("-"):
+        name = arguments[0]
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        guess = f"did you mean {near[0]}?" if near else f"to fit an image, --image {name}"
+        raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
     context = RunContext(arguments, openers, stop, os.getcwd())
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
         return 0 if resume(arguments, context) else 1

@@ -17,23 +17,26 @@ class UsageError(Exception):
     """A mistake in the command line; the message says how to correct it."""
 
 
-def read_options(kind: type[AnyOptions], arguments: Sequence[str]) -> AnyOptions:
-    """Parse options; the parser's message becomes one line.
+def read_options(
+    kind: type[AnyOptions], arguments: Sequence[str], *, command: str | None = None
+) -> AnyOptions:
+    """Parse options, of a subcommand if one is named; the parser's message becomes one line.
 
     Raises:
         UsageError: If they cannot be parsed.
     """
     printed = io.StringIO()
+    program = PROGRAM if command is None else f"{PROGRAM} {command}"
     try:
         with contextlib.redirect_stderr(printed):
-            return tyro.cli(kind, args=list(arguments), prog=PROGRAM)
+            return tyro.cli(kind, args=list(arguments), prog=program)
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise UsageError(_one_line(printed.getvalue())) from None
+        raise UsageError(_one_line(printed.getvalue(), program)) from None
 
 
-def _one_line(message: str) -> str:
+def _one_line(message: str, program: str) -> str:
     """Reduce the parser's boxed message to one line, without the help that follows."""
     sections: list[list[str]] = [[]]
     for line in message.splitlines()[1:]:
@@ -47,4 +50,4 @@ def _one_line(message: str) -> str:
     parts = [" ".join(sections[0]).removesuffix(".")]
     parts[0] = re.sub(r"\[/?bold\]", "", parts[0])
     parts += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
-    return f"{'; '.join(parts)} (see {PROGRAM} --help)"
+    return f"{'; '.join(parts)} (see {program} --help)"

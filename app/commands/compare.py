@@ -33,7 +33,7 @@ def compare(arguments: Sequence[str], openers: Openers) -> None:
     Raises:
         UsageError: If there is no run, one cannot be read, or the page cannot be written.
     """
-    options = read_options(CompareOptions, arguments)
+    options = read_options(CompareOptions, arguments, command="compare")
     if not options.runs:
         raise UsageError("compare needs one run folder or more")
     refuse_existing(options.out, overwrite=options.overwrite)

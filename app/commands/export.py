@@ -48,7 +48,7 @@ def export(arguments: Sequence[str], openers: Openers) -> None:
     Raises:
         UsageError: If there is no such fit, or what exports it is not installed.
     """
-    options = read_options(ExportOptions, arguments)
+    options = read_options(ExportOptions, arguments, command="export")
     if not options.onnx:
         raise UsageError("export needs a format: --onnx")
     name, fit, folder = open_saved_fit(options.run, options.encoding, "cpu")

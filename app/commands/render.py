@@ -71,7 +71,7 @@ def render(arguments: Sequence[str], openers: Openers) -> None:
     Raises:
         UsageError: If there is no such fit, or an option does not suit it.
     """
-    options = read_options(RenderOptions, arguments)
+    options = read_options(RenderOptions, arguments, command="render")
     if options.size is not None and not 1 <= options.size <= _MOST_SIDE:
         raise UsageError(f"--size must be 1 to {_MOST_SIDE}; got {options.size}")
     if options.turntable is not None and options.turntable < 1:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+import nerf_posenc
 import train_fit
 from tests.small import SMALL_RUN
 
@@ -134,3 +135,23 @@ def test_a_model_that_does_not_fit_in_memory_is_an_error_of_one_line(
     assert train_fit.main([*vast, "--size", "8", "--steps", "1", "--device", "cpu"]) == 1
     assert "out of memory; use a smaller --batch-size, --width" in capsys.readouterr().err
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["compair", "runs/a"], "no command 'compair'; did you mean compare?"),
+        (["cat.png"], "to fit an image, --image cat.png"),
+        (["render"], "see train_fit.py render --help"),
+    ],
+)
+def test_a_mistyped_command_is_named(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main(arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--version"]) == 0
+    assert nerf_posenc.__version__ in capsys.readouterr().out
