@@ -226,6 +226,7 @@ def test_importing_an_encoder_needs_torch_and_numpy_alone() -> None:
     assert set(finished.stdout.split()) <= {"jaxtyping", "nerf_posenc", "numpy", "wadler_lindig"}
 
 
+@pytest.mark.slow
 def test_every_module_of_the_wheel_imports_with_torch_numpy_and_jaxtyping_alone() -> None:
     # All other packages are hidden, as in an environment where the wheel is installed alone.
     script = """

@@ -38,7 +38,16 @@ def library_rotation(name: str) -> tuple[Tensor, Tensor, Tensor]:
     return inputs["positions"], inputs["q"], arrays("rotary")[vector.split("/", 1)[1]]
 
 
-@pytest.mark.parametrize("name", sorted(ROTARY_PRESETS))
+QUICK = ("llama3", "qwen3-vl-text", "dinov3", "sam2", "croco", "flux")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in sorted(ROTARY_PRESETS)
+    ],
+)
 def test_a_librarys_own_output_is_found(name: str) -> None:
     positions, before, after = library_rotation(name)
     best = identify(after, before=before, positions=positions)[0]
@@ -91,6 +100,7 @@ def test_a_line_that_is_found_can_be_run() -> None:
     torch.testing.assert_close(eval(best.line, names), after, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_encodings_of_coordinates_are_found(name: str) -> None:
     if PRESETS[name].get("bands", 0) is None:
@@ -104,6 +114,7 @@ def test_encodings_of_coordinates_are_found(name: str) -> None:
     torch.testing.assert_close(found, output, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GRID_PRESETS))
 def test_embeddings_of_grids_are_found_from_their_table(name: str) -> None:
     num_axes = 3 if name == "cogvideox" else 2

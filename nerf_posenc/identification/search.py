@@ -83,12 +83,12 @@ def identify(
         ValueError: If shapes do not fit, a preset is unknown, or no candidate has this width.
 
     Examples:
+        >>> from nerf_posenc import RotaryEncoder
         >>> queries = torch.randn(63, 64)
         >>> axes = torch.cartesian_prod(torch.arange(7), torch.arange(9))
         >>> output = RotaryEncoder(64, 2, base=100.0).rotate(queries, axes.flip(-1))
-        >>> best = identify(output, before=queries, shape=(7, 9))[0]
-        >>> best.name, best.changes
-        ('rope-vit-axial', ())
+        >>> identify(output, before=queries, shape=(7, 9), expected="timm")[0].changes
+        ('base 100', 'axes in the order (1, 0)')
     """
     require_tensor(output, "output")
     output = output.detach().to("cpu", torch.float64)

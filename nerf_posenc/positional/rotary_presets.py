@@ -76,6 +76,7 @@ def rotary_preset(name: str) -> RotaryPreset:
         ValueError: If the name is unknown; the nearest ones are given.
 
     Examples:
+        >>> import torch
         >>> preset = rotary_preset("dinov3")
         >>> queries = torch.rand(1, 6, 5 + 12, 64)
         >>> positions = preset.positions((3, 4))

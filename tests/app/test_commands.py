@@ -81,7 +81,7 @@ def test_a_turntable_is_a_video() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", ["image", "scene"])
+@pytest.mark.parametrize("name", ["image", pytest.param("scene", marks=pytest.mark.slow)])
 def test_onnxruntime_gives_the_same_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     import onnxruntime
 

@@ -149,6 +149,7 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
         assert fit["psnr_db"] == pytest.approx(eight_bit_psnr, abs=0.1)
 
 
+@pytest.mark.slow
 def test_many_images_are_held_out_of_alike() -> None:
     options = [
         "--held-out",

@@ -234,6 +234,7 @@ def test_a_large_image_gets_an_overview_and_a_crop_at_full_size(tmp_path: Path) 
     assert any(np.array_equal(pixels[y : y + 100, x : x + 100], noise) for y, x in found)
 
 
+@pytest.mark.slow
 def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
     # Noise over a smooth image compresses worse than any photograph.
     original = smooth_image(512, 768)

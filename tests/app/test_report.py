@@ -111,6 +111,7 @@ def test_the_most_detailed_window_is_where_the_detail_is() -> None:
     assert columns.stop >= 47
 
 
+@pytest.mark.slow
 def test_images_are_drawn_for_any_size(tmp_path: Path) -> None:
     for height, width in ((1, 1), (3, 200), (200, 3)):
         results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]

@@ -78,6 +78,7 @@ def test_an_image_of_any_name_is_fitted_and_reported(
     assert train_fit.main(["compare", str(folder), "--out", "page.html"]) == 0
 
 
+@pytest.mark.slow
 def test_a_run_outlives_a_terminal_that_is_gone() -> None:
     program = [sys.executable, str(ROOT / "train_fit.py"), *SMALL_RUN, "--encodings", "none"]
     reader, writer = os.pipe()

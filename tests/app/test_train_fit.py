@@ -74,6 +74,7 @@ def test_quiet_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert printed.out == printed.err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_hull", "no_report")
 def test_runs_never_share_a_folder_unless_told_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["--quiet", *SMALL_RUN]) == 0
@@ -157,6 +158,7 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
     assert Path("run/comparison.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_hull", "no_report")
 def test_sigma_is_chosen_from_the_image(capsys: pytest.CaptureFixture[str]) -> None:
     options = [
@@ -183,6 +185,7 @@ def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
     assert metrics["config"]["model"]["bands"] == 10
 
 
+@pytest.mark.slow
 def test_figures_for_print_are_written_when_asked_for() -> None:
     assert (
         train_fit.main(

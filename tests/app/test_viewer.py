@@ -53,6 +53,7 @@ def test_nobody_watching_costs_no_image() -> None:
         page.show_field("none", state_at(20), lambda camera, pose: show())
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_a_rendering_that_fails_is_warned_of_and_the_fit_goes_on(
     browser: Any, capsys: pytest.CaptureFixture[str]
@@ -110,6 +111,7 @@ def shown_colors(tab: Any) -> set[tuple[int, int, int]]:
     return {(int(r), int(g), int(b)) for r, g, b in colors[counts > 500]}
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
     start = torch.eye(4)

@@ -104,6 +104,7 @@ def test_it_prints_its_convention() -> None:
     assert "include_input='back'" in shown
 
 
+@pytest.mark.slow
 def test_the_expectation_over_a_gaussian_of_any_orientation() -> None:
     generator = torch.Generator().manual_seed(2)
     mean = torch.tensor([0.2, -0.5, 0.4])

@@ -61,6 +61,7 @@ def raises(folder: Path, case: Any) -> str:
     raise KeyError("unexpected")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "message"),
     [(hangs, "more than 0 s"), (grows, "more than 2 GB"), (raises, "KeyError: 'unexpected'")],

@@ -110,6 +110,7 @@ def flat(outputs: object) -> torch.Tensor:
     return torch.cat([torch.as_tensor(part) for part in parts])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("make", "inputs"), MODULES)

@@ -418,6 +418,7 @@ def test_the_small_field_takes_every_encoding_and_the_others_say_that_they_do_no
         make_renderer(FieldOptions("nerf", encoding), views)
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
     views = small_views()
     options = FieldOptions(num_bands=3, width=16, depth=1, num_samples=8)
@@ -452,6 +453,7 @@ def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 def test_pruning_hides_nothing_that_the_field_shows() -> None:
     views = small_views(8, 24)
     options = FieldOptions(num_bands=5, width=32, depth=2, num_samples=48)

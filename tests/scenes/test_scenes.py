@@ -17,7 +17,10 @@ from scenes import BUILT_IN, SceneError, open_scene
 from scenes.quadrature import hemisphere_poses, look_at_origin, render_exactly
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN))
+@pytest.mark.parametrize(
+    "name",
+    ["spheres", *(pytest.param(n, marks=pytest.mark.slow) for n in BUILT_IN if n != "spheres")],
+)
 def test_views_are_the_integral_to_55_db(name: str) -> None:
     medium = BUILT_IN[name]()
     rays = camera_rays(Camera.from_angle(14, 14, 0.6), look_at_origin(0.3, 0.5))

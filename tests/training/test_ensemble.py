@@ -162,6 +162,7 @@ def test_the_program_batches_images_of_one_size(
         assert Path(f"run/{name}/report.html").exists()
 
 
+@pytest.mark.slow
 def test_images_whose_ensemble_fails_are_fitted_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ def test_images_whose_ensemble_fails_are_fitted_alone(
     assert len(Path("run/images.txt").read_text().splitlines()) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiled_fit_takes_the_same_steps() -> None:
     training = replace(SETTINGS, num_snapshots=0)

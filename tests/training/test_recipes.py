@@ -78,6 +78,7 @@ def test_what_does_not_go_together_is_refused() -> None:
         make_optimizer(FourierEncoder(2, 2), "adam", float("nan"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
 def test_kept_memory_is_not_mapped_again() -> None:
     # In a process of its own, since it is for good.
@@ -107,6 +108,7 @@ def test_devices_are_picked_by_name() -> None:
             pick_device(name)
 
 
+@pytest.mark.slow
 def test_sigma_follows_the_detail_of_the_image() -> None:
     side = 24
     line = (torch.arange(side) + 0.5) / side * 2 - 1
