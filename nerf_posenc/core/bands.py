@@ -47,8 +47,11 @@ def octave_bands(
             f"octaves {min_octave} to {last} leave the range -100 to 100 "
             "that float32 can scale by; ask for fewer bands or another min_octave"
         )
-    octaves = torch.linspace(min_octave, last, num_bands, dtype=torch.float64, device="cpu")
-    if any(octave != round(octave) for octave in octaves.tolist()):
+    if max_octave is None:
+        octaves = min_octave + torch.arange(num_bands, dtype=torch.float64, device="cpu")
+    else:
+        octaves = torch.linspace(min_octave, last, num_bands, dtype=torch.float64, device="cpu")
+    if not torch.equal(octaves, octaves.round()):
         return base * torch.exp2(octaves)
     return torch.ldexp(torch.tensor(base, dtype=torch.float64, device="cpu"), octaves)
 
