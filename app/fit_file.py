@@ -48,10 +48,18 @@ class FitFile:
         """
         return load_checkpoint(self.path) if self.path.exists() else None
 
+    def saved_steps(self) -> tuple[int, int] | None:
+        """Steps taken and steps in all of the saved fit; None if nothing was saved."""
+        fit = self._summary().get("fit")
+        if not isinstance(fit, dict):
+            return None
+        taken, whole = fit.get("step"), fit.get("num_steps")
+        return (taken, whole) if isinstance(taken, int) and isinstance(whole, int) else None
+
     def is_complete(self) -> bool:
         """Whether a fit with all its steps was saved."""
-        fit = self._summary().get("fit")
-        return isinstance(fit, dict) and fit.get("step") == fit.get("num_steps") is not None
+        steps = self.saved_steps()
+        return steps is not None and steps[0] == steps[1]
 
     def saved_batch_size(self) -> int | None:
         """Batch size of the saved fit, if it is not the run's; None if nothing was saved."""

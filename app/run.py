@@ -80,6 +80,9 @@ def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> 
     """
     stop, fit_file = prepared.context.stop, prepared.fit_file(encoding)
     control = FitControl(stop, viewer, fit_file, fit_file.saved_batch_size())
+    saved = fit_file.saved_steps()
+    if saved is not None:
+        prepared.log(f"{encoding} goes on at step {saved[0]} of {saved[1]}")
     try:
         result, control = _fit_in_memory(prepared, encoding, control)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:

@@ -56,6 +56,7 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     # The fit that was ended early is what is missing; the second press ends the run.
     resume = ["--resume", "run"]
     assert run_with_signal(monkeypatch, resume, 1, number=signal.SIGINT) == 0
+    assert "none goes on at step 10 of 30" in capsys.readouterr().out
     assert run_with_signal(monkeypatch, [*RUNS["image"], "--out", "two"], 1, 2, number=2) == 130
     assert "--resume two" in capsys.readouterr().err
     assert not Path("two/metrics.json").exists()
