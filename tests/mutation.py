@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,8 @@ TESTS = {
     "radiance": ["tests/radiance", "tests/test_fits.py", "tests/test_defaults.py"],
     "training": ["tests/training", "tests/test_defaults.py"],
 }
+# Folders whose tests are run together, since they share most of them.
+_GROUPS = (("core", "encoders", "positional"), ("metrics", "radiance", "training"))
 # Triton's interpreter takes a minute per kernel; the kernels are compared with torch elsewhere.
 _SKIPPED = ("core/kernels",)
 
@@ -89,7 +92,8 @@ class Mutant:
 
 def unmutated_lines(source: str) -> set[int]:
     """Lines of annotations without a default, errors, imports, docstrings, class decorators."""
-    lines: set[int] = set()
+    # A bare star in a signature looks like a product.
+    lines = {i for i, line in enumerate(source.splitlines(), 1) if line.strip() == "*,"}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
             arguments = node.args
@@ -127,22 +131,25 @@ def all_mutants() -> Iterator[Mutant]:
                         yield Mutant(folder, module, name, occurrence, line)
 
 
-def covering_tests(folder: str, copy: Path) -> dict[tuple[str, int], list[str]]:
-    """Run the tests of a folder; return the tests that run each line of its modules.
+def covering_tests(folders: tuple[str, ...], copy: Path) -> dict[tuple[str, int], list[str]]:
+    """Run the tests of folders; return the tests that run each line of their modules.
 
     Raises:
         RuntimeError: If a test fails on the sources as they are.
     """
-    data = copy / f".coverage.{folder}"
-    tests = [f"nerf_posenc/{folder}", *TESTS[folder]]
+    started = time.monotonic()
+    data = copy / f".coverage.{folders[0]}"
+    tests = [f"nerf_posenc/{folder}" for folder in folders]
+    tests += dict.fromkeys(path for folder in folders for path in TESTS[folder])
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *tests]
-    cover = ["--cov", f"nerf_posenc/{folder}", "--cov-context", "test", "--cov-report", ""]
+    cover = [part for folder in folders for part in ("--cov", f"nerf_posenc/{folder}")]
+    cover += ["--cov-context", "test", "--cov-report", ""]
     done = subprocess.run(
         [*command, *cover], cwd=copy, env={**os.environ, "COVERAGE_FILE": str(data)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise RuntimeError(f"the tests of {folder} fail as they are: {done.stdout[-2000:]}")
+        raise RuntimeError(f"the tests of {folders} fail as they are: {done.stdout[-2000:]}")
     covered = coverage.CoverageData(str(data))
     covered.read()
     tests_by_line: dict[tuple[str, int], list[str]] = {}
@@ -150,12 +157,15 @@ def covering_tests(folder: str, copy: Path) -> dict[tuple[str, int], list[str]]:
         for line, contexts in covered.contexts_by_lineno(file).items():
             names = sorted({c.rpartition("|")[0] for c in contexts} - {""})
             tests_by_line[str(Path(file).resolve().relative_to(copy.resolve())), line] = names
+    print(f"{', '.join(folders)}: tests in {time.monotonic() - started:.0f} s", flush=True)
     return tests_by_line
 
 
 def tests_of(mutant: Mutant, covering: dict[tuple[str, int], list[str]]) -> list[str]:
     """Tests that try a mutant."""
-    names = covering.get((mutant.module, mutant.line), [])
+    own = (f"nerf_posenc/{mutant.folder}", *TESTS[mutant.folder])
+    covers = covering.get((mutant.module, mutant.line), [])
+    names = [name for name in covers if name.startswith(own)]
     return names or [mutant.module, *TESTS[mutant.folder]]
 
 
@@ -250,11 +260,11 @@ def main() -> int:
     print(f"{len(mutants)} of {total} mutants", flush=True)
     options.log.unlink(missing_ok=True)
     covering: dict[tuple[str, int], list[str]] = {}
-    with copied_sources() as copy:
-        for folder in sorted({mutant.folder for mutant in mutants}):
-            started = time.monotonic()
-            covering |= covering_tests(folder, copy)
-            print(f"{folder:12} tests in {time.monotonic() - started:.0f} s", flush=True)
+    wanted = {mutant.folder for mutant in mutants}
+    groups = [tuple(f for f in group if f in wanted) for group in _GROUPS]
+    with copied_sources() as copy, ThreadPoolExecutor(options.workers) as pool:
+        for lines in pool.map(lambda group: covering_tests(group, copy), filter(None, groups)):
+            covering |= lines
     children = []
     for worker in range(options.workers):
         child = os.fork()
