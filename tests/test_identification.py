@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import nerf_posenc
 from nerf_posenc import (
     GRID_PRESETS,
     PRESETS,
@@ -78,6 +79,7 @@ def test_swapped_axes_are_named(name: str) -> None:
         (dict(base=100.0), 0, "base 100"),
         ({}, 1, "positions +1"),
         (dict(scale=1.2), 0, "scale 1.2"),
+        (dict(base=1000.0), 0, "base 1000"),
     ],
 )
 def test_what_differs_from_the_expected_preset_is_named(
@@ -91,12 +93,27 @@ def test_what_differs_from_the_expected_preset_is_named(
     assert best.changes == (words,)
 
 
+def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
+    preset = ROTARY_PRESETS["flux"]
+    positions = preset.positions((6, 8))
+    before = torch.randn(48, 128)
+    half = preset.encoder().rotate(before.bfloat16(), positions)
+    best = identify(half, before=before.bfloat16(), shape=(6, 8))[0]
+    assert (best.name, best.is_exact) == ("flux", True)
+    moved = preset.encoder().rotate(before, positions + torch.tensor([0, 1, 1]))
+    best = identify(moved, before=before, shape=(6, 8), expected="flux")[0]
+    assert best.is_exact
+    assert best.changes == ("rows and columns +1",)
+    found = eval(best.line, {**vars(nerf_posenc), "before": before, "torch": torch})
+    torch.testing.assert_close(found, moved, atol=1e-5, rtol=0)
+
+
 def test_a_line_that_is_found_can_be_run() -> None:
     before = torch.randn(63, 64)
     positions = grid_positions((7, 9)).flatten(0, 1)
     after = RotaryEncoder(64, 2, base=100.0, pairing="half").rotate(before, positions.flip(-1))
     best = identify(after, before=before, shape=(7, 9))[0]
-    names = dict(RotaryEncoder=RotaryEncoder, before=before, positions=positions)
+    names = {**vars(nerf_posenc), "before": before, "torch": torch}
     torch.testing.assert_close(eval(best.line, names), after, atol=1e-5, rtol=0)
 
 
@@ -149,7 +166,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: identify(x), "give either shape"),
         (lambda: identify(x, shape=(7,)), "7 positions for 6 rows"),
         (lambda: identify(x, before=x, shape=(6,), expected="lama"), "did you mean llama"),
-        (lambda: identify(x[:, :1], before=x[:, :1], shape=(6,)), "has a width of 1"),
+        (lambda: identify(x[:, :1], before=x[:, :1], shape=(6,)), "has a width of 1 "),
     ):
         with pytest.raises(ValueError, match=message):
             call()

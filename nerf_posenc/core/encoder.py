@@ -240,8 +240,8 @@ def require_coordinates(x: Tensor, in_dim: int, *, name: str = "x") -> None:
     require_tensor(x, name)
     if not x.is_floating_point():
         raise TypeError(
-            f"{name} must hold floating-point coordinates; got {x.dtype}. Scale pixel indices to "
-            "[-1, 1] first"
+            f"{name} must hold floating-point coordinates; got {x.dtype}. Convert it with "
+            ".float(); pixel indices are scaled to [-1, 1] first"
         )
     if x.ndim == 0 or x.shape[-1] != in_dim:
         raise ValueError(f"{name} must have shape (*batch, {in_dim}); got {tuple(x.shape)}")

@@ -31,7 +31,8 @@ class Sphere2VecEncoder(Encoder):
             ``"sphereM+"`` (8) or ``"dfs"``, all products of the sines and cosines of the two
             coordinates.
         unit: of the coordinates.
-        min_radius: the smallest scale, in the coordinates' unit for an angle, positive.
+        min_radius: the smallest scale, by which angles in radians are divided whatever the unit
+            of the coordinates; positive.
         max_radius: the largest scale.
 
     Raises:

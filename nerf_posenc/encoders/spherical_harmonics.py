@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts, require_tensor
 
 _MAX_LEVELS = 64
 # Up to here float32 errors stay below 1e-6.
@@ -131,6 +131,8 @@ class IntegratedDirectionalEncoder(Encoder):
             ValueError: If a shape does not fit.
         """
         require_coordinates(directions, 3, name="directions")
+        if roughness is not None:
+            require_tensor(roughness, "roughness")
         if roughness is not None and roughness.shape != (*directions.shape[:-1], 1):
             raise ValueError(
                 f"roughness must have shape {(*directions.shape[:-1], 1)}; got "

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,8 +18,9 @@ from nerf_posenc.positional.rotary_presets import ROTARY_PRESETS, RotaryPreset, 
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GRID_PRESETS, GridSinusoidalEncoder
 
-_BASES = (10_000.0, 100.0, 10.0, 256.0, 2000.0, 5e5, 1e6, 5e6)
-_OFFSETS = (0.0, 1.0, 0.5, -1.0)
+# Those of known models; a search for any base would find one that fits noise.
+_BASES = (1e4, 100.0, 10.0, 256.0, 500.0, 1000.0, 2000.0, 2e4, 5e4, 1.5e5, 5e5, 1e6, 5e6, 1e7)
+_OFFSETS = (0.0, 1.0, 0.5, -1.0, 2.0)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def rotary_candidates(
         except ValueError:
             # The model's axes do not divide such a width.
             continue
-        for counted, own in _ways_to_count(preset, shape, positions):
+        for counted, code, own in _ways_to_count(name, preset, shape, positions):
             for arguments, words in _variations(preset, dim, scale if is_scaled else 1.0):
                 try:
                     encoder = preset.encoder(**arguments)
@@ -66,30 +67,34 @@ def rotary_candidates(
                 )
                 line = f"RotaryEncoder.preset({called})"
                 is_own_width = dim == preset.dim
-                yield from _moved(before, name, counted + words, line, encoder, own, is_own_width)
+                made = Candidate(name, counted + words, line, before.__getitem__, is_own_width)
+                yield from _moved(before, made, code, encoder, own)
 
 
 def _ways_to_count(
-    preset: RotaryPreset, shape: Sequence[int] | None, positions: Tensor | None
-) -> Iterator[tuple[tuple[str, ...], Tensor]]:
-    """Positions as the preset's model counts them, then other ways."""
+    name: str, preset: RotaryPreset, shape: Sequence[int] | None, positions: Tensor | None
+) -> Iterator[tuple[tuple[str, ...], str, Tensor]]:
+    """Words, code and positions: as the preset's model counts them, then in other ways."""
     if positions is not None:
-        yield (), positions
+        yield (), "positions", positions
         return
     assert shape is not None
     own = None
     try:
         own = preset.positions(shape)
-        yield (), own
+        yield (), f'ROTARY_PRESETS["{name}"].positions({tuple(shape)})', own
     except ValueError:
         pass
     if len(shape) == 1:
         return
     indices = grid_positions(shape).flatten(0, -2)
     centers = patch_centers(shape, dtype=torch.float64).flatten(0, -2)
-    for words, other in (("positions counted by index", indices), ("patch centers", centers)):
+    for words, function, other in (
+        ("positions counted by index", "grid_positions", indices),
+        ("patch centers", "patch_centers", centers),
+    ):
         if own is None or own.shape != other.shape or not torch.equal(own.double(), other.double()):
-            yield (words,), other
+            yield (words,), f"{function}({tuple(shape)}).flatten(0, -2)", other
 
 
 def _variations(
@@ -118,37 +123,36 @@ def _variations(
 
 
 def _moved(
-    before: Tensor,
-    name: str,
-    words: tuple[str, ...],
-    line: str,
-    encoder: RotaryEncoder,
-    positions: Tensor,
-    is_own_width: bool,
+    before: Tensor, made: Candidate, code: str, encoder: RotaryEncoder, positions: Tensor
 ) -> Iterator[Candidate]:
     """The encoder at the positions with their axes in every order, and with offsets."""
     num_axes = 1 if positions.ndim == 1 else positions.shape[-1]
+    # All axes may be counted from elsewhere, or those of the image alone.
+    moves: list[tuple[float, Tensor | float]] = [(offset, offset) for offset in _OFFSETS]
+    if num_axes == 3:
+        moves += [(o, torch.tensor([0.0, o, o], dtype=torch.float64)) for o in _OFFSETS if o]
     for order in itertools.permutations(range(num_axes)):
-        swapped = positions if num_axes == 1 else positions[:, list(order)]
         is_swapped = list(order) != sorted(order)
-        for offset in _OFFSETS:
-            changes = words
-            code = "positions"
+        swapped = positions[:, list(order)] if is_swapped else positions
+        swap = f"[:, {list(order)}]" if is_swapped else ""
+        for offset, move in moves:
+            changes = made.changes
             if is_swapped:
                 changes = (*changes, f"axes in the order {order}")
-                code += f"[:, {list(order)}]"
+            shifted, added = swapped, ""
             if offset:
-                changes = (*changes, f"positions {offset:+g}")
-                code += f" + {offset:g}"
-            moved = swapped + offset if offset else swapped
-            yield Candidate(
-                name,
-                changes,
-                f"{line}.rotate(before, {code})",
-                lambda rows, encoder=encoder, moved=moved: encoder.rotate(  # type: ignore[misc]
-                    before[rows], moved[rows].double()
+                of_image = isinstance(move, Tensor)
+                kind = "rows and columns" if of_image else "positions"
+                changes = (*changes, f"{kind} {offset:+g}")
+                added = f" + torch.tensor({move.tolist()})" if of_image else f" + {offset:g}"  # type: ignore[union-attr]
+                shifted = swapped + move
+            yield replace(
+                made,
+                changes=changes,
+                line=f"{made.line}.rotate(before, {code}{swap}{added})",
+                evaluate=lambda rows, shifted=shifted: encoder.rotate(  # type: ignore[misc]
+                    before[rows], shifted[rows].double()
                 ),
-                is_own_width,
             )
 
 

@@ -18,7 +18,9 @@ from nerf_posenc.identification.candidates import (
 
 # Candidates are compared on this many tokens first.
 _FEW = 12
-_EXACT = 1e-4
+# Differences that the rounding of a library explains: of float32 tables, of half precision.
+_EXACT = {torch.bfloat16: 5e-2, torch.float16: 5e-3}
+_EXACT_FLOAT32 = 1e-4
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,20 @@ class Match:
         changes: what differs from the preset, in words; empty if nothing does.
         line: code that reproduces the output.
         error: largest difference from the output.
+        tolerance: largest difference that rounding explains: 1e-4, and more for an output in half
+            precision.
     """
 
     name: str
     changes: tuple[str, ...]
     line: str
     error: float
+    tolerance: float = _EXACT_FLOAT32
 
     @property
     def is_exact(self) -> bool:
-        """Whether the error is below 1e-4, which float32 tables of a library explain."""
-        return self.error < _EXACT
+        """Whether rounding explains the error."""
+        return self.error < self.tolerance
 
     def __str__(self) -> str:
         kind = self.name + (f" with {', '.join(self.changes)}" if self.changes else "")
@@ -91,6 +96,7 @@ def identify(
         ('base 100', 'axes in the order (1, 0)')
     """
     require_tensor(output, "output")
+    tolerance = _EXACT.get(output.dtype, _EXACT_FLOAT32)
     output = output.detach().to("cpu", torch.float64)
     if output.ndim != 2 or (before is not None and before.shape != output.shape):
         raise ValueError(
@@ -112,38 +118,43 @@ def identify(
         candidates = fourier_candidates(output.shape[-1], positions, expected)
     else:
         candidates = sinusoidal_candidates(output.shape[-1], shape, positions, expected)
-    return _nearest(output, candidates, count)
+    return _nearest(output, candidates, count, tolerance)
 
 
-def _nearest(output: Tensor, candidates: Iterator[Candidate], count: int) -> list[Match]:
+def _nearest(
+    output: Tensor, candidates: Iterator[Candidate], count: int, tolerance: float
+) -> list[Match]:
     few = torch.linspace(0, len(output) - 1, min(_FEW, len(output))).round().long()
-    wanted = output[few]
     scored = [
-        (float((candidate.evaluate(few) - wanted).abs().max()), _distance(candidate), i, candidate)
+        (_differences(candidate, output, few), i, candidate)
         for i, candidate in enumerate(candidates)
     ]
     if not scored:
         raise ValueError(
-            f"no encoding of the presets has a width of {output.shape[-1]} on these positions"
+            f"no encoding of the presets has a width of {output.shape[-1]} and as many axes as "
+            "these positions"
         )
+
+    def rank(found: tuple[tuple[float, float], int, Candidate]) -> tuple[float, float, int]:
+        """By the mean difference; those that are exact, by the number of changes."""
+        (largest, mean), index, candidate = found
+        return (0.0 if largest < tolerance else mean, _distance(candidate), index)
+
     rows = torch.arange(len(output))
-    best = sorted(scored, key=_rank)[: max(4 * count, 20)]
-    found = [
-        (float((candidate.evaluate(rows) - output).abs().max()), changes, i, candidate)
-        for _, changes, i, candidate in best
-    ]
+    best = sorted(scored, key=rank)[: max(4 * count, 20)]
+    found = [(_differences(c, output, rows), i, c) for _, i, c in best]
     return [
-        Match(candidate.name, candidate.changes, candidate.line, error)
-        for error, _, _, candidate in sorted(found, key=_rank)[:count]
+        Match(candidate.name, candidate.changes, candidate.line, largest, tolerance)
+        for (largest, _), _, candidate in sorted(found, key=rank)[:count]
     ]
+
+
+def _differences(candidate: Candidate, output: Tensor, rows: Tensor) -> tuple[float, float]:
+    """Largest and mean difference from the output."""
+    difference = (candidate.evaluate(rows) - output[rows]).abs()
+    return float(difference.max()), float(difference.mean())
 
 
 def _distance(candidate: Candidate) -> float:
     """Number of changes from the preset; another width than the model's is half of one."""
     return len(candidate.changes) + 0.5 * (not candidate.is_own_width)
-
-
-def _rank(scored: tuple[float, float, int, Candidate]) -> tuple[float, float, float, int]:
-    """By error; those that are exact, by the number of changes."""
-    error, changes, index, _ = scored
-    return (0.0 if error < _EXACT else error, changes, error, index)

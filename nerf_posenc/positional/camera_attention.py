@@ -91,6 +91,8 @@ class PRoPEEncoder(Encoder):
                 "world_from_camera must have shape (*batch, cameras, 4, 4); got "
                 f"{tuple(world_from_camera.shape)}"
             )
+        if image_size is not None and (len(image_size) != 2 or min(image_size) <= 0):
+            raise ValueError(f"image_size must be (height, width) above 0; got {image_size}")
         if (intrinsics is None) != (image_size is None):
             raise ValueError("give both intrinsics and image_size, or neither")
         scale = torch.ones(4, 4).to(world_from_camera)

@@ -8,7 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, require_counts, require_positive
+from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, require_tensor
+
+# More tokens before the patches than any model has: the shape must be wrong.
+_MOST_PREFIX = 16
 
 
 class LearnedGridEncoder(Encoder):
@@ -60,7 +63,11 @@ class LearnedGridEncoder(Encoder):
 
     @classmethod
     def from_table(
-        cls, table: Float[Tensor, "*one count dim"], shape: Sequence[int]
+        cls,
+        table: Float[Tensor, "*one count dim"],
+        shape: Sequence[int],
+        *,
+        num_prefix: int | None = None,
     ) -> "LearnedGridEncoder":
         """Take the embeddings of a checkpoint, as its ``pos_embed``.
 
@@ -68,14 +75,26 @@ class LearnedGridEncoder(Encoder):
             table: prefix tokens, then the patches row by row, ``(count, dim)`` or
                 ``(1, count, dim)``.
             shape: rows and columns of patches.
+            num_prefix: number of prefix tokens; None takes those that are left over, at most 16.
 
         Raises:
-            ValueError: If the table has fewer embeddings than patches.
+            ValueError: If the table has not as many embeddings as tokens.
         """
+        require_tensor(table, "table")
+        if table.ndim not in (2, 3) or (table.ndim == 3 and len(table) != 1):
+            raise ValueError(
+                f"table must have shape (count, dim) or (1, count, dim); got {tuple(table.shape)}"
+            )
         table = table.reshape(-1, table.shape[-1])
-        num_prefix = len(table) - shape[0] * shape[1]
-        if num_prefix < 0:
-            raise ValueError(f"a table of {len(table)} embeddings has none for {tuple(shape)}")
+        left = len(table) - shape[0] * shape[1]
+        if left < 0 or left > _MOST_PREFIX or num_prefix not in (None, left):
+            raise ValueError(
+                f"a table of {len(table)} embeddings is not that of {shape[0]} x {shape[1]} = "
+                f"{shape[0] * shape[1]} patches and "
+                f"{'a few' if num_prefix is None else num_prefix} tokens before them; give the "
+                "shape of training"
+            )
+        num_prefix = left
         encoder = cls(shape, table.shape[-1], num_prefix=num_prefix)
         encoder.codes = nn.Parameter(table.detach().clone())
         return encoder
@@ -103,9 +122,14 @@ class LearnedGridEncoder(Encoder):
         Raises:
             ValueError: If the shape is not two sizes of 1 or more.
         """
-        shape = self.shape if shape is None else (shape[0], shape[1])
-        if min(shape) < 1:
+        if shape is not None and (not isinstance(shape, Sequence) or len(shape) != 2):
             raise ValueError(f"shape must be (rows, columns), 1 or more; got {shape}")
+        shape = self.shape if shape is None else (shape[0], shape[1])
+        if min(shape) < 1 or mode not in ("bicubic", "bilinear"):
+            raise ValueError(
+                "shape must be (rows, columns), 1 or more, and mode 'bicubic' or 'bilinear'; got "
+                f"{shape} and {mode!r}"
+            )
         if shape == self.shape:
             return self.codes
         prefix, patches = self.codes.split([self.num_prefix, len(self.codes) - self.num_prefix])

@@ -83,6 +83,7 @@ class RotaryEncoder(Rotation):
         require_counts(dim=dim, num_axes=num_axes)
         if pairing not in PAIRINGS:
             raise ValueError(f"pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
+        has_sections = pair_axes is not None
         if pair_axes is not None:
             if axis_dims is not None or axis_order is not None or pairing in _BY_AXIS:
                 raise ValueError(
@@ -107,6 +108,7 @@ class RotaryEncoder(Rotation):
         self.scale = scale
         self.pair_axes = tuple(pair_axes)
         self._has_own_bands = bands is not None
+        self._has_sections = has_sections
         self.sincos = SinCos(len(pair_bands), pair_bands[None], layout="kpa")
         one_axis = len(set(self.pair_axes)) == 1 and num_axes == 1
         self.register_constant(
@@ -170,7 +172,7 @@ class RotaryEncoder(Rotation):
             parts.append(f"bands={described(self.sincos.bands.flatten())}")
         else:
             parts.append(f"base={self.base:g}")
-        if list(self.pair_axes) != sorted(self.pair_axes):
+        if self._has_sections or list(self.pair_axes) != sorted(self.pair_axes):
             parts.append(f"pair_axes={self.pair_axes}")
         if self.scale != 1:
             parts.append(f"scale={self.scale}")
@@ -218,6 +220,8 @@ def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[i
 
 def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[int, ...]:
     """Columns of each axis."""
+    if isinstance(axis_dims, int):
+        raise TypeError(f"axis_dims must have a width for each axis, as ({axis_dims},)")
     if axis_dims is None:
         if dim % (2 * num_axes):
             raise ValueError(
@@ -251,6 +255,8 @@ def _bands_of_blocks(widths: Sequence[int], base: float, bands: Bands | None) ->
         each = [bands] * len(widths) if bands.ndim == 1 else list(bands.unbind(-1))
     else:
         each = [torch.as_tensor(band, dtype=torch.float64, device="cpu") for band in bands]
+        if all(band.ndim == 0 for band in each):
+            each = [torch.stack(each)] * len(widths)
     if [tuple(band.shape) for band in each] != [(width // 2,) for width in widths]:
         got = tuple(bands.shape) if isinstance(bands, Tensor) else [len(band) for band in each]
         raise ValueError(
@@ -268,8 +274,9 @@ def _bands_of_pairs(
     num_pairs = len(pair_axes)
     if not 1 <= num_pairs <= dim // 2 or not set(pair_axes) <= set(range(num_axes)):
         raise ValueError(
-            f"pair_axes must be 1 to {dim // 2} axes from 0 to {num_axes - 1}; got "
-            f"{tuple(pair_axes)}"
+            f"pair_axes must be 1 to {dim // 2} axes from 0 to {num_axes - 1}, one for each pair; "
+            f"got {num_pairs} up to axis {max(pair_axes, default=0)}. Give num_axes=3 for time, "
+            "rows and columns"
         )
     if bands is None:
         return geometric_bands(2 * num_pairs, base=base)

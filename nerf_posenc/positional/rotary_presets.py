@@ -38,16 +38,19 @@ class RotaryPreset:
         """Make the encoder.
 
         Args:
-            overrides: arguments that differ from the preset's. With another ``base`` the bands
-                are the plain ones of that base.
+            overrides: arguments that differ from the preset's.
 
         Raises:
-            ValueError: If an argument does not fit.
+            ValueError: If an argument does not fit, or ``base`` is given for a preset with bands
+                of its own.
         """
         dim = overrides.pop("dim", self.dim)
         arguments = self.arguments(dim)
-        if "base" in overrides:
-            arguments.pop("bands", None)
+        if "base" in overrides and "bands" in arguments and "bands" not in overrides:
+            raise ValueError(
+                "this preset has bands of its own, which no base alone describes; give bands=, as "
+                "from llama3_bands or geometric_bands"
+            )
         return RotaryEncoder(dim, **{**arguments, **overrides})
 
     def positions(self, shape: Sequence[int]) -> Num[Tensor, "length *axes"]:
@@ -63,6 +66,8 @@ class RotaryPreset:
         Raises:
             ValueError: If the shape does not have as many sizes as the model's grid.
         """
+        if not isinstance(shape, Sequence):
+            raise TypeError(f"shape must have a size for each axis, as ({shape},); got {shape!r}")
         return self.grid(shape)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.backend import inside_transform, is_recorded
-from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.core.encoder import Encoder, require_tensor
 
 Pairing = Literal["interleaved", "half", "axis-half", "tiled"]
 PAIRINGS = ("interleaved", "half", "axis-half", "tiled")
@@ -110,14 +110,25 @@ class Rotation(Encoder):
         Raises:
             ValueError: If a shape does not fit.
         """
+        require_tensor(x, "x")
+        if not x.is_floating_point():
+            raise TypeError(f"x must hold floating-point numbers; got {x.dtype}")
+        if num_prefix < 0:
+            raise ValueError(f"num_prefix must be 0 or more; got {num_prefix}")
         if x.shape[-1:] != (self.dim,):
             raise ValueError(
                 f"x must have shape (*batch, length, {self.dim}); got {tuple(x.shape)}"
+            )
+        if cosine.shape[-1:] != (self.rotary_dim,) or cosine.shape != sine.shape:
+            raise ValueError(
+                f"cosine and sine must both have {self.rotary_dim} columns, as forward gives them; "
+                f"got {tuple(cosine.shape)} and {tuple(sine.shape)}"
             )
         if num_prefix:
             # A rotation by 0 leaves the numbers as they are, to the bit.
             cosine = F.pad(cosine, (0, 0, num_prefix, 0), value=1.0)
             sine = F.pad(sine, (0, 0, num_prefix, 0))
+        _require_length(x, cosine.shape[-2] if cosine.ndim > 1 else 0, sequence_dim, num_prefix)
         view = _beside if self.num_heads is None else self._beside_heads
         cosine, sine = view(cosine, x, sequence_dim), view(sine, x, sequence_dim)
         if self.rotary_dim == self.dim:
@@ -141,6 +152,7 @@ class Rotation(Encoder):
 
     def _positions(self, positions: Tensor) -> Tensor:
         """Positions as ``(*batch, num_axes)``, of a type in which integers are exact."""
+        require_tensor(positions, "positions")
         if self.in_dim == 1:
             positions = positions[..., None]
         elif positions.shape[-1:] != (self.in_dim,):
@@ -222,6 +234,25 @@ class _RotationFunction(torch.autograd.Function):
         return ctx.rotation._rotated(grads[0], cosine, -sine), None, None, None
 
 
+def _require_length(x: Tensor, length: int, sequence_dim: int, num_prefix: int) -> None:
+    """Refuse tables that do not have one row for each token after the prefix."""
+    in_range = -x.ndim <= sequence_dim < x.ndim - 1 and sequence_dim != -1
+    if not in_range or length == x.shape[sequence_dim]:
+        return
+    given, tokens = length - num_prefix, x.shape[sequence_dim]
+    other = (
+        "sequence_dim=-3 for (batch, length, heads, dim)"
+        if sequence_dim == -2
+        else "sequence_dim=-2 for (batch, heads, length, dim)"
+    )
+    raise ValueError(
+        f"{given} positions for {tokens} tokens, of which {num_prefix} are a prefix: x has shape "
+        f"{tuple(x.shape)}, with the sequence in dimension {sequence_dim}. Give one position for "
+        f"each token after the prefix, in one row (positions of a grid: .flatten(0, -2)), "
+        f"num_prefix= for tokens without one, and {other}"
+    )
+
+
 def _beside(table: Tensor, x: Tensor, sequence_dim: int) -> Tensor:
     """View a table ``(*lead, length, rotary_dim)`` so that it broadcasts with x."""
     dim = sequence_dim - x.ndim if sequence_dim >= 0 else sequence_dim
@@ -229,13 +260,6 @@ def _beside(table: Tensor, x: Tensor, sequence_dim: int) -> Tensor:
         raise ValueError(
             f"sequence_dim must be one of the dimensions of x but the last; got {sequence_dim} "
             f"for {tuple(x.shape)}"
-        )
-    length = x.shape[dim]
-    if table.shape[-2] != length:
-        raise ValueError(
-            f"{table.shape[-2]} positions for {length} tokens: x has shape {tuple(x.shape)}, of "
-            f"which dimension {dim} is the sequence. Give one position per token, and "
-            "sequence_dim=-3 for (batch, length, heads, dim)"
         )
     inner = -2 - dim
     table = table.reshape(*table.shape[:-1], *(1,) * inner, table.shape[-1])

@@ -38,9 +38,12 @@ class LogCPBBias(nn.Module):
         pretrained_window: Sequence[int] | None = None,
     ) -> None:
         require_counts(num_heads=num_heads, width=width)
-        if pretrained_window is not None and min(pretrained_window) < 2:
+        if pretrained_window is not None and (
+            len(pretrained_window) != 2 or min(pretrained_window) < 2
+        ):
             raise ValueError(
-                f"pretrained_window must have sides of 2 or more; got {tuple(pretrained_window)}"
+                "pretrained_window must be (height, width), sides of 2 or more; got "
+                f"{tuple(pretrained_window)}"
             )
         super().__init__()
         self.pretrained_window = None if pretrained_window is None else tuple(pretrained_window)

@@ -97,6 +97,10 @@ def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None
         (ne.SinusoidalEncoder(8), ne.SinusoidalEncoder(8, split=True)),
         (ne.RotaryEncoder(8), ne.RotaryEncoder(8, base=100.0)),
         (ne.RotaryEncoder(8, 2), ne.RotaryEncoder(8, 2, axis_order=(1, 0))),
+        (
+            ne.RotaryEncoder(128, 3, pair_axes=ne.mrope_axes((16, 24, 24))),
+            ne.RotaryEncoder(128, 3, axis_dims=(32, 48, 48)),
+        ),
         (ne.RotaryEncoder(64), ne.RotaryEncoder(64, bands=ne.ntk_bands(64, factor=2.0))),
         (ne.GridSinusoidalEncoder(8), ne.GridSinusoidalEncoder(8, base_size=16)),
     ],

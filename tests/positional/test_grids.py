@@ -117,6 +117,12 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: LearnedGridEncoder((4,), 3), r"shape must be \(rows, columns\)"),
         (lambda: LearnedGridEncoder((4, 4), 3).table((0, 4)), "1 or more"),
         (lambda: LearnedGridEncoder.from_table(torch.zeros(15, 3), (4, 4)), "15 embeddings"),
+        (lambda: LearnedGridEncoder.from_table(torch.zeros(197, 3), (7, 14)), "7 x 14 = 98"),
+        (
+            lambda: LearnedGridEncoder.from_table(torch.zeros(17, 3), (4, 4), num_prefix=5),
+            "5 tokens before",
+        ),
+        (lambda: LearnedGridEncoder.from_table(torch.zeros(2, 17, 3), (4, 4)), "table must have"),
         (
             lambda: LearnedGridEncoder((2, 2), 3).add_to(torch.zeros(1, 5, 3)),
             r"shape \(\*batch, 4, 3\)",

@@ -245,7 +245,20 @@ def test_mistakes_with_positions_and_heads_are_named() -> None:
         RotaryEncoder(8, 2).rotate(torch.zeros(4, 8), torch.arange(4))
     with pytest.raises(ValueError, match=r"each of 2 heads"):
         MixedRotaryEncoder(8, num_heads=2).rotate(torch.zeros(3, 5, 8), torch.zeros(5, 2))
+    with pytest.raises(ValueError, match=r"7 positions for 10 tokens, of which 2 are a prefix"):
+        rotary.rotate(x[0, :, 0], torch.arange(7), num_prefix=2)
+    with pytest.raises(ValueError, match="num_prefix must be 0 or more"):
+        rotary.rotate(x[0, :, 0], torch.arange(11), num_prefix=-1)
+    for wrong in (x[0, :, 0].long(), x[0, :, 0].numpy()):
+        with pytest.raises(TypeError, match="x must"):
+            rotary.rotate(wrong, torch.arange(10))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"positions must be a torch\.Tensor"):
+        rotary.rotate(x[0, :, 0], 10)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a size for each axis"):
+        ROTARY_PRESETS["llama"].positions(5)  # type: ignore[arg-type]
     for call, message in (
+        (lambda: RotaryEncoder.preset("dinov3", base=100.0), "bands of its own"),
+        (lambda: rotary.rotate_with(x, *[torch.ones(3, 4)] * 2), "must both have 8 columns"),
         (lambda: RotaryEncoder(8, 2, axis_dims=(4, 6)), "add up to at most dim = 8"),
         (lambda: RotaryEncoder(8, 2, axis_dims=(3, 3)), "even widths"),
         (lambda: RotaryEncoder(8, 2, axis_order=(0, 0)), "axis_order must be a permutation"),
