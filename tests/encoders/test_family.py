@@ -314,6 +314,12 @@ def test_it_prints_its_width(case: Case) -> None:
 
 
 @ALL
+def test_its_number_of_coordinates_is_that_of_its_input(case: Case) -> None:
+    encoder = case.make()
+    assert encoder.in_dim == (case.draw(1).shape[-1] if case.has_axes else 1)
+
+
+@ALL
 def test_its_widths_are_set_once(case: Case) -> None:
     encoder = case.make()
     for name in ("in_dim", "out_dim"):

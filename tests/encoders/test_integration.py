@@ -88,6 +88,8 @@ def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None
     [
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, base=1.0)),
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, phases=("cos", "sin"))),
+        (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, dtype=torch.bfloat16)),
+        (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, variance_scale=0.5)),
         (ne.FourierEncoder(2, (4, 3)), ne.FourierEncoder(2, (3, 4))),
         (
             ne.FourierEncoder(3, 4, basis=ne.icosahedron_basis(1)),
@@ -107,6 +109,7 @@ def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None
 )
 def test_encoders_that_give_other_numbers_print_otherwise(one: nn.Module, other: nn.Module) -> None:
     assert repr(one) != repr(other)
+    assert "None" not in repr(one)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,14 @@ def test_kerples_logarithm_is_its_equation() -> None:
             assert float(bias(8)[head, i, j].detach()) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize(("kind", "most"), [("log", 1.0), ("power", 2.0)])
+def test_kerple_starts_with_the_authors_ranges(kind: str, most: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    bias = KerpleBias(2000, kind=kind, generator=generator)  # type: ignore[arg-type]
+    assert 0.95 * most < bias.shape.max().item() <= most
+    assert 1.9 < bias.scale.max().item() <= 2
+
+
 def test_fire_is_a_network_of_the_distance_over_the_position() -> None:
     bias = FireBias(3, threshold=4.0, c=0.5)
     values = bias(9)

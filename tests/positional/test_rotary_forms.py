@@ -231,6 +231,38 @@ def test_presets_of_other_widths_keep_scores_relative(name: str) -> None:
     torch.testing.assert_close(score(3.7), score(0.0), atol=1e-9, rtol=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "entry", "shape"),
+    [
+        ("cogvideox", "cogvideox-1.5-rope", (3, 4, 5)),
+        ("cogvideox-1.0", "cogvideox-rope", (3, 4, 5)),
+        ("croco", "rope2d", (7, 9)),
+        ("dinov3", "dinov3", (7, 9)),
+        ("eva02", "eva02", (7, 9)),
+        ("flux", "flux-repo", (3, 4, 5)),
+        ("llama", "llama", (64,)),
+        ("qwen2-vl-vision", "qwen2-vl-vision", (6, 10)),
+        ("sam2", "sam2", (7, 9)),
+        ("timm-pixel", "timm-axial-pixel", (7, 9)),
+    ],
+)
+def test_positions_are_counted_as_the_model_counts_them(
+    name: str, entry: str, shape: tuple[int, ...]
+) -> None:
+    positions = ROTARY_PRESETS[name].positions(shape).double()
+    expected = arrays("rotary")[f"{entry}/positions"].double()
+    torch.testing.assert_close(positions, expected, atol=1e-12, rtol=0)
+
+
+def test_cogvideox_1_0_fits_upright_frames_by_their_height() -> None:
+    # A frame of 60 x 40 patches is halved to the 30 rows of the model's grid, in its middle.
+    positions = ROTARY_PRESETS["cogvideox-1.0"].positions((1, 60, 40))
+    torch.testing.assert_close(positions[::40, 1], torch.arange(60).double() * 30 / 60)
+    last = (12 + 20) * 39 / 40
+    assert positions[0, 2] == 12
+    assert positions[39, 2] == pytest.approx(last)
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_mistakes_with_positions_and_heads_are_named() -> None:
     rotary = RotaryEncoder(8)
