@@ -183,3 +183,17 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, object], message: str
         HashGridEncoder(**{"in_dim": 2, **arguments})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="reduce must be"):
         TriPlaneEncoder(reduce="max")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("reduce", "mean"), [("sum", 0.0), ("product", 1.0), ("concat", 0.0)])
+def test_planes_start_around_what_leaves_their_reduction_alone(reduce: str, mean: float) -> None:
+    planes = TriPlaneEncoder(8, resolution=64, reduce=reduce).planes.detach()  # type: ignore[arg-type]
+    assert planes.mean().item() == pytest.approx(mean, abs=3e-3)
+    assert planes.std().item() == pytest.approx(0.1, rel=0.03)
+
+
+def test_tables_have_0_to_32_bits() -> None:
+    assert HashGridEncoder(2, 2, log2_table_size=0).rows_per_level == [1, 1]
+    for bits in (-1, 33):
+        with pytest.raises(ValueError, match="log2_table_size must be 0 to 32"):
+            HashGridEncoder(2, 1, log2_table_size=bits)
