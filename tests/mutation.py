@@ -15,6 +15,7 @@ import ast
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -49,6 +50,7 @@ TESTS = {
     "radiance": ["tests/radiance", "tests/test_fits.py", "tests/test_defaults.py"],
     "training": ["tests/training", "tests/test_defaults.py"],
 }
+_BARE_STAR = re.compile(r"(^|[(,])\s*\*,")
 # Folders whose tests are run together, since they share most of them.
 _GROUPS = (("core", "encoders", "positional"), ("metrics", "radiance", "training"))
 # Triton's interpreter takes a minute per kernel; the kernels are compared with torch elsewhere.
@@ -92,8 +94,7 @@ class Mutant:
 
 def unmutated_lines(source: str) -> set[int]:
     """Lines of annotations without a default, errors, imports, docstrings, class decorators."""
-    # A bare star in a signature looks like a product.
-    lines = {i for i, line in enumerate(source.splitlines(), 1) if line.strip() == "*,"}
+    lines: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
             arguments = node.args
@@ -122,12 +123,15 @@ def all_mutants() -> Iterator[Mutant]:
                 continue
             source = path.read_text(encoding="utf-8")
             skipped_lines = unmutated_lines(source)
+            # A bare star in a signature looks like a product.
+            with_star = {i for i, t in enumerate(source.splitlines(), 1) if _BARE_STAR.search(t)}
             tree = get_ast(source)
             for name in _OPERATORS:
                 operator = get_operator(f"core/{name}")()
                 places = (p for node in ast_nodes(tree) for p in operator.mutation_positions(node))
+                skips = skipped_lines | (with_star if "_Mul_" in name else set())
                 for occurrence, ((line, _), _) in enumerate(places):
-                    if line not in skipped_lines:
+                    if line not in skips:
                         yield Mutant(folder, module, name, occurrence, line)
 
 
