@@ -60,6 +60,7 @@ DEFAULTS: list[tuple[Callable[..., Any], str, Any, str]] = [
     (ne.HashGridEncoder, "features_per_level", 2, "instant-NGP, table 1: F = 2"),
     (ne.HashGridEncoder, "log2_table_size", 19, "instant-NGP, table 1: T up to 2^19 for NeRF"),
     (ne.HashGridEncoder, "base_resolution", 16, "instant-NGP, table 1: N_min = 16"),
+    (fields.RadianceField, "head_width", 64, "instant-NGP, section 5.4: layers of 64 neurons"),
     (fields.hash_field, "finest_resolution", 2048, "instant-NGP, section 5.4: N_max = 2048"),
     (fields.nerf_field, "num_bands", 10, "NeRF, section 5.1: L = 10 for positions"),
     (fields.nerf_field, "num_direction_bands", 4, "NeRF, section 5.1: L = 4 for directions"),

@@ -68,6 +68,14 @@ def test_a_table_keeps_its_prefix_and_a_constant_when_it_is_resized() -> None:
     assert torch.equal(encoder.add_to(embeddings, (7, 9))[1], resized)
 
 
+@pytest.mark.parametrize("shares", [None, (1, 1)])
+def test_embeddings_have_the_type_that_was_asked_for(shares: tuple[int, int] | None) -> None:
+    exact = GridSinusoidalEncoder(16, axis_dims=shares).table((3, 4))
+    half = GridSinusoidalEncoder(16, axis_dims=shares, dtype=torch.bfloat16).table((3, 4))
+    assert half.dtype == torch.bfloat16
+    assert torch.equal(half, exact.bfloat16())
+
+
 def test_padding_moves_no_position_of_what_is_not_padded() -> None:
     encoder = GridSinusoidalEncoder.preset("detr", 16)
     mask = torch.zeros(1, 5, 6, dtype=torch.bool)
