@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nerf_posenc.encoders.fourier import FourierEncoder
 
 Layer = nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d
-_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def port_linear(
         raise TypeError(
             f"layer must be an nn.Linear or a convolution; got a {type(layer).__name__}"
         )
-    if isinstance(layer, _CONVOLUTIONS) and (layer.groups != 1 or layer.transposed):
+    if isinstance(layer, _Convolution) and (layer.groups != 1 or layer.transposed):
         raise ValueError("a convolution must have one group and must not be transposed")
     num_inputs = layer.weight.shape[1]
     first = 0 if offset is None else offset
@@ -148,8 +148,11 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
     ported: dict[str, Layer] = {}
     report: dict[str, str] = {}
     for name, port in ports.items():
+        if not isinstance(port, Port):
+            raise TypeError(f"{name}: give Port(source, target); got a {type(port).__name__}")
         if name not in known:
-            raise ValueError(f"no layer {name!r}; there are {', '.join(filter(None, known))}")
+            layers = [n for n, m in known.items() if isinstance(m, nn.Linear | _Convolution)]
+            raise ValueError(f"no layer {name!r}; there are {', '.join(layers)}")
         layer = cast(Layer, known[name])
         try:
             ported[name] = port_linear(layer, port.source, port.target, offset=port.offset)
@@ -185,12 +188,15 @@ def port_rotary(
         A new layer.
 
     Raises:
+        TypeError: If it is no linear layer.
         ValueError: If the heads do not fit the layer, or an argument is out of its range.
 
     Examples:
         >>> port_rotary(nn.Linear(32, 64), num_heads=4, to="half").out_features
         64
     """
+    if not isinstance(layer, nn.Linear):
+        raise TypeError(f"layer must be an nn.Linear; got a {type(layer).__name__}")
     if to not in ("half", "interleaved"):
         raise ValueError(f"to must be 'half' or 'interleaved'; got {to!r}")
     if num_heads < 1 or layer.out_features % num_heads:
@@ -198,7 +204,10 @@ def port_rotary(
     dim = layer.out_features // num_heads
     rotary_dim = dim if rotary_dim is None else rotary_dim
     if not 2 <= rotary_dim <= dim or rotary_dim % 2:
-        raise ValueError(f"rotary_dim must be an even number of 2 to {dim}; got {rotary_dim}")
+        raise ValueError(
+            f"rotary_dim must be an even number of 2 to {dim}, the width of a head of "
+            f"{layer.out_features} outputs and {num_heads} heads; got {rotary_dim}"
+        )
     order = torch.arange(dim)
     shape = (-1, 2) if to == "half" else (2, -1)
     order[:rotary_dim] = order[:rotary_dim].reshape(shape).T.flatten()

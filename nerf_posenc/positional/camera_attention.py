@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.core.encoder import Encoder, require_tensor
 from nerf_posenc.positional.grids import grid_positions
 from nerf_posenc.positional.rotary import RotaryEncoder
 
@@ -86,6 +86,7 @@ class PRoPEEncoder(Encoder):
         Raises:
             ValueError: If a shape does not fit, or one of intrinsics and image_size is missing.
         """
+        require_tensor(world_from_camera, "world_from_camera")
         if world_from_camera.ndim < 3 or world_from_camera.shape[-2:] != (4, 4):
             raise ValueError(
                 "world_from_camera must have shape (*batch, cameras, 4, 4); got "

@@ -9,6 +9,7 @@ from nerf_posenc.core.encoder import (
     require_counts,
     require_embeddings,
     require_positive,
+    require_tensor,
 )
 from nerf_posenc.positional.learned import LearnedPositionEncoder
 
@@ -164,6 +165,7 @@ class TemporalEncoder(Encoder):
 
 
 def _require_lengths(lengths: Tensor, padded: Tensor) -> None:
+    require_tensor(lengths, "lengths")
     batch, longest = padded.shape[:-2], padded.shape[-2]
     if lengths.shape != batch or (
         len(lengths.reshape(-1)) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= longest

@@ -24,13 +24,19 @@ def relative_positions(
         device: of the result.
 
     Raises:
-        ValueError: If a number is out of its range.
+        TypeError: If a number is no integer.
+        ValueError: If one is out of its range.
 
     Examples:
         >>> relative_positions(1, 3)
         tensor([[-2, -1,  0]])
     """
     num_keys = num_queries if num_keys is None else num_keys
+    if not (isinstance(num_queries, int) and isinstance(num_keys, int)):
+        raise TypeError(
+            "num_queries and num_keys must be integers, as bias(100, 120); got "
+            f"{num_queries!r} and {num_keys!r}"
+        )
     if not 0 <= num_queries <= num_keys:
         raise ValueError(f"num_keys must be num_queries or more; got {num_keys} and {num_queries}")
     keys = torch.arange(num_keys, device=device)

@@ -111,6 +111,16 @@ def test_a_port_that_does_not_fit_changes_nothing() -> None:
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_the_wrong_kind_of_argument_is_named() -> None:
+    for call, message in (
+        (lambda: port_module(NeRF(), {"alpha_linear": "nerf"}), r"give Port\(source, target\)"),  # type: ignore[dict-item]
+        (lambda: port_rotary(nn.Conv1d(8, 8, 1), 2, to="half"), "got a Conv1d"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()
+
+
 def test_what_does_not_fit_is_refused() -> None:
     layer = nn.Linear(8, 24)
     for call, message in (

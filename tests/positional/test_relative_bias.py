@@ -105,3 +105,5 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(TypeError, match="must be integers"):
+        T5RelativeBias(2)((5, 5))
