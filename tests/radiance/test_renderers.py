@@ -214,8 +214,8 @@ def test_the_loss_is_the_mean_square_of_both_passes(coarse_weight: float) -> Non
     assert float(both) == pytest.approx(0.01 + coarse_weight * 0.09)
 
 
-def test_depth_is_displayed_where_a_pixel_is_more_full_than_empty() -> None:
-    opacity = torch.tensor([0.0, 0.49, 0.51, 1.0])
+def test_depth_is_displayed_unless_a_pixel_is_more_than_half_empty() -> None:
+    opacity = torch.tensor([0.0, 0.49, 0.5, 1.0])
     shown = visible_depth(Rendering(torch.zeros(4, 3), opacity, torch.arange(4.0)))
     assert shown.isnan().tolist() == [True, True, False, False]
     assert shown[2:].tolist() == [2.0, 3.0]
