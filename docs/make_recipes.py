@@ -4,21 +4,11 @@ from pathlib import Path
 
 import torch
 
-from tests.recipes import recipes
-from tests.recipes.recipes import RECIPES, Recipe
+from tests.recipes.recipe import Recipe
+from tests.recipes.recipes import RECIPES, SECTIONS
 from tests.recipes.vectors import source
 
 PAGE = Path(__file__).parent / "encoders" / "recipes.md"
-
-SECTIONS = {
-    "Neural fields": recipes.FIELDS,
-    "Images and boxes": recipes.IMAGES,
-    "The globe": recipes.GEOGRAPHY,
-    "Time": recipes.TIME,
-    "Sequences": recipes.SEQUENCES,
-    "Directions and other waves": recipes.WAVES,
-    "Attention: rotary embeddings, biases, cameras": recipes.ROTARY,
-}
 
 HEAD = """# One line for each library
 

@@ -67,11 +67,11 @@ class ViT(nn.Module):
 def batch(count: int, rows: int, columns: int) -> tuple[Tensor, Tensor]:
     """Images with a bright and a dark patch, and which of four quadrants relates them."""
     images = torch.zeros(count, rows * columns)
-    places = torch.stack([torch.randperm(rows * columns)[:2] for _ in range(count)])
-    images.scatter_(1, places[:, :1], 1.0).scatter_(1, places[:, 1:], -1.0)
+    cells = torch.stack([torch.randperm(rows * columns)[:2] for _ in range(count)])
+    images.scatter_(1, cells[:, :1], 1.0).scatter_(1, cells[:, 1:], -1.0)
     (row, other_row), (column, other_column) = (
-        (places // columns).unbind(1),
-        (places % columns).unbind(1),
+        (cells // columns).unbind(1),
+        (cells % columns).unbind(1),
     )
     return images.unflatten(1, (rows, columns)), 2 * (row > other_row) + (column > other_column)
 

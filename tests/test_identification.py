@@ -17,7 +17,7 @@ from nerf_posenc import (
     identify,
     linear_bands,
 )
-from tests.recipes.recipes import ROTARY_ENTRIES
+from tests.recipes.attention import ROTARY_ENTRIES
 from tests.recipes.vectors import arrays, given
 
 # Thousands of candidates are compared; checks of shapes at run time would take most of the time.

@@ -104,13 +104,13 @@ def _x_tick(value: float, at: float) -> str:
     )
 
 
-def _label_rows(places: Sequence[float]) -> list[int]:
+def _label_rows(positions: Sequence[float]) -> list[int]:
     """Row of the label of each mark, so that neighbors do not overlap."""
     rows: list[int] = []
     free = [-math.inf] * _LABEL_ROWS
-    for place in places:
-        row = next((i for i, end in enumerate(free) if end <= place), 0)
-        free[row] = place + _LABEL_WIDTH
+    for x in positions:
+        row = next((i for i, end in enumerate(free) if end <= x), 0)
+        free[row] = x + _LABEL_WIDTH
         rows.append(row)
     return rows
 
@@ -124,7 +124,7 @@ def _mark(mark: Mark, at: float, row: int) -> str:
 
 
 def _beside(at: float) -> str:
-    """Place of a label beside its mark, on the side where there is room."""
+    """Attributes that put a label beside its mark, on the side where there is room."""
     if at + _LABEL_WIDTH < _WIDTH:
         return f'x="{at + 3}"'
     return f'x="{at - 3}" text-anchor="end"'

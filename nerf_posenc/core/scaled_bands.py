@@ -227,7 +227,7 @@ def p_rope_bands(
     """p-RoPE's bands: the fastest ones, then zeros, so that the other pairs are not rotated.
 
     Pairs with band 0 carry meaning that does not depend on the position, at any length
-    (Barbero et al. 2025, Round and Round We Go, arXiv:2410.06205, section 6).
+    (Barbero et al. 2025, Round and Round We Go, arXiv:2410.06205).
 
     Args:
         dim: width, an even number of 2 or more.

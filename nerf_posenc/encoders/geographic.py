@@ -22,7 +22,7 @@ class Sphere2VecEncoder(Encoder):
 
     At each scale $f_s = 1 / (r_\min (r_\max / r_\min)^{s/(S-1)})$ products of sines and cosines of
     latitude and longitude, of which some or all are multiplied by the scale (Mai et al. 2023,
-    arXiv:2306.17624, equations 8 to 12). Space2Vec, for flat coordinates, is
+    arXiv:2306.17624). Space2Vec, for flat coordinates, is
     [FourierEncoder][nerf_posenc.FourierEncoder] with the same scales as bands.
 
     Args:
@@ -154,7 +154,7 @@ def directions_from_degrees(
 def equal_earth(lon_lat: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]:
     r"""Equal Earth projection, which GeoCLIP encodes: areas keep their proportions.
 
-    Savric et al. 2018, The Equal Earth map projection, equations 6 and 7, scaled so that x spans
+    Savric et al. 2018, The Equal Earth map projection, scaled so that x spans
     [-1, 1] and y about [-0.487, 0.487].
 
     Args:

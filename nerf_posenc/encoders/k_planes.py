@@ -24,8 +24,8 @@ class KPlanesEncoder(Encoder):
     """One plane of trained features for each pair of axes, for points in space and time.
 
     The features at the projections onto the planes are multiplied (Fridovich-Keil et al. 2023,
-    K-Planes, equation 1) or added; or those of complementary planes are multiplied and the
-    products concatenated (Cao and Johnson 2023, HexPlane, section 3.3). With 4 axes the last one
+    K-Planes) or added; or those of complementary planes are multiplied and the
+    products concatenated (Cao and Johnson 2023, HexPlane). With 4 axes the last one
     is time, and its planes start at 1.
 
     Args:

@@ -27,7 +27,7 @@ def _nerfstudio(
     )
 
 
-# Three directions at 120 degrees (Gao et al. 2019; Mai et al. 2020, Space2Vec, section 4.2).
+# Three directions at 120 degrees (Gao et al. 2019; Mai et al. 2020, Space2Vec).
 _THIRDS_OF_A_TURN = torch.tensor(
     [[1.0, 0.0], [-0.5, math.sqrt(3) / 2], [-0.5, -math.sqrt(3) / 2]], dtype=torch.float64
 )

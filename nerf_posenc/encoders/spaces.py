@@ -102,7 +102,7 @@ def contract_gaussian(
 ) -> tuple[Float[Tensor, "*batch in_dim"], Float[Tensor, "*batch in_dim in_dim"]]:
     r"""Contract a Gaussian: its mean, and its covariance as $J \Sigma J^\top$.
 
-    J is the Jacobian of the contraction at the mean (Barron et al. 2022, mip-NeRF 360, equation 9;
+    J is the Jacobian of the contraction at the mean (Barron et al. 2022, mip-NeRF 360;
     ``track_linearize`` in multinerf).
 
     Args:

@@ -14,7 +14,7 @@ class Time2VecEncoder(Encoder):
     r"""One linear column and sines of trained frequency and phase.
 
     $\omega_0 \tau + \varphi_0$, then $\sin(\omega_i \tau + \varphi_i)$ for
-    $i = 1 \dots k$ (Kazemi et al. 2019, arXiv:1907.05321, equation 1). For known periods, as
+    $i = 1 \dots k$ (Kazemi et al. 2019, arXiv:1907.05321). For known periods, as
     hours and weekdays have, use ``FourierEncoder(n, bands=period_bands(...))``.
 
     Args:

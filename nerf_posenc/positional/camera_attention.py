@@ -36,7 +36,7 @@ class PRoPEEncoder(Encoder):
     queries become $P^\top q$, keys and values $P^{-1} k$ and the outputs of attention $P o$, so
     that tokens are compared in a frame that depends on the relative cameras alone. The other
     columns are rotated by the patch's position, a quarter by its column and a quarter by its row
-    (Li et al. 2025, Cameras as Relative Positional Encoding, arXiv:2507.10496, section 3). Without
+    (Li et al. 2025, Cameras as Relative Positional Encoding, arXiv:2507.10496). Without
     intrinsics $P$ is the pose, as in GTA (Miyato et al. 2024, arXiv:2310.10375).
 
     Args:
@@ -206,7 +206,7 @@ def transformed_by_camera(
 ) -> Float[Tensor, "*batch heads length dim"]:
     r"""Multiply each four columns of each token with its camera's matrix.
 
-    CaPE of EscherNet (Kong et al. 2024, arXiv:2402.03908, equation 5) is this on all columns, with
+    CaPE of EscherNet (Kong et al. 2024, arXiv:2402.03908) is this on all columns, with
     the inverse of the pose for queries and its transpose for keys. (Its form for four degrees
     of freedom is ``RotaryEncoder(dim, 4, bands=torch.ones(dim // 8))`` on azimuth and so on.)
 

@@ -17,7 +17,7 @@ class FourierSeriesRotaryEncoder(Rotation):
 
     Sines and cosines of the bands are mixed by fixed random coefficients around the identity, and
     bands with less than one cycle over the trained length have no rotation (FoPE, Hua et al. 2024,
-    arXiv:2412.17739, section 4, and the authors' code). Halves of a head are paired.
+    arXiv:2412.17739, and the authors' code). Halves of a head are paired.
 
     Args:
         dim: width of a head, an even number.

@@ -83,8 +83,8 @@ def augmented_positions(
 ) -> Float[Tensor, "*shape num_axes"]:
     """Shift and scale positions at random, all alike, as DINOv3 does in training.
 
-    Networks that are trained so run at other resolutions (Siméoni et al. 2025, arXiv:2508.10104,
-    section 3.2: RoPE-box jittering).
+    Networks that are trained so run at other resolutions (Siméoni et al. 2025, arXiv:2508.10104:
+    RoPE-box jittering).
 
     Args:
         positions: of the patches, in [-1, 1].

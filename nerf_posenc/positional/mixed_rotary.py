@@ -18,8 +18,8 @@ class MixedRotaryEncoder(Rotation):
 
     A pair is rotated by $\sum_a \Theta_{ia} t_a$, so that diagonal directions have bands as well
     as the axes: RoPE-Mixed of RoPE-ViT, with frequencies of its own in every head (Heo et al.
-    2024, arXiv:2403.13298, equation 8), and the learnable encoding of LightGlue, with the same in
-    all heads (Lindenberger et al. 2023, arXiv:2306.13643, equation 3).
+    2024, arXiv:2403.13298), and the learnable encoding of LightGlue, with the same in
+    all heads (Lindenberger et al. 2023, arXiv:2306.13643).
 
     Args:
         dim: width of a head, an even number.

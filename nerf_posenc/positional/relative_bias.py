@@ -131,7 +131,7 @@ class KerpleBias(nn.Module):
     r"""KERPLE's bias: a kernel of the distance with two trained numbers for each head.
 
     $-r_1 \log(1 + r_2 |m - n|)$ (``"log"``) or $-r_1 |m - n|^{r_2}$ (``"power"``, with
-    $r_2 \le 2$), with $r_1, r_2 > 0$ (Chi et al. 2022, arXiv:2205.09921, equations 4 and 5).
+    $r_2 \le 2$), with $r_1, r_2 > 0$ (Chi et al. 2022, arXiv:2205.09921).
     ``"power"`` with exponent 1 is ALiBi.
 
     Args:
@@ -161,7 +161,7 @@ class KerpleBias(nn.Module):
             raise ValueError(f"kind must be 'log' or 'power'; got {kind!r}")
         super().__init__()
         self.kind = kind
-        # As the authors': r1 uniform in 0 to 2, r2 in 0 to 1 or 2.
+        # For the logarithm as in the authors' code: r1 uniform in 0 to 2, r2 in 0 to 1.
         drawn = torch.rand(2, num_heads, generator=generator)
         self.scale = nn.Parameter(2 * drawn[0])
         self.shape = nn.Parameter(drawn[1] * (1 if kind == "log" else 2))
@@ -196,7 +196,7 @@ class FireBias(nn.Module):
 
     $f(\psi(i - j) / \psi(\max(L, i)))$ with $\psi(x) = \log(c x + 1)$, trained $c$ and $L$,
     for a query at $i$ and a key at $j \le i$, so that any length has inputs in [0, 1] (Li et al.
-    2024, arXiv:2310.04418, equation 19). Keys after the query have their absolute distance.
+    2024, arXiv:2310.04418). Keys after the query have their absolute distance.
 
     Args:
         num_heads: number of heads, 1 or more.

@@ -79,6 +79,7 @@ class Rotation(Encoder):
             Rotated features in ``x.dtype``; the rotation is computed in float32 or better.
 
         Raises:
+            TypeError: If ``x`` or the positions are no tensor, or ``x`` no floating-point numbers.
             ValueError: If the width is not ``dim``, or the positions are not as many as the
                 tokens.
         """
@@ -108,6 +109,7 @@ class Rotation(Encoder):
             Rotated features in ``x.dtype``.
 
         Raises:
+            TypeError: If ``x`` is no tensor of floating-point numbers.
             ValueError: If a shape does not fit.
         """
         require_tensor(x, "x")

@@ -15,7 +15,7 @@ class XPosEncoder(RotaryEncoder):
 
     Queries are multiplied by $\zeta_i^{t / B}$ and keys by its inverse, with
     $\zeta_i = (2i/d + \gamma)/(1 + \gamma)$, so that scores hold $\zeta_i^{(t - s)/B}$ (Sun et
-    al. 2023, arXiv:2212.10554, section 3.2). For causal attention: with keys after the query the
+    al. 2023, arXiv:2212.10554). For causal attention: with keys after the query the
     scores would grow. ``rotate`` and ``forward`` are for queries, ``rotate_keys`` and
     ``tables_of_keys`` for keys; in sequences of thousands of tokens give ``center``, since keys
     grow with their distance from it.

@@ -46,7 +46,7 @@ def test_scores_hold_the_relative_projection_of_the_cameras() -> None:
     transforms = prope.transforms(poses, intrinsics, image_size=(480, 640))
     x = torch.randn(2, 1, 1, 2, 8, dtype=torch.float64)
     scores = prope.queries(x[0], transforms) @ prope.keys(x[1], transforms).mT
-    # Equation 6: projections to images from -0.5 to 0.5, P_1 P_2^-1 between query and key.
+    # Projections to images from -0.5 to 0.5, P_1 P_2^-1 between query and key.
     lifted = torch.eye(4, dtype=torch.float64)
     lifted[0, 0], lifted[0, 2] = 500 / 640, 310 / 640 - 0.5
     lifted[1, 1], lifted[1, 2] = 520 / 480, 250 / 480 - 0.5

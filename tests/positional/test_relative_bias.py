@@ -38,7 +38,7 @@ def test_kerples_logarithm_is_its_equation() -> None:
 
 
 @pytest.mark.parametrize(("kind", "most"), [("log", 1.0), ("power", 2.0)])
-def test_kerple_starts_with_the_authors_ranges(kind: str, most: float) -> None:
+def test_kerple_starts_within_the_ranges_of_its_kernel(kind: str, most: float) -> None:
     generator = torch.Generator().manual_seed(0)
     bias = KerpleBias(2000, kind=kind, generator=generator)  # type: ignore[arg-type]
     assert 0.95 * most < bias.shape.max().item() <= most

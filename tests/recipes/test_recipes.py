@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from tests.recipes.recipes import RECIPES, Recipe
+from tests.recipes.recipe import Recipe
+from tests.recipes.recipes import RECIPES
 from tests.recipes.vectors import small_vectors
 
 ALL = pytest.mark.parametrize(
