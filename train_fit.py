@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fit an image or a radiance field with and without an encoding, and show the difference."""
+"""Fit an image, a radiance field or a sequence without and with an encoding, and compare."""
 
 import signal
 import sys
@@ -13,8 +13,9 @@ try:
     from app import cli
     from app.task import Openers
     from scenes import BUILT_IN, SceneError, open_cameras, open_image, open_scene
+    from sequences import SequenceError, open_sequence
 except ModuleNotFoundError as error:
-    if __name__ != "__main__" or error.name in ("app", "scenes", "nerf_posenc"):
+    if __name__ != "__main__" or error.name in ("app", "scenes", "sequences", "nerf_posenc"):
         raise
     sys.exit(f"train_fit.py: error: {error.name} is missing: pip install 'nerf_posenc[app]'")
 
@@ -22,8 +23,9 @@ OPENERS = Openers(
     image=open_image,
     scene=open_scene,
     cameras=open_cameras,
+    sequence=open_sequence,
     built_in=tuple(BUILT_IN),
-    error=SceneError,
+    errors=(SceneError, SequenceError),
 )
 
 

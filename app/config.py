@@ -13,6 +13,7 @@ from nerf_posenc.radiance.recipes import FieldName
 from nerf_posenc.radiance.views import Background
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import describe, pick_device
+from nerf_posenc.training.system import SystemOptions
 
 DEFAULT_BANDS = 10
 
@@ -47,21 +48,30 @@ class TrainingConfig:
 
     Attributes:
         steps: of each fit.
-        batch_size: pixels or rays per step.
-        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
+        batch_size: pixels, rays or examples per step.
         lr: peak learning rate; None for the encoding's default.
-        held_out: whether the fit is evaluated between the fitted pixels.
-        background: of a scene.
         seed: of the initial weights and the batches.
     """
 
     steps: int
     batch_size: int
-    optimizer: recipes.Optimizer
     lr: float | None
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldTraining(TrainingConfig):
+    """Training of an image or a scene.
+
+    Attributes:
+        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
+        held_out: whether the fit is evaluated between the fitted pixels.
+        background: of a scene.
+    """
+
+    optimizer: recipes.Optimizer
     held_out: bool
     background: Background
-    seed: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,19 +118,17 @@ class RunConfig:
 
     Attributes:
         encodings: fitted one after the other.
-        model: encoding and network.
+        model: what is fitted.
         training: steps, batches and learning rates.
         runtime: device and precision.
         output: what the run folder contains.
-        is_scene: whether a scene is fitted, not an image.
     """
 
     encodings: tuple[str, ...]
-    model: ModelConfig
+    model: ModelConfig | SystemOptions
     training: TrainingConfig
     runtime: RuntimeConfig
     output: OutputConfig
-    is_scene: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -128,6 +136,21 @@ class RunConfig:
         values["runtime"]["device"] = describe(self.runtime.device)
         values["output"]["out"] = None if self.output.out is None else str(self.output.out)
         return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldRunConfig(RunConfig):
+    """Configuration of a run that fits an image or a scene.
+
+    Attributes:
+        model: encoding and network.
+        training: steps, batches and learning rates.
+        is_scene: whether a scene is fitted, not an image.
+    """
+
+    model: ModelConfig
+    training: FieldTraining
+    is_scene: bool
 
 
 def resolve_device(options: Options) -> torch.device:
@@ -144,8 +167,8 @@ def resolve_device(options: Options) -> torch.device:
 
 def resolve(
     options: Options, resolution: int, device: torch.device, *, sigma: float | None = None
-) -> RunConfig:
-    """Resolve command-line options into a complete run configuration.
+) -> FieldRunConfig:
+    """Resolve the options of an image or a scene into a complete run configuration.
 
     Args:
         options: as parsed.
@@ -180,7 +203,7 @@ def resolve(
         bands=min(DEFAULT_BANDS, most) if options.bands is None else options.bands,
         sigma=recipes.default_sigma(resolution) if sigma is None else sigma,
     )
-    training = TrainingConfig(
+    training = FieldTraining(
         steps=steps if options.steps is None else options.steps,
         batch_size=batch_size if options.batch_size is None else options.batch_size,
         optimizer=optimizer,
@@ -189,17 +212,18 @@ def resolve(
         background=options.background,
         seed=options.seed,
     )
-    return RunConfig(
+    return FieldRunConfig(
         encodings=options.fitted,
         model=model,
         training=training,
-        runtime=_runtime(options, device),
-        output=_output(options),
+        runtime=runtime_config(options, device),
+        output=output_config(options),
         is_scene=options.is_scene,
     )
 
 
-def _runtime(options: Options, device: torch.device) -> RuntimeConfig:
+def runtime_config(options: Options, device: torch.device) -> RuntimeConfig:
+    """Device and precision as asked for."""
     return RuntimeConfig(
         device=device,
         precision=options.precision,
@@ -209,7 +233,8 @@ def _runtime(options: Options, device: torch.device) -> RuntimeConfig:
     )
 
 
-def _output(options: Options) -> OutputConfig:
+def output_config(options: Options) -> OutputConfig:
+    """Output as asked for."""
     return OutputConfig(
         out=options.out,
         overwrite=options.overwrite,
@@ -225,7 +250,7 @@ def bands_to_nyquist(resolution: int) -> int:
     return 1 + max(0, math.floor(math.log2(resolution / 2)))
 
 
-def band_warning(config: RunConfig, resolution: int) -> str | None:
+def band_warning(config: FieldRunConfig, resolution: int) -> str | None:
     """Warning if bands lie far above the Nyquist frequency of so many fitted pixels."""
     enough = bands_to_nyquist(resolution)
     if "fourier" not in config.encodings or config.model.bands <= enough + SPARE_BANDS:

@@ -12,7 +12,6 @@ import torch
 
 import nerf_posenc
 from app.config import RunConfig
-from app.fit_settings import lr_for, precision_for
 from app.options import Options
 from app.parsing import PROGRAM
 from app.task import Task
@@ -51,13 +50,12 @@ def run_details(
         "config": _as_text(config.as_json()),
         "fits_with": {
             encoding: {
-                "lr": lr_for(encoding, config),
+                **task.fits_with(encoding),
                 "batch_size": batch_sizes.get(encoding, config.training.batch_size),
-                "precision": str(precision_for(encoding, config)).removeprefix("torch."),
             }
             for encoding in config.encodings
         },
-        task.kind: {"name": task.name, "source": task.source, "size": task.size},
+        task.kind: {"name": task.name, "source": task.source, **task.facts()},
         "versions": versions(),
     }
 

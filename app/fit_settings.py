@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from app.config import RunConfig
+from app.config import FieldRunConfig
 from app.fit_file import FitFile
 from app.stop import Stop
 from app.task import FitControl
@@ -22,10 +22,10 @@ class FitSettings:
     Attributes:
         name: of the encoding.
         steps: length of the fit.
-        batch_size: pixels or rays per step.
-        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
+        batch_size: pixels, rays or examples per step.
         lr: peak learning rate, of Muon if the optimizer is ``"muon"``.
         device: where to compute.
+        optimizer: of an image or a scene: ``"muon"``, with Adam on the rest, or ``"adam"``.
         seed: of the initial weights and the batches.
         autocast_dtype: type that the network trains in; None for float32.
         adam_lr: peak learning rate of Adam beside Muon; None for the encoding's own.
@@ -43,9 +43,9 @@ class FitSettings:
     name: str
     steps: int
     batch_size: int
-    optimizer: recipes.Optimizer
     lr: float
     device: torch.device
+    optimizer: recipes.Optimizer = "muon"
     seed: int = 0
     autocast_dtype: torch.dtype | None = None
     adam_lr: float | None = None
@@ -59,7 +59,7 @@ class FitSettings:
     halved_batch_size: int | None = None
 
 
-def fit_settings(encoding: str, config: RunConfig, control: FitControl) -> FitSettings:
+def fit_settings(encoding: str, config: FieldRunConfig, control: FitControl) -> FitSettings:
     """Settings of one encoding's fit in a run."""
     precision = precision_for(encoding, config)
     held_out = held_out_recipe(encoding, config)
@@ -84,7 +84,7 @@ def fit_settings(encoding: str, config: RunConfig, control: FitControl) -> FitSe
     )
 
 
-def held_out_recipe(encoding: str, config: RunConfig) -> recipes.HeldOutRecipe | None:
+def held_out_recipe(encoding: str, config: FieldRunConfig) -> recipes.HeldOutRecipe | None:
     """Learning rates for evaluation between the fitted pixels; None for the usual ones.
 
     Sinusoids that are fitted fast fill the gaps with noise; raw coordinates cannot, and a hash
@@ -95,7 +95,7 @@ def held_out_recipe(encoding: str, config: RunConfig) -> recipes.HeldOutRecipe |
     return recipes.ENCODINGS[encoding].held_out if uses_them else None
 
 
-def lr_for(encoding: str, config: RunConfig) -> float:
+def lr_for(encoding: str, config: FieldRunConfig) -> float:
     """Peak learning rate of a fit."""
     training = config.training
     if training.lr is not None:
@@ -108,7 +108,7 @@ def lr_for(encoding: str, config: RunConfig) -> float:
     return recipes.default_lr(config.model.network, training.optimizer, encoding)
 
 
-def precision_for(encoding: str, config: RunConfig) -> torch.dtype:
+def precision_for(encoding: str, config: FieldRunConfig) -> torch.dtype:
     """Type that a fit's network trains in."""
     runtime = config.runtime
     if config.model.network == "wire":
@@ -123,7 +123,7 @@ def precision_for(encoding: str, config: RunConfig) -> torch.dtype:
     return torch.bfloat16 if computes_bfloat16(runtime.device) else torch.float32
 
 
-def layers_for(encoding: str, config: RunConfig) -> tuple[int, int]:
+def layers_for(encoding: str, config: FieldRunConfig) -> tuple[int, int]:
     """Width and number of the hidden layers of an image's network."""
     width, depth = recipes.ENCODINGS[encoding].layers
     model = config.model
@@ -133,7 +133,7 @@ def layers_for(encoding: str, config: RunConfig) -> tuple[int, int]:
     )
 
 
-def field_options(encoding: str, config: RunConfig) -> FieldOptions:
+def field_options(encoding: str, config: FieldRunConfig) -> FieldOptions:
     """Field of a scene."""
     model = config.model
     return FieldOptions(

@@ -24,7 +24,7 @@ from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.ensemble import BatchedEnsemble, EnsembleLoss, stacked_batches
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import FitState, predict
-from nerf_posenc.training.results import FitResult, Record, Snapshot
+from nerf_posenc.training.results import FieldResult, Record, Snapshot
 
 # Above this many pixels an image is evaluated in the type that it was trained in: in float32 two
 # cores take 7 s per megapixel.
@@ -32,7 +32,7 @@ _MOST_FLOAT32_PIXELS = 1 << 21
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageResult(FitResult):
+class ImageResult(FieldResult):
     """Fit of an image; PSNR and SSIM are over all its pixels, or over the held-out ones.
 
     Attributes:

@@ -1,14 +1,16 @@
 """An image as the program's task: fit it with one encoding, and show it in the report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
-from app.config import RunConfig
+from app.config import FieldRunConfig
 from app.digest import digest_of
-from app.fit_settings import fit_settings, layers_for
+from app.field_report import field_notes, write_field_report
+from app.fit_settings import fit_settings, layers_for, lr_for, precision_for
 from app.image_fit import ImageResult, fit_image
 from app.preview import preview_windows
 from app.report.outputs import write_image_run
@@ -17,6 +19,7 @@ from app.task import FitControl, Panel
 from nerf_posenc.images import Image
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.results import FIELD_MEASURES
 
 
 class ImageTask:
@@ -29,8 +32,9 @@ class ImageTask:
     """
 
     kind = "image"
+    measures = FIELD_MEASURES
 
-    def __init__(self, image: Image, size: tuple[int, int], config: RunConfig) -> None:
+    def __init__(self, image: Image, size: tuple[int, int], config: FieldRunConfig) -> None:
         self.image = image
         self.name = image.name
         self.source = image.source
@@ -45,10 +49,34 @@ class ImageTask:
 
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""
-        if self.image.held_out is None:
-            return []
-        fitted, held_out = (each.rgb[..., 0].numel() for each in (self.image, self.image.held_out))
-        return [f"pixels   {fitted:,} to fit, {held_out:,} between them to evaluate on"]
+        width, height = self.size
+        lines = [f"image    {self.source}, {width} x {height}"]
+        if self.image.held_out is not None:
+            fitted, between = (e.rgb[..., 0].numel() for e in (self.image, self.image.held_out))
+            lines.append(f"pixels   {fitted:,} to fit, {between:,} between them to evaluate on")
+        return lines
+
+    def facts(self) -> dict[str, Any]:
+        """Size in pixels."""
+        return {"size": self.size}
+
+    def fits_with(self, encoding: str) -> dict[str, Any]:
+        """Learning rate and precision of one encoding's fit."""
+        precision = precision_for(encoding, self.config)
+        return {
+            "lr": lr_for(encoding, self.config),
+            "precision": str(precision).removeprefix("torch."),
+        }
+
+    def write_report(
+        self, folder: Path, results: Sequence[ImageResult], details: Mapping[str, Any]
+    ) -> None:
+        """Write the page, images, figures and videos of a run."""
+        write_field_report(self, folder, results, details)
+
+    def notes(self, results: Sequence[ImageResult]) -> Iterator[str]:
+        """Remarks that a reader of the table should know."""
+        return field_notes(self, results)
 
     def digest(self) -> str:
         """Checksum of all pixels."""

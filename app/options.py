@@ -1,5 +1,6 @@
 """Command-line options, and the combinations that are refused."""
 
+import dataclasses
 import importlib.util
 import math
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Annotated, Literal
 import tyro
 
 from app.parsing import UsageError, read_options
+from app.sequence_options import SequenceOptions, check_sequence_options
 from nerf_posenc.radiance.recipes import FieldName
 from nerf_posenc.training.recipes import ENCODINGS, NetworkName
 
@@ -27,7 +29,7 @@ _ENCODING_HELP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Fit an image or a scene with and without encoding.
+    """Fit an image, a scene or a sequence with and without encoding.
 
     Also: train_fit.py --resume RUN goes on with a run; train_fit.py compare, render or export RUN.
     """
@@ -43,6 +45,10 @@ class Options:
 
     scene: str | None = None
     """Scene to fit: a folder of posed images, or blocks, cloud, spheres or struts."""
+
+    sequences: Annotated[SequenceOptions, tyro.conf.OmitArgPrefixes] = dataclasses.field(
+        default_factory=SequenceOptions
+    )
 
     bands: int | None = None
     """Frequency bands L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1; None is
@@ -137,12 +143,17 @@ class Options:
 
     @property
     def is_scene(self) -> bool:
-        """Whether a scene is fitted, not an image."""
+        """Whether a scene is fitted."""
         return self.scene is not None
 
     @property
+    def is_sequence(self) -> bool:
+        """Whether a sequence is fitted."""
+        return self.sequences.sequence is not None
+
+    @property
     def fitted(self) -> tuple[str, ...]:
-        """Encodings to fit, also if none are named."""
+        """Encodings of an image or a scene to fit, also if none are named."""
         if self.encodings is not None:
             return self.encodings
         if self.held_out:
@@ -159,7 +170,10 @@ def parse(arguments: Sequence[str]) -> Options:
     """
     options = read_options(Options, arguments)
     _check_ranges(options)
-    _check_encodings(options)
+    check_sequence_options(options.sequences)
+    _check_names(options.encodings)
+    if not options.is_sequence:
+        _check_encodings(options)
     _check_conflicts(options)
     return options
 
@@ -199,15 +213,18 @@ def _is_positive(value: float | None) -> bool:
     return value is None or (math.isfinite(value) and value > 0)
 
 
+def _check_names(encodings: Sequence[str] | None) -> None:
+    if encodings is not None and not encodings:
+        raise UsageError(f"--encodings needs one name or more: {', '.join(ENCODINGS)}")
+    if encodings is not None and len(set(encodings)) < len(encodings):
+        raise UsageError("--encodings names an encoding twice; give each once")
+
+
 def _check_encodings(options: Options) -> None:
     names = ", ".join(ENCODINGS)
-    if not options.fitted:
-        raise UsageError(f"--encodings needs one name or more: {names}")
     for encoding in options.fitted:
         if encoding not in ENCODINGS:
             raise UsageError(f"--encodings: no encoding {encoding!r}; known are {names}")
-    if len(set(options.fitted)) < len(options.fitted):
-        raise UsageError("--encodings names an encoding twice; give each once")
     uses_sigma = [e for e in options.fitted if ENCODINGS[e].uses_sigma]
     if options.sigma == "auto" and not uses_sigma:
         raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")
@@ -223,12 +240,20 @@ def _check_encodings(options: Options) -> None:
 def _check_conflicts(options: Options) -> None:
     if options.live and importlib.util.find_spec("viser") is None:
         raise UsageError("--live needs viser: pip install 'nerf_posenc[live]'")
-    for name in ("image", "images", "scene"):
-        if getattr(options, name) in ("", (), ("",)):
+    given = {
+        "image": options.image,
+        "images": options.images,
+        "scene": options.scene,
+        "sequence": options.sequences.sequence,
+    }
+    for name, value in given.items():
+        if value in ("", (), ("",)):
             raise UsageError(f"--{name} needs a path or a name")
-    inputs = [options.image is not None, options.images is not None, options.is_scene]
+    if sum(value is not None for value in given.values()) > 1:
+        raise UsageError("give one of --image, --images, --scene and --sequence")
+    if options.is_sequence:
+        _check_sequence_conflicts(options)
     refusals = {
-        "give one of --image, --images and --scene": sum(inputs) > 1,
         "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
         "--stack on is for several images: --images": options.stack == "on" and not options.images,
         "--live shows one image at a time; leave out --stack on": options.stack == "on"
@@ -244,3 +269,17 @@ def _check_conflicts(options: Options) -> None:
     for message, is_refused in refusals.items():
         if is_refused:
             raise UsageError(message)
+
+
+# Options of images and scenes that a sequence has no use for.
+_OF_FIELDS = (
+    *("stack", "bands", "sigma", "held_out", "size", "network", "field", "optimizer"),
+    *("background", "test_views", "turntable", "video", "figures", "compile", "max_pixels"),
+)
+
+
+def _check_sequence_conflicts(options: Options) -> None:
+    default = Options()
+    for name in _OF_FIELDS:
+        if getattr(options, name) != getattr(default, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for images or scenes, not --sequence")

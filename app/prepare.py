@@ -1,7 +1,7 @@
 """Before the first fit: open the data, resolve the configuration, create the run folder."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic
@@ -26,6 +26,7 @@ from app.terminal import printable
 from nerf_posenc.images import Image
 from nerf_posenc.radiance.views import Scene, Views
 from nerf_posenc.training.devices import describe
+from nerf_posenc.training.system import SequenceResult
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Run(Generic[Result]):
         return FitFile(path, seconds=self.options.save_every, about=about)
 
 
-AnyRun = Run[ImageResult] | Run[SceneResult]
+AnyRun = Run[ImageResult] | Run[SceneResult] | Run[SequenceResult]
 
 
 def prepare_image(
@@ -93,7 +94,7 @@ def prepare_image(
         UsageError: If the image cannot be opened, options conflict, or the folder cannot be made.
     """
     name = "cat" if options.image is None else options.image
-    whole = _open(context, lambda: context.openers.image(name, max_pixels=options.max_pixels))
+    whole = open_data(context, lambda: context.openers.image(name, max_pixels=options.max_pixels))
     whole = replace(whole, name=printable(whole.name), source=printable(whole.source))
     if options.size is not None:
         whole = whole.resized(options.size)
@@ -102,14 +103,16 @@ def prepare_image(
     config = resolve(options, image.resolution, device)
     if folder is None:
         folder = create_run_folder(options.out, whole.name, overwrite=options.overwrite)
-    prepared = Run(ImageTask(image, whole.size, config), config, options, folder, context)
+    task = ImageTask(image, whole.size, config)
+    prepared: Run[ImageResult] = Run(task, config, options, folder, context)
     with closed_on_error(folder):
-        return _begin_image(prepared, image)
+        return _begin_image(prepared, task)
 
 
-def _begin_image(prepared: Run[ImageResult], image: Image) -> Run[ImageResult]:
+def _begin_image(prepared: Run[ImageResult], task: ImageTask) -> Run[ImageResult]:
     """Announce an image, choose sigma if it is asked for, and write what resumes the run."""
-    options, config, context = prepared.options, prepared.config, prepared.context
+    options, context = prepared.options, prepared.context
+    image, config = task.image, task.config
     announce(prepared)
     warning = band_warning(config, image.resolution)
     if warning is not None and not options.quiet:
@@ -127,7 +130,7 @@ def _begin_image(prepared: Run[ImageResult], image: Image) -> Run[ImageResult]:
     if sigma is not None:
         prepared.log(f"sigma    {sigma:.2f} cycles per unit")
         config = resolve(options, image.resolution, config.runtime.device, sigma=sigma)
-        task = ImageTask(image, prepared.task.size, config)
+        task = ImageTask(image, task.size, config)
         prepared = replace(prepared, task=task, config=config)
     begin(prepared, sigma)
     return prepared
@@ -144,24 +147,29 @@ def prepare_scene(
     name, openers = options.scene or "", context.openers
     if name in openers.built_in and not Path(name).is_dir() and not options.quiet:
         print(f"rendering the built-in scene {name} ...")
-    scene = _open(
+    scene = open_data(
         context, lambda: openers.scene(name, size=options.size, max_pixels=options.max_pixels)
     )
     scene = _printable_scene(replace(scene, test=scene.test.subset(options.test_views)))
     config = resolve(options, max(scene.train.size), device)
     if folder is None:
         folder = create_run_folder(options.out, scene.name, overwrite=options.overwrite)
-    prepared = Run(SceneTask(scene, config), config, options, folder, context)
+    prepared: Run[SceneResult] = Run(SceneTask(scene, config), config, options, folder, context)
     with closed_on_error(folder):
         announce(prepared)
         begin(prepared, None)
     return prepared
 
 
-def _open(context: RunContext, open_data: Any) -> Any:
+def open_data(context: RunContext, opener: Callable[[], Any]) -> Any:
+    """Open data.
+
+    Raises:
+        UsageError: If it cannot be opened.
+    """
     try:
-        return open_data()
-    except context.openers.error as error:
+        return opener()
+    except context.openers.errors as error:
         raise UsageError(str(error)) from None
 
 
@@ -194,7 +202,6 @@ def split_image(image: Image, options: Options) -> Image:
 def announce(prepared: AnyRun) -> None:
     """Print what is about to be fitted."""
     task, config = prepared.task, prepared.config
-    prepared.log(f"{task.kind:8} {task.source}, {task.size[0]} x {task.size[1]}")
     for line in task.summary():
         prepared.log(line)
     prepared.log(f"device   {describe(config.runtime.device)}")

@@ -29,6 +29,7 @@ def fit_with_progress(
     on_record: Callable[[FitState], None] = lambda state: None,
     model: Mapping[str, Any] | None = None,
     members: "SavedHistory | None" = None,
+    loss_text: Callable[[float], str] = lambda loss: f"PSNR {psnr_from_mse(loss):.2f} dB",
 ) -> list[Snapshot]:
     """Run a fit with a progress bar and snapshots; resume it if its file has a part of it.
 
@@ -43,6 +44,7 @@ def fit_with_progress(
         on_record: callback after each record; its time does not count as training time.
         model: what rebuilds the model, saved with the fit.
         members: histories of an ensemble's members, saved with the fit.
+        loss_text: how the progress bar shows a loss.
 
     Returns:
         The snapshots.
@@ -70,7 +72,7 @@ def fit_with_progress(
             after_step(state)
 
     def record_callback(state: FitState) -> None:
-        bar.set_postfix_str(f"PSNR {psnr_from_mse(state.history[-1].loss):.2f} dB", refresh=False)
+        bar.set_postfix_str(loss_text(state.history[-1].loss), refresh=False)
         bar.update(state.step - bar.n)
         session.snapshots.take_if_due(state)
         on_record(state)

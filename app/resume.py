@@ -61,7 +61,7 @@ def resume(arguments: Sequence[str], context: RunContext) -> bool:
         options = _options(asked, state)
         context = replace(context, arguments=state.arguments, cwd=state.cwd, resumed=state)
         context.stop.folder = asked.resume
-        if not options.images and _is_complete(asked.resume, options):
+        if not options.images and _is_complete(asked.resume, state):
             if not options.quiet:
                 print(printable(f"{asked.resume} is complete: nothing is missing"))
             return True
@@ -72,13 +72,14 @@ def resume(arguments: Sequence[str], context: RunContext) -> bool:
         folder.close()
 
 
-def _is_complete(folder: Path, options: Options) -> bool:
+def _is_complete(folder: Path, state: RunState) -> bool:
     """Whether a run has its report and its checkpoints, with every fit complete."""
     try:
-        complete = set(read_metrics(folder).complete_fits()) == set(options.fitted)
-        files = [f"fits/{name}.safetensors" for name in options.fitted]
+        encodings = [str(name) for name in state.config["encodings"]]
+        complete = set(read_metrics(folder).complete_fits()) == set(encodings)
+        files = [f"fits/{name}.safetensors" for name in encodings]
         return complete and all((folder / file).exists() for file in ("report.html", *files))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, KeyError):
         return False
 
 
@@ -93,6 +94,9 @@ def _options(asked: ResumeOptions, state: RunState) -> Options:
         image=_found(options.image, state.cwd),
         images=options.images and tuple(str(_found(n, state.cwd)) for n in options.images),
         scene=_found(options.scene, state.cwd),
+        sequences=replace(
+            options.sequences, sequence=_found(options.sequences.sequence, state.cwd)
+        ),
         out=asked.resume,
         overwrite=False,
         save_every=options.save_every if asked.save_every is None else asked.save_every,

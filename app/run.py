@@ -3,30 +3,24 @@
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from app import report
-from app.config import RunConfig, resolve_device
+from app.config import resolve_device
 from app.details import run_details
 from app.failures import failure_reason, is_out_of_memory
 from app.options import Options
 from app.parsing import PROGRAM
 from app.prepare import AnyRun, Run, RunContext, prepare_image, prepare_scene
+from app.prepare_sequence import prepare_sequence
 from app.report.metrics_file import METRICS
 from app.run_folder import RunFolder
-from app.task import FitControl, Task, Viewer
+from app.task import FitControl, Viewer
 from app.terminal import printable
-from nerf_posenc.metrics.image import psnr
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import FitResult
-
-# A fit this little above one constant color has not learned the image.
-COLLAPSED_DB = 0.5
-# An image this near to its mean color is one constant color: 8 bits store no difference.
-CONSTANT_DB = 60.0
 
 
 def run(options: Options, context: RunContext, folder: RunFolder | None = None) -> bool:
@@ -48,7 +42,9 @@ def run(options: Options, context: RunContext, folder: RunFolder | None = None) 
     device = resolve_device(options)
     with contextlib.ExitStack() as stack:
         prepared: AnyRun
-        if options.is_scene:
+        if options.is_sequence:
+            prepared = prepare_sequence(options, device, context, folder)
+        elif options.is_scene:
             prepared = prepare_scene(options, device, context, folder)
         else:
             prepared = prepare_image(options, device, context, folder)
@@ -139,43 +135,12 @@ def finish(prepared: Run[Any]) -> bool:
         prepared.batch_sizes,
     )
     with prepared.folder.publishing() as folder:
-        turntables = task.write(folder, results)
-        training_video = report.write_training_video(
-            folder / "learning", task.preview_truth(), results
-        )
-        report.write_page(
-            folder / "report.html",
-            task.name,
-            task.panels(results),
-            results,
-            details,
-            turntables=turntables,
-            training_video=training_video,
-        )
-        report.write_metrics(folder / METRICS, results, details)
+        task.write_report(folder, results, details)
+        report.write_metrics(folder / METRICS, results, details, task.measures)
         written = [prepared.folder.path / file.name for file in sorted(folder.iterdir())]
-    prepared.log(f"\n{report.table(results)}\n")
-    for note in notes(results, prepared.config, _flat_psnr(task)):
+    prepared.log(f"\n{report.table(results, task.measures)}\n")
+    for note in task.notes(results):
         prepared.log(f"note: {note}")
     for file in [prepared.folder.fits, *written]:
         prepared.log(f"wrote {file}{'/' if file.is_dir() else ''}")
     return len(results) == len(prepared.config.encodings)
-
-
-def notes(results: Sequence[FitResult], config: RunConfig, flat_db: float) -> Iterator[str]:
-    """Remarks that a reader of the table should know."""
-    for result in results:
-        if result.steps < config.training.steps:
-            taken = f"{result.steps} of {config.training.steps} steps"
-            yield f"{result.encoding} was ended early, after {taken}"
-        elif result.psnr < flat_db + COLLAPSED_DB and flat_db < CONSTANT_DB:
-            yield (
-                f"{result.encoding} stayed at one constant color ({flat_db:.1f} dB); try more "
-                "--steps, another --seed or a smaller --lr"
-            )
-
-
-def _flat_psnr(task: Task[Any]) -> float:
-    """PSNR of one constant color, the mean."""
-    truth = task.truth()
-    return psnr(truth.flatten(0, -2).mean(0).expand_as(truth), truth)

@@ -172,7 +172,7 @@ def _complete_fits(folder: Path) -> Collection[str]:
 def _scores_of(folder: Path) -> dict[str, float]:
     """PSNR by encoding of a run folder that is complete."""
     try:
-        return {fit.encoding: fit.psnr for fit in report.read_metrics(folder).fits}
+        return {f.encoding: f.scores["psnr_db"] for f in report.read_metrics(folder).fits}
     except (OSError, ValueError):
         return {}
 
@@ -236,7 +236,7 @@ def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str, path: Path) ->
         file = FitFile(path, seconds=runs[0].options.save_every)
         control = FitControl(runs[0].context.stop, file=file)
         try:
-            settings = fit_settings(encoding, runs[0].config, control)
+            settings = fit_settings(encoding, tasks[0].config, control)
             results = fit_images(images, models, settings, files=files)
         except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
             reason = failure_reason(error)

@@ -34,11 +34,11 @@ from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FieldResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class SceneResult(FitResult):
+class SceneResult(FieldResult):
     """Fit of a radiance field; PSNR and SSIM are means over the test views.
 
     Attributes:

@@ -1,15 +1,17 @@
 """A scene as the program's task: fit it with one encoding, and show it in the report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
-from app.config import RunConfig
+from app.config import FieldRunConfig
 from app.digest import digest_of
-from app.fit_settings import field_options, fit_settings
+from app.field_report import field_notes, write_field_report
+from app.fit_settings import field_options, fit_settings, lr_for, precision_for
 from app.parsing import UsageError
 from app.preview import preview_view
 from app.report.outputs import write_scene_run
@@ -21,6 +23,7 @@ from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.views import Scene, background_gray, evenly_spaced
 from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.results import FIELD_MEASURES
 
 # More views only make the page heavy; the folder has them all.
 _MOST_VIEWS = 6
@@ -35,8 +38,9 @@ class SceneTask:
     """
 
     kind = "scene"
+    measures = FIELD_MEASURES
 
-    def __init__(self, scene: Scene, config: RunConfig) -> None:
+    def __init__(self, scene: Scene, config: FieldRunConfig) -> None:
         self.scene = scene
         self.name = scene.name
         self.source = scene.source
@@ -52,8 +56,34 @@ class SceneTask:
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""
         train, test = len(self.scene.train), len(self.scene.test)
-        views = f"views    {train} to fit, {test} to evaluate on"
-        return [views, *(f"note: {note}" for note in self.scene.notes)]
+        width, height = self.size
+        return [
+            f"scene    {self.source}, {width} x {height}",
+            f"views    {train} to fit, {test} to evaluate on",
+            *(f"note: {note}" for note in self.scene.notes),
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """Size in pixels."""
+        return {"size": self.size}
+
+    def fits_with(self, encoding: str) -> dict[str, Any]:
+        """Learning rate and precision of one encoding's fit."""
+        precision = precision_for(encoding, self.config)
+        return {
+            "lr": lr_for(encoding, self.config),
+            "precision": str(precision).removeprefix("torch."),
+        }
+
+    def write_report(
+        self, folder: Path, results: Sequence[SceneResult], details: Mapping[str, Any]
+    ) -> None:
+        """Write the page, images, figures and videos of a run."""
+        write_field_report(self, folder, results, details)
+
+    def notes(self, results: Sequence[SceneResult]) -> Iterator[str]:
+        """Remarks that a reader of the table should know."""
+        return field_notes(self, results)
 
     def digest(self) -> str:
         """Checksum of all pixels and poses."""

@@ -1,9 +1,9 @@
-"""What the program fits: the interface of an image and a scene."""
+"""What the program fits: the interface of an image, a scene and a sequence."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -14,7 +14,8 @@ from nerf_posenc.images import Image
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc.training.loop import FitState
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FitResult, Measure
+from nerf_posenc.training.system import Passage, System
 
 Result = TypeVar("Result", bound=FitResult)
 
@@ -28,15 +29,17 @@ class Openers:
         scene: from a path or the name of a built-in scene, with ``size=`` in pixels or None and
             ``max_pixels=`` of an image file.
         cameras: of a JSON file, with the camera of frames that name none.
+        sequence: a system from a path or the name of built-in data, with `SystemOptions`.
         built_in: names of the scenes that are rendered, not read.
-        error: raised by both for bad input, with a message to be printed.
+        errors: raised by them for bad input, with a message to be printed.
     """
 
     image: Callable[..., Image]
     scene: Callable[..., Scene]
     cameras: Callable[..., Sequence[tuple[Camera, Tensor]]]
+    sequence: Callable[..., System]
     built_in: Collection[str]
-    error: type[Exception]
+    errors: tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,17 @@ class Viewer(Protocol):
             render: from a camera and its pose ``(4, 4)`` to an image ``(height, width, 3)``.
         """
 
+    def show_sequence(
+        self, name: str, state: FitState, predict: Callable[[], Passage | None]
+    ) -> None:
+        """Show a sequence's fit.
+
+        Args:
+            name: of the encoding.
+            state: of the fit.
+            predict: an example of the test data with the predictions of the model as it is now.
+        """
+
 
 @dataclass(frozen=True)
 class FitControl:
@@ -100,21 +114,32 @@ class FitControl:
 
 @runtime_checkable
 class Task(Protocol[Result]):
-    """An image or a scene to be fitted, evaluated and shown."""
+    """An image, a scene or a sequence to be fitted, evaluated and shown."""
 
     kind: str
-    """Its kind, ``"image"`` or ``"scene"``."""
+    """``"image"``, ``"scene"`` or ``"sequence"``."""
     name: str
     source: str
-    size: tuple[int, int]
-    """Width and height in pixels."""
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """Columns of the table; gains are of the first."""
+        ...
 
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""
         ...
 
+    def facts(self) -> dict[str, Any]:
+        """What is fitted, for ``metrics.json``."""
+        ...
+
     def digest(self) -> str:
-        """Checksum of all pixels and poses, which tells whether a run is resumed with its data."""
+        """Checksum of all data, which tells whether a run is resumed with its own."""
+        ...
+
+    def fits_with(self, encoding: str) -> dict[str, Any]:
+        """Settings of one encoding's fit that are not the run's, for ``metrics.json``."""
         ...
 
     def fit(self, encoding: str, control: FitControl) -> Result:
@@ -128,28 +153,24 @@ class Task(Protocol[Result]):
         """
         ...
 
-    def truth(self) -> Float[Tensor, "*shape 3"]:
-        """All pixels that fits are evaluated on."""
-        ...
-
-    def preview_truth(self) -> list[Tensor]:
-        """The true images of a snapshot."""
-        ...
-
-    def panels(self, results: Sequence[Result]) -> list[Panel]:
-        """The images that the page shows."""
-        ...
-
     def open_viewer(self) -> "LiveViewer":
         """Serve a page that shows the fits in progress."""
         ...
 
-    def write(self, folder: Path, results: Sequence[Result]) -> dict[str, Path]:
-        """Write images and figures to the run folder.
+    def write_report(
+        self, folder: Path, results: Sequence[Result], details: Mapping[str, Any]
+    ) -> None:
+        """Write the page, images and figures of a run.
 
-        Returns:
-            Turntable videos by the name of the fit.
+        Args:
+            folder: to write to.
+            results: the fits.
+            details: what reproduces the run.
         """
+        ...
+
+    def notes(self, results: Sequence[Result]) -> Iterator[str]:
+        """Remarks that a reader of the table should know."""
         ...
 
 

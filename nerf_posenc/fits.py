@@ -218,13 +218,13 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFi
     saved = load_checkpoint(path)
     try:
         model, fit = saved["model"], saved["fit"]
+        if model["kind"] not in ("image", "scene"):
+            raise ValueError(f"it is of a {model['kind']}, and must be of an image or a scene")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
         require_counts(resolution=model["resolution"])
         if model["kind"] == "image":
             return _image_fit(model, fit, weights, torch.device(device))
-        if model["kind"] == "scene":
-            return _scene_fit(model, fit, weights, torch.device(device))
-        raise ValueError(f"it is of the kind {model['kind']!r}, neither image nor scene")
+        return _scene_fit(model, fit, weights, torch.device(device))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(

@@ -50,3 +50,9 @@ def quick_report() -> Iterator[None]:
         mock.patch("app.report.outputs.save_curves"),
     ):
         yield
+
+
+SMALL_SEQUENCE = [
+    *("--sequence", "text.txt", "--encodings", "none", "rotary", "--steps", "30"),
+    *("--batch-size", "4", "--context", "16", "--width", "16", "--depth", "1"),
+]

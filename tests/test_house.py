@@ -25,9 +25,10 @@ LIBRARY = {
     "training",
 }
 MAY_IMPORT: dict[str, set[str]] = {
-    "train_fit": {"app", "scenes"},
+    "train_fit": {"app", "scenes", "sequences"},
     "app": {"nerf_posenc", "fits", "radiance", *LIBRARY},
     "scenes": {"radiance", "images"},
+    "sequences": {"nerf_posenc", "training", "positional"},
     "nerf_posenc": {"core", "encoders", "positional", "identification"},
     "identification": {"core", "encoders", "positional"},
     "fits": {"radiance", "training", "core"},
@@ -130,7 +131,11 @@ def sources() -> dict[str, Path]:
     """Module name of every file of the library, the program and the scenes."""
     files = [
         ROOT / "train_fit.py",
-        *(f for p in ("app", "scenes", "nerf_posenc") for f in ROOT.glob(f"{p}/**/*.py")),
+        *(
+            f
+            for p in ("app", "scenes", "sequences", "nerf_posenc")
+            for f in ROOT.glob(f"{p}/**/*.py")
+        ),
     ]
     return {
         ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
@@ -152,7 +157,7 @@ def imports(file: Path) -> set[str]:
     return {
         name
         for name in found
-        if name.split(".")[0] in ("train_fit", "app", "scenes", "nerf_posenc")
+        if name.split(".")[0] in ("train_fit", "app", "scenes", "sequences", "nerf_posenc")
     }
 
 
@@ -237,7 +242,7 @@ torch.optim.Adam([torch.zeros(1)])
 
 HIDDEN = {
     "triton", "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile",
-    "png", "viser", "pycolmap", "scipy", "beartype", "app", "scenes",
+    "png", "viser", "pycolmap", "scipy", "beartype", "app", "scenes", "sequences",
 }
 
 class Hide(importlib.abc.MetaPathFinder):

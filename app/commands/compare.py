@@ -38,9 +38,9 @@ def compare(arguments: Sequence[str], openers: Openers) -> None:
         raise UsageError("compare needs one run folder or more")
     refuse_existing(options.out, overwrite=options.overwrite)
     try:
-        results = report.write_comparison(options.out, options.runs)
+        results, measures = report.write_comparison(options.out, options.runs)
     except ValueError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
         raise UsageError(f"cannot write {options.out}: {error.strerror}; use --out") from None
-    print(printable(f"{report.table(results)}\n\nwrote {options.out}"))
+    print(printable(f"{report.table(results, measures)}\n\nwrote {options.out}"))

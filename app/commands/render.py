@@ -122,7 +122,7 @@ def _render_scene(
     if options.cameras is not None:
         try:
             cameras = openers.cameras(options.cameras, fit.camera)
-        except openers.error as error:
+        except openers.errors as error:
             raise UsageError(str(error)) from None
     else:
         poses = orbit_poses(fit.world_from_camera, options.turntable or _TURNTABLE)

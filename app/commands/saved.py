@@ -56,7 +56,7 @@ def _load(file: Path, device: torch.device) -> ImageFit | SceneFit:
 def _best(run: Path, names: list[str]) -> str:
     """Fit of the highest PSNR; the last by name if the run is not complete."""
     try:
-        scores = {fit.encoding: fit.psnr for fit in read_metrics(run).fits}
+        scores = {f.encoding: f.scores.get("psnr_db", -math.inf) for f in read_metrics(run).fits}
     except (OSError, ValueError):
         scores = {}
     return max(names, key=lambda name: scores.get(name, -math.inf))

@@ -2,9 +2,10 @@
 
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +14,9 @@ from torch import Tensor
 
 from app.report.metrics_file import Metrics, read_metrics
 from app.report.page import write_page
+from app.report.sequence_comparison import write_sequence_comparison
 from app.task import Panel
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, FitResult, Measure
 
 _MOST_VIEWS = 6
 _MOST_PIXELS = 200_000_000
@@ -22,7 +24,9 @@ _MOST_PIXELS = 200_000_000
 _MOST_COMPRESSION = 1032
 
 
-def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
+def write_comparison(
+    path: Path, folders: Sequence[Path]
+) -> tuple[Sequence[FitResult], Sequence[Measure]]:
     """Write one page that compares several runs.
 
     Args:
@@ -30,30 +34,53 @@ def write_comparison(path: Path, folders: Sequence[Path]) -> list[FitResult]:
         folders: of runs, each with its ``metrics.json`` and images.
 
     Returns:
-        All fits, in the order of the folders, named by folder and encoding.
+        All fits, in the order of the folders, named by folder and encoding, and the columns of
+        their table.
 
     Raises:
-        ValueError: If a folder contains no complete run, or is given twice.
+        ValueError: If a folder contains no complete run, or is given twice, or the runs cannot be
+            compared.
     """
-    results: list[FitResult] = []
-    panels: list[Panel] = []
-    commands = []
-    details = {}
     labels = _unique_labels(folders)
-    for folder, label in zip(folders, labels, strict=True):
-        run, fits, run_panels = _read_run(folder, label)
-        commands.append(run.command)
+    runs = {label: _read_metrics(folder) for folder, label in zip(folders, labels, strict=True)}
+    details: dict[str, Any] = {"command": "\n".join(run.command for run in runs.values())}
+    for label, run in runs.items():
         details[label] = {"config": run.config, "versions": run.versions}
-        results += fits
+    title = "Comparison of " + ", ".join(labels)
+    kinds = {run.kind == "sequence": label for label, run in runs.items()}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{kinds[True]} is a run of a sequence and {kinds[False]} is not; compare runs of one "
+            "kind"
+        )
+    if True in kinds:
+        fits = write_sequence_comparison(path, title, runs, details)
+        return fits, next(iter(runs.values())).measures
+    folder_of = dict(zip(labels, folders, strict=True))
+    return _write_field_comparison(path, title, runs, folder_of, details), FIELD_MEASURES
+
+
+def _write_field_comparison(
+    path: Path,
+    title: str,
+    runs: Mapping[str, Metrics],
+    folders: Mapping[str, Path],
+    details: Mapping[str, Any],
+) -> list[FieldResult]:
+    results: list[FieldResult] = []
+    panels: list[Panel] = []
+    for label, run in runs.items():
+        fits = [fit for fit in run.fits if isinstance(fit, FieldResult)]
+        results += [replace(fit, encoding=f"{label}: {fit.encoding}") for fit in fits]
+        run_panels = _read_panels(folders[label], label, run)
         for panel in run_panels:
             twin = next((i for i, one in enumerate(panels) if _same_image(one, panel)), None)
             if twin is None:
                 panels.append(panel)
             else:
                 panels[twin] = replace(panels[twin], fits={**panels[twin].fits, **panel.fits})
-    title = "Comparison of " + ", ".join(labels)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_page(path, title, panels, results, {"command": "\n".join(commands), **details})
+    write_page(path, title, panels, results, details)
     return results
 
 
@@ -71,17 +98,26 @@ def _same_image(a: Panel, b: Panel) -> bool:
     return a.original.shape == b.original.shape and torch.equal(a.original, b.original)
 
 
-def _read_run(folder: Path, label: str) -> tuple[Metrics, list[FitResult], list[Panel]]:
+def _read_metrics(folder: Path) -> Metrics:
     try:
-        run = read_metrics(folder)
-        panels = [
+        return read_metrics(folder)
+    except (OSError, ValueError) as error:
+        raise _not_complete(folder, error) from None
+
+
+def _read_panels(folder: Path, label: str, run: Metrics) -> list[Panel]:
+    try:
+        return [
             _read_panel(folder, label, name, original, fit, run)
             for name, original, fit in _image_files(run)
         ]
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"{folder} is not the folder of a complete run: {reason}") from None
-    return run, [replace(fit, encoding=f"{label}: {fit.encoding}") for fit in run.fits], panels
+        raise _not_complete(folder, error) from None
+
+
+def _not_complete(folder: Path, error: OSError | ValueError) -> ValueError:
+    reason = getattr(error, "strerror", None) or error
+    return ValueError(f"{folder} is not the folder of a complete run: {reason}")
 
 
 def _image_files(run: Metrics) -> list[tuple[str, str, str]]:

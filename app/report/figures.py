@@ -23,7 +23,7 @@ from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr
 from nerf_posenc.radiance.evaluation import ViewScore
 from nerf_posenc.radiance.views import evenly_spaced
 from nerf_posenc.radiance.volume_rendering import visible_depth
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FieldResult
 
 _DPI = 150
 _PANEL_INCHES = 3.4
@@ -35,7 +35,7 @@ def save_comparison(
     path: Path,
     original: Float[Tensor, "height width 3"],
     reconstructions: Mapping[str, Float[Tensor, "height width 3"]],
-    results: Sequence[FitResult],
+    results: Sequence[FieldResult],
 ) -> None:
     """Draw the original and each reconstruction: whole, in a crop, and their error.
 
@@ -85,7 +85,7 @@ def save_views(
     path: Path,
     truth: Float[Tensor, "views height width 3"],
     views: Mapping[str, Sequence[ViewScore]],
-    results: Sequence[FitResult],
+    results: Sequence[FieldResult],
     *,
     rows: int = 3,
 ) -> None:
@@ -159,7 +159,7 @@ def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def save_curves(path: Path, results: Sequence[FitResult]) -> None:
+def save_curves(path: Path, results: Sequence[FieldResult]) -> None:
     """Draw the PSNR of the training batches over steps and over seconds."""
     figure, axes = _charts(2, sharey=True)
     for result, color in zip(results, figure_colors(len(results)), strict=True):
@@ -209,7 +209,7 @@ def save_frequencies(
     figure.savefig(path, dpi=_DPI)
 
 
-def save_kernels(path: Path, results: Sequence[FitResult]) -> None:
+def save_kernels(path: Path, results: Sequence[FieldResult]) -> None:
     """Draw the similarity of each encoding's features by distance, for those with a kernel."""
     figure, (axis,) = _charts(1)
     for result, color in zip(results, figure_colors(len(results)), strict=True):
@@ -232,7 +232,7 @@ def _charts(columns: int, **options: Any) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def _title(result: FitResult, results: Sequence[FitResult]) -> str:
+def _title(result: FieldResult, results: Sequence[FieldResult]) -> str:
     gained = gain(result, results)
     suffix = "" if gained is None else f" ({gained:+.1f})"
     value = "inf" if math.isinf(result.psnr) else f"{result.psnr:.1f}"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from app.report.tables import BASELINE
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FieldResult
 
 _TITLES = {
     "fourier": "Positional encoding",
@@ -17,7 +17,7 @@ _TITLES = {
 _SAME_NETWORK = ("fourier", "gaussian", "learned")
 
 
-def headline(results: Sequence[FitResult], *, held_out: bool = False) -> str | None:
+def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str | None:
     """Say what the best encoding recovers beside raw coordinates.
 
     Args:

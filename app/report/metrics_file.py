@@ -3,13 +3,21 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from app.report.evaluation_json import evaluation_as_json, evaluation_from_json
 from app.report.tables import gain
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.training.results import FitResult, Record
+from nerf_posenc.training.results import (
+    FIELD_MEASURES,
+    FieldResult,
+    FitResult,
+    Measure,
+    Record,
+)
+from nerf_posenc.training.system import SequenceResult
 
 METRICS = "metrics.json"
 
@@ -24,11 +32,13 @@ class Metrics:
 
     Attributes:
         command: that was run.
-        kind: ``"image"`` or ``"scene"``.
-        name: of the image or scene.
+        kind: ``"image"``, ``"scene"`` or ``"sequence"``.
+        name: of what was fitted.
+        measures: columns of the table.
         num_steps: length of a fit.
         fits: results, without images.
-        view_names: of a scene's test views; empty for an image.
+        view_names: of a scene's test views; empty for all others.
+        lesson: what a sequence's encodings show; empty for all others.
         config: of the run.
         versions: of what it was made with.
     """
@@ -36,9 +46,11 @@ class Metrics:
     command: str
     kind: str
     name: str
+    measures: Sequence[Measure]
     num_steps: int
     fits: Sequence[FitResult]
     view_names: Sequence[str]
+    lesson: str
     config: Mapping[str, Any]
     versions: Mapping[str, Any]
 
@@ -47,45 +59,58 @@ class Metrics:
         return {fit.encoding: fit for fit in self.fits if fit.steps == self.num_steps}
 
 
-def write_metrics(path: Path, results: Sequence[FitResult], run: dict[str, Any]) -> None:
+def write_metrics(
+    path: Path,
+    results: Sequence[FitResult],
+    run: dict[str, Any],
+    measures: Sequence[Measure] = FIELD_MEASURES,
+) -> None:
     """Write all results, the histories and the description of the run as JSON.
 
     Args:
         path: file to write.
         results: the fits.
         run: command, configuration, versions and device.
+        measures: of the results.
     """
+    gain_name = "gain_db" if measures[0].name.endswith("_db") else "gain"
     fits = [
         {
             "encoding": result.encoding,
             "parameters": result.parameters,
-            "psnr_db": result.psnr,
-            "ssim": result.ssim,
+            **result.scores,
             "seconds": result.seconds,
             "steps": result.steps,
-            "gain_db": gain(result, results),
+            gain_name: gain(result, results, measures),
             "history": [
-                {
-                    "step": record.step,
-                    "seconds": record.seconds,
-                    "mse": record.loss,
-                    "psnr_db": psnr_from_mse(record.loss),
-                }
+                {"step": record.step, "seconds": record.seconds, **_loss(record, result)}
                 for record in result.history
             ],
+            **_evaluation(result),
             **result.details,
         }
         for result in results
     ]
     definitions = {
-        "psnr_db": "-10 log10(MSE) over all pixels of an image, with --held-out over those that "
-        "were not fitted, or its mean over the test views; values clamped to [0, 1], float64; the "
-        "string inf for a perfect fit, null if undefined",
-        "ssim": "Wang et al. 2004: 11 x 11 Gaussian window, sigma 1.5, mean over channels",
+        **{measure.name: measure.meaning for measure in measures},
         "history": "mean over the batches of the steps since the previous point",
     }
-    report = _as_json({**run, "definitions": definitions, "fits": fits})
+    columns = [asdict(measure) for measure in measures]
+    report = _as_json({**run, "definitions": definitions, "measures": columns, "fits": fits})
     path.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _loss(record: Record, result: FitResult) -> dict[str, float]:
+    if isinstance(result, FieldResult):
+        return {"mse": record.loss, "psnr_db": psnr_from_mse(record.loss)}
+    return {"loss": record.loss}
+
+
+def _evaluation(result: FitResult) -> dict[str, Any]:
+    """What a sequence's report shows, so that runs can be compared later."""
+    if not isinstance(result, SequenceResult):
+        return {}
+    return {"by_seed": list(result.by_seed), **evaluation_as_json(result.evaluation)}
 
 
 def _as_json(value: Any) -> Any:
@@ -119,8 +144,14 @@ def read_metrics(folder: Path) -> Metrics:
         run = _mapping(json.loads(file.read_text(encoding="utf-8")), METRICS)
     except RecursionError:
         raise ValueError(f"{METRICS} is nested too deeply") from None
-    kind = "image" if "image" in run else "scene"
-    fits = [_fit(_mapping(entry, "a fit")) for entry in _list(run.get("fits"), "fits")]
+    kind = next((kind for kind in ("image", "sequence") if kind in run), "scene")
+    measures = _measures(run) if kind == "sequence" else FIELD_MEASURES
+    entries = [_mapping(entry, "a fit") for entry in _list(run.get("fits"), "fits")]
+    fits: list[FitResult]
+    if kind == "sequence":
+        fits = [_sequence_fit(entry, measures) for entry in entries]
+    else:
+        fits = [_field_fit(entry) for entry in entries]
     if not fits:
         raise ValueError("it has no fits")
     if len({fit.encoding for fit in fits}) < len(fits):
@@ -135,32 +166,74 @@ def read_metrics(folder: Path) -> Metrics:
         command=_text(run.get("command"), "command", most=100_000),
         kind=kind,
         name=_text(_mapping(run.get(kind), kind).get("name"), "name"),
+        measures=measures,
         num_steps=_count(training.get("steps", max(fit.steps for fit in fits)), "steps"),
         fits=fits,
+        lesson=_text(_mapping(run.get(kind), kind).get("lesson", ""), "lesson"),
         view_names=[_text(_mapping(view, "a view").get("name"), "name") for view in views],
         config=config,
         versions=_mapping(run.get("versions", {}), "versions"),
     )
 
 
-def _fit(entry: Mapping[str, Any]) -> FitResult:
-    history = [
-        Record(
-            _count(record.get("step"), "step"),
-            _number(record.get("seconds"), "seconds"),
-            _score(record.get("mse"), "mse"),
-        )
-        for record in (_mapping(each, "history") for each in _list(entry.get("history"), "history"))
-    ]
-    return FitResult(
-        encoding=_file_name(entry.get("encoding"), "encoding"),
-        parameters=_count(entry.get("parameters"), "parameters"),
+def _field_fit(entry: Mapping[str, Any]) -> FieldResult:
+    return FieldResult(
+        **_common(entry, "mse"),
         psnr=_score(entry.get("psnr_db"), "psnr_db"),
         ssim=_score(entry.get("ssim"), "ssim"),
-        seconds=_number(entry.get("seconds"), "seconds"),
-        steps=_count(entry.get("steps"), "steps"),
-        history=history,
     )
+
+
+def _sequence_fit(entry: Mapping[str, Any], measures: Sequence[Measure]) -> SequenceResult:
+    names = [measure.name for measure in measures]
+    scores = {name: _score(entry.get(name), name) for name in names}
+    seeds = [_mapping(seed, "by_seed") for seed in _list(entry.get("by_seed"), "by_seed")]
+    return SequenceResult(
+        **_common(entry, "loss"),
+        evaluation=evaluation_from_json(entry, scores),
+        by_seed=[{name: _score(seed.get(name), name) for name in names} for seed in seeds],
+    )
+
+
+def _common(entry: Mapping[str, Any], loss: str) -> dict[str, Any]:
+    """What all fits have, and their history of losses of that name."""
+    records = [_mapping(each, "history") for each in _list(entry.get("history"), "history")]
+    return {
+        "encoding": _file_name(entry.get("encoding"), "encoding"),
+        "parameters": _count(entry.get("parameters"), "parameters"),
+        "seconds": _number(entry.get("seconds"), "seconds"),
+        "steps": _count(entry.get("steps"), "steps"),
+        "history": [
+            Record(
+                _count(record.get("step"), "step"),
+                _number(record.get("seconds"), "seconds"),
+                _score(record.get(loss), loss),
+            )
+            for record in records
+        ],
+    }
+
+
+def _measures(run: Mapping[str, Any]) -> list[Measure]:
+    """Columns of a sequence's table."""
+    found = []
+    for entry in _list(run.get("measures"), "measures"):
+        each = _mapping(entry, "a measure")
+        digits = _count(each.get("digits"), "digits")
+        if digits > 10:
+            raise ValueError(f"digits must be 10 or less; they are {digits}")
+        found.append(
+            Measure(
+                name=_text(each.get("name"), "name"),
+                label=_text(each.get("label"), "label"),
+                digits=digits,
+                higher_is_better=each.get("higher_is_better") is True,
+                meaning=_text(each.get("meaning", ""), "meaning"),
+            )
+        )
+    if not found:
+        raise ValueError("it has no measures")
+    return found
 
 
 def _mapping(value: Any, name: str) -> Mapping[str, Any]:

@@ -16,14 +16,14 @@ from app.report.figures import (
     save_views,
 )
 from nerf_posenc.radiance.evaluation import ViewScore
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FieldResult
 
 
 def write_image_run(
     folder: Path,
     original: Float[Tensor, "height width 3"],
     reconstructions: Mapping[str, Float[Tensor, "height width 3"]],
-    results: Sequence[FitResult],
+    results: Sequence[FieldResult],
     *,
     figures: bool = False,
 ) -> None:
@@ -51,7 +51,7 @@ def write_scene_run(
     folder: Path,
     truth: Float[Tensor, "views height width 3"],
     views: Mapping[str, Sequence[ViewScore]],
-    results: Sequence[FitResult],
+    results: Sequence[FieldResult],
     *,
     figures: bool = False,
 ) -> None:
@@ -78,7 +78,7 @@ def write_scene_run(
 
 
 def _write_figures(
-    folder: Path, original: Tensor, fits: Mapping[str, Tensor], results: Sequence[FitResult]
+    folder: Path, original: Tensor, fits: Mapping[str, Tensor], results: Sequence[FieldResult]
 ) -> None:
     """Write the figures that images and scenes have in common."""
     for file in _figure_files(folder, "curves"):

@@ -2,17 +2,14 @@
 
 import base64
 import io
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 from torch import Tensor
 
@@ -21,11 +18,12 @@ from app.report.eight_bit import eight_bit
 from app.report.figures import error_quantile
 from app.report.headline import headline
 from app.report.page_charts import decibels, octave_rows, page_charts
-from app.report.palette import NUM_COLORS, PAGE_DARK, PAGE_LIGHT
+from app.report.palette import NUM_COLORS
 from app.report.tables import BASELINE, gain
+from app.report.template import render
 from app.task import Panel
 from nerf_posenc.images import resize_area
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FieldResult
 
 # Above this many pixels a lossless image would make the page too heavy: it shows an overview of
 # about as many, and crops at full size.
@@ -41,7 +39,7 @@ def write_page(
     path: Path,
     title: str,
     panels: Sequence[Panel],
-    results: Sequence[FitResult],
+    results: Sequence[FieldResult],
     run: Mapping[str, Any],
     *,
     turntables: Mapping[str, Path] | None = None,
@@ -58,28 +56,20 @@ def write_page(
         turntables: videos by the name of the fit.
         training_video: video of the fits as they learn.
     """
-    environment = Environment(
-        loader=PackageLoader("app.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     errors = [
         {name: (fit.clamp(0, 1) - p.original).abs().mean(-1) for name, fit in p.fits.items()}
         for p in panels
     ]
     scale = max(1 / 255, *(error_quantile(e) for by_name in errors for e in by_name.values()))
     held_out = bool(run.get("options", {}).get("held_out"))
-    page = environment.get_template("page.html.j2").render(
+    page = render(
+        "page.html.j2",
+        run,
         title=title,
         headline=headline(results, held_out=held_out),
         measure="PSNR (held-out)" if held_out else "PSNR",
         held_out=held_out,
-        date=datetime.now(UTC).date().isoformat(),
         baseline=BASELINE,
-        light=PAGE_LIGHT,
-        dark=PAGE_DARK,
         psnr={result.encoding: decibels(result.psnr, 1) for result in results},
         rows=[_row(result, results, i) for i, result in enumerate(results)],
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
@@ -93,24 +83,19 @@ def write_page(
         num_panels=len(panels),
         error_scale=f"{scale:.2f}",
         charts=page_charts(panels[0], results),
-        num_colors=NUM_COLORS,
         bands=octave_rows(panels[0], results),
         turntables={name: _data_url(file) for name, file in (turntables or {}).items()},
         training_video=None if training_video is None else _data_url(training_video),
-        command=run.get("command", ""),
-        details=json.dumps(
-            {k: v for k, v in run.items() if k != "command"}, indent=2, allow_nan=False
-        ),
     )
     path.write_text(page, encoding="utf-8")
 
 
-def _rank(result: FitResult) -> float:
+def _rank(result: FieldResult) -> float:
     """PSNR for the choice of the best fit: an undefined one is the worst."""
     return -math.inf if math.isnan(result.psnr) else result.psnr
 
 
-def _row(result: FitResult, results: Sequence[FitResult], number: int) -> dict[str, str]:
+def _row(result: FieldResult, results: Sequence[FieldResult], number: int) -> dict[str, str]:
     gained = gain(result, results)
     return {
         "color": str(number % NUM_COLORS),

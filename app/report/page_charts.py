@@ -9,7 +9,7 @@ from app.report.palette import NUM_COLORS
 from app.task import Panel
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr_by_band
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FieldResult
 
 
 def decibels(value: float, digits: int) -> str:
@@ -19,7 +19,7 @@ def decibels(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
 
 
-def page_charts(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, str]]:
+def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, str]]:
     """Training curves, the spectrum, and the kernels."""
     color = {result.encoding: i % NUM_COLORS for i, result in enumerate(results)}
     charts = []
@@ -53,7 +53,7 @@ def page_charts(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, st
     return charts
 
 
-def _spectrum_chart(panel: Panel, results: Sequence[FitResult], color: Mapping[str, int]) -> str:
+def _spectrum_chart(panel: Panel, results: Sequence[FieldResult], color: Mapping[str, int]) -> str:
     frequencies, power = power_spectrum(panel.original)
     spectra = [Series("original", frequencies.tolist(), power.tolist(), NUM_COLORS)]
     for name, fit in panel.fits.items():
@@ -78,7 +78,7 @@ def _spectrum_chart(panel: Panel, results: Sequence[FitResult], color: Mapping[s
 
 
 def _octave_charts(
-    panel: Panel, results: Sequence[FitResult], color: Mapping[str, int]
+    panel: Panel, results: Sequence[FieldResult], color: Mapping[str, int]
 ) -> list[dict[str, str]]:
     """PSNR, and the share of the energy that is recovered, by octave."""
     names = [result.encoding for result in results if result.encoding in panel.fits]
@@ -106,7 +106,7 @@ def _octave_charts(
     return charts
 
 
-def octave_rows(panel: Panel, results: Sequence[FitResult]) -> list[dict[str, Any]]:
+def octave_rows(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, Any]]:
     """Rows of the table by octave."""
     scored = {name: psnr_by_band(fit, panel.original) for name, fit in panel.fits.items()}
     names = [result.encoding for result in results if result.encoding in scored]

@@ -3,38 +3,59 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FIELD_MEASURES, FitResult, Measure
 
 BASELINE = "none"
-"""Name of the fit that gains are relative to: raw coordinates."""
+"""Name of the fit that gains are relative to: the one without an encoding."""
 
 
-def gain(result: FitResult, results: Sequence[FitResult]) -> float | None:
-    """PSNR of a fit above that of the raw coordinates in dB; None if those were not fitted.
+def gain(
+    result: FitResult, results: Sequence[FitResult], measures: Sequence[Measure] = FIELD_MEASURES
+) -> float | None:
+    """How much better a fit is than the one without an encoding; None if that was not fitted.
 
     Fits of several runs are named ``run: encoding``; each is compared within its own run.
+
+    Args:
+        result: of the fit.
+        results: all of the table.
+        measures: the first of them counts; less of it is a gain if lower is better.
     """
+    first = measures[0]
     run, _, encoding = result.encoding.rpartition(": ")
     baseline = f"{run}: {BASELINE}" if run else BASELINE
     for other in results:
         if other.encoding == baseline and encoding != BASELINE:
-            return result.psnr - other.psnr
+            more = result.scores[first.name] - other.scores[first.name]
+            return more if first.higher_is_better else -more
     return None
 
 
-def table(results: Sequence[FitResult]) -> str:
+def gain_label(measures: Sequence[Measure]) -> str:
+    """Heading of the gains, with the unit of the first measure."""
+    _, bracket, unit = measures[0].label.partition("(")
+    return f"gain ({unit}" if bracket else "gain"
+
+
+def score_text(value: float, measure: Measure) -> str:
+    """Format a score; a dash if it is undefined."""
+    return "-" if math.isnan(value) else f"{value:.{measure.digits}f}"
+
+
+def table(results: Sequence[FitResult], measures: Sequence[Measure] = FIELD_MEASURES) -> str:
     """Format the results in aligned columns."""
-    rows = [("encoding", "parameters", "PSNR (dB)", "SSIM", "seconds", "gain (dB)")]
+    labels = [measure.label for measure in measures]
+    rows = [("encoding", "parameters", *labels, "seconds", gain_label(measures))]
     for result in results:
-        gained = gain(result, results)
+        gained = gain(result, results, measures)
+        is_known = gained is not None and not math.isnan(gained)
         rows.append(
             (
                 result.encoding,
                 f"{result.parameters:,}",
-                f"{result.psnr:.2f}",
-                "-" if math.isnan(result.ssim) else f"{result.ssim:.4f}",
+                *(score_text(result.scores[measure.name], measure) for measure in measures),
                 f"{result.seconds:.1f}",
-                "-" if gained is None else f"{gained:+.2f}",
+                f"{gained:+.{measures[0].digits}f}" if is_known else "-",
             )
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from app.report.eight_bit import eight_bit
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.results import FieldResult
 
 _PANEL_WIDTH = 288
 _CAPTION_HEIGHT = 40
@@ -24,7 +24,7 @@ _LAST_FRAMES = 9
 def write_training_video(
     path: Path,
     originals: Sequence[Float[Tensor, "_height _width 3"]],
-    results: Sequence[FitResult],
+    results: Sequence[FieldResult],
 ) -> Path | None:
     """Write the snapshots of all fits as a video, beside the true images.
 

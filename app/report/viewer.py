@@ -19,9 +19,11 @@ from torch.nn import functional as F
 from app.report.eight_bit import eight_bit
 from app.report.own_page import own_page_only
 from app.report.palette import figure_colors
+from app.report.passages import passage_html
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.system import Passage
 
 _BACKGROUND = 32
 # Seconds between two images of a fit while the camera rests.
@@ -70,6 +72,7 @@ class LivePage:
         poses: of the views of a field, where the camera starts; None for an image.
         port: to serve at, or the next free one.
         pixels: approximate number in a rendering of a field.
+        loss_name: what the curves show; None is the PSNR of the batches.
 
     Attributes:
         server: viser's server.
@@ -86,6 +89,7 @@ class LivePage:
         poses: Float[Tensor, "views 4 4"] | None = None,
         port: int = 8080,
         pixels: int = 128 * 128,
+        loss_name: str | None = None,
     ) -> None:
         # Imported here since only --live needs it.
         import viser
@@ -93,6 +97,8 @@ class LivePage:
         with _unprinted, own_page_only():
             self.server = viser.ViserServer("127.0.0.1", port, label=title, verbose=False)
         self._pixels = pixels
+        self._loss_name = loss_name
+        self._passages: dict[str, Any] = {}
         self._images = {} if original is None else {"original": eight_bit(original)}
         self._curves: dict[str, tuple[list[int], list[float]]] = {}
         self._sent: dict[int, tuple[float, float]] = {}
@@ -158,13 +164,35 @@ class LivePage:
                 client.scene.set_background_image(image, format="jpeg")
             self._sent[number] = time.monotonic(), moved_at
 
+    @_errors_as_warnings
+    def show_sequence(
+        self, name: str, state: FitState, predict: Callable[[], Passage | None]
+    ) -> None:
+        """Show a sequence's fit; see [Viewer][app.task.Viewer]."""
+        self._update_curves(name, state)
+        is_last = state.step == state.num_steps
+        if not self.server.get_clients() or not (
+            is_last or time.monotonic() - self._shown_at > _SECONDS
+        ):
+            return
+        passage = predict()
+        self._shown_at = time.monotonic()
+        if passage is None:
+            return
+        if name not in self._passages:
+            self._passages[name] = self.server.gui.add_html("")
+        self._passages[name].content = passage_html(name, passage)
+
     def _update_curves(self, name: str, state: FitState) -> None:
         """Update the status line and the curves."""
         record = state.history[-1]
         steps, scores = self._curves.setdefault(name, ([], []))
         steps.append(record.step)
-        scores.append(psnr_from_mse(record.loss))
-        self._status.value = f"{name}: step {state.step} of {state.num_steps}, {scores[-1]:.2f} dB"
+        unit = " dB" if self._loss_name is None else ""
+        scores.append(record.loss if self._loss_name else psnr_from_mse(record.loss))
+        self._status.value = (
+            f"{name}: step {state.step} of {state.num_steps}, {scores[-1]:.2f}{unit}"
+        )
         if len(steps) % 5 and state.step != state.num_steps:
             return
         longest = max((steps for steps, _ in self._curves.values()), key=len)
@@ -174,14 +202,15 @@ class LivePage:
         for color, (label, (_, known)) in zip(colors, self._curves.items(), strict=True):
             missing = [math.nan] * (len(longest) - len(known))
             data.append(np.array([*known, *missing]))
-            series.append({"label": f"{label} (dB)", "stroke": color, "width": 2})
+            shown = label if self._loss_name else f"{label} (dB)"
+            series.append({"label": shown, "stroke": color, "width": 2})
         if self._plot is None or len(self._plot.data) != len(data):
             if self._plot is not None:
                 self._plot.remove()
             self._plot = self.server.gui.add_uplot(
                 tuple(data),
                 tuple(series),
-                title="PSNR of the batches by step",
+                title=f"{self._loss_name or 'PSNR of the batches'} by step",
                 scales={"x": {"time": False}},
                 aspect=1.3,
             )

@@ -9,6 +9,25 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
+class Measure:
+    """A column of the table of results.
+
+    Attributes:
+        name: in ``metrics.json``.
+        label: heading, with the unit.
+        digits: shown after the point.
+        higher_is_better: whether a gain is more of it.
+        meaning: one sentence for the report.
+    """
+
+    name: str
+    label: str
+    digits: int = 2
+    higher_is_better: bool = True
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
 class Record:
     """One point of a fit's history.
 
@@ -45,26 +64,64 @@ class FitResult:
     Attributes:
         encoding: its name.
         parameters: number of trainable parameters.
-        psnr: in dB.
-        ssim: structural similarity.
         seconds: training time.
         steps: steps taken.
-        history: mean loss (MSE of the batches) at each record.
-        bands: of the encoding, in rad per unit, if it has the same for every axis.
-        kernel: distances along an axis, and the similarity of the features at each; None for
-            features that are trained.
-        snapshots: previews during the fit, for a video.
+        history: mean training loss at each record.
         details: further values for ``metrics.json``.
     """
 
     encoding: str
     parameters: int
-    psnr: float
-    ssim: float
     seconds: float
     steps: int
     history: Sequence[Record]
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """What was measured on test data, by the name of the measure."""
+        return {}
+
+
+FIELD_MEASURES = (
+    Measure(
+        "psnr_db",
+        "PSNR (dB)",
+        2,
+        meaning="-10 log10(MSE) over all pixels of an image, with --held-out over those that were "
+        "not fitted, or its mean over the test views; values clamped to [0, 1], float64; the "
+        "string inf for a perfect fit, null if undefined",
+    ),
+    Measure(
+        "ssim",
+        "SSIM",
+        4,
+        meaning="Wang et al. 2004: 11 x 11 Gaussian window, sigma 1.5, mean over channels",
+    ),
+)
+"""Columns of fits of images and scenes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldResult(FitResult):
+    """Fit of an image or a scene; its history is the MSE of the batches.
+
+    Attributes:
+        psnr: in dB.
+        ssim: structural similarity.
+        bands: of the encoding, in rad per unit, if it has the same for every axis.
+        kernel: distances along an axis, and the similarity of the features at each; None for
+            features that are trained.
+        snapshots: previews during the fit, for a video.
+    """
+
+    psnr: float
+    ssim: float
     bands: Sequence[float] = ()
     kernel: tuple[Sequence[float], Sequence[float]] | None = None
     snapshots: Sequence[Snapshot] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """PSNR and SSIM."""
+        return {"psnr_db": self.psnr, "ssim": self.ssim}

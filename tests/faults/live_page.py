@@ -131,6 +131,8 @@ def weights_of_a_fit(page: LivePage | None, until: Callable[[], bool]) -> list[T
         def show_image(self, *args: Any) -> None:
             raise AssertionError
 
+        show_sequence = show_image
+
         def show_field(self, *args: Any) -> None:
             assert page is not None
             for _ in range(200):

@@ -1,0 +1,37 @@
+"""Templates of pages: self-contained HTML files without network requests."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from app.report.palette import NUM_COLORS, PAGE_DARK, PAGE_LIGHT
+
+
+def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
+    """Render a page.
+
+    Args:
+        template: its file.
+        run: what reproduces the run: command, options, versions.
+        **values: of the template; text is escaped.
+    """
+    environment = Environment(
+        loader=PackageLoader("app.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    details = {key: value for key, value in run.items() if key != "command"}
+    return environment.get_template(template).render(
+        date=datetime.now(UTC).date().isoformat(),
+        light=PAGE_LIGHT,
+        dark=PAGE_DARK,
+        num_colors=NUM_COLORS,
+        command=run.get("command", ""),
+        details=json.dumps(details, indent=2, allow_nan=False),
+        **values,
+    )

@@ -1,0 +1,255 @@
+"""What the program needs to know of a system that is fitted to sequences."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc.training.results import FitResult, Measure
+
+Tying = Literal["adjacent", "layer-wise"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemOptions:
+    """What a system is built from; None is the default of the system.
+
+    Attributes:
+        model: name of the system; None is the one that suits the data.
+        context: length of a training example in symbols, of a language model.
+        width: of the embeddings.
+        depth: layers.
+        heads: attention heads.
+        hops: of a memory network.
+        tying: of a memory network's weights.
+        linear_start: train a memory network without softmax first.
+        random_noise: add empty memories while training.
+        beam: width of the beam search; 1 is greedy decoding.
+        seed: of data that is generated.
+    """
+
+    model: str | None = None
+    context: int | None = None
+    width: int | None = None
+    depth: int | None = None
+    heads: int | None = None
+    hops: int | None = None
+    tying: Tying = "adjacent"
+    linear_start: bool = False
+    random_noise: bool = False
+    beam: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemRecipe:
+    """How a system is trained unless the user says otherwise.
+
+    Attributes:
+        steps: length of a fit on a CPU.
+        batch_size: examples per step.
+        lr: peak learning rate.
+        is_stackable: whether seeds can be trained as one batched ensemble; if not, they run one
+            after the other within a step.
+        selects_seed: whether the seed of the least training loss is reported, as some papers do,
+            instead of the median over all.
+    """
+
+    steps: int
+    batch_size: int
+    lr: float
+    is_stackable: bool = True
+    selects_seed: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart; those of one title by different encodings share the chart.
+
+    Attributes:
+        title: of the chart.
+        x_label: with its unit.
+        y_label: with its unit.
+        xs: finite numbers.
+        ys: as many numbers.
+        log_x: logarithmic x axis.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    xs: Sequence[int | float]
+    ys: Sequence[int | float]
+    log_x: bool = False
+
+
+@dataclass(frozen=True)
+class Token:
+    """A symbol or word that is shown.
+
+    Attributes:
+        text: what the model was given or has predicted.
+        mark: whether it was given, or predicted rightly or wrongly.
+        truth: what was right, if it was predicted wrongly.
+    """
+
+    text: str
+    mark: Literal["given", "right", "wrong"] = "given"
+    truth: str | None = None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """An example of the test data with a model's predictions.
+
+    Attributes:
+        title: the same for every encoding.
+        tokens: shown one after the other, without spaces between them.
+    """
+
+    title: str
+    tokens: Sequence[Token]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Weights in [0, 1] as a table of shaded cells.
+
+    Attributes:
+        title: the same for every encoding.
+        values: the weights.
+        rows: one label per row.
+        columns: one label per column.
+    """
+
+    title: str
+    values: Float[Tensor, "rows columns"]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a fitted system scores on test data, and what the report shows of it.
+
+    Attributes:
+        scores: by the names of the system's measures; NaN where a measure does not apply.
+        curves: lines of charts.
+        passages: examples.
+        maps: attention.
+    """
+
+    scores: Mapping[str, float]
+    curves: Sequence[Curve] = ()
+    passages: Sequence[Passage] = ()
+    maps: Sequence[HeatMap] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceResult(FitResult):
+    """Fit of a system with one encoding, by one seed or several.
+
+    Attributes:
+        evaluation: of the seed that is shown; its scores are those of the table, with several seeds
+            their medians or those of the seed of the least training loss.
+        by_seed: scores of each seed.
+    """
+
+    evaluation: Evaluation
+    by_seed: Sequence[Mapping[str, float]]
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """Scores of the table."""
+        return self.evaluation.scores
+
+
+@runtime_checkable
+class System(Protocol):
+    """A model of the literature with its data: everything that a fit of it needs.
+
+    Attributes:
+        model: its name, for ``--model``.
+        name: of the data.
+        source: where the data is from.
+        lesson: what a comparison of its encodings shows, in a sentence or two for the report.
+        recipe: how it is trained.
+    """
+
+    model: str
+    name: str
+    source: str
+    lesson: str
+    recipe: SystemRecipe
+
+    @property
+    def encodings(self) -> Mapping[str, str]:
+        """Description of each encoding that it can be fitted with; ``"none"`` is among them."""
+        ...
+
+    @property
+    def default_encodings(self) -> tuple[str, ...]:
+        """Encodings that are fitted if none are named."""
+        ...
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Columns of the table; gains are of the first."""
+        ...
+
+    def summary(self) -> list[str]:
+        """Lines that are printed before the first fit: how much there is to train and to test."""
+        ...
+
+    def data(self) -> Iterable[Tensor]:
+        """All data as tensors, which tell whether a run is resumed with what it was begun with."""
+        ...
+
+    def description(self, encoding: str) -> dict[str, Any]:
+        """What rebuilds the model, as plain values."""
+        ...
+
+    def build(self, encoding: str, generator: torch.Generator) -> nn.Module:
+        """Make a model.
+
+        It is called with the inputs of a batch as its only argument. All random numbers come from
+        the generator.
+        """
+        ...
+
+    def batches(self, encoding: str, batch_size: int, seed: int) -> DrawBatch:
+        """Batches of training examples: inputs, a tensor or a tuple of tensors, and targets.
+
+        Shapes stay the same from step to step, so that batches of several seeds can be stacked. A
+        batch depends on the seed and the step alone, and not on the encoding if it can be avoided.
+        """
+        ...
+
+    def loss(self, prediction: Any, targets: Tensor) -> Tensor:
+        """Training loss of a batch, a scalar."""
+        ...
+
+    def optimizer(self, members: Sequence[nn.Module], lr: float) -> OptimizerGroup:
+        """Optimizer of one model, or of several that are trained together, each as if alone."""
+        ...
+
+    def schedule(self, progress: float) -> float:
+        """Factor of the learning rate by the progress of the fit in [0, 1)."""
+        ...
+
+    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
+        """Change what training changes besides weights, such as a linear start."""
+        ...
+
+    def preview(self, model: nn.Module, encoding: str) -> Passage | None:
+        """An example of the test data with the predictions of a model in evaluation mode."""
+        ...
+
+    def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
+        """Evaluate a fitted model on test data; it is in evaluation mode and needs no gradient."""
+        ...

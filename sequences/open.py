@@ -1,0 +1,102 @@
+"""From a name or a path to a system with its data."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from nerf_posenc.training.system import System, SystemOptions
+from sequences.data.docstrings import open_docstrings, open_sources
+from sequences.data.files import open_text_file, open_tsv
+from sequences.data.numbers import make_numbers
+from sequences.data.stories import open_babi_folder
+from sequences.data.types import Data, LabeledSentences, Pairs, Stories, Text
+from sequences.data.world import make_stories
+from sequences.errors import SequenceError
+from sequences.systems.language import LanguageSystem
+
+_STORIES_TO_TRAIN, _STORIES_TO_TEST = 1000, 1000
+
+BUILT_IN: Mapping[str, Callable[[int], Data]] = MappingProxyType(
+    {
+        "docstrings": lambda seed: open_docstrings(),
+        "stories": lambda seed: make_stories(_STORIES_TO_TRAIN, _STORIES_TO_TEST, seed),
+        "numbers": lambda seed: make_numbers(seed=seed),
+        "sources": lambda seed: open_sources(),
+    }
+)
+"""Data that is made or found on every machine, by name; the seed is that of what is made."""
+
+SystemBuilder = Callable[[Any, SystemOptions], System]
+
+SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
+    {
+        Text: {
+            "transformer": LanguageSystem,
+            "causal": LanguageSystem,
+            "conv": LanguageSystem,
+        },
+    }
+)
+"""Systems by the kind of data and by name; the first of a kind is its default."""
+
+_KINDS = {
+    Text: "a text",
+    Stories: "stories",
+    Pairs: "pairs",
+    LabeledSentences: "labeled sentences",
+}
+
+
+def open_sequence(name_or_path: str, options: SystemOptions) -> System:
+    """Open data and build the system that is asked for.
+
+    An existing file or folder is always preferred.
+
+    Args:
+        name_or_path: a ``.txt`` file, a ``.tsv`` file of pairs or of labels and sentences, a folder
+            of bAbI tasks, or one of ``BUILT_IN``.
+        options: the system's; a model of None is the first that suits the data.
+
+    Raises:
+        SequenceError: If there is no such data, it cannot be used, or the model does not suit it.
+    """
+    data = open_data(name_or_path, options)
+    systems = SYSTEMS[type(data)]
+    model = options.model or next(iter(systems))
+    if model not in systems:
+        known = {name for by_name in SYSTEMS.values() for name in by_name}
+        reason = "does not fit" if model in known else "is none of the models for"
+        raise SequenceError(
+            f"--model {model} {reason} {_KINDS[type(data)]} ({name_or_path}); it takes "
+            f"{', '.join(systems)}"
+        )
+    return systems[model](data, replace(options, model=model))
+
+
+def open_data(name_or_path: str, options: SystemOptions) -> Data:
+    """Read a file or a folder, or make built-in data.
+
+    Raises:
+        SequenceError: If there is none, or it cannot be used.
+    """
+    path = Path(name_or_path)
+    try:
+        exists, is_folder = path.exists(), path.is_dir()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SequenceError(f"no sequence at {path}: {reason}") from None
+    if is_folder:
+        return open_babi_folder(path)
+    if exists:
+        if path.suffix.lower() == ".tsv":
+            labeled = {"self-attentive": True, "transformer": False, "conv": False}
+            return open_tsv(path, labeled=labeled.get(options.model or ""))
+        return open_text_file(path)
+    if name_or_path in BUILT_IN:
+        return BUILT_IN[name_or_path](options.seed)
+    raise SequenceError(
+        f"no sequence at {path}; give a .txt or .tsv file, a folder of bAbI tasks, or built-in "
+        f"data: {', '.join(BUILT_IN)}"
+    )

@@ -1,0 +1,45 @@
+"""Saved fits of systems."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
+from nerf_posenc.training.seeds import SeedEnsemble
+from nerf_posenc.training.system import System
+
+
+def load_fit(path: str | Path, system: System) -> list[nn.Module]:
+    """Load the models of a run's fit.
+
+    Args:
+        path: ``RUN/fits/ENCODING.safetensors``.
+        system: that was fitted, opened with the options of the run.
+
+    Returns:
+        One model per seed, in evaluation mode on the CPU.
+
+    Raises:
+        CheckpointError: If the file is damaged, or of another system.
+        FileNotFoundError: If there is none.
+        ImportError: If safetensors is not installed.
+    """
+    path = Path(path)
+    saved = load_checkpoint(path)
+    try:
+        model = saved["model"]
+        encoding = model["encoding"]
+        expected = system.description(encoding)
+        for name, value in expected.items():
+            if model.get(name) != value:
+                raise ValueError(f"its {name} is {model.get(name)!r:.60}, not {value!r:.60}")
+        members = [
+            system.build(encoding, torch.Generator().manual_seed(0)) for _ in range(model["seeds"])
+        ]
+        ensemble = SeedEnsemble(members)
+        ensemble.load_state_dict(saved["fit"]["model"])
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"{path} is no fit of this system: {reason}") from None
+    return [member.eval() for member in members]

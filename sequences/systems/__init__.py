@@ -1,0 +1,1 @@
+"""One module for each system: its model, its batches and its evaluation."""

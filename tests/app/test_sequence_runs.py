@@ -1,0 +1,237 @@
+"""Runs of sequences: their files, mistakes, resuming, comparing, and their page."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import train_fit
+from app.report import read_metrics
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.system import SequenceResult, SystemOptions
+from sequences import load_fit, open_sequence
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
+from tests.faults.signals import run_with_signal
+from tests.sequences.texts import made_text
+from tests.small import SMALL_SEQUENCE
+
+pytestmark = pytest.mark.usefixtures("own_folder", "text")
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture
+def text(own_folder: None) -> None:
+    Path("text.txt").write_text(made_text())
+
+
+def fits(folder: str) -> list[dict[str, Any]]:
+    entries = json.loads(Path(folder, "metrics.json").read_text())["fits"]
+    # Not the same in two runs.
+    for entry in entries:
+        del entry["seconds"], entry["history"]
+    return list(entries)
+
+
+def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert train_fit.main([*SMALL_SEQUENCE, "--out", "run"]) == 0
+    printed = capsys.readouterr().out
+    assert "characters to train" in printed
+    header = next(line for line in printed.splitlines() if line.startswith("encoding"))
+    assert header.split("  ")[0] == "encoding"
+    assert all(part in header for part in ("bits per character", "accuracy (%)", "bits at 64"))
+    metrics = read_metrics(Path("run"))
+    assert metrics.kind == "sequence"
+    none, rotary = metrics.fits
+    assert isinstance(none, SequenceResult)
+    assert isinstance(rotary, SequenceResult)
+    assert none.scores["perplexity"] == pytest.approx(2 ** none.scores["bits_per_character"])
+    entries = json.loads(Path("run/metrics.json").read_text())["fits"]
+    gained = none.scores["bits_per_character"] - rotary.scores["bits_per_character"]
+    assert entries[1]["gain"] == pytest.approx(gained)
+    assert {curve.title for curve in none.evaluation.curves} >= {"Loss by test length"}
+    assert rotary.evaluation.maps[0].values.shape == (4, 25)
+    assert train_fit.main(["--resume", "run"]) == 0
+    assert "is complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("extra", [[], ["--seeds", "3"], ["--model", "conv"]])
+def test_a_sequence_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
+    extra: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [*SMALL_SEQUENCE, *extra, "--quiet", "--out"]
+    if "conv" in extra:
+        arguments[3:5] = ["none", "learned"]
+    assert run_with_signal(monkeypatch, [*arguments, "part"], 4) == 143
+    assert not Path("part/metrics.json").exists()
+    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
+    assert train_fit.main([*arguments, "whole"]) == 0
+    assert fits("part") == fits("whole")
+    for file in Path("whole/fits").iterdir():
+        assert (Path("part/fits") / file.name).exists()
+
+
+def test_a_text_that_has_changed_is_not_resumed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_with_signal(monkeypatch, [*SMALL_SEQUENCE, "--quiet", "--out", "run"], 1) == 143
+    Path("text.txt").write_text(made_text(seed=5))
+    capsys.readouterr()
+    assert train_fit.main(["--resume", "run"]) == 2
+    assert "text.txt has changed since the run began" in capsys.readouterr().err
+
+
+def test_several_seeds_are_trained_at_once_and_their_median_is_reported() -> None:
+    assert train_fit.main([*SMALL_SEQUENCE, "--seeds", "3", "--quiet", "--out", "run"]) == 0
+    for fit in fits("run"):
+        values = sorted(seed["bits_per_character"] for seed in fit["by_seed"])
+        assert len(set(values)) == 3
+        assert fit["bits_per_character"] == values[1]
+
+
+def test_a_saved_fit_is_loaded_with_its_system_alone() -> None:
+    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
+    options = SystemOptions(context=16, width=16, depth=1)
+    system = open_sequence("text.txt", options)
+    (model,) = load_fit("run/fits/rotary.safetensors", system)
+    with torch.no_grad():
+        scores = system.evaluate(model, "rotary").scores
+    assert scores["bits_per_character"] == fits("run")[1]["bits_per_character"]
+    other = open_sequence("text.txt", SystemOptions(context=16, width=24, depth=1))
+    with pytest.raises(CheckpointError, match="its width is 16, not 24"):
+        load_fit("run/fits/rotary.safetensors", other)
+
+
+def test_runs_of_one_model_are_compared_and_of_different_ones_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "a"]) == 0
+    assert train_fit.main([*SMALL_SEQUENCE, "--seed", "1", "--quiet", "--out", "b"]) == 0
+    assert train_fit.main([*SMALL_SEQUENCE, "--context", "20", "--quiet", "--out", "c"]) == 0
+    capsys.readouterr()
+    assert train_fit.main(["compare", "a", "b", "--out", "ab.html"]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:6]
+    assert [row.split("  ")[0] for row in rows] == ["a: none", "a: rotary", "b: none", "b: rotary"]
+    assert float(rows[1].split()[-1]) == pytest.approx(
+        float(rows[0].split()[3]) - float(rows[1].split()[3]), abs=0.0015
+    )
+    assert train_fit.main(["compare", "a", "c", "--out", "ac.html"]) == 2
+    assert "measure different things" in capsys.readouterr().err
+    assert not Path("ac.html").exists()
+
+
+def mistakes() -> dict[str, tuple[list[str], str]]:
+    return {
+        "empty file": (["--sequence", "empty.txt"], "empty"),
+        "binary file": (["--sequence", "binary.txt"], "binary"),
+        "short text": (["--sequence", "short.txt"], "use a longer text or a smaller --context"),
+        "folder without tasks": (["--sequence", "folder"], "folder"),
+        "no question": (["--sequence", "babi"], "question"),
+        "one column": (["--sequence", "one.tsv"], "column"),
+        "unknown name": (["--sequence", "novel"], "built-in"),
+        "unknown model": (["--sequence", "text.txt", "--model", "gpt"], "none of the models"),
+        "model of other data": (["--sequence", "text.txt", "--model", "memn2n"], "does not fit"),
+        "encoding of another model": (
+            ["--sequence", "text.txt", "--model", "conv", "--encodings", "rotary"],
+            "takes the encodings none, sinusoidal, learned",
+        ),
+        "bands": (["--sequence", "text.txt", "--bands", "4"], "--bands is for images or scenes"),
+        "hops of an image": (["--image", "cat", "--hops", "3"], "name one"),
+        "sequence and image": (["--sequence", "text.txt", "--image", "cat"], "give one of"),
+        "no seeds": (["--sequence", "text.txt", "--seeds", "0"], "--seeds must be 1 or more"),
+        "no context": (["--sequence", "text.txt", "--context", "0"], "--context must be 1"),
+    }
+
+
+@pytest.mark.parametrize("mistake", sorted(mistakes()))
+def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
+    mistake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty.txt").touch()
+    Path("binary.txt").write_bytes(bytes(range(256)) * 40)
+    Path("short.txt").write_text("too short")
+    Path("one.tsv").write_text("one column\nanother\n")
+    Path("folder").mkdir()
+    Path("babi").mkdir()
+    for part in ("train", "test"):
+        Path(f"babi/qa1_{part}.txt").write_text("1 Ada went to the garden.\n")
+    before = sorted(Path().rglob("*"))
+    arguments, words = mistakes()[mistake]
+    assert train_fit.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert words in printed.err
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
+    assert train_fit.main(["render", "run"]) == 2
+    assert "it is of a sequence, and must be of an image or a scene" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("measures",), []),
+        (("measures", 0, "digits"), 400),
+        (("fits", 0, "curves", 0, "ys"), [1.0]),
+        (("fits", 0, "passages", 0, "tokens", 0), ["x", "<b>", None]),
+        (("fits", 0, "maps", 0, "values"), [[1.0]]),
+        (("fits", 0, "bits_per_character"), "many"),
+        (("fits", 0, "by_seed"), 3),
+        (("sequence",), "text"),
+    ],
+)
+def test_damaged_metrics_are_refused_in_one_line(
+    path: tuple[str | int, ...], value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
+    file = Path("run/metrics.json")
+    run = json.loads(file.read_text())
+    inner = run
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    file.write_text(json.dumps(run))
+    capsys.readouterr()
+    assert train_fit.main(["compare", "run"]) == 2
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "is not the folder of a complete run" in printed
+
+
+@needs_chromium
+def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any) -> None:
+    Path("text.txt").write_text((HOSTILE + "\n" + made_text(60)) * 30)
+    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    seen: list[str] = []
+    page.on("dialog", lambda dialog: seen.append("dialog"))
+    page.on("request", lambda request: seen.append(request.url))
+    page.on("pageerror", lambda error: seen.append(str(error)))
+    page.goto(Path("run/report.html").resolve().as_uri())
+    assert [each for each in seen if not each.startswith(("file:", "data:"))] == []
+    none, rotary = read_metrics(Path("run")).fits
+    shown = f"{rotary.scores['bits_per_character']:.3f} with rotary positions"
+    assert shown in page.locator("h1").inner_text()
+    assert f"{none.scores['bits_per_character']:.3f} without" in page.locator("h1").inner_text()
+    table = page.locator("#scores").inner_text()
+    for fit in (none, rotary):
+        assert f"{fit.scores['accuracy_percent']:.1f}" in table
+        assert math.isfinite(fit.scores["bits_at_4x"])
+    passages = page.locator(".passage")
+    assert passages.count() == 2
+    assert page.locator(".passage .wrong").count() > 0
+    assert page.locator(".passage script").count() == 0
+    assert page.locator(".heat").count() == 2
+    # Nothing is wider than the window.
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.close()
