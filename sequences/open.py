@@ -14,7 +14,9 @@ from sequences.data.stories import open_babi_folder
 from sequences.data.types import Data, LabeledSentences, Pairs, Stories, Text
 from sequences.data.world import make_stories
 from sequences.errors import SequenceError
+from sequences.systems.bert import BertSystem
 from sequences.systems.language import LanguageSystem
+from sequences.systems.self_attentive import SelfAttentiveSystem
 
 _STORIES_TO_TRAIN, _STORIES_TO_TEST = 1000, 1000
 
@@ -36,7 +38,9 @@ SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
             "transformer": LanguageSystem,
             "causal": LanguageSystem,
             "conv": LanguageSystem,
+            "bert": BertSystem,
         },
+        LabeledSentences: {"self-attentive": SelfAttentiveSystem},
     }
 )
 """Systems by the kind of data and by name; the first of a kind is its default."""
