@@ -68,7 +68,7 @@ def fit_system(
         loss_fn=loss,
         after_step=after_step,
         on_record=record,
-        model={"kind": "sequence", "seeds": num_seeds, **system.description(encoding)},
+        model=describe_fit(system, encoding, num_seeds),
         members=loss,
         loss_text=lambda value: f"loss {value:.3f}",
     )
@@ -84,6 +84,17 @@ def fit_system(
         by_seed=[dict(evaluation.scores) for evaluation in evaluations],
         details={"seeds": num_seeds, "training_loss_by_seed": training_losses},
     )
+
+
+def describe_fit(system: System, encoding: str, num_seeds: int) -> dict[str, Any]:
+    """What is saved with a fit, to rebuild its models; see `sequences.load_fit`."""
+    return {
+        "kind": "sequence",
+        "system": system.model,
+        "encoding": encoding,
+        "seeds": num_seeds,
+        "description": system.description(encoding),
+    }
 
 
 def _on_device(draw_batch: DrawBatch, device: torch.device) -> DrawBatch:

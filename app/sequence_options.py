@@ -22,7 +22,7 @@ class SequenceOptions:
     memory-network; pairs: transformer or conv; labels: self-attentive. None: the first."""
 
     context: int | None = None
-    """Characters of a training example of a text; None: 64 masked, 128 causal."""
+    """Characters of a training example of a text; None: 32 masked, 128 causal, 48 words of bert."""
 
     heads: int | None = None
     """Attention heads of a sequence's model; None: 4."""

@@ -16,6 +16,8 @@ from sequences.data.world import make_stories
 from sequences.errors import SequenceError
 from sequences.systems.bert import BertSystem
 from sequences.systems.language import LanguageSystem
+from sequences.systems.memn2n import MemN2NSystem
+from sequences.systems.memory_network import MemoryNetworkSystem
 from sequences.systems.self_attentive import SelfAttentiveSystem
 
 _STORIES_TO_TRAIN, _STORIES_TO_TEST = 1000, 1000
@@ -40,6 +42,7 @@ SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
             "conv": LanguageSystem,
             "bert": BertSystem,
         },
+        Stories: {"memn2n": MemN2NSystem, "memory-network": MemoryNetworkSystem},
         LabeledSentences: {"self-attentive": SelfAttentiveSystem},
     }
 )

@@ -29,11 +29,12 @@ def load_fit(path: str | Path, system: System) -> list[nn.Module]:
     saved = load_checkpoint(path)
     try:
         model = saved["model"]
-        encoding = model["encoding"]
-        expected = system.description(encoding)
-        for name, value in expected.items():
-            if model.get(name) != value:
-                raise ValueError(f"its {name} is {model.get(name)!r:.60}, not {value!r:.60}")
+        encoding, found = model["encoding"], model["description"]
+        if model["system"] != system.model:
+            raise ValueError(f"it is of {model['system']!r:.60}, not {system.model!r}")
+        for name, value in system.description(encoding).items():
+            if found.get(name) != value:
+                raise ValueError(f"its {name} is {found.get(name)!r:.60}, not {value!r:.60}")
         members = [
             system.build(encoding, torch.Generator().manual_seed(0)) for _ in range(model["seeds"])
         ]

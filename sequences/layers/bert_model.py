@@ -53,8 +53,7 @@ class BertModel(nn.Module):
         self.pooler = nn.Sequential(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2))
         initialize(self, generator)
         added = "learned" if "position" in encoding else "none"
-        # As large as a sinusoidal embedding beside the words' embeddings, which are scaled to 1.
-        self.positions = AddedPositions(added, width, length, generator, std=0.7)
+        self.positions = AddedPositions(added, width, length, generator)
 
     def forward(
         self,

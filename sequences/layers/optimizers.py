@@ -8,7 +8,7 @@ from nerf_posenc.training.optimizers import OptimizerGroup, muon
 
 
 def muon_for_layers(
-    members: Sequence[nn.Module], lr: float, *, adam_lr: float = 3e-3
+    members: Sequence[nn.Module], lr: float, *, adam_lr: float = 1e-2
 ) -> OptimizerGroup:
     """Muon on the matrices of all linear layers, Adam on everything else.
 

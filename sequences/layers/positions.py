@@ -50,7 +50,8 @@ class AddedPositions(nn.Module):
         encoding: one of ``ADDED``; any other adds nothing.
         width: of the embeddings.
         max_length: number of learned embeddings.
-        std: of the learned embeddings.
+        std: of the initial learned embeddings; by default that of sinusoidal ones, so that beside
+            embeddings of variance 1 they are as visible to attention from the first step on.
         generator: random number generator of the learned embeddings.
     """
 
@@ -61,7 +62,7 @@ class AddedPositions(nn.Module):
         max_length: int,
         generator: torch.Generator,
         *,
-        std: float = 0.02,
+        std: float = 0.7,
     ) -> None:
         super().__init__()
         self.max_length = max_length

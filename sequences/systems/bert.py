@@ -143,8 +143,6 @@ class BertSystem:
     def description(self, encoding: str) -> dict[str, Any]:
         """What rebuilds the model."""
         return {
-            "system": self.model,
-            "encoding": encoding,
             "words": len(self.vocabulary),
             "length": self.length,
             "width": self.width,

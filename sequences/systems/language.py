@@ -21,7 +21,6 @@ from nerf_posenc.training.system import (
     Passage,
     SystemOptions,
     SystemRecipe,
-    Token,
 )
 from sequences.data.types import Text
 from sequences.errors import SequenceError
@@ -29,9 +28,8 @@ from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ADDED, ENCODINGS
 from sequences.systems.attention_maps import attention_by_offset, recording
+from sequences.systems.language_report import IGNORED, loss_by_position, marked_tokens
 
-# Not predicted, as in PyTorch's cross-entropy.
-IGNORED = -100
 MASKED_SHARE = 0.15
 # Test windows hold about this many symbols at every length.
 _TEST_SYMBOLS = 1 << 15
@@ -105,7 +103,7 @@ class LanguageSystem:
             # xPos decays from earlier to later positions.
             self.encodings = {k: v for k, v in ENCODINGS.items() if k != "xpos"}
         self.default_encodings = tuple(encoding for encoding in _FIVE if encoding in self.encodings)
-        self.context = options.context or (64 if self.is_masked else 128)
+        self.context = options.context or (32 if self.is_masked else 128)
         factors = (1, 2, 4) if self.is_masked else (1, 2, 4, 8)
         self.lengths = [self.context * factor for factor in factors]
         self.width = options.width or (128 if self.model == "conv" else 96)
@@ -116,7 +114,7 @@ class LanguageSystem:
                 f"--width must be an even multiple of --heads; got {self.width} and {self.heads}"
             )
         self.lesson = _LESSONS[self.model]
-        self.recipe = SystemRecipe(steps=700, batch_size=32, lr=0.02)
+        self.recipe = SystemRecipe(steps=800, batch_size=64 if self.is_masked else 32, lr=0.02)
         self.measures = (_BITS, _PERPLEXITY, _ACCURACY, _bits_at(4 * self.context))
         texts = ["\n".join(part) for part in (data.train, data.test)]
         self.alphabet = sorted(set(texts[0]))
@@ -163,8 +161,6 @@ class LanguageSystem:
     def description(self, encoding: str) -> dict[str, Any]:
         """What rebuilds the model."""
         return {
-            "system": self.model,
-            "encoding": encoding,
             "alphabet": "".join(self.alphabet),
             "context": self.context,
             "width": self.width,
@@ -238,8 +234,8 @@ class LanguageSystem:
                 list(bits.values()),
                 log_x=True,
             ),
-            self._by_position("Loss by position, trained length", by_length[self.context][0]),
-            self._by_position(f"Loss by position, {self.lengths[-1]} characters", longest),
+            loss_by_position("Loss by position, trained length", by_length[self.context][0]),
+            loss_by_position(f"Loss by position, {self.lengths[-1]} characters", longest),
         ]
         maps: list[HeatMap] = []
         if self.model != "conv":
@@ -277,17 +273,6 @@ class LanguageSystem:
         starts = torch.linspace(0, len(self.test) - length - 1, count).long()
         return self.test[starts[:, None] + torch.arange(length + 1)]
 
-    def _by_position(self, title: str, losses: Tensor) -> Curve:
-        """Loss by position, averaged over stretches of positions."""
-        length = losses.shape[1]
-        step = max(1, length // 32)
-        means = [float(losses[:, i : i + step].nanmean()) for i in range(0, length, step)]
-        xs = [float(i) for i in range(0, length, step)]
-        pairs = [(x, y) for x, y in zip(xs, means, strict=True) if not math.isnan(y)]
-        return Curve(
-            title, "position", "bits per character", [x for x, _ in pairs], [y for _, y in pairs]
-        )
-
     def preview(self, model: nn.Module, encoding: str) -> Passage:
         """Test text with the model's predictions."""
         count = max(1, _SHOWN // self.context)
@@ -297,20 +282,8 @@ class LanguageSystem:
         windows = torch.cat([windows, following[:, None]], dim=1)
         inputs, targets = self._examples(windows, torch.Generator().manual_seed(0))
         predicted = model(inputs).argmax(-1)
-        tokens: list[Token] = []
-        for row in zip(inputs.tolist(), targets.tolist(), predicted.tolist(), strict=True):
-            tokens += [self._token(*symbols) for symbols in zip(*row, strict=True)]
         title = "Hidden characters, filled in" if self.is_masked else "Next characters, predicted"
-        return Passage(title, tokens)
-
-    def _token(self, given: int, truth: int, predicted: int) -> Token:
-        if truth == IGNORED:
-            return Token(self._character(given))
-        mark: Any = "right" if truth == predicted else "wrong"
-        return Token(self._character(predicted), mark, self._character(truth))
-
-    def _character(self, symbol: int) -> str:
-        return self.alphabet[symbol] if symbol < len(self.alphabet) else "?"
+        return Passage(title, marked_tokens(inputs, targets, predicted, self.alphabet))
 
     def _attention(self, model: nn.Module) -> HeatMap:
         """Mean attention of every head by the offset from the query to the key."""

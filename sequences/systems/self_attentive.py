@@ -170,8 +170,6 @@ class SelfAttentiveSystem:
     def description(self, encoding: str) -> dict[str, Any]:
         """What rebuilds the model."""
         return {
-            "system": self.model,
-            "encoding": encoding,
             "labels": self.labels,
             "width": self.width,
             "rows": self.num_rows,

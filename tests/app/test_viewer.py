@@ -17,6 +17,7 @@ from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.results import Record
+from nerf_posenc.training.system import Passage, Token
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -70,6 +71,29 @@ def test_a_rendering_that_fails_is_warned_of_and_the_fit_goes_on(
             page.show_field("none", state_at(step), look)
         tab.close()
     assert capsys.readouterr().err.count("live page failed (AssertionError: broken)") == 1
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_a_sequence_shows_its_predictions_as_text_with_the_wrong_ones_marked(browser: Any) -> None:
+    passage = Passage("p", [Token("<b>th"), Token("e", "right"), Token("x", "wrong", "y")])
+    with live.LivePage("text", loss_name="training loss") as page:
+        tab = browser.new_page()
+        tab.goto(page.url)
+        wait_for(tab, page.server.get_clients, "no client came")
+        page.show_sequence("rotary", state_at(10), lambda: passage)
+        tab.get_by_text("<b>the").wait_for(timeout=10_000)
+        assert tab.locator(".wrong").inner_text() == "x"
+        assert tab.locator(".wrong").get_attribute("title") == "true: y"
+        tab.close()
+
+
+def test_nobody_watching_costs_no_prediction() -> None:
+    def predict() -> Passage:
+        raise RuntimeError("nobody is there to see it")
+
+    with live.LivePage("text", loss_name="training loss") as page:
+        page.show_sequence("none", state_at(10), predict)
 
 
 def wait_for(page: Any, condition: Any, what: str) -> None:

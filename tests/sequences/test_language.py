@@ -1,6 +1,7 @@
 """Language models: what they can see, how they are scored, and what encodings do."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -15,13 +16,14 @@ from sequences.errors import SequenceError
 from sequences.layers.attention import Attention
 from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.positions import ADDED, ENCODINGS
-from sequences.systems.language import IGNORED, LanguageSystem
+from sequences.systems.language import LanguageSystem
+from sequences.systems.language_report import IGNORED
 from tests.sequences.texts import made_text
 
 
 def system(model: str = "transformer", **options: int) -> LanguageSystem:
     text = Text("made", "made.txt", [made_text()], [made_text(seed=1)])
-    small = {"width": 16, "depth": 1, "heads": 2, "context": 16, **options}
+    small: dict[str, Any] = {"width": 16, "depth": 1, "heads": 2, "context": 16, **options}
     return LanguageSystem(text, SystemOptions(model=model, **small))
 
 

@@ -10,11 +10,12 @@ from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
 
 
 def member(seed: int) -> nn.Sequential:
-    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.BatchNorm1d(8), nn.Linear(8, 2)).eval()
+    norm = nn.BatchNorm1d(8)
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), norm, nn.Linear(8, 2)).eval()
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         nn.init.normal_(parameter, generator=generator)
-    model[2].running_mean.normal_(generator=generator)
+    norm.load_state_dict({**norm.state_dict(), "running_mean": torch.randn(8, generator=generator)})
     return model
 
 
