@@ -64,12 +64,11 @@ def sequence_headline(results: Sequence[SequenceResult], measures: Sequence[Meas
         return None
     sign = 1 if first.higher_is_better else -1
     best = max(known.values(), key=lambda result: sign * result.scores[first.name])
-    scores = (score_text(r.scores[first.name], first) for r in (best, baseline))
-    reached, without = scores
+    reached, without = (score_text(r.scores[first.name], first) for r in (best, baseline))
     alike = f", same {best.steps:,} steps" if best.steps == baseline.steps else ""
     return (
-        f"{first.label}: {reached} with {best.encoding} positions, {without} without, same "
-        f"model{alike}"
+        f"{first.label[:1].upper()}{first.label[1:]}: {reached} with {best.encoding}, {without} "
+        f"without, same model{alike}"
     )
 
 

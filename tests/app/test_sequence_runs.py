@@ -220,7 +220,7 @@ def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any
     page.goto(Path("run/report.html").resolve().as_uri())
     assert [each for each in seen if not each.startswith(("file:", "data:"))] == []
     none, rotary = read_metrics(Path("run")).fits
-    shown = f"{rotary.scores['bits_per_character']:.3f} with rotary positions"
+    shown = f"{rotary.scores['bits_per_character']:.3f} with rotary,"
     assert shown in page.locator("h1").inner_text()
     assert f"{none.scores['bits_per_character']:.3f} without" in page.locator("h1").inner_text()
     table = page.locator("#scores").inner_text()
