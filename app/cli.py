@@ -15,6 +15,7 @@ import torch
 from app.commands import compare, export, render
 from app.failures import is_out_of_memory
 from app.fit_file import SaveError
+from app.help import HELP
 from app.options import parse
 from app.parsing import PROGRAM, UsageError
 from app.prepare import RunContext
@@ -67,6 +68,9 @@ def main(arguments: Sequence[str], openers: Openers) -> int:
 def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
     if arguments and arguments[0] in COMMANDS:
         COMMANDS[arguments[0]](arguments[1:], openers)
+        return 0
+    if any(argument in ("-h", "--help") for argument in arguments):
+        print(HELP, end="")
         return 0
     if list(arguments) == ["--version"]:
         print(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")

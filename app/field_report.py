@@ -9,6 +9,7 @@ from torch import Tensor
 
 from app import report
 from app.config import FieldRunConfig
+from app.report.outputs import REPORT
 from app.task import Panel
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.training.results import FieldResult, FitResult
@@ -54,7 +55,7 @@ def write_field_report(
     turntables = task.write(folder, results)
     training_video = report.write_training_video(folder / "learning", task.preview_truth(), results)
     report.write_page(
-        folder / "report.html",
+        folder / REPORT,
         task.name,
         task.panels(results),
         results,

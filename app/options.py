@@ -19,7 +19,7 @@ from nerf_posenc.training.recipes import ENCODINGS, NetworkName
 _MOST_SIGMA = 1e6
 
 _ENCODING_NAMES = "{" + ",".join(ENCODINGS) + "}"
-_ENCODING_HELP = (
+ENCODING_HELP = (
     "Encodings to fit: "
     + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
     + ". None: none and fourier, and for images without --bands hash, the fastest; with "
@@ -29,10 +29,7 @@ _ENCODING_HELP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Fit an image, a scene or a sequence with and without encoding.
-
-    Also: train_fit.py --resume RUN goes on with a run; train_fit.py compare, render or export RUN.
-    """
+    """Fit an image, a scene or a sequence with and without encoding."""
 
     image: str | None = None
     """Image to fit: a file or a bundled sample; cat if no --scene is given either."""
@@ -56,7 +53,7 @@ class Options:
 
     encodings: Annotated[
         tuple[str, ...] | None,
-        tyro.conf.arg(metavar=f"[{_ENCODING_NAMES} ...]", help=_ENCODING_HELP),
+        tyro.conf.arg(metavar=f"[{_ENCODING_NAMES} ...]", help=ENCODING_HELP),
     ] = None
 
     sigma: float | Literal["auto"] | None = None
@@ -137,6 +134,9 @@ class Options:
 
     overwrite: bool = False
     """Let --out be a folder that already contains files."""
+
+    open: bool = False
+    """Open the report in the browser when it is written."""
 
     quiet: bool = False
     """Print errors only."""

@@ -113,6 +113,8 @@ def _begin_image(prepared: Run[ImageResult], task: ImageTask) -> Run[ImageResult
     """Announce an image, choose sigma if it is asked for, and write what resumes the run."""
     options, context = prepared.options, prepared.context
     image, config = task.image, task.config
+    if options.image is None:
+        prepared.log("no --image, --scene or --sequence is given: the bundled photograph cat")
     announce(prepared)
     warning = band_warning(config, image.resolution)
     if warning is not None and not options.quiet:

@@ -61,7 +61,7 @@ def fit_with_progress(
     bar = tqdm(
         total=state.num_steps,
         initial=state.step,
-        desc=f"{settings.name:8}",
+        desc=f"{settings.name:10}",
         unit="step",
         disable=settings.quiet,
     )

@@ -9,6 +9,7 @@ from app.options import Options, parse
 from app.parsing import UsageError, read_options
 from app.prepare import RunContext
 from app.report import read_metrics
+from app.report.outputs import REPORT
 from app.run import run
 from app.run_folder import RunState, open_run_folder
 from app.run_many import run_many
@@ -78,7 +79,7 @@ def _is_complete(folder: Path, state: RunState) -> bool:
         encodings = [str(name) for name in state.config["encodings"]]
         complete = set(read_metrics(folder).complete_fits()) == set(encodings)
         files = [f"fits/{name}.safetensors" for name in encodings]
-        return complete and all((folder / file).exists() for file in ("report.html", *files))
+        return complete and all((folder / file).exists() for file in (REPORT, *files))
     except (OSError, ValueError, TypeError, KeyError):
         return False
 

@@ -3,6 +3,7 @@
 import contextlib
 import shlex
 import sys
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from app.parsing import PROGRAM
 from app.prepare import AnyRun, Run, RunContext, prepare_image, prepare_scene
 from app.prepare_sequence import prepare_sequence
 from app.report.metrics_file import METRICS
+from app.report.outputs import REPORT
 from app.run_folder import RunFolder
 from app.task import FitControl, Viewer
 from app.terminal import printable
@@ -137,10 +139,12 @@ def finish(prepared: Run[Any]) -> bool:
     with prepared.folder.publishing() as folder:
         task.write_report(folder, results, details)
         report.write_metrics(folder / METRICS, results, details, task.measures)
-        written = [prepared.folder.path / file.name for file in sorted(folder.iterdir())]
     prepared.log(f"\n{report.table(results, task.measures)}\n")
     for note in task.notes(results):
         prepared.log(f"note: {note}")
-    for file in [prepared.folder.fits, *written]:
-        prepared.log(f"wrote {file}{'/' if file.is_dir() else ''}")
+    prepared.log(f"wrote {prepared.folder.path}/; open {prepared.folder.path / REPORT}")
+    if prepared.options.open and not webbrowser.open(
+        (prepared.folder.path / REPORT).resolve().as_uri()
+    ):
+        print("note: --open found no browser", file=sys.stderr)
     return len(results) == len(prepared.config.encodings)

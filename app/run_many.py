@@ -5,6 +5,7 @@ import sys
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from app import report
@@ -16,7 +17,7 @@ from app.image_fit import ImageResult, fit_images
 from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import PROGRAM, UsageError
-from app.prepare import Run, RunContext, prepare_image
+from app.prepare import Run, RunContext, open_data, prepare_image
 from app.run import finish, fit_encodings, fit_one
 from app.run_folder import (
     STATE,
@@ -59,6 +60,7 @@ def run_many(options: Options, context: RunContext, folder: RunFolder | None = N
         files = list(resumed.files)
     else:
         files = find_images(options.images or ())
+        _require_all(files, options, context)
     device = resolve_device(options)
     if folder is None:
         folder = create_run_folder(options.out, "images", overwrite=options.overwrite)
@@ -135,6 +137,17 @@ def find_images(names: Sequence[str]) -> list[str]:
             raise UsageError(f"--images {name} contains no image")
         files += map(str, found)
     return files
+
+
+def _require_all(files: Sequence[str], options: Options, context: RunContext) -> None:
+    """Open all that are no files, so that a mistyped name is found before anything is fitted.
+
+    Raises:
+        UsageError: If there is no file and no sample of a name.
+    """
+    for file in dict.fromkeys(files):
+        if not Path(file).exists():
+            open_data(context, partial(context.openers.image, file, max_pixels=options.max_pixels))
 
 
 def _prepare(options: Options, context: RunContext) -> Run[ImageResult]:

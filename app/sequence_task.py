@@ -10,6 +10,7 @@ from app import report
 from app.digest import digest_of
 from app.field_report import early_end
 from app.fit_settings import FitSettings
+from app.report.outputs import REPORT
 from app.report.viewer import LivePage
 from app.sequence_config import SequenceRunConfig
 from app.sequence_fit import fit_system
@@ -90,7 +91,7 @@ class SequenceTask:
     ) -> None:
         """Write the page of a run."""
         title = f"{self.name}, {self.system.model}"
-        file = folder / "report.html"
+        file = folder / REPORT
         report.write_sequence_page(
             file, title, results, details, measures=self.measures, lesson=self.system.lesson
         )

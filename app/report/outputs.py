@@ -18,6 +18,9 @@ from app.report.figures import (
 from nerf_posenc.radiance.evaluation import ViewScore
 from nerf_posenc.training.results import FieldResult
 
+REPORT = "report.html"
+"""The page of a run."""
+
 
 def write_image_run(
     folder: Path,

@@ -115,9 +115,8 @@ def test_overwrite_begins_anew(capsys: pytest.CaptureFixture[str]) -> None:
     Path("run/mine.txt").write_text("mine")
     assert train_fit.main([*arguments, "--overwrite", "--seed", "1"]) == 0
     assert Path("run/none.png").read_bytes() != Path("first.png").read_bytes()
-    printed = capsys.readouterr().out
-    assert "wrote run/none.png" in printed
-    assert "mine.txt" not in printed
+    assert "wrote run/; open run/report.html" in capsys.readouterr().out
+    assert Path("run/mine.txt").read_text() == "mine"
 
 
 def test_a_folder_that_is_lost_is_one_line(

@@ -11,8 +11,6 @@ from PIL import Image
 
 import train_fit
 from app import report
-from app.options import Options
-from app.sequence_options import SequenceOptions
 from nerf_posenc.core.encoder import Encoder, require_coordinates
 from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
 from tests.small import SMALL_RUN
@@ -348,8 +346,6 @@ def test_a_new_encoding_is_one_row_of_the_table(
         # Three hidden layers of 24 units on 4 features.
         assert cubes["parameters"] == (4 * 24 + 24) + 2 * (24 * 24 + 24) + (24 * 3 + 3)
     assert cubes["gain_db"] == pytest.approx(cubes["psnr_db"] - none["psnr_db"])
-    with pytest.raises(SystemExit):
-        train_fit.main(["--help"])
     field = ["--scene", "spheres", "--field", "nerf", "--encodings", "cubes"]
     assert train_fit.main(field) == 2
     assert "--field nerf takes the encodings none, fourier, not cubes" in capsys.readouterr().err
@@ -359,18 +355,6 @@ def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:
     Image.new("RGB", (1, 1), (200, 100, 50)).save("dot.png")
     assert train_fit.main(["--image", "dot.png", "--steps", "20", "--width", "8"]) == 0
     assert "dot.png, 1 x 1" in capsys.readouterr().out
-
-
-def test_help_names_every_option_with_its_default(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        train_fit.main(["--help"])
-    assert stop.value.code == 0
-    printed = capsys.readouterr().out
-    options = {**vars(Options()), **vars(SequenceOptions())}
-    del options["sequences"]
-    for option in options:
-        assert f"--{option.replace('_', '-')}" in printed
-    assert printed.count("(default:") == len(options)
 
 
 @pytest.mark.slow
