@@ -12,7 +12,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
-@pytest.mark.usefixtures("unchecked")
+@pytest.mark.usefixtures("unchecked", "own_folder")
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_runs(page: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)

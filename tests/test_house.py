@@ -242,7 +242,7 @@ torch.optim.Adam([torch.zeros(1)])
 
 HIDDEN = {
     "triton", "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile",
-    "png", "viser", "pycolmap", "scipy", "beartype", "app", "scenes", "sequences",
+    "png", "sacrebleu", "viser", "pycolmap", "scipy", "beartype", "app", "scenes", "sequences",
 }
 
 class Hide(importlib.abc.MetaPathFinder):
