@@ -1,6 +1,7 @@
 """Runs of several images, one after the other or as batched ensembles."""
 
 import contextlib
+import shlex
 import sys
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -32,6 +33,8 @@ from app.run_folder import (
 from app.task import FitControl
 from app.terminal import printable
 from nerf_posenc.training.checkpoints import CheckpointError
+
+INDEX = "index.html"
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
@@ -97,22 +100,28 @@ def run_many(options: Options, context: RunContext, folder: RunFolder | None = N
             waiting.fit_all()
         # Read back, so that no result is kept while others are fitted.
         scores = {name: _scores_of(folder.path / name) for name in names}
-        return _write_table(folder, scores, options)
+        return _write_tables(folder, scores, options, context)
 
 
-def _write_table(
-    folder: RunFolder, scores: Mapping[str, Mapping[str, float]], options: Options
+def _write_tables(
+    folder: RunFolder,
+    scores: Mapping[str, Mapping[str, float]],
+    options: Options,
+    context: RunContext,
 ) -> bool:
-    """Write and print the table of all images; return whether every fit is in it."""
+    """Write and print the table of all images, and its page; return whether every fit is in it."""
     done = {name: known for name, known in scores.items() if known}
     table = report.table_of_images(done, options.fitted)
     if done:
         try:
+            command = printable(shlex.join(["python", PROGRAM, *context.arguments]))
+            report.write_index(folder.path / INDEX, done, options.fitted, command)
+            # Last: a run with it is complete.
             write_text(folder.path / "images.txt", table + "\n")
         except OSError as error:
             raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
     if not options.quiet:
-        print(printable(f"\n{table}\n\nwrote {folder.path}/"))
+        print(printable(f"\n{table}\n\nwrote {folder.path}/; open {folder.path / INDEX}"))
     return all(len(known) == len(options.fitted) for known in scores.values())
 
 

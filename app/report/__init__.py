@@ -5,6 +5,7 @@ line that draws the divider is in ``page.html.j2``.
 """
 
 from app.report.comparison import write_comparison as write_comparison
+from app.report.index_page import write_index as write_index
 from app.report.metrics_file import read_metrics as read_metrics
 from app.report.metrics_file import write_metrics as write_metrics
 from app.report.outputs import write_image_run as write_image_run

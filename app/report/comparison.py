@@ -133,18 +133,18 @@ def _image_files(run: Metrics) -> list[tuple[str, str, str]]:
 def _read_panel(
     folder: Path, label: str, name: str, original: str, pattern: str, run: Metrics
 ) -> Panel:
-    truth = _read_image(folder, original)
+    truth = read_run_image(folder, original)
     fits = {}
     for fit in run.fits:
         file = pattern.format(fit.encoding)
-        image = _read_image(folder, file)
+        image = read_run_image(folder, file)
         if image.shape != truth.shape:
             raise ValueError(f"{file} and {original} differ in size")
         fits[f"{label}: {fit.encoding}"] = image
     return Panel(name, truth, fits, {})
 
 
-def _read_image(folder: Path, name: str) -> Tensor:
+def read_run_image(folder: Path, name: str) -> Tensor:
     """Read a PNG of a run folder.
 
     Raises:
