@@ -61,7 +61,7 @@ def write_field_report(
         results,
         details,
         turntables=turntables,
-        training_video=training_video,
+        training_videos={} if training_video is None else {"": training_video},
     )
 
 

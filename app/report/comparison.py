@@ -13,13 +13,15 @@ from PIL import Image
 from torch import Tensor
 
 from app.report.metrics_file import Metrics, read_metrics
-from app.report.page import write_page
+from app.report.page import Group, write_page
 from app.report.sequence_comparison import write_sequence_comparison
 from app.task import Panel
 from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, FitResult, Measure
 
 _MOST_VIEWS = 6
 _MOST_PIXELS = 200_000_000
+_MOST_VIDEO_BYTES = 16 << 20
+_MOST_SETTING = 80
 # Deflate compresses no further (RFC 1951).
 _MOST_COMPRESSION = 1032
 
@@ -67,21 +69,103 @@ def _write_field_comparison(
     folders: Mapping[str, Path],
     details: Mapping[str, Any],
 ) -> list[FieldResult]:
-    results: list[FieldResult] = []
     panels: list[Panel] = []
+    # Fits by image, size and measure: the columns of one group mean the same.
+    groups: dict[str, list[tuple[str, FieldResult]]] = {}
     for label, run in runs.items():
-        fits = [fit for fit in run.fits if isinstance(fit, FieldResult)]
-        results += [replace(fit, encoding=f"{label}: {fit.encoding}") for fit in fits]
         run_panels = _read_panels(folders[label], label, run)
+        fits = [fit for fit in run.fits if isinstance(fit, FieldResult)]
+        named = [(label, replace(fit, encoding=f"{label}: {fit.encoding}")) for fit in fits]
+        groups.setdefault(_group_title(run, run_panels, panels), []).extend(named)
         for panel in run_panels:
             twin = next((i for i, one in enumerate(panels) if _same_image(one, panel)), None)
             if twin is None:
                 panels.append(panel)
             else:
                 panels[twin] = replace(panels[twin], fits={**panels[twin].fits, **panel.fits})
+    results = [fit for fits in groups.values() for _, fit in fits]
+    settings = differing_settings({label: run.config for label, run in runs.items()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_page(path, title, panels, results, details)
+    write_page(
+        path,
+        title,
+        panels,
+        results,
+        details,
+        turntables=_videos(
+            {
+                f"{label}: {fit.encoding}": (folders[label], f"turntable_{fit.encoding}")
+                for label, run in runs.items()
+                for fit in run.fits
+            }
+        ),
+        training_videos=_videos({label: (folders[label], "learning") for label in runs}),
+        groups=[
+            Group(name, {fit.encoding: settings[label] for label, fit in fits})
+            for name, fits in groups.items()
+        ],
+    )
     return results
+
+
+def _group_title(run: Metrics, own: Sequence[Panel], known: Sequence[Panel]) -> str:
+    """Image or scene, its size, and what its PSNR is of."""
+    height, width, _ = own[0].original.shape
+    alike = [
+        p for p in known if p.name == own[0].name and p.original.shape == own[0].original.shape
+    ]
+    same = [i for i, panel in enumerate(alike) if _same_image(panel, own[0])]
+    number = same[0] if same else len(alike)
+    other = f", another image of this name ({number + 1})" if number else ""
+    training = run.config.get("training")
+    is_held_out = isinstance(training, Mapping) and training.get("held_out") is True
+    measure = "PSNR of held-out pixels" if is_held_out else "PSNR"
+    if run.kind == "scene":
+        measure = "PSNR of test views"
+    return f"{run.name}, {width} x {height}{other}: {measure}"
+
+
+def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What each run was configured with that others were not.
+
+    Args:
+        configs: of the runs by their names.
+    """
+    flat = {}
+    for label, config in configs.items():
+        parts = [config.get(part) for part in ("model", "training")]
+        flat[label] = {
+            str(name): value
+            for part in parts
+            if isinstance(part, Mapping)
+            for name, value in part.items()
+        }
+    names = dict.fromkeys(name for settings in flat.values() for name in settings)
+    differing = [n for n in names if len({repr(s.get(n)) for s in flat.values()}) > 1]
+    return {
+        label: ", ".join(
+            f"{name.replace('_', ' ')} {settings[name]}"[:_MOST_SETTING]
+            for name in differing
+            if settings.get(name) is not None
+        )
+        for label, settings in flat.items()
+    }
+
+
+def _videos(names: Mapping[str, tuple[Path, str]]) -> dict[str, Path]:
+    """Those videos of run folders that are there, by what they are shown as.
+
+    Args:
+        names: folder and name without suffix.
+    """
+    found = {}
+    for shown, (folder, stem) in names.items():
+        for suffix in (".mp4", ".webp"):
+            file = (folder / (stem + suffix)).resolve()
+            inside = file.is_relative_to(folder.resolve()) and file.is_file()
+            if inside and file.stat().st_size <= _MOST_VIDEO_BYTES:
+                found[shown] = file
+    return found
 
 
 def _unique_labels(folders: Sequence[Path]) -> list[str]:

@@ -4,6 +4,7 @@ import base64
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,19 @@ WEBP_SIDE = 16383
 """Longest side that the format takes, in pixels."""
 
 
+@dataclass(frozen=True)
+class Group:
+    """Fits of a comparison that are of one image and one measure.
+
+    Attributes:
+        title: image and measure.
+        settings: by the name of the fit, what its run has that others have not.
+    """
+
+    title: str
+    settings: Mapping[str, str]
+
+
 def write_page(
     path: Path,
     title: str,
@@ -43,7 +57,8 @@ def write_page(
     run: Mapping[str, Any],
     *,
     turntables: Mapping[str, Path] | None = None,
-    training_video: Path | None = None,
+    training_videos: Mapping[str, Path] | None = None,
+    groups: Sequence[Group] = (),
 ) -> None:
     """Write the page.
 
@@ -54,7 +69,8 @@ def write_page(
         results: the fits.
         run: what reproduces the run: command, options, versions.
         turntables: videos by the name of the fit.
-        training_video: video of the fits as they learn.
+        training_videos: videos of the fits as they learn, by the name of the run.
+        groups: of the fits of several runs; empty for one run.
     """
     errors = [
         {name: (fit.clamp(0, 1) - p.original).abs().mean(-1) for name, fit in p.fits.items()}
@@ -71,7 +87,7 @@ def write_page(
         held_out=held_out,
         baseline=BASELINE,
         psnr={result.encoding: decibels(result.psnr, 1) for result in results},
-        rows=[_row(result, results, i) for i, result in enumerate(results)],
+        rows=[_row(result, results, i, groups) for i, result in enumerate(results)],
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
         best=max(results, key=_rank).encoding,
         images=[
@@ -85,7 +101,7 @@ def write_page(
         charts=page_charts(panels[0], results),
         bands=octave_rows(panels[0], results),
         turntables={name: _data_url(file) for name, file in (turntables or {}).items()},
-        training_video=None if training_video is None else _data_url(training_video),
+        training_videos={n: _data_url(file) for n, file in (training_videos or {}).items()},
     )
     path.write_text(page, encoding="utf-8")
 
@@ -95,9 +111,15 @@ def _rank(result: FieldResult) -> float:
     return -math.inf if math.isnan(result.psnr) else result.psnr
 
 
-def _row(result: FieldResult, results: Sequence[FieldResult], number: int) -> dict[str, str]:
+def _row(
+    result: FieldResult, results: Sequence[FieldResult], number: int, groups: Sequence[Group]
+) -> dict[str, str]:
     gained = gain(result, results)
+    group = next((group for group in groups if result.encoding in group.settings), None)
+    is_first = group is not None and next(iter(group.settings)) == result.encoding
     return {
+        "group": group.title if group is not None and is_first else "",
+        "settings": "" if group is None else group.settings[result.encoding],
         "color": str(number % NUM_COLORS),
         "name": result.encoding,
         "parameters": f"{result.parameters:,}",

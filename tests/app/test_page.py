@@ -247,8 +247,9 @@ def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
     ]
     recorded = [replace(result, snapshots=snapshots) for result in results]
     video = report.write_training_video(tmp_path / "learning", windows, recorded)
+    assert video is not None
     panels = image_panel("p", original, results)
-    report.write_page(file, "p", panels, results, {}, training_video=video)
+    report.write_page(file, "p", panels, results, {}, training_videos={"": video})
     assert file.stat().st_size < 8e6
 
 
@@ -294,7 +295,7 @@ def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -
         results,
         {},
         turntables={"fourier": video},
-        training_video=video,
+        training_videos={"": video},
     )
     page = browser.new_page()
     page.goto((tmp_path / "report.html").as_uri())
@@ -305,7 +306,7 @@ def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -
     page.select_option("#right", label="depth of fourier")
     assert page.locator("#right-tag").inner_text() == "depth of fourier"
     assert page.locator(".videos video, .videos img").count() == 1
-    assert page.locator("#learning video, #learning img").count() == 1
+    assert page.locator(".learning video, #learning img").count() == 1
     page.close()
 
 

@@ -1,6 +1,7 @@
 """The command line, as a person meets it."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -364,3 +365,30 @@ def test_the_default_run_recovers_the_cat() -> None:
     assert fourier["psnr_db"] >= 34
     assert fourier["gain_db"] >= 10
     assert fourier["psnr_db"] - none["psnr_db"] == fourier["gain_db"]
+
+
+def test_a_comparison_groups_fits_by_image_and_measure_and_shows_what_differs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = {
+        "a": ["--image", "cat", "--encodings", "none"],
+        "b": ["--image", "rocket", "--encodings", "none"],
+        "c": ["--image", "cat", "--encodings", "none", "--held-out"],
+        "d": ["--image", "cat", "--encodings", "none", "--seed", "7"],
+    }
+    for name, options in runs.items():
+        assert train_fit.main([*options, *SMALL_RUN, "--quiet", "--out", name]) == 0
+    assert train_fit.main(["compare", *runs, "--out", "all.html"]) == 0
+    page = Path("all.html").read_text()
+    groups = re.findall(r'<tr class="group"><th colspan="8">([^<]*)</th>', page)
+    assert len(groups) == 3
+    assert groups[0].startswith("cat, 24 x ")
+    assert groups[0].endswith(": PSNR")
+    assert groups[1].startswith("rocket, ")
+    assert groups[2].endswith(": PSNR of held-out pixels")
+    # The first group has both runs of the whole cat.
+    table = page[page.index('id="scores"') : page.index("</tbody>")]
+    assert table.index("d: none") < table.index("rocket, ")
+    assert "seed 7" in table
+    assert "held out True" in table
+    assert page.count('<div class="learning">') == 4
