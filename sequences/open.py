@@ -19,6 +19,7 @@ from sequences.systems.language import LanguageSystem
 from sequences.systems.memn2n import MemN2NSystem
 from sequences.systems.memory_network import MemoryNetworkSystem
 from sequences.systems.self_attentive import SelfAttentiveSystem
+from sequences.systems.translation import TranslationSystem
 
 _STORIES_TO_TRAIN, _STORIES_TO_TEST = 1000, 1000
 
@@ -43,6 +44,7 @@ SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
             "bert": BertSystem,
         },
         Stories: {"memn2n": MemN2NSystem, "memory-network": MemoryNetworkSystem},
+        Pairs: {"transformer": TranslationSystem, "conv": TranslationSystem},
         LabeledSentences: {"self-attentive": SelfAttentiveSystem},
     }
 )
