@@ -275,7 +275,7 @@ class LanguageSystem:
 
     def preview(self, model: nn.Module, encoding: str) -> Passage:
         """Test text with the model's predictions."""
-        count = max(1, _SHOWN // self.context)
+        count = max(1, min(_SHOWN, len(self.test) - 1) // self.context)
         windows = self.test[: count * self.context].unflatten(0, (count, self.context))
         # The target of a window's last symbol in a causal model is the next window's first.
         following = self.test[self.context : count * self.context + 1 : self.context]

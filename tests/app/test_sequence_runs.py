@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,23 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 @pytest.fixture
 def text(own_folder: None) -> None:
     Path("text.txt").write_text(made_text())
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder, made once."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "text.txt").write_text(made_text())
+    arguments = list(SMALL_SEQUENCE)
+    arguments[1] = str(folder / "text.txt")
+    assert train_fit.main([*arguments, "--quiet", "--out", str(folder / "run")]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def run(finished_run: Path, text: None) -> None:
+    """A copy of that run folder here."""
+    shutil.copytree(finished_run, "run")
 
 
 def fits(folder: str) -> list[dict[str, Any]]:
@@ -61,7 +79,14 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     assert "is complete" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("extra", [[], ["--seeds", "3"], ["--model", "conv"]])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        [],
+        pytest.param(["--seeds", "3"], marks=pytest.mark.slow),
+        pytest.param(["--model", "conv"], marks=pytest.mark.slow),
+    ],
+)
 def test_a_sequence_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +112,7 @@ def test_a_text_that_has_changed_is_not_resumed(
     assert "text.txt has changed since the run began" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_several_seeds_are_trained_at_once_and_their_median_is_reported() -> None:
     assert train_fit.main([*SMALL_SEQUENCE, "--seeds", "3", "--quiet", "--out", "run"]) == 0
     for fit in fits("run"):
@@ -95,8 +121,8 @@ def test_several_seeds_are_trained_at_once_and_their_median_is_reported() -> Non
         assert fit["bits_per_character"] == values[1]
 
 
+@pytest.mark.usefixtures("run")
 def test_a_saved_fit_is_loaded_with_its_system_alone() -> None:
-    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
     options = SystemOptions(context=16, width=16, depth=1)
     system = open_sequence("text.txt", options)
     (model,) = load_fit("run/fits/rotary.safetensors", system)
@@ -108,10 +134,11 @@ def test_a_saved_fit_is_loaded_with_its_system_alone() -> None:
         load_fit("run/fits/rotary.safetensors", other)
 
 
+@pytest.mark.usefixtures("run")
 def test_runs_of_one_model_are_compared_and_of_different_ones_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "a"]) == 0
+    Path("run").rename("a")
     assert train_fit.main([*SMALL_SEQUENCE, "--seed", "1", "--quiet", "--out", "b"]) == 0
     assert train_fit.main([*SMALL_SEQUENCE, "--context", "20", "--quiet", "--out", "c"]) == 0
     capsys.readouterr()
@@ -171,12 +198,13 @@ def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
     assert sorted(Path().rglob("*")) == before
 
 
+@pytest.mark.usefixtures("run")
 def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
-    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
     assert train_fit.main(["render", "run"]) == 2
     assert "it is of a sequence, and must be of an image or a scene" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("run")
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -193,7 +221,6 @@ def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
 def test_damaged_metrics_are_refused_in_one_line(
     path: tuple[str | int, ...], value: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
     file = Path("run/metrics.json")
     run = json.loads(file.read_text())
     inner = run

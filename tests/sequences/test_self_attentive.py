@@ -69,6 +69,7 @@ def test_the_penalty_is_zero_for_rows_on_different_words_and_grows_as_they_agree
     assert penalty(torch.full((3, 3), 1 / 3)) == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_words_are_found_by_attention_and_the_label_with_them() -> None:
     made = system()
     settings = FitSettings(

@@ -440,6 +440,7 @@ def train(system: TranslationSystem, encoding: str, steps: int) -> float:
         return exact_percent(system.translate(model.eval(), system.test), system.test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "encoding"), [("transformer", "sinusoidal"), ("conv", "both")])
 def test_a_model_learns_to_reverse(name: str, encoding: str) -> None:
     options = SystemOptions(model=name, width=32, depth=1, heads=2)
