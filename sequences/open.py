@@ -81,7 +81,31 @@ def open_sequence(name_or_path: str, options: SystemOptions) -> System:
             f"--model {model} {reason} {_KINDS[type(data)]} ({name_or_path}); it takes "
             f"{', '.join(systems)}"
         )
+    _require_used(options, model)
     return systems[model](data, replace(options, model=model))
+
+
+_USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "context": ("transformer", "causal", "conv", "bert"),
+        "heads": ("transformer", "causal", "bert"),
+        "hops": ("memn2n", "self-attentive"),
+        "tying": ("memn2n",),
+        "linear_start": ("memn2n",),
+        "random_noise": ("memn2n",),
+        "beam": ("transformer", "conv"),
+    }
+)
+
+
+def _require_used(options: SystemOptions, model: str) -> None:
+    """Refuse an option that would change nothing."""
+    default = SystemOptions()
+    for name, models in _USED_BY.items():
+        if model not in models and getattr(options, name) != getattr(default, name):
+            raise SequenceError(
+                f"--{name.replace('_', '-')} is for {', '.join(models)}, and this is {model}"
+            )
 
 
 def open_data(name_or_path: str, options: SystemOptions) -> Data:

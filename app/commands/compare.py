@@ -20,8 +20,8 @@ class CompareOptions:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders."""
 
-    out: Path = Path("runs/comparison.html")
-    """Page to write."""
+    out: Path | None = None
+    """Page to write; None is a new one under runs/."""
 
     overwrite: bool = False
     """Let --out be an existing file."""
@@ -36,11 +36,19 @@ def compare(arguments: Sequence[str], openers: Openers) -> None:
     options = read_options(CompareOptions, arguments, command="compare")
     if not options.runs:
         raise UsageError("compare needs one run folder or more")
-    refuse_existing(options.out, overwrite=options.overwrite)
+    out = _new_page() if options.out is None else options.out
+    refuse_existing(out, overwrite=options.overwrite)
     try:
-        results, measures = report.write_comparison(options.out, options.runs)
+        results, measures = report.write_comparison(out, options.runs)
     except ValueError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"cannot write {options.out}: {error.strerror}; use --out") from None
-    print(printable(f"{report.table(results, measures)}\n\nwrote {options.out}"))
+        raise UsageError(f"cannot write {out}: {error.strerror}; use --out") from None
+    print(printable(f"{report.table(results, measures)}\n\nwrote {out}"))
+
+
+def _new_page() -> Path:
+    """First name under runs/ that is free."""
+    names = ("comparison.html", *(f"comparison-{i}.html" for i in range(2, 10_000)))
+    free = (Path("runs") / name for name in names)
+    return next(path for path in free if not path.exists())

@@ -77,7 +77,10 @@ def line_chart(
         f"data-series='{_data(lines, to_x, to_y, x_label, y_label)}'>"
     ]
     parts += [_y_tick(y, to_y(y)) for y in _ticks(low, high, log_y)]
-    parts += [_x_tick(x, to_x(x)) for x in _ticks(min(xs), max(xs), log_x)]
+    # Numbers that are all whole count something, such as steps or tasks.
+    whole = all(float(x).is_integer() for x in xs)
+    x_ticks = _ticks(min(xs), max(xs), log_x, whole=whole)
+    parts += [_x_tick(x, to_x(x)) for x in x_ticks]
     parts += [
         _mark(mark, to_x(mark.x), row)
         for mark, row in zip(marks, _label_rows([to_x(mark.x) for mark in marks]), strict=True)
@@ -185,11 +188,13 @@ def _axis(low: int | float, high: int | float, start: float, end: float, log: bo
     return place
 
 
-def _ticks(low: int | float, high: int | float, log: bool) -> list[float]:
+def _ticks(low: int | float, high: int | float, log: bool, *, whole: bool = False) -> list[float]:
     if log and high / low >= 10:
         values = LogLocator(numticks=8).tick_values(low, high)
     else:
-        values = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+        values = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(
+            low, high
+        )
     return [float(v) for v in values if low <= v <= high and (v > 0 or not log)]
 
 

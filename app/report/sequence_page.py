@@ -65,11 +65,26 @@ def sequence_headline(results: Sequence[SequenceResult], measures: Sequence[Meas
     sign = 1 if first.higher_is_better else -1
     best = max(known.values(), key=lambda result: sign * result.scores[first.name])
     reached, without = (score_text(r.scores[first.name], first) for r in (best, baseline))
+    if sign * (best.scores[first.name] - baseline.scores[first.name]) <= 0 or _overlap(
+        best, baseline, first.name
+    ):
+        return (
+            f"No encoding is clearly better than none: {first.label} {reached} with "
+            f"{best.encoding}, {without} without"
+        )
     alike = f", same {best.steps:,} steps" if best.steps == baseline.steps else ""
     return (
         f"{first.label[:1].upper()}{first.label[1:]}: {reached} with {best.encoding}, {without} "
         f"without, same model{alike}"
     )
+
+
+def _overlap(a: SequenceResult, b: SequenceResult, name: str) -> bool:
+    """Whether the scores of two fits with several seeds have values in common."""
+    if len(a.by_seed) < 2 or len(b.by_seed) < 2:
+        return False
+    first, second = ([seed[name] for seed in fit.by_seed] for fit in (a, b))
+    return min(first) <= max(second) and min(second) <= max(first)
 
 
 def _row(

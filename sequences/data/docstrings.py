@@ -104,7 +104,7 @@ def open_sources() -> LabeledSentences:
     trained = {words for _, words in of_train}
     return LabeledSentences(
         name="sources",
-        source=_source(train),
+        source=f"sentences of the {_source(train)}",
         train=balanced(
             [(label, words) for label, words in of_train if label_of[words]], _MAX_TRAIN
         ),

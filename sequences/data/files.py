@@ -123,7 +123,7 @@ def _is_labeled(rows: Sequence[Row]) -> bool:
     values = {first for first, _ in rows}
     return (
         len(values) <= _MAX_LABELS
-        and 10 * len(values) < len(rows)
+        and 2 * len(values) <= len(rows)
         and all(len(value.split()) == 1 for value in values)
     )
 

@@ -9,7 +9,7 @@ from torch import nn
 from nerf_posenc.training.system import HeatMap
 from sequences.layers.attention import Attention
 
-_FARTHEST = 12
+_FARTHEST = 8
 
 
 @contextlib.contextmanager

@@ -131,7 +131,7 @@ class BertSystem:
         """Lines that are printed before the first fit."""
         return [
             f"text     {len(self.train):,} words to train, {len(self.test):,} to test, "
-            f"{len(self.vocabulary):,} different",
+            f"{len(self.vocabulary):,} distinct",
             f"model    bert: predicts {self.num_masked} masked words of {self.length}, and whether "
             "the second part follows the first",
         ]

@@ -57,7 +57,7 @@ _ACCURACY = Measure(
 def _bits_at(length: int) -> Measure:
     return Measure(
         "bits_at_4x",
-        f"bits at {length}",
+        f"bits at length {length}",
         3,
         higher_is_better=False,
         meaning=f"Bits per character in windows of {length} characters, four times the length of "
@@ -145,12 +145,21 @@ class LanguageSystem:
                     "smaller --context"
                 )
 
+    def encode(self, text: str) -> Int[Tensor, " length"]:
+        """Numbers of the characters of a text, for a model's input."""
+        return self._symbols(text)
+
+    def decode(self, symbols: Int[Tensor, " length"]) -> str:
+        """Text of predicted numbers; what is no character of the training text is a ``?``."""
+        known = len(self.alphabet)
+        return "".join(self.alphabet[i] if i < known else "?" for i in symbols.tolist())
+
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""
         what = "hidden" if self.is_masked else "next"
         return [
             f"text     {len(self.train):,} characters to train, {len(self.test):,} to test, "
-            f"{len(self.alphabet)} different",
+            f"{len(self.alphabet)} distinct",
             f"model    {self.model}: predicts {what} characters in windows of {self.context}",
         ]
 

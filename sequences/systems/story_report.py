@@ -53,12 +53,16 @@ def story_evaluation(
     error = sum(errors) / len(errors)
     curves = []
     if len(errors) > 1:
-        numbers = [float(task + 1) for task in range(len(errors))]
         names = [task.name for task in stories.tasks]
-        # The tasks of bAbI have numbers for names.
-        named = [f"{i} {name}" for i, name in enumerate(names, 1) if name != str(i)]
-        label = f"task: {', '.join(named)}" if named else "task"
-        curves.append(Curve("Error by task", label, "error (%)", numbers, errors))
+        if all(name.isdecimal() for name in names):
+            # The tasks of bAbI have numbers for names.
+            curves.append(
+                Curve("Error by task", "task", "error (%)", [int(name) for name in names], errors)
+            )
+        else:
+            label = "task: " + ", ".join(f"{i} {name}" for i, name in enumerate(names, 1))
+            numbers = range(1, len(names) + 1)
+            curves.append(Curve("Error by task", label, "error (%)", numbers, errors))
     passages = []
     for task, predicted in list(zip(stories.tasks, answers, strict=True))[:MAX_PASSAGES]:
         words = [layout.words[int(place)] for place in predicted[:MAX_QUESTIONS]]

@@ -11,8 +11,10 @@ import torch
 
 import train_fit
 from app.report import read_metrics
+from app.report.sequence_page import sequence_headline
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc.training.system import SequenceResult, SystemOptions
+from nerf_posenc.training.results import Measure
+from nerf_posenc.training.system import Evaluation, SequenceResult, SystemOptions
 from sequences import load_fit, open_sequence
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
@@ -63,7 +65,9 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     assert "characters to train" in printed
     header = next(line for line in printed.splitlines() if line.startswith("encoding"))
     assert header.split("  ")[0] == "encoding"
-    assert all(part in header for part in ("bits per character", "accuracy (%)", "bits at 64"))
+    assert all(
+        part in header for part in ("bits per character", "accuracy (%)", "bits at length 64")
+    )
     metrics = read_metrics(Path("run"))
     assert metrics.kind == "sequence"
     none, rotary = metrics.fits
@@ -74,7 +78,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     gained = none.scores["bits_per_character"] - rotary.scores["bits_per_character"]
     assert entries[1]["gain"] == pytest.approx(gained)
     assert {curve.title for curve in none.evaluation.curves} >= {"Loss by test length"}
-    assert rotary.evaluation.maps[0].values.shape == (4, 25)
+    assert rotary.evaluation.maps[0].values.shape == (4, 17)
     assert train_fit.main(["--resume", "run"]) == 0
     assert "is complete" in capsys.readouterr().out
 
@@ -170,6 +174,14 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         ),
         "bands": (["--sequence", "text.txt", "--bands", "4"], "--bands is for images or scenes"),
         "hops of an image": (["--image", "cat", "--hops", "3"], "name one"),
+        "hops of a transformer": (
+            ["--sequence", "text.txt", "--hops", "3"],
+            "--hops is for memn2n",
+        ),
+        "a beam without pairs": (
+            ["--sequence", "text.txt", "--model", "causal", "--beam", "4"],
+            "--beam is for transformer, conv",
+        ),
         "sequence and image": (["--sequence", "text.txt", "--image", "cat"], "give one of"),
         "no seeds": (["--sequence", "text.txt", "--seeds", "0"], "--seeds must be 1 or more"),
         "no context": (["--sequence", "text.txt", "--context", "0"], "--context must be 1"),
@@ -262,3 +274,38 @@ def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any
     # Nothing is wider than the window.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
+
+
+def test_no_winner_is_named_where_there_is_none() -> None:
+    def result(encoding: str, *seeds: float) -> SequenceResult:
+        evaluation = Evaluation({"error": sorted(seeds)[len(seeds) // 2]})
+        by_seed = [{"error": seed} for seed in seeds]
+        return SequenceResult(
+            encoding=encoding,
+            parameters=1,
+            seconds=1.0,
+            steps=5,
+            history=[],
+            evaluation=evaluation,
+            by_seed=by_seed,
+        )
+
+    measures = (Measure("error", "error (%)", 1, higher_is_better=False),)
+    none = result("none", 10.0, 12.0, 14.0)
+
+    def said(*others: SequenceResult) -> str | None:
+        return sequence_headline([none, *others], measures)
+
+    assert said(result("a", 3.0, 4.0, 5.0)) == (
+        "Error (%): 4.0 with a, 12.0 without, same model, same 5 steps"
+    )
+    for other in (result("a", 9.0, 10.5, 11.0), result("a", 15.0, 16.0, 17.0)):
+        assert "No encoding is clearly better than none" in str(said(other))
+    assert said() is None
+
+
+@pytest.mark.usefixtures("run")
+def test_compare_writes_a_new_page_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("comparison.html", "comparison-2.html"):
+        assert train_fit.main(["compare", "run"]) == 0
+        assert f"wrote runs/{name}" in capsys.readouterr().out

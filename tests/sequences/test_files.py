@@ -188,8 +188,9 @@ def rows(num_labels: int, num_rows: int, *, label: str = "label{}") -> str:
 @pytest.mark.parametrize(
     ("content", "labeled"),
     [
-        (rows(2, 21), True),
-        (rows(2, 20), False),
+        (rows(2, 4), True),
+        (rows(2, 3), False),
+        (rows(3, 30), True),
         (rows(50, 501), True),
         (rows(51, 1000), False),
         (rows(2, 100, label="two words {}"), False),

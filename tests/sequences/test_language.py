@@ -234,3 +234,10 @@ def test_seeds_of_every_encoding_are_stacked(encoding: str, is_causal: bool) -> 
     for i, member in enumerate(members):
         torch.testing.assert_close(together[i], member(x[i]))
         assert all(parameter.grad is not None for parameter in member.parameters())
+
+
+def test_text_is_encoded_and_decoded() -> None:
+    made = system()
+    text = "octave wave\n"
+    assert made.decode(made.encode(text)) == text
+    assert made.decode(made.encode("sine#")) == "sine?"
