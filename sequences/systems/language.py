@@ -118,7 +118,7 @@ class LanguageSystem:
         self.measures = (_BITS, _PERPLEXITY, _ACCURACY, _bits_at(4 * self.context))
         texts = ["\n".join(part) for part in (data.train, data.test)]
         self.alphabet = sorted(set(texts[0]))
-        self.train, self.test = (self._symbols(text) for text in texts)
+        self.train, self.test = (self.encode(text) for text in texts)
         self._require_length()
 
     @property
@@ -130,7 +130,8 @@ class LanguageSystem:
     def _mask(self) -> int:
         return len(self.alphabet) + 1
 
-    def _symbols(self, text: str) -> Int[Tensor, " length"]:
+    def encode(self, text: str) -> Int[Tensor, " length"]:
+        """Numbers of the characters of a text, for a model's input."""
         index = {character: i for i, character in enumerate(self.alphabet)}
         unknown = len(self.alphabet)
         return torch.tensor([index.get(character, unknown) for character in text])
@@ -144,10 +145,6 @@ class LanguageSystem:
                     f"{longest + 1:,} for a context of {self.context}; use a longer text or a "
                     "smaller --context"
                 )
-
-    def encode(self, text: str) -> Int[Tensor, " length"]:
-        """Numbers of the characters of a text, for a model's input."""
-        return self._symbols(text)
 
     def decode(self, symbols: Int[Tensor, " length"]) -> str:
         """Text of predicted numbers; what is no character of the training text is a ``?``."""

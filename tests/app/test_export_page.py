@@ -155,6 +155,7 @@ def test_each_encoding_has_torchs_values(opened: Any, name: str, engine: str) ->
         assert float((image - fit.render(width, window=window)).abs().max()) <= 1 / 255 + 1e-6
 
 
+@pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("engine", ["WebGL2", "CPU"])
 def test_bands_that_are_off_are_zero_features(opened: Any, engine: str) -> None:
@@ -210,6 +211,7 @@ def with_an_outlier(network: MLP) -> MLP:
     return network
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_both_sides_show_the_whole_image_first(opened: Any) -> None:
     wait_until(opened, DONE)
@@ -228,6 +230,7 @@ def test_both_sides_show_the_whole_image_first(opened: Any) -> None:
     assert "points computed by" in opened.locator("#state").inner_text()
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_without_webgl_the_cpu_computes(chromium: Any, home: Path) -> None:
     without = (
@@ -280,6 +283,7 @@ def test_both_sides_move_together_and_no_further_than_the_image(chromium: Any, h
     page.context.close()
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_two_fingers_zoom_and_one_scrolls_the_page(chromium: Any, home: Path) -> None:
     page = open_page(chromium, home / "image" / "page.html", has_touch=True, height=600)
@@ -298,6 +302,7 @@ def test_two_fingers_zoom_and_one_scrolls_the_page(chromium: Any, home: Path) ->
     page.context.close()
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_the_bands_are_let_in_by_a_slider(chromium: Any, home: Path) -> None:
     page = open_page(chromium, home / "image" / "page.html")
@@ -318,6 +323,7 @@ def test_the_bands_are_let_in_by_a_slider(chromium: Any, home: Path) -> None:
     page.context.close()
 
 
+@pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 844)])
 def test_both_images_and_the_slider_stand_above_the_fold(
