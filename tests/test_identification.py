@@ -93,6 +93,7 @@ def test_what_differs_from_the_expected_preset_is_named(
     assert best.changes == (words,)
 
 
+@pytest.mark.slow
 def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
     preset = ROTARY_PRESETS["flux"]
     positions = preset.positions((6, 8))
@@ -108,6 +109,7 @@ def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
     torch.testing.assert_close(found, moved, atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_line_that_is_found_can_be_run() -> None:
     before = torch.randn(63, 64)
     positions = grid_positions((7, 9)).flatten(0, 1)

@@ -367,6 +367,7 @@ def test_the_default_run_recovers_the_cat() -> None:
     assert fourier["psnr_db"] - none["psnr_db"] == fourier["gain_db"]
 
 
+@pytest.mark.slow
 def test_a_comparison_groups_fits_by_image_and_measure_and_shows_what_differs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

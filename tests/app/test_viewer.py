@@ -104,6 +104,7 @@ def wait_for(page: Any, condition: Any, what: str) -> None:
     raise AssertionError(what)
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_a_browser_sees_the_images_and_the_curves(browser: Any) -> None:
     red = torch.tensor([1.0, 0.0, 0.0]).expand(60, 90, 3)

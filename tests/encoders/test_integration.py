@@ -151,6 +151,7 @@ def test_data_parallel_replicas_have_the_constants() -> None:
     assert replica._kept is encoder._kept
 
 
+@pytest.mark.slow
 def test_a_pretrained_model_of_transformers_loads_with_an_encoder_inside(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
 
@@ -213,6 +214,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_processes_shard_a_model_with_encoders(tmp_path: Path) -> None:
     script = tmp_path / "sharded.py"
     script.write_text(SHARDED, encoding="utf-8")

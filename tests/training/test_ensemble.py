@@ -134,6 +134,7 @@ def test_members_that_do_not_match_are_refused() -> None:
         BatchedEnsemble([nn.Identity(), nn.Identity()], [MLP(2, 3), MLP(2, 3, width=8)])
 
 
+@pytest.mark.slow
 def test_the_program_batches_images_of_one_size(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
