@@ -13,18 +13,7 @@ SMALL_RUN = [
 ]
 SMALL_SCENE = [
     *("--scene", "spheres", "--size", "8", "--steps", "30", "--batch-size", "32"),
-    *(
-        "--width",
-        "16",
-        "--depth",
-        "1",
-        "--video",
-        "0",
-        "--turntable",
-        "0",
-        "--test-views",
-        "2",
-    ),
+    *("--width", "16", "--depth", "1", "--video", "0", "--turntable", "0", "--test-views", "2"),
 ]
 
 

@@ -9,11 +9,22 @@ from nerf_posenc.training import ENCODINGS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+LONG = ("recipes", "saved")
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.usefixtures("unchecked", "own_folder")
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            marks=pytest.mark.slow if page.stem in LONG else (),
+            id=str(page.relative_to(ROOT)),
+        )
+        for page in WITH_CODE
+    ],
+)
 def test_code_runs(page: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     encodings = dict(ENCODINGS)

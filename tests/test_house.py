@@ -1,6 +1,7 @@
 """House rules that a machine can check."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +128,7 @@ def part(module: str) -> str:
     return rest[0] if top == "nerf_posenc" and rest else top
 
 
+@functools.cache
 def sources() -> dict[str, Path]:
     """Module name of every file of the library, the program and the scenes."""
     files = [

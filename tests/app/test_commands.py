@@ -79,9 +79,10 @@ def test_a_turntable_is_a_video() -> None:
         assert getattr(video, "n_frames", 1) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", ["image", pytest.param("scene", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["image", "scene"])
 def test_onnxruntime_gives_the_same_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     import onnxruntime
 

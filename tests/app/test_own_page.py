@@ -40,6 +40,7 @@ def test_only_the_page_itself_is_answered(
     assert is_own_page(Headers(headers), is_websocket=is_websocket) is expected
 
 
+@pytest.mark.slow
 def test_hostile_messages_change_no_bit_of_a_fit_and_print_nothing() -> None:
     seen, same, printed = attack(24, seed=1)
     assert seen["foreign refused"] == 12

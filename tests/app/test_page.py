@@ -306,7 +306,7 @@ def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -
     page.select_option("#right", label="depth of fourier")
     assert page.locator("#right-tag").inner_text() == "depth of fourier"
     assert page.locator(".videos video, .videos img").count() == 1
-    assert page.locator(".learning video, #learning img").count() == 1
+    assert page.locator(".learning video, .learning img").count() == 1
     page.close()
 
 

@@ -26,7 +26,14 @@ RUNS = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "record"), [("image", 1), ("image", 5), ("held-out", 2), ("stacked", 5), ("scene", 4)]
+    ("kind", "record"),
+    [
+        ("image", 1),
+        ("image", 5),
+        pytest.param("held-out", 2, marks=pytest.mark.slow),
+        pytest.param("stacked", 5, marks=pytest.mark.slow),
+        pytest.param("scene", 4, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     kind: str, record: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -122,20 +122,11 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
     assert metrics["config"]["model"]["sigma"] == pytest.approx(0.54)
 
 
+@pytest.mark.usefixtures("no_hull")
 def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--scene", "spheres", "--size", "12", "--steps", "10", "--width", "16"]
-    options += [
-        "--depth",
-        "1",
-        "--turntable",
-        "3",
-        "--video",
-        "3",
-        "--test-views",
-        "2",
-        "--out",
-        "run",
-    ]
+    options += ["--depth", "1", "--turntable", "3", "--video", "3", "--test-views", "2"]
+    options += ["--out", "run"]
     assert train_fit.main(options) == 0
     printed = capsys.readouterr()
     assert "built-in scene spheres" in printed.out
@@ -280,6 +271,7 @@ def test_videos_are_webps_without_an_encoder(monkeypatch: pytest.MonkeyPatch) ->
         assert getattr(image, "n_frames", 1) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["nerf", "mip"])
 @pytest.mark.usefixtures("no_hull", "no_report")
 def test_the_published_fields_are_fitted(field: str) -> None:
@@ -321,7 +313,13 @@ class Cubes(Encoder):
         return torch.cat([x, x**3], dim=-1)
 
 
-@pytest.mark.parametrize("data", [["--image", "cat"], ["--scene", "spheres", "--turntable", "0"]])
+@pytest.mark.parametrize(
+    "data",
+    [
+        ["--image", "cat"],
+        pytest.param(["--scene", "spheres", "--turntable", "0"], marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.usefixtures("no_hull", "no_report")
 def test_a_new_encoding_is_one_row_of_the_table(
     data: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -279,8 +279,9 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         table(x, variance=torch.ones(3, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("base", [math.pi, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("base", [math.pi, 1.0])
 def test_compiled_whole_it_is_as_exact(base: float) -> None:
     table = SinCos(2, octave_bands(16, base=base))
     x = uniform(300, 2)

@@ -109,10 +109,7 @@ ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 # Compiling and exporting takes seconds an encoder: one of each kind is in the default run.
 QUICK = (
     "fourier-raw",
-    "gaussian",
     "hash-grid",
-    "spherical-harmonics",
-    "sinusoidal",
     "rotary-axial",
 )
 RECORDED = pytest.mark.parametrize(

@@ -379,8 +379,14 @@ def test_no_pixel_to_draw_from_is_an_error() -> None:
         RayBatches(views, 4, seed=0, live=torch.zeros(6, 16, 16, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("field", ["small", "nerf", "mip"])
-@pytest.mark.parametrize("encoding", ["none", "fourier"])
+@pytest.mark.parametrize(
+    ("field", "encoding"),
+    [
+        pytest.param(field, encoding, marks=() if field == "small" else pytest.mark.slow)
+        for field in ("small", "nerf", "mip")
+        for encoding in ("none", "fourier")
+    ],
+)
 def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding: str) -> None:
     views = small_views()
     options = FieldOptions(

@@ -1,17 +1,16 @@
 """Numbers and dates."""
 
 import datetime
+import functools
 import inspect
 import itertools
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from sequences.data.numbers import make_numbers, number_words
 from sequences.data.types import Pair, Pairs
-
-SMALL = make_numbers(3_000, 300, seed=4)
-LARGE = make_numbers(20_000, 1_000)
 
 UNIT_NAMES = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -22,6 +21,16 @@ UNITS = {name: number for number, name in enumerate(UNIT_NAMES.split())}
 TENS = {name: 10 * number for number, name in enumerate(TEN_NAMES.split(), start=2)}
 SCALES = {"thousand": 10**3, "million": 10**6}
 IRREGULAR = {"first": 1, "second": 2, "third": 3, "fifth": 5, "eighth": 8, "ninth": 9}
+
+
+@functools.cache
+def small() -> Pairs:
+    return make_numbers(3_000, 300, seed=4)
+
+
+@functools.cache
+def large() -> Pairs:
+    return make_numbers(20_000, 1_000)
 
 
 def value(words: tuple[str, ...]) -> int:
@@ -86,7 +95,7 @@ def assert_exact(pairs: list[Pair]) -> None:
 
 
 def test_targets_are_exact() -> None:
-    assert_exact([*SMALL.train, *SMALL.test, *SMALL.longer])
+    assert_exact([*small().train, *small().test, *small().longer])
 
 
 @pytest.mark.parametrize(
@@ -123,9 +132,9 @@ def test_numbers_out_of_range_are_refused(number: int) -> None:
 
 
 def test_sizes_are_those_asked_for() -> None:
-    assert (len(LARGE.train), len(LARGE.test), len(LARGE.longer)) == (20_000, 1_000, 1_000)
-    assert (len(SMALL.train), len(SMALL.test), len(SMALL.longer)) == (3_000, 300, 1_000)
-    assert LARGE.joiner == " "
+    assert (len(large().train), len(large().test), len(large().longer)) == (20_000, 1_000, 1_000)
+    assert (len(small().train), len(small().test), len(small().longer)) == (3_000, 300, 1_000)
+    assert large().joiner == " "
 
 
 def test_defaults_are_a_hundred_thousand_and_two_thousand() -> None:
@@ -137,8 +146,9 @@ def test_defaults_are_a_hundred_thousand_and_two_thousand() -> None:
     }
 
 
-@pytest.mark.parametrize("pairs", [SMALL, LARGE])
-def test_directions_are_a_third_each(pairs: Pairs) -> None:
+@pytest.mark.parametrize("make", [small, large])
+def test_directions_are_a_third_each(make: Callable[[], Pairs]) -> None:
+    pairs = make()
     for side in (pairs.train, pairs.test):
         counts = Counter(source[0] for source, _ in side)
         assert set(counts) == {"digits:", "words:", "date:"}
@@ -152,15 +162,15 @@ def meaning(pair: Pair) -> str:
 
 
 def test_what_is_tested_is_trained_in_no_direction_and_no_phrasing() -> None:
-    trained = {meaning(pair) for pair in LARGE.train}
-    assert trained.isdisjoint(meaning(pair) for pair in LARGE.test)
-    assert trained.isdisjoint(meaning(pair) for pair in LARGE.longer)
-    assert len({meaning(pair) for pair in LARGE.test}) == len(LARGE.test)
+    trained = {meaning(pair) for pair in large().train}
+    assert trained.isdisjoint(meaning(pair) for pair in large().test)
+    assert trained.isdisjoint(meaning(pair) for pair in large().longer)
+    assert len({meaning(pair) for pair in large().test}) == len(large().test)
 
 
 def test_all_symbols_are_met_in_training() -> None:
-    trained = {symbol for pair in SMALL.train for side in pair for symbol in side}
-    later = {s for pair in (*LARGE.test, *LARGE.longer) for side in pair for s in side}
+    trained = {symbol for pair in small().train for side in pair for symbol in side}
+    later = {s for pair in (*large().test, *large().longer) for side in pair for s in side}
     assert later <= trained
 
 
@@ -169,20 +179,20 @@ def digits(pairs: list[Pair]) -> list[str]:
 
 
 def test_training_numbers_are_uniform_over_their_lengths() -> None:
-    counts = Counter(len(number) for number in digits(list(LARGE.train)) if len(number) < 7)
+    counts = Counter(len(number) for number in digits(list(large().train)) if len(number) < 7)
     share = sum(counts.values()) / 6
     # Six standard deviations of a binomial count.
     assert all(abs(counts[length] - share) < 6 * (share * 5 / 6) ** 0.5 for length in range(1, 7))
 
 
 def test_million_is_trained_in_round_numbers_only() -> None:
-    large = {number for number in digits(list(LARGE.train)) if len(number) > 6}
-    assert large == {f"{count}000000" for count in range(1, 10)}
-    assert all(len(number) <= 6 for number in digits(list(LARGE.test)))
+    millions = {number for number in digits(list(large().train)) if len(number) > 6}
+    assert millions == {f"{count}000000" for count in range(1, 10)}
+    assert all(len(number) <= 6 for number in digits(list(large().test)))
 
 
 def test_longer_numbers_have_seven_to_nine_digits_and_are_not_round() -> None:
-    numbers = digits(list(LARGE.longer))
+    numbers = digits(list(large().longer))
     assert len(numbers) == len(set(numbers)) == 1_000
     counts = Counter(map(len, numbers))
     assert set(counts) == {7, 8, 9}
@@ -199,7 +209,7 @@ def test_most_numbers_of_every_length_stay_in_training() -> None:
 
 def test_dates_have_several_phrasings() -> None:
     shapes: Counter[tuple[bool, ...]] = Counter()
-    for source, _ in SMALL.train:
+    for source, _ in small().train:
         if source[0] == "date:":
             shapes["of" in source, source[1] == "the", "day" in source, "year" in source] += 1
     assert len(shapes) >= 6
