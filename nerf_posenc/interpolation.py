@@ -1,0 +1,94 @@
+"""Bilinear, bicubic and Lanczos interpolation: what fits are compared with between the pixels."""
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from nerf_posenc.images import Image
+
+
+def _bilinear(distance: Tensor) -> Tensor:
+    return (1 - distance).clamp(min=0)
+
+
+def _bicubic(distance: Tensor) -> Tensor:
+    """Cubic convolution with a = -1/2 (Keys 1981, equation 15)."""
+    near = (1.5 * distance - 2.5) * distance**2 + 1
+    far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
+    return torch.where(distance < 1, near, torch.where(distance < 2, far, 0.0))
+
+
+def _lanczos(distance: Tensor) -> Tensor:
+    """Sinc times the main lobe of a sinc three times as wide (Duchon 1979)."""
+    window = torch.where(distance < 3, torch.sinc(distance / 3), 0.0)
+    return torch.sinc(distance) * window
+
+
+INTERPOLATIONS: MappingProxyType[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"bilinear": _bilinear, "bicubic": _bicubic, "lanczos": _lanczos}
+)
+"""Kernels by name, as functions of the distance in pixels."""
+
+
+def interpolate(
+    values: Float[Tensor, "height width channels"],
+    rows: Float[Tensor, " out_height"],
+    columns: Float[Tensor, " out_width"],
+    method: str,
+) -> Float[Tensor, "out_height out_width channels"]:
+    """Interpolate an image at the crossings of rows and columns.
+
+    At the edge the weights of the pixels that exist are scaled to sum to 1, as in Pillow.
+
+    Args:
+        values: of the pixels.
+        rows: y in pixels, the centers at 0, 1, ..., within a pixel of them.
+        columns: x likewise.
+        method: one of ``INTERPOLATIONS``.
+
+    Raises:
+        ValueError: If the method is unknown, or a row or column lies outside of the image.
+
+    Examples:
+        >>> pixels = torch.tensor([0.0, 1.0, 4.0]).reshape(1, 3, 1)
+        >>> interpolate(pixels, torch.zeros(1), torch.tensor([0.5, 1.5]), "bilinear").flatten()
+        tensor([0.5000, 2.5000])
+    """
+    if method not in INTERPOLATIONS:
+        raise ValueError(f"no interpolation {method!r}; known are {', '.join(INTERPOLATIONS)}")
+    kernel = INTERPOLATIONS[method]
+    height, width, _ = values.shape
+    by_row = _weights(rows, height, kernel, "rows").to(values)
+    by_column = _weights(columns, width, kernel, "columns").to(values)
+    # One axis after the other: einsum would first take the product of both weights.
+    return torch.einsum("jw,iwc->ijc", by_column, torch.einsum("ih,hwc->iwc", by_row, values))
+
+
+def _weights(positions: Tensor, size: int, kernel: Callable[[Tensor], Tensor], name: str) -> Tensor:
+    """Weight of each pixel at each position, ``(positions, size)``, in float64."""
+    positions = positions.double()
+    if not bool(((positions > -1) & (positions < size)).all()):
+        raise ValueError(f"{name} must be within a pixel of the {size} that there are")
+    weights = kernel((positions[:, None] - torch.arange(size, dtype=torch.float64)).abs())
+    return weights / weights.sum(1, keepdim=True)
+
+
+def interpolate_held_out(image: Image, method: str) -> Float[Tensor, "height width 3"]:
+    """Interpolate the held-out pixels of an image from those that are fitted.
+
+    Args:
+        image: with pixels held out.
+        method: one of ``INTERPOLATIONS``.
+
+    Raises:
+        ValueError: If no pixels are held out, or the method is unknown.
+    """
+    if image.held_out is None:
+        raise ValueError("the image has no pixels held out; see Image.split_held_out")
+    # Held-out pixels lie diagonally between the fitted ones.
+    width, height = image.held_out.size
+    rows, columns = torch.arange(height) + 0.5, torch.arange(width) + 0.5
+    return interpolate(image.rgb, rows, columns, method).clamp(0, 1)
