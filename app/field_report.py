@@ -76,7 +76,10 @@ def field_notes(task: FieldTask, results: Sequence[FieldResult]) -> Iterator[str
     """Remarks that a reader of the table should know."""
     truth = task.truth()
     flat_db = psnr(truth.flatten(0, -2).mean(0).expand_as(truth), truth)
+    yield from _interpolation_notes(results)
     for result in results:
+        if not result.is_fit:
+            continue
         ended = early_end(result, task.config.training.steps)
         if ended is not None:
             yield ended
@@ -85,3 +88,18 @@ def field_notes(task: FieldTask, results: Sequence[FieldResult]) -> Iterator[str
                 f"{result.encoding} stayed at one constant color ({flat_db:.1f} dB); try more "
                 "--steps, another --seed or a smaller --lr"
             )
+
+
+def _interpolation_notes(results: Sequence[FieldResult]) -> Iterator[str]:
+    """Say so if interpolation is ahead of all fits."""
+    references = [result for result in results if not result.is_fit]
+    fits = [result for result in results if result.is_fit]
+    if not references or not fits:
+        return
+    ahead = max(references, key=lambda result: result.psnr)
+    best = max(fits, key=lambda result: result.psnr)
+    if ahead.psnr > best.psnr:
+        yield (
+            f"{ahead.encoding} interpolation is ahead of every fit: {ahead.psnr:.2f} dB between "
+            f"the pixels against {best.psnr:.2f} dB of {best.encoding}"
+        )

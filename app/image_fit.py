@@ -1,5 +1,6 @@
 """Fits of an image: the model, its training and its evaluation."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from app.preview import preview_windows
 from app.progress import checkpoint_values, fit_with_progress
 from nerf_posenc.fits import describe_image_fit
 from nerf_posenc.images import Image
+from nerf_posenc.interpolation import interpolate_held_out
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.training import recipes
@@ -150,6 +152,29 @@ def fit_image(
         model=image_fit.description,
     )
     return image_fit.result(state, snapshots)
+
+
+def interpolation_result(image: Image, method: str) -> ImageResult:
+    """Interpolate the held-out pixels and evaluate.
+
+    Args:
+        image: with pixels held out.
+        method: one of `nerf_posenc.interpolation.INTERPOLATIONS`.
+    """
+    begin = time.perf_counter()
+    reconstruction = interpolate_held_out(image, method)
+    seconds = time.perf_counter() - begin
+    truth = image.evaluated.rgb
+    return ImageResult(
+        encoding=method,
+        parameters=0,
+        psnr=psnr(reconstruction, truth),
+        ssim=ssim(reconstruction, truth),
+        seconds=seconds,
+        steps=0,
+        history=(),
+        reconstruction=reconstruction,
+    )
 
 
 def fit_images(

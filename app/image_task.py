@@ -1,28 +1,27 @@
 """An image as the program's task: fit it with one encoding, and show it in the report."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from app.config import FieldRunConfig
 from app.digest import digest_of
-from app.field_report import field_notes, write_field_report
-from app.fit_settings import fit_settings, layers_for, lr_for, precision_for
-from app.image_fit import ImageResult, fit_image
+from app.field_task import FieldTask
+from app.fit_settings import fit_settings, layers_for
+from app.image_fit import ImageResult, fit_image, interpolation_result
 from app.preview import preview_windows
 from app.report.outputs import write_image_run
 from app.report.viewer import LivePage
 from app.task import FitControl, Panel
 from nerf_posenc.images import Image
+from nerf_posenc.interpolation import INTERPOLATIONS
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
-from nerf_posenc.training.results import FIELD_MEASURES
 
 
-class ImageTask:
+class ImageTask(FieldTask):
     """An image to be fitted.
 
     Args:
@@ -32,14 +31,10 @@ class ImageTask:
     """
 
     kind = "image"
-    measures = FIELD_MEASURES
 
     def __init__(self, image: Image, size: tuple[int, int], config: FieldRunConfig) -> None:
+        super().__init__(image.name, image.source, size, config)
         self.image = image
-        self.name = image.name
-        self.source = image.source
-        self.size = size
-        self.config = config
 
     def model(self, encoding: str) -> ImageModel:
         """Model for an encoding."""
@@ -56,28 +51,6 @@ class ImageTask:
             lines.append(f"pixels   {fitted:,} to fit, {between:,} between them to evaluate on")
         return lines
 
-    def facts(self) -> dict[str, Any]:
-        """Size in pixels."""
-        return {"size": self.size}
-
-    def fits_with(self, encoding: str) -> dict[str, Any]:
-        """Learning rate and precision of one encoding's fit."""
-        precision = precision_for(encoding, self.config)
-        return {
-            "lr": lr_for(encoding, self.config),
-            "precision": str(precision).removeprefix("torch."),
-        }
-
-    def write_report(
-        self, folder: Path, results: Sequence[ImageResult], details: Mapping[str, Any]
-    ) -> None:
-        """Write the page, images, figures and videos of a run."""
-        write_field_report(self, folder, results, details)
-
-    def notes(self, results: Sequence[ImageResult]) -> Iterator[str]:
-        """Remarks that a reader of the table should know."""
-        return field_notes(self, results)
-
     def digest(self) -> str:
         """Checksum of all pixels."""
         evaluated = self.image.evaluated
@@ -92,6 +65,12 @@ class ImageTask:
 
         settings = fit_settings(encoding, self.config, control)
         return fit_image(self.image, self.model(encoding), settings, on_record=show)
+
+    def references(self) -> Sequence[ImageResult]:
+        """Interpolations of the held-out pixels."""
+        if self.image.held_out is None:
+            return ()
+        return [interpolation_result(self.image, method) for method in INTERPOLATIONS]
 
     def truth(self) -> Float[Tensor, "height width 3"]:
         """All pixels that fits are evaluated on."""

@@ -136,11 +136,12 @@ def finish(prepared: Run[Any]) -> bool:
         prepared.context.arguments,
         prepared.batch_sizes,
     )
+    shown = [*results, *task.references()]
     with prepared.folder.publishing() as folder:
-        task.write_report(folder, results, details)
-        report.write_metrics(folder / METRICS, results, details, task.measures)
-    prepared.log(f"\n{report.table(results, task.measures)}\n")
-    for note in task.notes(results):
+        task.write_report(folder, shown, details)
+        report.write_metrics(folder / METRICS, shown, details, task.measures)
+    prepared.log(f"\n{report.table(shown, task.measures)}\n")
+    for note in task.notes(shown):
         prepared.log(f"note: {note}")
     prepared.log(f"wrote {prepared.folder.path}/; open {prepared.folder.path / REPORT}")
     if prepared.options.open and not webbrowser.open(

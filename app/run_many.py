@@ -111,7 +111,8 @@ def _write_tables(
 ) -> bool:
     """Write and print the table of all images, and its page; return whether every fit is in it."""
     done = {name: known for name, known in scores.items() if known}
-    table = report.table_of_images(done, options.fitted)
+    names = [*options.fitted, *(name for known in done.values() for name in known)]
+    table = report.table_of_images(done, list(dict.fromkeys(names)))
     if done:
         try:
             command = printable(shlex.join(["python", PROGRAM, *context.arguments]))
@@ -122,7 +123,7 @@ def _write_tables(
             raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
     if not options.quiet:
         print(printable(f"\n{table}\n\nwrote {folder.path}/; open {folder.path / INDEX}"))
-    return all(len(known) == len(options.fitted) for known in scores.values())
+    return all(set(options.fitted) <= set(known) for known in scores.values())
 
 
 def find_images(names: Sequence[str]) -> list[str]:

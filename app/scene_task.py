@@ -1,17 +1,16 @@
 """A scene as the program's task: fit it with one encoding, and show it in the report."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from app.config import FieldRunConfig
 from app.digest import digest_of
-from app.field_report import field_notes, write_field_report
-from app.fit_settings import field_options, fit_settings, lr_for, precision_for
+from app.field_task import FieldTask
+from app.fit_settings import field_options, fit_settings
 from app.parsing import UsageError
 from app.preview import preview_view
 from app.report.outputs import write_scene_run
@@ -23,13 +22,12 @@ from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.views import Scene, background_gray, evenly_spaced
 from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc.training.results import FIELD_MEASURES
 
 # More views only make the page heavy; the folder has them all.
 _MOST_VIEWS = 6
 
 
-class SceneTask:
+class SceneTask(FieldTask):
     """A scene to be fitted.
 
     Args:
@@ -38,14 +36,10 @@ class SceneTask:
     """
 
     kind = "scene"
-    measures = FIELD_MEASURES
 
     def __init__(self, scene: Scene, config: FieldRunConfig) -> None:
+        super().__init__(scene.name, scene.source, scene.train.size, config)
         self.scene = scene
-        self.name = scene.name
-        self.source = scene.source
-        self.size = scene.train.size
-        self.config = config
         self._gray = background_gray(config.training.background)
 
     @cached_property
@@ -62,28 +56,6 @@ class SceneTask:
             f"views    {train} to fit, {test} to evaluate on",
             *(f"note: {note}" for note in self.scene.notes),
         ]
-
-    def facts(self) -> dict[str, Any]:
-        """Size in pixels."""
-        return {"size": self.size}
-
-    def fits_with(self, encoding: str) -> dict[str, Any]:
-        """Learning rate and precision of one encoding's fit."""
-        precision = precision_for(encoding, self.config)
-        return {
-            "lr": lr_for(encoding, self.config),
-            "precision": str(precision).removeprefix("torch."),
-        }
-
-    def write_report(
-        self, folder: Path, results: Sequence[SceneResult], details: Mapping[str, Any]
-    ) -> None:
-        """Write the page, images, figures and videos of a run."""
-        write_field_report(self, folder, results, details)
-
-    def notes(self, results: Sequence[SceneResult]) -> Iterator[str]:
-        """Remarks that a reader of the table should know."""
-        return field_notes(self, results)
 
     def digest(self) -> str:
         """Checksum of all pixels and poses."""
@@ -111,6 +83,10 @@ class SceneTask:
             raise
         except ValueError as error:
             raise UsageError(f"--scene {self.source}: {error}") from None
+
+    def references(self) -> Sequence[SceneResult]:
+        """Nothing."""
+        return ()
 
     def truth(self) -> Float[Tensor, "views height width 3"]:
         """All test views."""

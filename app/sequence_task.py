@@ -45,6 +45,7 @@ class SequenceTask:
         return {
             "model": self.system.model,
             "lesson": self.system.lesson,
+            "citations": list(self.system.citations),
             "summary": self.system.summary(),
         }
 
@@ -91,13 +92,27 @@ class SequenceTask:
     ) -> None:
         """Write the page of a run."""
         title = f"{self.name}, {self.system.model}"
-        file = folder / REPORT
         report.write_sequence_page(
-            file, title, results, details, measures=self.measures, lesson=self.system.lesson
+            folder / REPORT,
+            title,
+            results,
+            details,
+            measures=self.measures,
+            lesson=self.system.lesson,
+            citations=self.system.citations,
+            notes=self.system.notes(),
         )
+
+    def references(self) -> Sequence[SequenceResult]:
+        """Nothing."""
+        return ()
 
     def notes(self, results: Sequence[SequenceResult]) -> Iterator[str]:
         """Remarks that a reader of the table should know."""
+        lower = [measure.label for measure in self.measures if not measure.higher_is_better]
+        if lower:
+            yield f"lower is better for {', '.join(lower)}; higher for all other measures"
+        yield from self.system.notes()
         for result in results:
             ended = early_end(result, self.config.training.steps)
             if ended is not None:

@@ -169,6 +169,10 @@ class Task(Protocol[Result]):
         """
         ...
 
+    def references(self) -> Sequence[Result]:
+        """What fits are compared with that takes no training; its ``is_fit`` is False."""
+        ...
+
     def notes(self, results: Sequence[Result]) -> Iterator[str]:
         """Remarks that a reader of the table should know."""
         ...

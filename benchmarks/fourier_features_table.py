@@ -8,7 +8,8 @@ and 14 for text, positional encoding to 2^6 and 2^5. At full size (512, 256 wide
 
 Ours is what ``train_fit.py --held-out`` does (``recipes.HeldOutRecipe``), from the mean color of
 the fitted pixels: Muon at a low rate that stays, and in the end an EMA of the weights; with four
-times the frequencies beside it, and with the spread that is chosen from the fitted pixels.
+times the frequencies beside it, and with the spread that is chosen from the fitted pixels. Beside
+them stands what interpolation gives, without any fit.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, GaussianEncoder
 from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.images import Image
+from nerf_posenc.interpolation import INTERPOLATIONS, interpolate_held_out
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP, hidden_matrices
 from nerf_posenc.training import recipes
@@ -179,6 +181,10 @@ def main() -> None:
             more = replace(size, frequencies=4 * size.frequencies)
             note("4 x Gaussian, Adam", make_encoder("Gaussian", kind, more), by_adam(1e-3))
             note("4 x Gaussian, ours", make_encoder("Gaussian", kind, more), OURS)
+            held_out = Image.from_rgb(image.cpu()).split_held_out()
+            for method in INTERPOLATIONS:
+                score = psnr(interpolate_held_out(held_out, method), held_out.evaluated.rgb)
+                scores.setdefault(method, {}).setdefault(kind, []).append(score)
             sigma = sigma_for(image[::2, ::2])
             generator = torch.Generator().manual_seed(10)
             encoder = GaussianEncoder(2, more.frequencies, sigma=sigma, generator=generator)

@@ -163,6 +163,8 @@ def save_curves(path: Path, results: Sequence[FieldResult]) -> None:
     """Draw the PSNR of the training batches over steps and over seconds."""
     figure, axes = _charts(2, sharey=True)
     for result, color in zip(results, figure_colors(len(results)), strict=True):
+        if not result.history:
+            continue
         psnrs = [psnr_from_mse(record.loss) for record in result.history]
         for axis, name in zip(axes, ("step", "seconds"), strict=True):
             xs = [getattr(record, name) for record in result.history]

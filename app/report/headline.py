@@ -29,7 +29,7 @@ def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str |
         coordinates to compare with, or no other.
     """
     baseline = next((result for result in results if result.encoding == BASELINE), None)
-    others = [r for r in results if r is not baseline and not math.isnan(r.psnr)]
+    others = [r for r in results if r is not baseline and r.is_fit and not math.isnan(r.psnr)]
     if baseline is None or not others or not math.isfinite(baseline.psnr):
         return None
     best = max(others, key=lambda result: result.psnr)
@@ -42,9 +42,14 @@ def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str |
     alike = [f"same {best.steps:,} steps"] if best.steps == baseline.steps else []
     if best.encoding in _SAME_NETWORK:
         alike.insert(0, "same network")
+    references = [result for result in results if not result.is_fit]
+    beside = ""
+    if references:
+        reference = max(references, key=lambda result: result.psnr)
+        beside = f"; {reference.encoding} interpolation reaches {reference.psnr:.1f} dB"
     return (
         f"{title(best.encoding)} {verb} {abs(gained):.1f} dB{where}: {best.psnr:.1f} dB against "
-        f"{baseline.psnr:.1f} dB without it" + "".join(f", {words}" for words in alike)
+        f"{baseline.psnr:.1f} dB without it" + "".join(f", {words}" for words in alike) + beside
     )
 
 

@@ -33,28 +33,35 @@ def write_index(
     Args:
         path: HTML file in the folder of the run, whose folders are named as the images.
         scores: PSNR in dB by image and encoding; a fit that failed is left out.
-        encodings: the columns.
+        encodings: that were fitted; scores of other names are shown beside them.
         command: that was run.
     """
-    rows = [_row(path.parent, name, by, encodings) for name, by in scores.items()]
+    others = [name for by in scores.values() for name in by if name not in encodings]
+    columns = [*encodings, *dict.fromkeys(others)]
+    rows = [_row(path.parent, name, by, encodings, columns) for name, by in scores.items()]
     has_gain = BASELINE in encodings and len(encodings) > 1
     page = render(
         "index.html.j2",
         {"command": command},
         title=f"{len(rows)} images",
         headline=_headline(scores, encodings),
-        encodings=encodings,
+        encodings=columns,
+        num_fits=len(encodings),
         has_gain=has_gain,
         rows=rows,
-        sums=_sums(scores, encodings),
+        sums=_sums(scores, columns),
     )
     path.write_text(page, encoding="utf-8")
 
 
 def _row(
-    folder: Path, name: str, scores: Mapping[str, float], encodings: Sequence[str]
+    folder: Path,
+    name: str,
+    scores: Mapping[str, float],
+    encodings: Sequence[str],
+    columns: Sequence[str],
 ) -> dict[str, Any]:
-    others = [score for encoding, score in scores.items() if encoding != BASELINE]
+    others = [scores[name] for name in encodings if name != BASELINE and name in scores]
     gain = math.nan
     if BASELINE in scores and others:
         gain = max(others) - scores[BASELINE]
@@ -62,7 +69,7 @@ def _row(
         "name": name,
         "link": f"{quote(name)}/{REPORT}",
         "thumbnail": _thumbnail(folder / name),
-        "scores": [_cell(scores.get(encoding, math.nan), "") for encoding in encodings],
+        "scores": [_cell(scores.get(encoding, math.nan), "") for encoding in columns],
         "gain": _cell(gain, "+"),
     }
 

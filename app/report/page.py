@@ -89,7 +89,7 @@ def write_page(
         psnr={result.encoding: decibels(result.psnr, 1) for result in results},
         rows=[_row(result, results, i, groups) for i, result in enumerate(results)],
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
-        best=max(results, key=_rank).encoding,
+        best=max((r for r in results if r.is_fit), key=_rank, default=results[0]).encoding,
         images=[
             _shown(panel, by_name, scale, label, select)
             for panel, by_name in zip(panels, errors, strict=True)
@@ -122,10 +122,10 @@ def _row(
         "settings": "" if group is None else group.settings[result.encoding],
         "color": str(number % NUM_COLORS),
         "name": result.encoding,
-        "parameters": f"{result.parameters:,}",
+        "parameters": f"{result.parameters:,}" if result.is_fit else "-",
         "psnr": decibels(result.psnr, 2),
         "ssim": "-" if math.isnan(result.ssim) else f"{result.ssim:.4f}",
-        "steps": f"{result.steps:,}",
+        "steps": f"{result.steps:,}" if result.is_fit else "-",
         "seconds": f"{result.seconds:.1f}",
         "gain": "-" if gained is None or math.isnan(gained) else f"{gained:+.2f}",
     }

@@ -32,6 +32,7 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
                 color[result.encoding],
             )
             for result in results
+            if result.history
         ]
         chart = line_chart(curves, x_label=label, y_label="PSNR of the training batches (dB)")
         charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})

@@ -52,7 +52,7 @@ def table(results: Sequence[FitResult], measures: Sequence[Measure] = FIELD_MEAS
         rows.append(
             (
                 result.encoding,
-                f"{result.parameters:,}",
+                f"{result.parameters:,}" if result.is_fit else "-",
                 *(score_text(result.scores[measure.name], measure) for measure in measures),
                 f"{result.seconds:.1f}",
                 f"{gained:+.{measures[0].digits}f}" if is_known else "-",

@@ -26,6 +26,11 @@ class Measure:
     higher_is_better: bool = True
     meaning: str = ""
 
+    @property
+    def direction(self) -> str:
+        """Which values are better, in words."""
+        return "higher is better" if self.higher_is_better else "lower is better"
+
 
 @dataclass(frozen=True)
 class Record:
@@ -81,6 +86,11 @@ class FitResult:
     def scores(self) -> Mapping[str, float]:
         """What was measured on test data, by the name of the measure."""
         return {}
+
+    @property
+    def is_fit(self) -> bool:
+        """False for what takes no training, such as interpolation: it has no parameters."""
+        return self.parameters > 0
 
 
 FIELD_MEASURES = (

@@ -16,6 +16,7 @@ from app.image_fit import fit_image
 from app.progress import fit_with_progress
 from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.images import Image
+from nerf_posenc.interpolation import INTERPOLATIONS
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import corner_cache, recipes
@@ -136,7 +137,8 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     assert train_fit.main(["--held-out", "--out", "run", *SMALL_RUN]) == 0
     assert "96 to fit, 96 between them to evaluate on" in capsys.readouterr().out
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "gaussian"]
+    names = ["none", "fourier", "gaussian", *INTERPOLATIONS]
+    assert [fit["encoding"] for fit in metrics["fits"]] == names
     assert metrics["fits_with"]["fourier"]["lr"] == recipes.HeldOutRecipe().lr
     assert metrics["fits_with"]["none"]["lr"] == recipes.default_lr("relu", "muon")
     # 12 pixels to fit: half a cycle per pixel is pi * 6, between octaves 2 and 3; one less.
@@ -147,6 +149,19 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
         image = np.asarray(PIL.Image.open(f"run/{fit['encoding']}.png")).astype(float) / 255
         eight_bit_psnr = -10 * np.log10(((image - original) ** 2).mean())
         assert fit["psnr_db"] == pytest.approx(eight_bit_psnr, abs=0.1)
+
+
+def test_a_run_says_where_interpolation_is_ahead(capsys: pytest.CaptureFixture[str]) -> None:
+    # Too few steps to learn anything.
+    options = ["--held-out", *SMALL_RUN, "--steps", "1", "--encodings", "none", "--out", "run"]
+    assert train_fit.main(options) == 0
+    printed = capsys.readouterr().out
+    fits = {
+        fit["encoding"]: fit for fit in json.loads(Path("run/metrics.json").read_text())["fits"]
+    }
+    best = max(INTERPOLATIONS, key=lambda name: fits[name]["psnr_db"])
+    assert f"{best} interpolation is ahead of every fit" in printed
+    assert fits[best]["parameters"] == fits[best]["steps"] == 0
 
 
 @pytest.mark.slow
