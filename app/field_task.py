@@ -1,16 +1,28 @@
 """What the tasks of an image and a scene have in common."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app import field_report
+from jaxtyping import Float
+from torch import Tensor
+
+from app import report
 from app.config import FieldRunConfig
 from app.fit_settings import lr_for, precision_for
+from app.report.outputs import REPORT
+from app.task import Panel, early_end
+from nerf_posenc.metrics.image import psnr
 from nerf_posenc.training.results import FIELD_MEASURES, FieldResult
 
+# A fit this little above one constant color has not learned the image.
+_COLLAPSED_DB = 0.5
+# An image this near to its mean color is one constant color: 8 bits store no difference.
+_CONSTANT_DB = 60.0
 
-class FieldTask(field_report.FieldTask):
+
+class FieldTask(ABC):
     """An image or a scene to be fitted; see [Task][app.task.Task].
 
     Args:
@@ -26,6 +38,26 @@ class FieldTask(field_report.FieldTask):
         self, name: str, source: str, size: tuple[int, int], config: FieldRunConfig
     ) -> None:
         self.name, self.source, self.size, self.config = name, source, size, config
+
+    @abstractmethod
+    def truth(self) -> Float[Tensor, "*shape 3"]:
+        """All pixels that fits are evaluated on."""
+
+    @abstractmethod
+    def preview_truth(self) -> list[Tensor]:
+        """The true images of a snapshot."""
+
+    @abstractmethod
+    def panels(self, results: Sequence[Any]) -> list[Panel]:
+        """The images that the page shows."""
+
+    @abstractmethod
+    def write(self, folder: Path, results: Sequence[Any]) -> dict[str, Path]:
+        """Write images and figures to the run folder.
+
+        Returns:
+            Turntable videos by the name of the fit.
+        """
 
     def facts(self) -> dict[str, Any]:
         """Size in pixels."""
@@ -43,8 +75,46 @@ class FieldTask(field_report.FieldTask):
         self, folder: Path, results: Sequence[FieldResult], details: Mapping[str, Any]
     ) -> None:
         """Write the page, images, figures and videos of a run."""
-        field_report.write_field_report(self, folder, results, details)
+        turntables = self.write(folder, results)
+        video = report.write_training_video(folder / "learning", self.preview_truth(), results)
+        report.write_page(
+            folder / REPORT,
+            self.name,
+            self.panels(results),
+            results,
+            details,
+            turntables=turntables,
+            training_videos={} if video is None else {"": video},
+        )
 
     def notes(self, results: Sequence[FieldResult]) -> Iterator[str]:
         """Remarks that a reader of the table should know."""
-        return field_report.field_notes(self, results)
+        truth = self.truth()
+        flat_db = psnr(truth.flatten(0, -2).mean(0).expand_as(truth), truth)
+        yield from _interpolation_notes(results)
+        for result in results:
+            if not result.is_fit:
+                continue
+            ended = early_end(result, self.config.training.steps)
+            if ended is not None:
+                yield ended
+            elif result.psnr < flat_db + _COLLAPSED_DB and flat_db < _CONSTANT_DB:
+                yield (
+                    f"{result.encoding} stayed at one constant color ({flat_db:.1f} dB); try more "
+                    "--steps, another --seed or a smaller --lr"
+                )
+
+
+def _interpolation_notes(results: Sequence[FieldResult]) -> Iterator[str]:
+    """Say so if interpolation is ahead of all fits."""
+    references = [result for result in results if not result.is_fit]
+    fits = [result for result in results if result.is_fit]
+    if not references or not fits:
+        return
+    ahead = max(references, key=lambda result: result.psnr)
+    best = max(fits, key=lambda result: result.psnr)
+    if ahead.psnr > best.psnr:
+        yield (
+            f"{ahead.encoding} interpolation is ahead of every fit: {ahead.psnr:.2f} dB between "
+            f"the pixels against {best.psnr:.2f} dB of {best.encoding}"
+        )

@@ -8,13 +8,12 @@ import torch
 
 from app import report
 from app.digest import digest_of
-from app.field_report import early_end
 from app.fit_settings import FitSettings
 from app.report.outputs import REPORT
 from app.report.viewer import LivePage
 from app.sequence_config import SequenceRunConfig
 from app.sequence_fit import fit_system
-from app.task import FitControl
+from app.task import FitControl, early_end
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.system import Passage, SequenceResult, System
 

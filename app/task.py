@@ -188,3 +188,10 @@ class LiveViewer(Viewer, Protocol):
 
     def close(self) -> None:
         """Stop serving."""
+
+
+def early_end(result: FitResult, num_steps: int) -> str | None:
+    """Remark on a fit that did not take all its steps."""
+    if result.steps == num_steps:
+        return None
+    return f"{result.encoding} was ended early, after {result.steps} of {num_steps} steps"

@@ -22,6 +22,7 @@ LIBRARY = {
     "identification",
     "networks",
     "images",
+    "interpolation",
     "metrics",
     "training",
 }
@@ -40,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "networks": {"core"},
     "metrics": set(),
     "images": set(),
+    "interpolation": {"images"},
     "core": set(),
 }
 MAX_MODULE_LINES = 300

@@ -39,6 +39,7 @@ class Metrics:
         fits: results, without images.
         view_names: of a scene's test views; empty for all others.
         lesson: what a sequence's encodings show; empty for all others.
+        citations: BibTeX of a sequence's papers; empty for all others.
         config: of the run.
         versions: of what it was made with.
     """
@@ -51,6 +52,7 @@ class Metrics:
     fits: Sequence[FitResult]
     view_names: Sequence[str]
     lesson: str
+    citations: Sequence[str]
     config: Mapping[str, Any]
     versions: Mapping[str, Any]
 
@@ -158,6 +160,8 @@ def read_metrics(folder: Path) -> Metrics:
         raise ValueError("two of its fits have one name")
     config = _mapping(run.get("config", {}), "config")
     training = _mapping(config.get("training", {}), "training")
+    fitted = _mapping(run.get(kind), kind)
+    citations = _list(fitted.get("citations", []), "citations")
     views: Sequence[Any] = ()
     if kind == "scene":
         first = _mapping(run["fits"][0], "a fit")
@@ -165,11 +169,12 @@ def read_metrics(folder: Path) -> Metrics:
     return Metrics(
         command=_text(run.get("command"), "command", most=100_000),
         kind=kind,
-        name=_text(_mapping(run.get(kind), kind).get("name"), "name"),
+        name=_text(fitted.get("name"), "name"),
         measures=measures,
         num_steps=_count(training.get("steps", max(fit.steps for fit in fits)), "steps"),
         fits=fits,
-        lesson=_text(_mapping(run.get(kind), kind).get("lesson", ""), "lesson"),
+        lesson=_text(fitted.get("lesson", ""), "lesson"),
+        citations=[_text(citation, "citations") for citation in citations],
         view_names=[_text(_mapping(view, "a view").get("name"), "name") for view in views],
         config=config,
         versions=_mapping(run.get("versions", {}), "versions"),

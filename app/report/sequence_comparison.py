@@ -1,6 +1,6 @@
 """Comparison of runs that fitted sequences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def write_sequence_comparison(
     first_label, first = next(iter(runs.items()))
     results: list[SequenceResult] = []
     for label, run in runs.items():
-        if list(run.measures) != list(first.measures):
+        if _columns(run) != _columns(first):
             raise ValueError(
                 f"{first_label} and {label} measure different things "
                 f"({first.measures[0].label} and {run.measures[0].label}, or at other lengths); "
@@ -46,10 +46,12 @@ def write_sequence_comparison(
         results,
         details,
         measures=first.measures,
-        lesson=_lesson([run.lesson for run in runs.values()]),
+        lesson=" ".join(dict.fromkeys(run.lesson for run in runs.values())),
+        citations=list(dict.fromkeys(each for run in runs.values() for each in run.citations)),
     )
     return results
 
 
-def _lesson(lessons: Sequence[str]) -> str:
-    return " ".join(dict.fromkeys(lessons))
+def _columns(run: Metrics) -> list[tuple[str, str]]:
+    """What tells columns apart; their explanations may be worded otherwise in an older run."""
+    return [(measure.name, measure.label) for measure in run.measures]

@@ -24,6 +24,8 @@ def write_sequence_page(
     *,
     measures: Sequence[Measure],
     lesson: str,
+    citations: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> None:
     """Write the page.
 
@@ -34,6 +36,8 @@ def write_sequence_page(
         run: what reproduces the run: command, options, versions.
         measures: columns of the table.
         lesson: what the comparison shows.
+        citations: BibTeX of the papers that the systems are from.
+        notes: remarks on the data, shown below the table.
     """
     page = render(
         "sequence.html.j2",
@@ -41,6 +45,8 @@ def write_sequence_page(
         title=title,
         headline=sequence_headline(results, measures),
         lesson=lesson,
+        citations=citations,
+        notes=notes,
         measures=measures,
         gain_label=gain_label(measures),
         rows=[_row(result, results, measures, i) for i, result in enumerate(results)],

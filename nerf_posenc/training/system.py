@@ -202,8 +202,17 @@ class System(Protocol):
         """Columns of the table; gains are of the first."""
         ...
 
+    @property
+    def citations(self) -> Sequence[str]:
+        """BibTeX of the papers that the model and its training are from."""
+        ...
+
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit: how much there is to train and to test."""
+        ...
+
+    def notes(self) -> list[str]:
+        """Remarks on the data that a reader of the table should know."""
         ...
 
     def data(self) -> Iterable[Tensor]:

@@ -12,16 +12,32 @@ from sequences.layers.positions import AttentionPositions
 Mask = Bool[Tensor, "*#batch #queries #keys"]
 
 
-class Attention(nn.Module):
+class RecordedAttention(nn.Module):
+    """Attention that can keep its weights for a report.
+
+    Attributes:
+        is_recording: whether it keeps them.
+        recorded: weights of the last pass.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_recording = False
+        self.recorded: Tensor | None = None
+
+    def record(self, weights: Float[Tensor, "batch *heads queries keys"]) -> None:
+        """Keep weights if they are to be kept."""
+        if self.is_recording:
+            self.recorded = weights.detach()
+
+
+class Attention(RecordedAttention):
     """Scaled dot-product attention with several heads (Vaswani et al. 2017, section 3.2).
 
     Args:
         width: of the embeddings, a multiple of ``num_heads``.
         num_heads: number of heads.
         positions: positions of self-attention; None for attention to another sequence.
-
-    Attributes:
-        recorded: weights of the last pass, if ``is_recording``.
     """
 
     def __init__(
@@ -33,8 +49,6 @@ class Attention(nn.Module):
         self.keys_values = nn.Linear(width, 2 * width)
         self.output = nn.Linear(width, width)
         self.positions = positions
-        self.is_recording = False
-        self.recorded: Tensor | None = None
 
     def forward(
         self,
@@ -62,8 +76,7 @@ class Attention(nn.Module):
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
         weights = scores.softmax(-1)
-        if self.is_recording:
-            self.recorded = weights.detach()
+        self.record(weights)
         mixed: Tensor = self.output((weights @ values).transpose(-3, -2).flatten(-2))
         return mixed
 

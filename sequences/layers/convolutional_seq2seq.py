@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from sequences.layers.attention import RecordedAttention
 from sequences.layers.convolution import SHRINK, GatedConvolution
 from sequences.layers.positions import AddedPositions
 from sequences.layers.seq2seq import Memory, Seq2Seq, is_symbol
@@ -108,7 +109,7 @@ class ConvolutionalSeq2Seq(Seq2Seq):
         logits: Tensor = self.output(self.decoder_output(x))
         return logits
 
-    def source_attentions(self) -> list[nn.Module]:
+    def source_attentions(self) -> list[RecordedAttention]:
         """Attention of the decoder to the source, by layer."""
         return [layer.attention for layer in self.decoder if isinstance(layer, DecoderLayer)]
 
@@ -152,7 +153,7 @@ class DecoderLayer(nn.Module):
         return output
 
 
-class SourceAttention(nn.Module):
+class SourceAttention(RecordedAttention):
     """Attention of one decoder layer to the source (Gehring et al. 2017, section 3.3).
 
     A query is a projection of the layer's state plus the embedding of the previous target symbol;
@@ -162,17 +163,12 @@ class SourceAttention(nn.Module):
 
     Args:
         width: of the embeddings and the layer.
-
-    Attributes:
-        recorded: weights ``(batch, target, source)`` of the last pass, if ``is_recording``.
     """
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.query = nn.Linear(width, width)
         self.output = nn.Linear(width, width)
-        self.is_recording = False
-        self.recorded: Tensor | None = None
 
     def forward(
         self,
@@ -187,8 +183,7 @@ class SourceAttention(nn.Module):
         scores = queries @ keys.mT / math.sqrt(keys.shape[-1])
         scores = scores.masked_fill(~mask[:, None], -torch.inf)
         weights = scores.softmax(-1)
-        if self.is_recording:
-            self.recorded = weights.detach()
+        self.record(weights)
         num_symbols = mask.sum(-1)[:, None, None].to(values.dtype)
         mixed: Tensor = self.output(weights @ values * num_symbols.sqrt())
         return mixed

@@ -5,6 +5,8 @@ from abc import ABC, abstractmethod
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from sequences.layers.attention import RecordedAttention
+
 PADDING, BEGIN, END, UNKNOWN = range(4)
 """First symbols of every alphabet."""
 
@@ -30,11 +32,8 @@ class Seq2Seq(nn.Module, ABC):
         """Logits of the symbol after each one of the target."""
 
     @abstractmethod
-    def source_attentions(self) -> list[nn.Module]:
-        """Attention of the decoder to the source, by layer.
-
-        With ``is_recording`` set, each keeps its weights as ``recorded``.
-        """
+    def source_attentions(self) -> list[RecordedAttention]:
+        """Attention of the decoder to the source, by layer."""
 
     def forward(
         self, inputs: tuple[Int[Tensor, "batch source"], Int[Tensor, "batch target"]]

@@ -7,7 +7,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sequences.layers.attention import Attention, TransformerLayer, causal_mask
+from sequences.layers.attention import (
+    Attention,
+    RecordedAttention,
+    TransformerLayer,
+    causal_mask,
+)
 from sequences.layers.positions import AddedPositions, AttentionPositions
 from sequences.layers.seq2seq import Memory, Seq2Seq, is_symbol
 from sequences.layers.weights import initialize
@@ -87,7 +92,7 @@ class TransformerSeq2Seq(Seq2Seq):
         layers = [layer for layer in self.encoder if isinstance(layer, TransformerLayer)]
         return [layer.attention for layer in layers]
 
-    def source_attentions(self) -> list[nn.Module]:
+    def source_attentions(self) -> list[RecordedAttention]:
         """Attention of the decoder to the source, by layer."""
         layers = [layer for layer in self.decoder if isinstance(layer, TransformerLayer)]
         return [layer.cross_attention for layer in layers if layer.cross_attention is not None]

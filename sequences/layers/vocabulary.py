@@ -1,33 +1,46 @@
-"""Words and their numbers."""
+"""Symbols and their numbers."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 
 class Vocabulary:
-    """The most frequent words of a text, after special symbols.
+    """Special symbols, then those of the training data.
+
+    A symbol of the data that looks like a special one is not taken for it.
 
     Args:
-        words: of the training data, with repetitions.
-        specials: symbols that come first, such as padding.
-        max_size: words that are kept, those that occur most often; ties in alphabetical order.
+        symbols: of the training data, each once, in the order of their numbers.
+        specials: what comes first, such as padding; the last stands for all unknown symbols.
 
     Attributes:
-        words: specials, ``"<unknown>"`` and the words, in the order of their numbers.
+        symbols: all, in the order of their numbers.
+        unknown: number of unknown symbols.
     """
 
-    def __init__(
-        self, words: Iterable[str], *, specials: Sequence[str] = (), max_size: int | None = None
-    ) -> None:
-        counts = Counter(words)
-        ordered = sorted(counts, key=lambda word: (-counts[word], word))[:max_size]
-        self.words = [*specials, "<unknown>", *(w for w in ordered if w not in specials)]
-        self._index = {word: i for i, word in enumerate(self.words)}
-        self.unknown = len(specials)
+    def __init__(self, symbols: Sequence[str], *, specials: Sequence[str]) -> None:
+        self.symbols = (*specials, *symbols)
+        self.unknown = len(specials) - 1
+        self._index = {symbol: i for i, symbol in enumerate(symbols, len(specials))}
 
     def __len__(self) -> int:
-        return len(self.words)
+        return len(self.symbols)
 
-    def __getitem__(self, word: str) -> int:
-        """Number of a word; that of ``"<unknown>"`` if it is not known."""
-        return self._index.get(word, self.unknown)
+    def encode(self, symbols: Iterable[str]) -> list[int]:
+        """Numbers of symbols."""
+        return [self._index.get(symbol, self.unknown) for symbol in symbols]
+
+    def decode(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        """Symbols of numbers."""
+        return tuple(self.symbols[number] for number in numbers)
+
+
+def most_frequent(words: Iterable[str], most: int) -> list[str]:
+    """Words that occur most often, ties in alphabetical order.
+
+    Args:
+        words: with repetitions.
+        most: words that are kept.
+    """
+    counts = Counter(words)
+    return sorted(counts, key=lambda word: (-counts[word], word))[:most]

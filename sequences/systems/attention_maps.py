@@ -7,15 +7,21 @@ import torch
 from torch import nn
 
 from nerf_posenc.training.system import HeatMap
-from sequences.layers.attention import Attention
+from sequences.layers.attention import Attention, RecordedAttention
 
 _FARTHEST = 8
 
 
+def self_attentions(model: nn.Module) -> list[Attention]:
+    """Self-attention of every layer of a model."""
+    return [m for m in model.modules() if isinstance(m, Attention) and m.positions]
+
+
 @contextlib.contextmanager
-def recording(model: nn.Module) -> Iterator[list[Attention]]:
-    """Let every self-attention of a model keep the weights of its last pass."""
-    attentions = [m for m in model.modules() if isinstance(m, Attention) and m.positions]
+def recording(
+    attentions: Sequence[RecordedAttention],
+) -> Iterator[Sequence[RecordedAttention]]:
+    """Let attentions keep the weights of their last pass."""
     for attention in attentions:
         attention.is_recording = True
     try:
@@ -25,7 +31,7 @@ def recording(model: nn.Module) -> Iterator[list[Attention]]:
             attention.is_recording, attention.recorded = False, None
 
 
-def attention_by_offset(attentions: Sequence[Attention], *, is_causal: bool) -> HeatMap:
+def attention_by_offset(attentions: Sequence[RecordedAttention], *, is_causal: bool) -> HeatMap:
     """Fold mean attention maps along their diagonals.
 
     Args:

@@ -12,7 +12,6 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
@@ -28,11 +27,13 @@ from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel
 from sequences.layers.optimizers import muon_for_layers
-from sequences.layers.vocabulary import Vocabulary
-from sequences.systems.attention_maps import attention_by_offset, recording
+from sequences.layers.vocabulary import Vocabulary, most_frequent
+from sequences.systems import papers
+from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
+from sequences.systems.base_system import BaseSystem
 
 _CLASS, _SEPARATOR, _MASK, _UNKNOWN = range(4)
-_SPECIALS = ("[CLS]", "[SEP]", "[MASK]")
+_SPECIALS = ("[CLS]", "[SEP]", "[MASK]", "<unknown>")
 _MASKED_SHARE = 0.15
 _MOST_WORDS = 4000
 _NUM_TESTED = 1024
@@ -60,7 +61,7 @@ _ACCURACY = Measure(
 )
 
 
-class BertSystem:
+class BertSystem(BaseSystem):
     """Pre-training of BERT on a text; see [System][nerf_posenc.training.system.System].
 
     An example is ``[CLS] A [SEP] B [SEP]`` with a random boundary. In half of them B is what
@@ -85,6 +86,7 @@ class BertSystem:
     )
     default_encodings = ("none", "position", "segment", "position-segment")
     measures = (_BITS, _ACCURACY, _NEXT)
+    citations = (papers.DEVLIN,)
     lesson = (
         "BERT adds embeddings of position and of segment to those of the words. Without positions "
         "a masked word is guessed from a bag of words; without segments both parts are one bag."
@@ -106,9 +108,8 @@ class BertSystem:
         self.recipe = SystemRecipe(steps=1200, batch_size=32, lr=0.02)
         parts = [[_words(document) for document in part] for part in (data.train, data.test)]
         self.vocabulary = Vocabulary(
-            (word for words in parts[0] for word in words),
+            most_frequent((word for words in parts[0] for word in words), _MOST_WORDS),
             specials=_SPECIALS,
-            max_size=_MOST_WORDS,
         )
         self.train, self.test = (self._numbers(words) for words in parts)
         for name, numbers in (("training", self.train), ("test", self.test)):
@@ -120,7 +121,7 @@ class BertSystem:
                 )
 
     def _numbers(self, documents: Sequence[Sequence[str]]) -> Int[Tensor, " words"]:
-        return torch.tensor([self.vocabulary[word] for words in documents for word in words])
+        return torch.tensor(self.vocabulary.encode(word for words in documents for word in words))
 
     @property
     def num_masked(self) -> int:
@@ -214,13 +215,6 @@ class BertSystem:
         """Muon on the layers, Adam on embeddings and norms."""
         return muon_for_layers(members, lr)
 
-    def schedule(self, progress: float) -> float:
-        """Warm-up over the first 5%, then a cosine."""
-        return schedules.warmup_cosine(progress)
-
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Nothing but weights changes."""
-
     def _tested(self) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
         """The same test pairs for every model."""
         return self._draw(self.test, _NUM_TESTED, 0, 0)
@@ -241,11 +235,11 @@ class BertSystem:
         return Passage("Masked words, filled in", tokens)
 
     def _token(self, word: int, truth: int | None) -> Token:
-        text = self.vocabulary.words[word]
+        text = self.vocabulary.symbols[word]
         if truth is None:
             return Token(text)
         mark: Any = "right" if word == truth else "wrong"
-        return Token(text, mark, self.vocabulary.words[truth])
+        return Token(text, mark, self.vocabulary.symbols[truth])
 
     def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
         """Bits and accuracy of masked words, and accuracy on pairs."""
@@ -269,7 +263,7 @@ class BertSystem:
         )
 
     def _attention(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> HeatMap:
-        with recording(model) as attentions:
+        with recording(self_attentions(model)) as attentions:
             model(tuple(part[:32] for part in inputs))
             return attention_by_offset(attentions, is_causal=False)
 

@@ -10,10 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
 from nerf_posenc.training.system import (
     Curve,
     Evaluation,
@@ -27,43 +25,23 @@ from sequences.errors import SequenceError
 from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ADDED, ENCODINGS
-from sequences.systems.attention_maps import attention_by_offset, recording
-from sequences.systems.language_report import IGNORED, loss_by_position, marked_tokens
+from sequences.layers.symbol_loss import IGNORED, symbol_loss
+from sequences.systems import papers
+from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
+from sequences.systems.base_system import BaseSystem
+from sequences.systems.language_report import (
+    ACCURACY,
+    BITS,
+    PERPLEXITY,
+    bits_at,
+    loss_by_position,
+    marked_tokens,
+)
 
 MASKED_SHARE = 0.15
 # Test windows hold about this many symbols at every length.
 _TEST_SYMBOLS = 1 << 15
 _SHOWN = 320
-
-_BITS = Measure(
-    "bits_per_character",
-    "bits per character",
-    3,
-    higher_is_better=False,
-    meaning="Mean of -log2 of the probability that the model gives to the true character of test "
-    "text: at 1 bit the model is as unsure as between 2 characters.",
-)
-_PERPLEXITY = Measure(
-    "perplexity", "perplexity", 2, higher_is_better=False, meaning="2 to the bits per character."
-)
-_ACCURACY = Measure(
-    "accuracy_percent",
-    "accuracy (%)",
-    1,
-    meaning="Characters whose most probable prediction is right.",
-)
-
-
-def _bits_at(length: int) -> Measure:
-    return Measure(
-        "bits_at_4x",
-        f"bits at length {length}",
-        3,
-        higher_is_better=False,
-        meaning=f"Bits per character in windows of {length} characters, four times the length of "
-        "training.",
-    )
-
 
 _FIVE = ("none", "sinusoidal", "learned", "rotary", "alibi")
 
@@ -77,8 +55,14 @@ _LESSONS = {
     "positions (Gehring et al. 2017, table 4).",
 }
 
+_CITATIONS = {
+    "transformer": (papers.VASWANI, papers.DEVLIN, papers.SU),
+    "causal": (papers.VASWANI, papers.SU, papers.PRESS),
+    "conv": (papers.GEHRING,),
+}
 
-class LanguageSystem:
+
+class LanguageSystem(BaseSystem):
     """A language model with its text; see [System][nerf_posenc.training.system.System].
 
     Masked: 15% of the characters are hidden and predicted from all others (Devlin et al. 2019,
@@ -114,8 +98,9 @@ class LanguageSystem:
                 f"--width must be an even multiple of --heads; got {self.width} and {self.heads}"
             )
         self.lesson = _LESSONS[self.model]
+        self.citations = _CITATIONS[self.model]
         self.recipe = SystemRecipe(steps=800, batch_size=64 if self.is_masked else 32, lr=0.02)
-        self.measures = (_BITS, _PERPLEXITY, _ACCURACY, _bits_at(4 * self.context))
+        self.measures = (BITS, PERPLEXITY, ACCURACY, bits_at(4 * self.context))
         texts = ["\n".join(part) for part in (data.train, data.test)]
         self.alphabet = sorted(set(texts[0]))
         self.train, self.test = (self.encode(text) for text in texts)
@@ -211,19 +196,11 @@ class LanguageSystem:
 
     def loss(self, prediction: Float[Tensor, "batch length symbols"], targets: Tensor) -> Tensor:
         """Cross-entropy of the predicted symbols in nats."""
-        logits = prediction.float().flatten(0, 1)
-        return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED)
+        return symbol_loss(prediction, targets)
 
     def optimizer(self, members: Sequence[nn.Module], lr: float) -> OptimizerGroup:
         """Muon on the layers, Adam on embeddings and norms."""
         return muon_for_layers(members, lr)
-
-    def schedule(self, progress: float) -> float:
-        """Warm-up over the first 5%, then a cosine."""
-        return schedules.warmup_cosine(progress)
-
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Nothing but weights changes."""
 
     def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
         """Bits per character at each test length, and what the report shows."""
@@ -248,9 +225,9 @@ class LanguageSystem:
             maps.append(self._attention(model))
         return Evaluation(
             scores={
-                _BITS.name: bits[self.context],
-                _PERPLEXITY.name: 2 ** bits[self.context],
-                _ACCURACY.name: 100 * float(right.nanmean()),
+                BITS.name: bits[self.context],
+                PERPLEXITY.name: 2 ** bits[self.context],
+                ACCURACY.name: 100 * float(right.nanmean()),
                 "bits_at_4x": bits[4 * self.context],
             },
             curves=curves,
@@ -295,6 +272,6 @@ class LanguageSystem:
         """Mean attention of every head by the offset from the query to the key."""
         windows = self._windows(self.context)[:16]
         inputs, _ = self._examples(windows, torch.Generator().manual_seed(0))
-        with recording(model) as attentions:
+        with recording(self_attentions(model)) as attentions:
             model(inputs)
             return attention_by_offset(attentions, is_causal=not self.is_masked)

@@ -7,11 +7,41 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from nerf_posenc.training.results import Measure
 from nerf_posenc.training.system import Curve, Token
+from sequences.layers.symbol_loss import IGNORED
 
-# Not predicted, as in PyTorch's cross-entropy.
-IGNORED = -100
 _MOST_POINTS = 32
+
+BITS = Measure(
+    "bits_per_character",
+    "bits per character",
+    3,
+    higher_is_better=False,
+    meaning="Mean of -log2 of the probability that the model gives to the true character of test "
+    "text: at 1 bit the model is as unsure as between 2 characters.",
+)
+PERPLEXITY = Measure(
+    "perplexity", "perplexity", 2, higher_is_better=False, meaning="2 to the bits per character."
+)
+ACCURACY = Measure(
+    "accuracy_percent",
+    "accuracy (%)",
+    1,
+    meaning="Characters whose most probable prediction is right.",
+)
+
+
+def bits_at(length: int) -> Measure:
+    """Column of the loss at four times the length of training."""
+    return Measure(
+        "bits_at_4x",
+        f"bits at length {length}",
+        3,
+        higher_is_better=False,
+        meaning=f"Bits per character in windows of {length} characters, four times the length of "
+        "training.",
+    )
 
 
 def loss_by_position(title: str, losses: Float[Tensor, "windows length"]) -> Curve:

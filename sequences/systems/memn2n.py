@@ -10,25 +10,18 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import Evaluation, Passage, SystemOptions, SystemRecipe
+from nerf_posenc.training.system import SystemOptions, SystemRecipe
 from sequences.data.types import Stories
-from sequences.errors import SequenceError
+from sequences.systems import papers
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memn2n_model import MemN2N
 from sequences.systems.story_batches import (
     StoryBatches,
+    StoryInputs,
     encode_stories,
     joined,
-    story_format,
 )
-from sequences.systems.story_report import (
-    MAX_QUESTIONS,
-    MEASURES,
-    attention_maps,
-    story_evaluation,
-    story_passage,
-)
+from sequences.systems.story_system import StorySystem
 
 MAX_MEMORIES = 50
 BATCH_SIZE = 32
@@ -54,7 +47,7 @@ ENCODINGS = {
 }
 
 
-class MemN2NSystem:
+class MemN2NSystem(StorySystem):
     """MemN2N as it was published: plain SGD, and the seed of the least training loss.
 
     One model learns all tasks. For one task it is 20 wide and trains for 100 epochs; for several,
@@ -79,29 +72,22 @@ class MemN2NSystem:
         "without the positions of words not who did what to whom."
     )
     default_encodings: tuple[str, ...] = ("none", "temporal", "position-temporal")
-    measures: tuple[Measure, ...] = MEASURES
+    citations = (papers.SUKHBAATAR,)
 
     def __init__(self, data: Stories, options: SystemOptions) -> None:
-        self.name = data.name
-        self.source = data.source
+        super().__init__(data, max_memories=MAX_MEMORIES)
         self.encodings: Mapping[str, str] = {
             name: encoding.about for name, encoding in ENCODINGS.items()
         }
-        self.stories = data
         is_joint = len(data.tasks) > 1
         self.width = (50 if is_joint else 20) if options.width is None else options.width
         self.hops = HOPS if options.hops is None else options.hops
-        if self.width < 2 or self.hops < 1:
-            raise SequenceError(
-                f"the width must be 2 or more and hops 1 or more; got {self.width} and {self.hops}"
-            )
+        self._require_sizes()
         self.options = options
-        self.format = story_format(data, max_memories=MAX_MEMORIES)
         self.training = joined(
             encode_stories(task.train[: max(len(task.train) * 9 // 10, 1)], self.format)
             for task in data.tasks
         )
-        self.tests = [encode_stories(task.test, self.format) for task in data.tasks]
         steps_per_epoch = max(len(self.training) // BATCH_SIZE, 1)
         # Epochs, and those of a linear start before them.
         self._epochs = 60 if is_joint else 100
@@ -113,23 +99,10 @@ class MemN2NSystem:
             selects_seed=True,
         )
 
-    def summary(self) -> list[str]:
-        """Numbers of questions and words, and the size of the model."""
-        tested = sum(len(rows) for rows in self.tests)
-        return [
-            f"{len(self.tests)} tasks, {len(self.training):,} questions to train, "
-            f"{tested:,} to test, {len(self.format.words)} words",
-            f"up to {self.format.max_memories} memories, {self.hops} hops, width {self.width}",
-        ]
-
     def data(self) -> Iterable[Tensor]:
         """Words, ages and answers of all questions."""
         for rows in (self.training, *self.tests):
             yield from (*rows.inputs, rows.answers)
-
-    def description(self, encoding: str) -> dict[str, Any]:
-        """Arguments of the model, and the vocabulary."""
-        return {"words": list(self.format.words), **self._arguments(encoding)}
 
     def _arguments(self, encoding: str) -> dict[str, Any]:
         kind = ENCODINGS[encoding]
@@ -185,24 +158,6 @@ class MemN2NSystem:
                 assert isinstance(member, MemN2N)
                 member.is_linear.fill_(False)
 
-    @torch.no_grad()
-    def preview(self, model: nn.Module, encoding: str) -> Passage:
-        """The first test questions with the answers of a model."""
-        device = next(model.parameters()).device
-        (inputs,) = self.tests[0].rows(slice(MAX_QUESTIONS)).chunks(device)
-        places = model(inputs).argmax(1).tolist()
-        return story_passage(self.stories.tasks[0], [self.format.words[i] for i in places])
-
-    @torch.no_grad()
-    def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
-        """Errors of each task, answers to some questions, and what the hops attend to."""
+    def _answer(self, model: nn.Module, inputs: StoryInputs) -> tuple[Tensor, Tensor]:
         assert isinstance(model, MemN2N)
-        device = next(model.parameters()).device
-        answers, attention = [], []
-        for rows in self.tests:
-            outputs = [model.attend(inputs) for inputs in rows.chunks(device)]
-            answers.append(torch.cat([scores for scores, _ in outputs]).argmax(1).cpu())
-            attention.append(torch.cat([weights for _, weights in outputs])[:1].cpu())
-        names = [f"hop {hop + 1}" for hop in range(self.hops)]
-        maps = attention_maps(self.stories, [weights[0].T for weights in attention], names)
-        return story_evaluation(self.stories, self.format, self.tests, answers, maps)
+        return model.attend(inputs)

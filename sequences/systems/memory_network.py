@@ -9,26 +9,20 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import Evaluation, Passage, SystemOptions, SystemRecipe
+from nerf_posenc.training.system import SystemOptions, SystemRecipe
 from sequences.data.types import Stories
 from sequences.errors import SequenceError
+from sequences.systems import papers
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memory_network_model import FactInputs, MemoryNetwork
 from sequences.systems.story_batches import (
     StoryBatches,
+    StoryInputs,
     StoryTensors,
     encode_stories,
     joined,
-    story_format,
 )
-from sequences.systems.story_report import (
-    MAX_QUESTIONS,
-    MEASURES,
-    attention_maps,
-    story_evaluation,
-    story_passage,
-)
+from sequences.systems.story_system import StorySystem
 
 MARGIN = 0.1
 WIDTH = 100
@@ -49,7 +43,7 @@ ENCODINGS = {
 }
 
 
-class MemoryNetworkSystem:
+class MemoryNetworkSystem(StorySystem):
     """Memory networks with a margin ranking loss over all negatives (Weston et al. 2015).
 
     One model learns all tasks. It finds as many memories as a question has supporting facts at
@@ -71,16 +65,15 @@ class MemoryNetworkSystem:
         "the positions of words not what is north of what."
     )
     default_encodings: tuple[str, ...] = ("none", "time", "position-time")
-    measures: tuple[Measure, ...] = MEASURES
+    citations = (papers.WESTON,)
+    hop_name = "memory"
+    hops_are = "of them found"
 
     def __init__(self, data: Stories, options: SystemOptions) -> None:
-        self.name = data.name
-        self.source = data.source
+        super().__init__(data, max_memories=_NO_LIMIT)
         self.encodings: Mapping[str, str] = {
             name: about for name, (_, _, about) in ENCODINGS.items()
         }
-        self.stories = data
-        self.format = story_format(data, max_memories=_NO_LIMIT)
         for task in data.tasks:
             if not any(story.supporting for story in task.train):
                 raise SequenceError(
@@ -88,35 +81,17 @@ class MemoryNetworkSystem:
                     "third column of its questions, or use the model memn2n"
                 )
         self.training = joined(encode_stories(task.train, self.format) for task in data.tasks)
-        self.tests = [encode_stories(task.test, self.format) for task in data.tasks]
         most = min(self.training.supporting.shape[1], MAX_HOPS)
         self.hops = most if options.hops is None else options.hops
         self.width = WIDTH if options.width is None else options.width
-        if self.width < 2 or self.hops < 1:
-            raise SequenceError(
-                f"the width must be 2 or more and hops 1 or more; got {self.width} and {self.hops}"
-            )
+        self._require_sizes()
         steps = max(len(self.training) // BATCH_SIZE, 1)
         self.recipe = SystemRecipe(steps=EPOCHS * steps, batch_size=BATCH_SIZE, lr=LR)
-
-    def summary(self) -> list[str]:
-        """Numbers of questions and words, and the size of the model."""
-        tested = sum(len(rows) for rows in self.tests)
-        return [
-            f"{len(self.tests)} tasks, {len(self.training):,} questions to train, {tested:,} to "
-            f"test, {len(self.format.words)} words",
-            f"up to {self.format.max_memories} memories, {self.hops} of them found, "
-            f"width {self.width}",
-        ]
 
     def data(self) -> Iterable[Tensor]:
         """Words, ages, answers and supporting facts of all questions."""
         for rows in (self.training, *self.tests):
             yield from (*rows.inputs, rows.answers, rows.supporting)
-
-    def description(self, encoding: str) -> dict[str, Any]:
-        """Arguments of the model, and the vocabulary."""
-        return {"words": list(self.format.words), **self._arguments(encoding)}
 
     def _arguments(self, encoding: str) -> dict[str, Any]:
         position_scale, write_time, _ = ENCODINGS[encoding]
@@ -154,32 +129,10 @@ class MemoryNetworkSystem:
         """Let the rate fall linearly to 0."""
         return 1 - progress
 
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Nothing else changes."""
-
-    @torch.no_grad()
-    def preview(self, model: nn.Module, encoding: str) -> Passage:
-        """The first test questions with the answers of a model."""
+    def _answer(self, model: nn.Module, inputs: StoryInputs) -> tuple[Tensor, Tensor]:
         assert isinstance(model, MemoryNetwork)
-        device = next(model.parameters()).device
-        (inputs,) = self.tests[0].rows(slice(MAX_QUESTIONS)).chunks(device)
-        places = model.answer(inputs)[0].argmax(1).tolist()
-        return story_passage(self.stories.tasks[0], [self.format.words[i] for i in places])
-
-    @torch.no_grad()
-    def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
-        """Errors of each task, answers to some questions, and the memories they came from."""
-        assert isinstance(model, MemoryNetwork)
-        device = next(model.parameters()).device
-        answers, found = [], []
-        for rows in self.tests:
-            outputs = [model.answer(inputs) for inputs in rows.chunks(device)]
-            answers.append(torch.cat([scores for scores, _ in outputs]).argmax(1).cpu())
-            slots = outputs[0][1][0].cpu()
-            found.append(F.one_hot(slots, self.format.max_memories + 1)[:, :-1].T.float())
-        names = [f"memory {hop + 1}" for hop in range(self.hops)]
-        maps = attention_maps(self.stories, found, names)
-        return story_evaluation(self.stories, self.format, self.tests, answers, maps)
+        scores, slots = model.answer(inputs)
+        return scores, F.one_hot(slots, self.format.max_memories + 1)[..., :-1].float()
 
 
 class _FactBatches:

@@ -10,15 +10,14 @@ from torch import Tensor
 from nerf_posenc.training.batches import ShuffledBatches
 from sequences.data.types import Pair, Pairs, Words
 from sequences.errors import SequenceError
-from sequences.layers.seq2seq import BEGIN, END, PADDING, UNKNOWN
-
-IGNORED = -100
-"""Target that is not predicted, as in PyTorch's cross-entropy."""
+from sequences.layers.seq2seq import BEGIN, END, PADDING
+from sequences.layers.symbol_loss import IGNORED
+from sequences.layers.vocabulary import Vocabulary
 
 MAX_LENGTH = 256
 """Most symbols of a source or a target."""
 
-_SPECIAL = ("<padding>", "<begin>", "<end>", "<unknown>")
+_SPECIALS = ("<padding>", "<begin>", "<end>", "<unknown>")
 
 
 def require_lengths(data: Pairs) -> None:
@@ -40,31 +39,15 @@ def require_lengths(data: Pairs) -> None:
             )
 
 
-class Vocabulary:
-    """Symbols of one side: four special ones, then all that occur in training.
+def symbols_of(sequences: Iterable[Words]) -> Vocabulary:
+    """Vocabulary of one side: four special symbols, then all that occur in training, sorted."""
+    found = sorted({symbol for words in sequences for symbol in words})
+    return Vocabulary(found, specials=_SPECIALS)
 
-    Args:
-        sequences: of training.
-    """
 
-    def __init__(self, sequences: Iterable[Words]) -> None:
-        found = sorted({symbol for words in sequences for symbol in words})
-        self.symbols = (*_SPECIAL, *found)
-        # Without the special ones, so that a word that looks like one is not taken for it.
-        self._index = {symbol: index for index, symbol in enumerate(found, len(_SPECIAL))}
-
-    def __len__(self) -> int:
-        return len(self.symbols)
-
-    def encode(self, words: Words) -> list[int]:
-        """Indices of symbols, ``UNKNOWN`` for those that do not occur in training."""
-        return [self._index.get(word, UNKNOWN) for word in words]
-
-    def decode(self, indices: Sequence[int]) -> Words:
-        """Symbols before the first ``END``."""
-        indices = list(indices)
-        end = indices.index(END) if END in indices else len(indices)
-        return tuple(self.symbols[index] for index in indices[:end])
+def until_end(numbers: Sequence[int]) -> Sequence[int]:
+    """What was decoded before the first ``END``."""
+    return numbers[: numbers.index(END)] if END in numbers else numbers
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,13 @@ from nerf_posenc.training.system import (
 from sequences.data.types import Labeled, LabeledSentences
 from sequences.errors import SequenceError
 from sequences.layers.positions import ADDED, AddedPositions
-from sequences.layers.vocabulary import Vocabulary
+from sequences.layers.vocabulary import Vocabulary, most_frequent
 from sequences.layers.weights import initialize
+from sequences.systems import papers
+from sequences.systems.base_system import BaseSystem, few_tested
 
 _MAX_WORDS = 60
+_MOST_WORDS = 10_000
 _PADDING = 0
 _PENALTY = 0.3
 _SHOWN = 4
@@ -109,7 +112,7 @@ class SelfAttentiveModel(nn.Module):
         return logits, excess.square().sum((1, 2))
 
 
-class SelfAttentiveSystem:
+class SelfAttentiveSystem(BaseSystem):
     """Classification of sentences; see [System][nerf_posenc.training.system.System].
 
     Args:
@@ -123,6 +126,7 @@ class SelfAttentiveSystem:
     encodings = ADDED
     default_encodings = ("none", "sinusoidal", "learned")
     measures = (_ACCURACY, _LOSS)
+    citations = (papers.LIN,)
     lesson = (
         "A recurrent network reads its input in order, so positions that are added to the words "
         "barely matter. The rows of attention show which words decide."
@@ -138,9 +142,8 @@ class SelfAttentiveSystem:
         self.recipe = SystemRecipe(steps=500, batch_size=64, lr=2e-3, is_stackable=False)
         self.labels = sorted({label for label, _ in data.train})
         self.vocabulary = Vocabulary(
-            (word for _, words in data.train for word in words),
-            specials=("<padding>",),
-            max_size=10_000,
+            most_frequent((word for _, words in data.train for word in words), _MOST_WORDS),
+            specials=("<padding>", "<unknown>"),
         )
         longest = max(len(words) for part in (data.train, data.test) for _, words in part)
         self.length = min(longest, _MAX_WORDS)
@@ -151,7 +154,7 @@ class SelfAttentiveSystem:
         index = {label: i for i, label in enumerate(self.labels)}
         words = torch.zeros(len(sentences), self.length, dtype=torch.long)
         for row, (_, sentence) in zip(words, sentences, strict=True):
-            numbers = [self.vocabulary[word] for word in sentence[: self.length]]
+            numbers = self.vocabulary.encode(sentence[: self.length])
             row[: len(numbers)] = torch.tensor(numbers)
         return words, torch.tensor([index.get(label, -1) for label, _ in sentences])
 
@@ -162,6 +165,10 @@ class SelfAttentiveSystem:
             f"data     {len(self.train):,} sentences to train, {len(self.test):,} to test, "
             f"{len(self.vocabulary):,} words",
         ]
+
+    def notes(self) -> list[str]:
+        """Whether few sentences are tested."""
+        return few_tested("sentence", len(self.test))
 
     def data(self) -> Iterable[Tensor]:
         """All sentences and labels."""
@@ -205,9 +212,6 @@ class SelfAttentiveSystem:
         """Half a cosine."""
         return schedules.cosine_decay(progress)
 
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Nothing but weights changes."""
-
     def preview(self, model: nn.Module, encoding: str) -> Passage:
         """Test sentences with the label that is found."""
         return self._passage(model(self.test[:_SHOWN])[0].argmax(-1))
@@ -245,5 +249,6 @@ class SelfAttentiveSystem:
         rows = [f"row {row + 1}" for row in range(self.num_rows)]
         return HeatMap(f"Attention, sentence {i + 1}", attention[0, :, : len(words)], rows, words)
 
-    def _words(self, i: int) -> list[str]:
-        return [self.vocabulary.words[word] for word in self.test[i].tolist() if word != _PADDING]
+    def _words(self, i: int) -> tuple[str, ...]:
+        row = self.test[i]
+        return self.vocabulary.decode(row[row != _PADDING].tolist())

@@ -1,16 +1,13 @@
 """Translation of sequences: the Transformer and ConvS2S."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe
@@ -21,15 +18,18 @@ from sequences.layers.decoding import beam_search, greedy
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ENCODINGS
 from sequences.layers.seq2seq import Seq2Seq
+from sequences.layers.symbol_loss import IGNORED, symbol_loss
 from sequences.layers.transformer_seq2seq import TransformerSeq2Seq
+from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording
+from sequences.systems.base_system import BaseSystem, few_tested
 from sequences.systems.pair_batches import (
-    IGNORED,
     PairBatches,
     PairTensors,
-    Vocabulary,
     pair_tensors,
     require_lengths,
+    symbols_of,
+    until_end,
 )
 from sequences.systems.translation_report import (
     BITS,
@@ -65,7 +65,7 @@ _LESSONS = {
 }
 
 
-class TranslationSystem:
+class TranslationSystem(BaseSystem):
     """A Transformer or ConvS2S with its pairs; see [System][nerf_posenc.training.system.System].
 
     Args:
@@ -85,6 +85,7 @@ class TranslationSystem:
         self.name, self.source, self.joiner = data.name, data.source, data.joiner
         self.lesson = _LESSONS[self.model]
         self.is_conv = self.model == "conv"
+        self.citations = (papers.GEHRING if self.is_conv else papers.VASWANI,)
         if self.is_conv:
             self.encodings = dict(PLACEMENTS)
             self.default_encodings = ("none", "encoder", "decoder", "both")
@@ -100,8 +101,8 @@ class TranslationSystem:
         require_sacrebleu()
         require_lengths(data)
         self.train_pairs, self.test, self.longer = data.train, data.test, data.longer
-        self.source_vocabulary = Vocabulary(source for source, _ in data.train)
-        self.target_vocabulary = Vocabulary(target for _, target in data.train)
+        self.source_vocabulary = symbols_of(source for source, _ in data.train)
+        self.target_vocabulary = symbols_of(target for _, target in data.train)
         self.training = self._tensors(data.train)
         every = [*data.train, *data.test, *data.longer]
         self.max_lengths = (
@@ -135,6 +136,10 @@ class TranslationSystem:
             f"model    {self.model}: {self.depth} + {self.depth} layers of width {self.width}, "
             f"decoded {search}",
         ]
+
+    def notes(self) -> list[str]:
+        """Whether few pairs are tested."""
+        return few_tested("pair", len(self.test))
 
     def data(self) -> Iterable[Tensor]:
         """All symbols."""
@@ -176,19 +181,11 @@ class TranslationSystem:
 
     def loss(self, prediction: Float[Tensor, "batch target symbols"], targets: Tensor) -> Tensor:
         """Cross-entropy of the next symbols in nats."""
-        logits = prediction.float().flatten(0, 1)
-        return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED)
+        return symbol_loss(prediction, targets)
 
     def optimizer(self, members: Sequence[nn.Module], lr: float) -> OptimizerGroup:
         """Muon on the linear layers, Adam on everything else."""
         return muon_for_layers(members, lr, adam_lr=_ADAM_LR)
-
-    def schedule(self, progress: float) -> float:
-        """Warm-up over the first 5%, then a cosine."""
-        return schedules.warmup_cosine(progress)
-
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Nothing but weights changes."""
 
     def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
         """Translate test sources, and show where the decoder looks."""
@@ -231,7 +228,9 @@ class TranslationSystem:
                 symbols = greedy(model, source, limit)
             else:
                 symbols = beam_search(model, source, limit, self.beam)
-            translations += [self.target_vocabulary.decode(row) for row in symbols.tolist()]
+            translations += [
+                self.target_vocabulary.decode(until_end(row)) for row in symbols.tolist()
+            ]
         return translations
 
     def _bits_per_symbol(self, model: Seq2Seq, pairs: Sequence[Pair]) -> float:
@@ -248,14 +247,15 @@ class TranslationSystem:
         # The middle one by length of source, so that there is something to see.
         pair = sorted(pairs, key=lambda pair: len(pair[0]))[len(pairs) // 2]
         batch = self._tensors([pair])
-        with _recording_source(model) as attentions:
+        with recording(model.source_attentions()) as attentions:
             model((batch.source, batch.target))
-            maps = [source_attention([each.recorded[0] for each in attentions], pair)]
+            weights = [each.recorded[0] for each in attentions if each.recorded is not None]
+            maps = [source_attention(weights, pair)]
         if isinstance(model, TransformerSeq2Seq):
             source = self._tensors(_of_one_length(pairs)).source
-            with recording(model):
+            with recording(model.encoder_attentions()) as attentions:
                 model.encode(source)
-                folded = attention_by_offset(model.encoder_attentions(), is_causal=False)
+                folded = attention_by_offset(attentions, is_causal=False)
             # No two symbols are further apart than the sources are long.
             is_known = folded.values.isfinite().all(0)
             columns = [c for c, known in zip(folded.columns, is_known, strict=True) if known]
@@ -277,16 +277,3 @@ def _of_one_length(pairs: Sequence[Pair]) -> list[Pair]:
     for pair in pairs:
         by_length.setdefault(len(pair[0]), []).append(pair)
     return max(by_length.values(), key=lambda group: len(group) * len(group[0][0]))
-
-
-@contextmanager
-def _recording_source(model: Seq2Seq) -> Iterator[list[Any]]:
-    """Let the attention of every decoder layer to the source keep the weights of its last pass."""
-    attentions: list[Any] = model.source_attentions()
-    for attention in attentions:
-        attention.is_recording = True
-    try:
-        yield attentions
-    finally:
-        for attention in attentions:
-            attention.is_recording, attention.recorded = False, None

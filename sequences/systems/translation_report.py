@@ -23,7 +23,7 @@ BLEU = Measure(
     "BLEU",
     1,
     meaning="Corpus BLEU of the translations of test sources (Papineni et al. 2002), over symbols, "
-    "computed by sacreBLEU.",
+    "computed by sacreBLEU; undefined where all targets have fewer than 4 symbols.",
 )
 EXACT_LONGER = Measure(
     "exact_longer_percent",
@@ -39,6 +39,7 @@ BITS = Measure(
     meaning="Mean of -log2 of the probability that the model gives to the true symbol of a test "
     "target, given all before it.",
 )
+_LONGEST_NGRAM = 4
 MEASURES = (EXACT, BLEU, EXACT_LONGER, BITS)
 
 
@@ -63,9 +64,11 @@ def require_sacrebleu() -> None:
 
 
 def bleu(translations: Sequence[Words], pairs: Sequence[Pair]) -> float:
-    """Corpus BLEU over symbols as they are."""
+    """Corpus BLEU over symbols as they are; NaN if no target has the 4 symbols of an n-gram."""
     import sacrebleu
 
+    if all(len(target) < _LONGEST_NGRAM for _, target in pairs):
+        return float("nan")
     hypotheses = [" ".join(words) for words in translations]
     references = [" ".join(target) for _, target in pairs]
     score = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True)

@@ -228,6 +228,7 @@ def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
         (("fits", 0, "bits_per_character"), "many"),
         (("fits", 0, "by_seed"), 3),
         (("sequence",), "text"),
+        (("sequence", "citations"), [3]),
     ],
 )
 def test_damaged_metrics_are_refused_in_one_line(
@@ -274,6 +275,41 @@ def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any
     # Nothing is wider than the window.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.close()
+
+
+@needs_chromium
+def test_the_page_says_which_scores_are_better_and_what_to_cite(browser: Any) -> None:
+    pairs = [f"{' '.join('abcdefg'[: i % 5 + 2])}\t{'xyz'[i % 3]}" for i in range(60)]
+    Path("pairs.tsv").write_text("\n".join(dict.fromkeys(pairs)) + "\n")
+    small = ["--width", "16", "--depth", "1", "--steps", "5", "--quiet", "--out", "run"]
+    assert train_fit.main(["--sequence", "pairs.tsv", "--encodings", "none", *small]) == 0
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(Path("run/report.html").resolve().as_uri())
+    headings = page.locator("#scores th").all_inner_texts()
+    assert {"exact (%) ↑", "BLEU ↑", "bits per symbol ↓"} <= set(headings)
+    bits = page.locator("#scores th").nth(headings.index("bits per symbol ↓"))
+    assert bits.get_attribute("title") == "lower is better"
+    # No target has the four symbols of BLEU.
+    assert page.locator("#scores td").nth(headings.index("BLEU ↑")).inner_text() == "-"
+    (note,) = [text for text in page.locator("p").all_inner_texts() if text.startswith("Note:")]
+    assert "the test set has 3 pairs: a difference of one is 33.3 points" in note
+    assert "vaswani2017attention" in page.locator("pre").last.inner_text()
+    # Keys scroll to what is wider than its frame, and a shadow shows that there is more.
+    frame = page.locator(".scroll").first
+    assert frame.evaluate("e => e.scrollWidth > e.clientWidth && e.tabIndex === 0")
+    assert "gradient" in frame.evaluate("e => getComputedStyle(e).backgroundImage")
+    page.close()
+
+
+def test_a_page_cites_the_papers_of_its_own_model() -> None:
+    assert train_fit.main([*SMALL_SEQUENCE, "--model", "causal", "--quiet", "--out", "run"]) == 0
+    citations = json.loads(Path("run/metrics.json").read_text())["sequence"]["citations"]
+    keys = [citation.partition("{")[2].partition(",")[0] for citation in citations]
+    assert keys == ["vaswani2017attention", "su2021roformer", "press2022train"]
+    assert train_fit.main(["compare", "run", "--out", "compared.html"]) == 0
+    for file in ("run/report.html", "compared.html"):
+        cited = Path(file).read_text().partition("<h2>Cite</h2>")[2]
+        assert all(cited.count(key) == 1 for key in keys)
 
 
 def test_no_winner_is_named_where_there_is_none() -> None:

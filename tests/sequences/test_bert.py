@@ -44,7 +44,7 @@ def test_bert_is_a_system() -> None:
 
 def test_an_example_is_two_runs_of_the_text_between_special_symbols() -> None:
     made = system()
-    names = made.vocabulary.words
+    names = made.vocabulary.symbols
     index = {int(number): place for place, number in enumerate(made.train)}
     lengths = set()
     for words, segments, follows in zip(*map(Tensor.tolist, restored(made)), strict=True):
@@ -75,10 +75,11 @@ def test_of_the_predicted_words_most_are_masked_some_random_and_some_left() -> N
     given, truth = words.gather(1, masked), targets[:, :-1]
     assert masked.shape[1] == round(0.15 * (LENGTH - 3))
     assert (masked.diff(dim=1) > 0).all()
-    is_mask = given == made.vocabulary["[MASK]"]
+    class_, separator, mask = map(made.vocabulary.symbols.index, ("[CLS]", "[SEP]", "[MASK]"))
+    is_mask = given == mask
     assert float(is_mask.float().mean()) == pytest.approx(0.8, abs=0.02)
     assert float((given == truth).float().mean()) == pytest.approx(0.1, abs=0.02)
-    specials = torch.tensor([made.vocabulary["[CLS]"], made.vocabulary["[SEP]"]])
+    specials = torch.tensor([class_, separator])
     assert not torch.isin(truth, specials).any()
     assert not torch.isin(given, specials).any()
 

@@ -17,8 +17,8 @@ from sequences.errors import SequenceError
 from sequences.layers.attention import Attention
 from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.positions import ADDED, ENCODINGS
+from sequences.layers.symbol_loss import IGNORED
 from sequences.systems.language import LanguageSystem
-from sequences.systems.language_report import IGNORED
 from tests.sequences.texts import made_text
 
 

@@ -16,6 +16,7 @@ from nerf_posenc.training.system import System, SystemOptions
 from sequences.data.numbers import make_numbers
 from sequences.data.types import Pair, Pairs
 from sequences.errors import SequenceError
+from sequences.layers.attention import RecordedAttention
 from sequences.layers.convolution import SHRINK
 from sequences.layers.convolutional_seq2seq import (
     PLACEMENTS,
@@ -25,10 +26,13 @@ from sequences.layers.convolutional_seq2seq import (
 )
 from sequences.layers.decoding import beam_search, greedy, normalized
 from sequences.layers.seq2seq import BEGIN, END, PADDING, UNKNOWN, Memory, Seq2Seq
+from sequences.layers.symbol_loss import IGNORED
 from sequences.layers.transformer_seq2seq import TransformerSeq2Seq
-from sequences.systems.pair_batches import IGNORED, PairBatches, Vocabulary, pair_tensors
+from sequences.systems.base_system import few_tested
+from sequences.systems.pair_batches import PairBatches, pair_tensors, symbols_of, until_end
 from sequences.systems.translation import TranslationSystem
 from sequences.systems.translation_report import (
+    bleu,
     exact_by_length,
     exact_percent,
     source_attention,
@@ -213,7 +217,7 @@ class Table(Seq2Seq):
         seed = hash((*source, *prefix)) % (1 << 31)
         return self.scale * torch.randn(self.num_symbols, generator=generator(seed))
 
-    def source_attentions(self) -> list[nn.Module]:
+    def source_attentions(self) -> list[RecordedAttention]:
         return []
 
 
@@ -277,17 +281,22 @@ def test_decoding_ends_at_the_limit() -> None:
 
 
 def test_vocabularies_keep_words_apart_from_special_symbols() -> None:
-    vocabulary = Vocabulary([("a", "<end>"), ("b", "a")])
+    vocabulary = symbols_of([("a", "<end>"), ("b", "a")])
     assert len(vocabulary) == 4 + 3
     indices = vocabulary.encode(("b", "<end>", "c", "a"))
-    assert vocabulary.decode([*indices, END, indices[0]]) == ("b", "<end>", "<unknown>", "a")
+    assert vocabulary.decode(until_end([*indices, END, indices[0]])) == (
+        "b",
+        "<end>",
+        "<unknown>",
+        "a",
+    )
     assert not {PADDING, BEGIN, END} & set(indices)
     assert indices[2] == UNKNOWN
 
 
 def test_targets_are_what_follows() -> None:
     pairs = [(("x", "y"), ("a",)), (("x",), ("b", "a"))]
-    tensors = pair_tensors(pairs, Vocabulary([("x", "y")]), Vocabulary([("a", "b")]))
+    tensors = pair_tensors(pairs, symbols_of([("x", "y")]), symbols_of([("a", "b")]))
     assert tensors.source.tolist() == [[4, 5, END], [4, END, PADDING]]
     assert tensors.target.tolist() == [[BEGIN, 4, PADDING], [BEGIN, 5, 4]]
     assert tensors.following.tolist() == [[4, END, IGNORED], [5, 4, END]]
@@ -372,7 +381,7 @@ def test_an_evaluation_has_every_measure_and_attention_that_sums_to_one(name: st
 
 
 def test_without_longer_pairs_their_measure_is_not_a_number() -> None:
-    pairs = toy_pairs(10, 3)
+    pairs = [(("a",) * 4, ("b",) * 4)] * 10
     system = TranslationSystem(Pairs("x", "x", pairs, pairs), SystemOptions(width=16, depth=1))
     with torch.no_grad():
         scores = system.evaluate(system.build("none", generator()).eval(), "none").scores
@@ -401,6 +410,29 @@ def test_exact_translations_are_counted_by_length() -> None:
     assert exact_percent(translations, pairs) == pytest.approx(200 / 3)
     curve = exact_by_length(translations, pairs)
     assert (list(curve.xs), list(curve.ys)) == ([1, 2], [100.0, 50.0])
+
+
+def test_bleu_is_undefined_where_no_target_has_four_symbols() -> None:
+    short = toy_pairs(5, 3)
+    assert math.isnan(bleu([target for _, target in short], short))
+    pairs = [*short, (("a",), ("a", "b", "c", "d"))]
+    assert bleu([target for _, target in pairs], pairs) == pytest.approx(100)
+
+
+def test_a_small_test_set_is_remarked_on() -> None:
+    assert toy().notes() == ["the test set has 9 pairs: a difference of one is 11.1 points"]
+    assert few_tested("pair", 1) == ["the test set has 1 pair: a difference of one is 100 points"]
+    assert few_tested("pair", 100) == []
+    # One of 20 in a task of two is half of its share.
+    assert few_tested("question", 20, 40) == [
+        "the test set has 60 questions: a difference of one is up to 2.5 points"
+    ]
+
+
+@pytest.mark.parametrize(("name", "key"), [("transformer", "vaswani2017"), ("conv", "gehring2017")])
+def test_a_system_cites_its_own_paper(name: str, key: str) -> None:
+    (citation,) = toy(name).citations
+    assert citation.startswith(f"@inproceedings{{{key}")
 
 
 def test_a_passage_marks_what_is_wrong_and_what_is_missing() -> None:
