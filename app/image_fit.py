@@ -1,32 +1,36 @@
-"""Fits of an image: the model, its training and its evaluation."""
+"""Fit of an image: the model, its training and its evaluation."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from app.features import band_list, similarity_kernel
-from app.fit_file import FitFile
 from app.fit_settings import FitSettings
 from app.preview import preview_windows
-from app.progress import checkpoint_values, fit_with_progress
+from app.progress import fit_with_progress
 from nerf_posenc.fits import describe_image_fit
 from nerf_posenc.images import Image
 from nerf_posenc.interpolation import interpolate_held_out
-from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
+from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
-from nerf_posenc.training.ensemble import BatchedEnsemble, EnsembleLoss, stacked_batches
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import FitState, predict
-from nerf_posenc.training.results import FieldResult, Record, Snapshot
+from nerf_posenc.training.patch_network import (
+    double_resolution,
+    doubled_coordinates,
+    fit_patch_network,
+)
+from nerf_posenc.training.results import FieldResult, Snapshot
 
 # Above this many pixels an image is evaluated in the type that it was trained in: in float32 two
 # cores take 7 s per megapixel.
@@ -44,23 +48,28 @@ class ImageResult(FieldResult):
     reconstruction: Float[Tensor, "height width 3"]
 
 
-class _ImageFit:
+class ImageFit:
     """An image, the model that fits it, and its batches."""
 
     def __init__(self, image: Image, options: ImageModel, settings: FitSettings) -> None:
+        self.image, self.evaluated, self.whole_size = image, image.evaluated, image.whole_size
+        self._is_doubled = recipes.get_recipe(options.encoding).is_doubled
+        points, rgb = image.coordinates, image.rgb
+        if self._is_doubled:
+            points = doubled_coordinates(image)
+            rgb = torch.zeros(*points.shape[:2], 3)
+        self.resolution = max(points.shape[:2])
         self.encoder, self.network = make_image_model(
-            options, image.resolution, generator=torch.Generator().manual_seed(settings.seed)
+            options, self.resolution, generator=torch.Generator().manual_seed(settings.seed)
         )
         if isinstance(self.network, MLP):
             self.network.start_at(image.rgb.mean((0, 1)))
         self.model = nn.Sequential(self.encoder, self.network).to(settings.device)
         self.options = options
         self.settings = settings
-        self.evaluated = image.evaluated
-        self.resolution, self.whole_size = image.resolution, image.whole_size
         self.batches = ShuffledBatches(
-            image.coordinates.reshape(-1, 2).to(settings.device),
-            image.rgb.reshape(-1, 3).to(settings.device),
+            points.reshape(-1, 2).to(settings.device),
+            rgb.reshape(-1, 3).to(settings.device),
             settings.batch_size,
             seed=settings.seed,
         )
@@ -71,6 +80,23 @@ class _ImageFit:
     def description(self) -> dict[str, Any]:
         """What rebuilds the model; see `nerf_posenc.fits`."""
         return describe_image_fit(self.options, self.resolution, self.whole_size)
+
+    def fill_targets(self) -> None:
+        """Find the targets between the pixels, if they are fitted and not yet known.
+
+        The time is that of the first step, so that it counts, and a complete fit takes none.
+        """
+        if not self._is_doubled:
+            return
+        self._is_doubled = False
+        if not self.settings.quiet:
+            tqdm.write(f"{self.settings.name}: learning what lies between the pixels")
+        rgb = self.image.rgb.to(self.settings.device)
+        stop = self.settings.stop
+        network = fit_patch_network(
+            rgb, seed=self.settings.seed, should_stop=lambda: stop.is_requested
+        )
+        self.batches.targets.copy_(double_resolution(rgb, network).reshape(-1, 3))
 
     @property
     def num_previews(self) -> int:
@@ -132,7 +158,7 @@ def fit_image(
     Raises:
         FloatingPointError: If the loss is not finite.
     """
-    image_fit = _ImageFit(image, options, settings)
+    image_fit = ImageFit(image, options, settings)
     optimizer = recipes.make_optimizer(
         image_fit.model,
         settings.optimizer,
@@ -141,7 +167,12 @@ def fit_image(
         adam_lr=settings.adam_lr,
     )
     state = FitState(image_fit.model, optimizer, settings.steps)
-    draw_batch, forward = cache_corners(image_fit.encoder, image_fit.network, image_fit.batches)
+    draw, forward = cache_corners(image_fit.encoder, image_fit.network, image_fit.batches)
+
+    def draw_batch(step: int) -> tuple[Any, Tensor]:
+        image_fit.fill_targets()
+        return draw(step)
+
     snapshots = fit_with_progress(
         state,
         draw_batch,
@@ -175,112 +206,3 @@ def interpolation_result(image: Image, method: str) -> ImageResult:
         history=(),
         reconstruction=reconstruction,
     )
-
-
-def fit_images(
-    images: Sequence[Image],
-    options: Sequence[ImageModel],
-    settings: FitSettings,
-    *,
-    files: Sequence[FitFile] = (),
-) -> list[ImageResult]:
-    """Fit several images as one batched ensemble, each by a model of its own.
-
-    Each model gets the batches and, up to rounding, the weights that it would get alone.
-
-    Args:
-        images: each with at least ``settings.batch_size`` fitted pixels, or all with the same
-            number.
-        options: one model per image; they may differ in ``sigma`` alone.
-        settings: how to fit; its file holds the whole ensemble while it is fitted.
-        files: where the complete fit of each image is saved; empty for nowhere.
-
-    Returns:
-        One result per image; their seconds are those of the whole ensemble.
-
-    Raises:
-        FloatingPointError: If the loss is not finite.
-        ValueError: If batches differ in size, or weights in shape.
-    """
-    fits = [_ImageFit(image, each, settings) for image, each in zip(images, options, strict=True)]
-    sizes = {each.batches.batch_size for each in fits}
-    if len(sizes) > 1:
-        raise ValueError(
-            f"images of an ensemble need batches of one size; got {sorted(sizes)} pixels, so fit "
-            "the small ones apart or use a smaller batch_size"
-        )
-    ensemble = BatchedEnsemble([f.encoder for f in fits], [f.network for f in fits])
-    optimizer = recipes.make_optimizer(
-        ensemble,
-        settings.optimizer,
-        settings.lr,
-        encoding=options[0].encoding,
-        adam_lr=settings.adam_lr,
-        matrices=ensemble.hidden_matrices(),
-    )
-    state = FitState(ensemble, optimizer, settings.steps)
-    histories = EnsembleHistories()
-    snapshots = fit_with_progress(
-        state,
-        stacked_batches([each.batches for each in fits]),
-        settings,
-        loss_fn=histories.loss,
-        render_preview=lambda: [image for each in fits for image in each.render_previews()],
-        on_record=lambda now: histories.record(),
-        members=histories,
-    )
-    results = []
-    for i, each in enumerate(fits):
-        history, own = _member(i, each, state, histories.losses, snapshots)
-        own_state = FitState(each.model, optimizer, settings.steps, state.step, state.seconds)
-        own_state.history = history
-        if files and state.is_complete:
-            files[i].write(checkpoint_values(own_state, own, each.description))
-        results.append(each.result(own_state, own))
-    if settings.file is not None and state.is_complete:
-        settings.file.path.unlink(missing_ok=True)
-    return results
-
-
-class EnsembleHistories:
-    """The loss of each member of an ensemble at every record, saved with the fit.
-
-    Attributes:
-        loss: of the ensemble.
-        losses: of the members, for each record.
-    """
-
-    def __init__(self) -> None:
-        self.loss = EnsembleLoss()
-        self.losses: list[list[float]] = []
-
-    def record(self) -> None:
-        """Note the members' losses since the previous record."""
-        self.losses.append(self.loss.take())
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return plain containers and tensors."""
-        return {"losses": self.losses, "recent": self.loss.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what was saved."""
-        self.losses = [list(map(float, each)) for each in state["losses"]]
-        self.loss.load_state_dict(state["recent"])
-
-
-def _member(
-    i: int,
-    image_fit: _ImageFit,
-    state: FitState,
-    losses: Sequence[Sequence[float]],
-    snapshots: Sequence[Snapshot],
-) -> tuple[list[Record], list[Snapshot]]:
-    """History and previews of one member of an ensemble."""
-    history = [
-        replace(record, loss=each[i]) for record, each in zip(state.history, losses, strict=True)
-    ]
-    psnr_at = {record.step: psnr_from_mse(record.loss) for record in history}
-    own = slice(i * image_fit.num_previews, (i + 1) * image_fit.num_previews)
-    return history, [
-        Snapshot(s.step, psnr_at.get(s.step, s.psnr), s.images[own]) for s in snapshots
-    ]

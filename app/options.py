@@ -23,7 +23,7 @@ ENCODING_HELP = (
     "Encodings to fit: "
     + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
     + ". None: none and fourier, and for images without --bands hash, the fastest; with "
-    "--held-out none, fourier and gaussian."
+    "--held-out none, fourier, gaussian and hash-internal."
 )
 
 
@@ -157,7 +157,7 @@ class Options:
         if self.encodings is not None:
             return self.encodings
         if self.held_out:
-            return ("none", "fourier", "gaussian")
+            return ("none", "fourier", "gaussian", "hash-internal")
         with_grid = self.bands is None and not self.is_scene and self.network == "relu"
         return ("none", "fourier", "hash") if with_grid else ("none", "fourier")
 

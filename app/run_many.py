@@ -14,7 +14,8 @@ from app.config import resolve_device
 from app.failures import failure_reason
 from app.fit_file import FitFile, SaveError
 from app.fit_settings import fit_settings
-from app.image_fit import ImageResult, fit_images
+from app.image_ensemble import fit_images
+from app.image_fit import ImageResult
 from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import PROGRAM, UsageError

@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "identification": {"core", "encoders", "positional"},
     "fits": {"radiance", "training", "core"},
     "radiance": LIBRARY - {"positional", "identification"},
-    "training": {"networks", "encoders", "core"},
+    "training": {"networks", "encoders", "core", "images"},
     "encoders": {"core"},
     "positional": {"core"},
     "networks": {"core"},

@@ -4,7 +4,7 @@ A new encoding in the program is an `Encoder` in a file of its own and one row o
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -84,6 +84,8 @@ class EncodingRecipe:
         is_small: whether the network is so small that bfloat16 is no faster on a CPU.
         fields: radiance fields that take the encoding.
         uses_sigma: whether ``--sigma`` changes it.
+        is_doubled: whether an image is fitted at twice its resolution, with values between the
+            pixels from `nerf_posenc.training.patch_network`.
     """
 
     description: str
@@ -96,6 +98,7 @@ class EncodingRecipe:
     is_small: bool = False
     fields: tuple[str, ...] = ("small",)
     uses_sigma: bool = False
+    is_doubled: bool = False
 
 
 def default_sigma(resolution: int) -> float:
@@ -127,6 +130,18 @@ def _hash_grid(options: EncoderOptions) -> Encoder:
     )
 
 
+# The grid stores the detail and is read by a small network (Müller et al. 2022). The learning
+# rates are from a sweep (docs/experiments.md); Adam's is that of Müller et al.
+_HASH = EncodingRecipe(
+    description="a hash grid",
+    build=_hash_grid,
+    layers=(64, 2),
+    lrs={"muon": 0.03, "adam": 0.01},
+    muon_adam_lr=7e-3,
+    muon_lr_power=2.0,
+    is_small=True,
+)
+
 ENCODINGS: dict[str, EncodingRecipe] = {
     "none": EncodingRecipe(
         description="raw coordinates",
@@ -145,16 +160,13 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         held_out=HeldOutRecipe(),
         uses_sigma=True,
     ),
-    # The grid stores the detail and is read by a small network (Müller et al. 2022). The learning
-    # rates are from a sweep (docs/experiments.md); Adam's is that of Müller et al.
-    "hash": EncodingRecipe(
-        description="a hash grid",
-        build=_hash_grid,
-        layers=(64, 2),
-        lrs={"muon": 0.03, "adam": 0.01},
-        muon_adam_lr=7e-3,
-        muon_lr_power=2.0,
-        is_small=True,
+    "hash": _HASH,
+    "hash-internal": replace(
+        _HASH,
+        description="a hash grid that also fits, between the pixels, what a network learned from "
+        "the image itself",
+        fields=(),
+        is_doubled=True,
     ),
 }
 """Encodings by name."""

@@ -1,5 +1,6 @@
 """Fits of images: what is learned from, what is held out, and where a fit starts."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,18 @@ from app.fit_settings import FitSettings
 from app.image_fit import fit_image
 from app.progress import fit_with_progress
 from nerf_posenc import FourierEncoder, HashGridEncoder
+from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image
 from nerf_posenc.interpolation import INTERPOLATIONS
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
-from nerf_posenc.training import corner_cache, recipes
+from nerf_posenc.training import corner_cache, patch_network, recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.schedules import constant
+from scenes import open_image
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -134,7 +137,8 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
 def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert train_fit.main(["--held-out", "--out", "run", *SMALL_RUN]) == 0
+    options = ["--held-out", "--encodings", "none", "fourier", "gaussian", *SMALL_RUN]
+    assert train_fit.main([*options, "--out", "run"]) == 0
     assert "96 to fit, 96 between them to evaluate on" in capsys.readouterr().out
     metrics = json.loads(Path("run/metrics.json").read_text())
     names = ["none", "fourier", "gaussian", *INTERPOLATIONS]
@@ -162,6 +166,43 @@ def test_a_run_says_where_interpolation_is_ahead(capsys: pytest.CaptureFixture[s
     best = max(INTERPOLATIONS, key=lambda name: fits[name]["psnr_db"])
     assert f"{best} interpolation is ahead of every fit" in printed
     assert fits[best]["parameters"] == fits[best]["steps"] == 0
+
+
+@pytest.fixture
+def quick_patch_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = functools.partial(patch_network.fit_patch_network, num_steps=20)
+    monkeypatch.setattr("app.image_fit.fit_patch_network", quick)
+
+
+@pytest.mark.usefixtures("quick_patch_network")
+def test_a_grid_that_learns_from_the_image_fits_what_lies_between() -> None:
+    options = ["--held-out", "--encodings", "hash", "hash-internal", "--size", "48"]
+    options += ["--steps", "200", "--batch-size", "400", "--video", "0", "--quiet", "--out", "run"]
+    assert train_fit.main(options) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    reached = {fit["encoding"]: fit["psnr_db"] for fit in metrics["fits"]}
+    # Alone it has no reason to be smooth; with the network it is about as good as interpolation.
+    assert reached["hash-internal"] > reached["hash"] + 0.5
+    assert reached["hash-internal"] > reached["bicubic"] - 1
+    again = load_fit("run/fits/hash-internal.safetensors")
+    assert isinstance(again, ImageFit)
+    between = open_image("cat").resized(48).split_held_out().evaluated
+    rgb = again(between.coordinates.flatten(0, 1)).clamp(0, 1)
+    loaded = psnr(rgb, between.rgb.flatten(0, 1))
+    assert loaded == pytest.approx(reached["hash-internal"], abs=0.05)
+
+
+@pytest.mark.usefixtures("quick_patch_network")
+def test_images_that_are_stacked_learn_what_lies_between_each() -> None:
+    options = ["--held-out", "--encodings", "hash-internal", "--quiet", "--video", "0", *SMALL_RUN]
+    assert train_fit.main(["--image", "rocket", "--out", "alone", *options]) == 0
+    arguments = ["--images", "cat", "rocket", "--stack", "on", "--out", "both", *options]
+    assert train_fit.main(arguments) == 0
+    alone, stacked = (
+        json.loads(Path(name, "metrics.json").read_text())["fits"][0]["psnr_db"]
+        for name in ("alone", "both/001-rocket")
+    )
+    assert stacked == pytest.approx(alone, abs=0.1)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import train_fit
-from app import fit_file, image_fit, run_many
+from app import fit_file, image_ensemble, run_many
 from tests.faults.signals import run_with_signal
 from tests.faults.soak import content, same
 from tests.small import SMALL_RUN, SMALL_SCENE
@@ -170,7 +170,7 @@ def test_several_images_go_on_with_those_that_are_missing(
 
 def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    original = image_fit.fit_images
+    original = image_ensemble.fit_images
 
     def noted(images: Any, *args: Any, **kwargs: Any) -> Any:
         sizes.append(len(images))

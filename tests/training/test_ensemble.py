@@ -13,7 +13,8 @@ from torch import nn
 import train_fit
 from app import run_many
 from app.fit_settings import FitSettings
-from app.image_fit import fit_image, fit_images
+from app.image_ensemble import fit_images
+from app.image_fit import fit_image
 from nerf_posenc.images import Image
 from nerf_posenc.networks import MLP, NETWORKS
 from nerf_posenc.training import recipes
