@@ -11,6 +11,6 @@ _BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOT
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Put MathML in place of the TeX that the Markdown extension has marked."""
+    """Replace the TeX that the Markdown extension has marked with MathML."""
     html = _BLOCK.sub(lambda found: convert(unescape(found[1]), display="block"), html)
     return _INLINE.sub(lambda found: convert(unescape(found[1])), html)

@@ -10,7 +10,16 @@ from nerf_posenc.training import ENCODINGS
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LONG = ("recipes", "saved")
-WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
+
+
+def code_blocks(page: Path) -> list[tuple[int, str]]:
+    """Blocks of Python on a page, each with the number of lines above it."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
+    return [(text[: block.start(1)].count("\n"), block[1]) for block in found]
+
+
+WITH_CODE = [page for page in PAGES if code_blocks(page)]
 
 
 @pytest.mark.usefixtures("unchecked", "own_folder")
@@ -25,17 +34,16 @@ WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="u
         for page in WITH_CODE
     ],
 )
-def test_code_runs(page: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+def test_every_block_of_code_runs_alone(page: Path) -> None:
     encodings = dict(ENCODINGS)
-    names: dict[str, object] = {"__name__": "page"}
-    try:
-        for block in blocks:
-            exec(compile(block, str(page), "exec"), names)
-    finally:
-        # Architecture adds one.
-        ENCODINGS.clear()
-        ENCODINGS.update(encodings)
+    for line, block in code_blocks(page):
+        try:
+            # Names of its own: a reader pastes one block alone.
+            exec(compile("\n" * line + block, str(page), "exec"), {"__name__": "page"})
+        finally:
+            # Architecture adds one.
+            ENCODINGS.clear()
+            ENCODINGS.update(encodings)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,0 +1,62 @@
+"""The notebook of the tutorial is that of its source, small, and runs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOK = ROOT / "docs" / "notebooks" / "tutorial.ipynb"
+SOURCE = NOTEBOOK.with_suffix(".py")
+
+
+def test_the_notebook_has_the_cells_of_its_source_and_small_outputs() -> None:
+    source = SOURCE.read_text(encoding="utf-8")
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert len(cells) == source.count("\n# %%") > 10
+    for cell in cells:
+        text = "".join(cell["source"])
+        is_code = cell["cell_type"] == "code"
+        lines = text.splitlines() if is_code else [f"# {line}".strip() for line in text.split("\n")]
+        assert "\n".join(lines) in source, f"run docs/make_notebook.py: {text[:80]}"
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 6
+    assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
+    assert NOTEBOOK.stat().st_size < 500_000
+
+
+@pytest.mark.slow
+def test_the_source_runs_as_a_script() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(SOURCE)],
+        cwd=ROOT,
+        env={"MPLBACKEND": "agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "equal to the bit: True" in done.stdout
+
+
+@pytest.mark.slow
+def test_every_cell_runs_in_a_fresh_kernel(tmp_path: Path) -> None:
+    for name in ("nbclient", "nbformat", "ipykernel"):
+        pytest.importorskip(name, reason="needs pip install -e '.[docs]'")
+    done = subprocess.run(
+        [
+            *(sys.executable, str(ROOT / "docs" / "make_notebook.py")),
+            *("--out", str(tmp_path / "made.ipynb")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    cells = json.loads((tmp_path / "made.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert all(cell["execution_count"] for cell in code)
+    committed = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert [cell["source"] for cell in cells] == [cell["source"] for cell in committed]
