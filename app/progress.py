@@ -16,6 +16,12 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.loop import FitState, Loss, fit, mse
 from nerf_posenc.training.results import Snapshot
 
+# With a score of fewer than 100 dB a bar takes 79 columns.
+_NAME_COLUMNS = 19
+_BAR_FORMAT = (
+    "{desc} {percentage:3.0f}% |{bar:11}| {n_fmt:>5}/{total_fmt:<5} {remaining:>5} left{postfix}"
+)
+
 
 def fit_with_progress(
     state: FitState,
@@ -58,12 +64,8 @@ def fit_with_progress(
     session = _Session(state, settings, render_preview, model or {}, members)
     session.restore()
     was_complete = state.is_complete
-    bar = tqdm(
-        total=state.num_steps,
-        initial=state.step,
-        desc=f"{settings.name:10}",
-        unit="step",
-        disable=settings.quiet,
+    bar = progress_bar(
+        settings.name, state.num_steps, "step", initial=state.step, quiet=settings.quiet
     )
 
     def step_callback(state: FitState) -> None:
@@ -93,9 +95,47 @@ def fit_with_progress(
         )
         if not state.is_complete:
             session.save()
+        sum_up(bar, _summary(state, loss_text))
     if not was_complete:
         session.finish()
     return session.snapshots.taken
+
+
+def progress_bar(
+    name: str, total: int, unit: str, *, initial: int = 0, quiet: bool = False
+) -> "tqdm[Any]":
+    """Make a progress bar; all bars of a run have one width and one format.
+
+    Args:
+        name: what is done, for example an encoding or ``"fourier test views"``.
+        total: number of units.
+        unit: of the count, in the singular.
+        initial: units that were done before.
+        quiet: show nothing.
+    """
+    return tqdm(
+        total=total,
+        initial=initial,
+        desc=f"{name:{_NAME_COLUMNS}}",
+        unit=unit,
+        disable=quiet,
+        bar_format=_BAR_FORMAT,
+    )
+
+
+def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:
+    """Let a progress bar end as a line of text, its count and its time if None is given."""
+    if text is None:
+        text = f"{bar.n} {bar.unit}s in {bar.format_dict['elapsed']:.1f} s"
+    # Braces would be taken for fields.
+    bar.bar_format = "{desc} " + text.replace("{", "{{").replace("}", "}}")
+
+
+def _summary(state: FitState, loss_text: Callable[[float], str]) -> str:
+    """Steps, seconds and last loss of a fit."""
+    steps = f"{state.step}" if state.is_complete else f"{state.step} of {state.num_steps}"
+    loss = f", {loss_text(state.history[-1].loss)}" if state.history else ""
+    return f"{steps} steps in {state.seconds:.1f} s{loss}"
 
 
 class _Session:

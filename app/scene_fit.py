@@ -8,12 +8,11 @@ from functools import partial
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from app.features import band_list, similarity_kernel
 from app.fit_settings import FitSettings
 from app.preview import preview_view
-from app.progress import fit_with_progress
+from app.progress import fit_with_progress, progress_bar, sum_up
 from app.task import Viewer
 from nerf_posenc.fits import describe_scene_fit
 from nerf_posenc.networks import num_parameters
@@ -90,21 +89,26 @@ class _FieldFit:
     def evaluate(self, test: Views) -> tuple[list[ViewScore], float]:
         """Render and score the test views; return the scores and the seconds it took."""
         started = time.perf_counter()
-        label = f"{self.options.encoding:8} test views"
-        with tqdm(total=len(test), desc=label, unit="view", disable=self.settings.quiet) as bar:
+        label, quiet = f"{self.options.encoding} test views", self.settings.quiet
+        with progress_bar(label, len(test), "view", quiet=quiet) as bar:
             scores = evaluate_views(
                 self.renderer, test, background=self.gray, on_view=partial(bar.update, 1)
             )
+            sum_up(bar)
         return scores, time.perf_counter() - started
 
     def turntable(self, num_frames: int) -> Tensor:
         """Render an orbit around the scene."""
         poses = orbit_poses(self.views.world_from_camera, num_frames)
-        label = f"{self.options.encoding:8} turntable"
-        bar = tqdm(poses, label, unit="frame", disable=self.settings.quiet)
-        camera = self.views.cameras[0]
-        frames = [render_camera(self.renderer, camera, pose, background=self.gray) for pose in bar]
-        return torch.stack([frame.rgb for frame in frames])
+        label, quiet = f"{self.options.encoding} turntable", self.settings.quiet
+        camera, frames = self.views.cameras[0], []
+        with progress_bar(label, num_frames, "frame", quiet=quiet) as bar:
+            for pose in poses:
+                frame = render_camera(self.renderer, camera, pose, background=self.gray)
+                frames.append(frame.rgb)
+                bar.update()
+            sum_up(bar)
+        return torch.stack(frames)
 
 
 def fit_scene(

@@ -70,7 +70,7 @@ def fit_system(
         on_record=record,
         model=describe_fit(system, encoding, num_seeds),
         members=loss,
-        loss_text=lambda value: f"loss {value:.3f}",
+        loss_text=lambda value: f"loss {value:.2f} {system.recipe.loss_unit}".rstrip(),
     )
     evaluations = [_evaluate(system, member, encoding) for member in members]
     training_losses = [_last_loss(loss.histories, i) for i in range(num_seeds)]

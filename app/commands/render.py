@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import tyro
 from torch import Tensor
-from tqdm import tqdm
 
 from app.commands.saved import open_saved_fit, refuse_existing
 from app.parsing import UsageError, read_options
+from app.progress import progress_bar, sum_up
 from app.report.eight_bit import eight_bit
 from app.report.page import WEBP_SIDE
 from app.report.video import has_ffmpeg, write_frames
@@ -134,10 +134,12 @@ def _render_scene(
         suffix = ".webp"
     out = options.out or _new(folder / "renders", f"{name}-{stem}", suffix)
     _require_format(out, len(cameras))
-    bar = tqdm(cameras, name, unit="frame", disable=options.quiet)
-    frames = [
-        eight_bit(fit.render(camera, pose, in_file_units=in_file_units).rgb) for camera, pose in bar
-    ]
+    frames = []
+    with progress_bar(name, len(cameras), "frame", quiet=options.quiet) as bar:
+        for camera, pose in cameras:
+            frames.append(eight_bit(fit.render(camera, pose, in_file_units=in_file_units).rgb))
+            bar.update()
+        sum_up(bar)
     return _write_frames(out, frames)
 
 

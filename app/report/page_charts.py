@@ -34,7 +34,7 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
             for result in results
             if result.history
         ]
-        chart = line_chart(curves, x_label=label, y_label="PSNR of the training batches (dB)")
+        chart = line_chart(curves, x_label=label, y_label="PSNR of the batches (dB)")
         charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
     title = "Power by frequency, with the bands of the encoding"
     spectrum = _spectrum_chart(panel, results, color)

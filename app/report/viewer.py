@@ -6,34 +6,34 @@ import io
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from app.report.eight_bit import eight_bit
 from app.report.own_page import own_page_only
-from app.report.palette import figure_colors
+from app.report.palette import NUM_COLORS, PAGE_DARK
 from app.report.passages import passage_html
+from app.report.viewer_camera import (
+    FIELD_OF_VIEW,
+    camera_from_client,
+    first_view,
+    window_from_client,
+)
+from app.report.viewer_canvas import LiveCurve, LivePanel, draw_canvas, draw_view
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.system import Passage
 
-_BACKGROUND = 32
 # Seconds between two images of a fit while the camera rests.
 _SECONDS = 1.0
-_FIELD_OF_VIEW = math.radians(45)
-# What a browser may ask for.
-_MOST_ASPECT = 8.0
-_MOST_SIDE = 4096
-_MOST_DISTANCE = 1e4
-_FIELDS_OF_VIEW = math.radians(1), math.radians(170)
+# Of the panel beside a field, and of that with the predictions of a sequence.
+_NARROW, _WIDE = 340, 760
+_BRAND = 108, 184, 232
 
 # A client may disconnect before it is sent to, and a new one has no camera yet, which viser
 # asserts.
@@ -63,8 +63,8 @@ def _errors_as_warnings(show: Callable[..., None]) -> Callable[..., None]:
 class LivePage:
     """Page at 127.0.0.1 with fits in progress and their curves.
 
-    Images are shown side by side; the camera around a field is moved with the mouse. The server and
-    its page are viser's.
+    Images fill the window side by side, their curves below. A field fills it as the camera sees it,
+    which is moved with the mouse. The server and its page are viser's.
 
     Args:
         title: shown as text.
@@ -99,20 +99,29 @@ class LivePage:
         self._pixels = pixels
         self._loss_name = loss_name
         self._passages: dict[str, Any] = {}
-        self._images = {} if original is None else {"original": eight_bit(original)}
+        self._panels: dict[str, LivePanel] = {}
         self._curves: dict[str, tuple[list[int], list[float]]] = {}
         self._sent: dict[int, tuple[float, float]] = {}
         self._shown_at = -math.inf
         gui = self.server.gui
         # Sharing would route the page through a server on the internet.
-        gui.configure_theme(dark_mode=True, show_logo=False, show_share_button=False)
+        gui.configure_theme(
+            dark_mode=True, show_logo=False, show_share_button=False, brand_color=_BRAND
+        )
         gui.main_panel.dock_right()
+        gui.main_panel.set_width(_NARROW if loss_name is None else _WIDE)
+        if poses is not None:
+            self._add_camera(poses)
         # As text: in HTML, tags in a name would be interpreted.
         gui.add_text("fitting", title, disabled=True)
         self._status: Any = gui.add_text("now", "", disabled=True)
         self._plot: Any = None
-        if poses is not None:
-            self._place_camera(poses)
+        if original is not None:
+            pixels_shown = eight_bit(original)
+            size = f"{pixels_shown.shape[1]} x {pixels_shown.shape[0]}"
+            self._panels["original"] = LivePanel(f"{title}: original", size, pixels_shown)
+            # All there is to see is drawn in the window.
+            gui.main_panel.minimize()
 
     @property
     def url(self) -> str:
@@ -133,16 +142,18 @@ class LivePage:
     @_errors_as_warnings
     def show_image(self, name: str, state: FitState, render: Callable[[], Tensor]) -> None:
         """Show an image's fit; see [Viewer][app.task.Viewer]."""
-        self._update_curves(name, state)
-        clients = self.server.get_clients().values()
-        is_last = state.step == state.num_steps
-        if not clients or not (is_last or time.monotonic() - self._shown_at > _SECONDS):
+        self._update_status(name, state)
+        if not self._is_due(state):
             return
-        self._images[name] = eight_bit(render())
+        line, color = self._state_line(name, state), self._color(name)
+        self._panels[name] = LivePanel(name, line, eight_bit(render()), color)
         self._shown_at = time.monotonic()
-        for client in clients:
+        curves = [LiveCurve(n, self._color(n), *known) for n, known in self._curves.items()]
+        for client in self.server.get_clients().values():
             with _gone:
-                canvas = _side_by_side(list(self._images.values()), _aspect(client.camera))
+                width, height = window_from_client(client.camera)
+                panels = list(self._panels.values())
+                canvas = draw_canvas(width, height, panels, curves, state.num_steps)
                 client.scene.set_background_image(canvas, format="png")
 
     @_errors_as_warnings
@@ -150,18 +161,21 @@ class LivePage:
         self, name: str, state: FitState, render: Callable[[Camera, Tensor], Tensor]
     ) -> None:
         """Show a field's fit; see [Viewer][app.task.Viewer]."""
-        self._update_curves(name, state)
+        self._update_status(name, state)
+        self._update_plot(state)
         for number, client in self.server.get_clients().items():
             view = None
             with _gone:
                 moved_at = client.camera.update_timestamp
-                view = _camera_from_client(client.camera, self._pixels)
+                view = camera_from_client(client.camera, self._pixels)
+                window = window_from_client(client.camera)
             sent_at, sent = self._sent.get(number, (-math.inf, -math.inf))
             if view is None or (sent == moved_at and time.monotonic() - sent_at < _SECONDS):
                 continue
-            image = eight_bit(render(*view))
+            line = self._state_line(name, state)
+            panel = LivePanel(name, line, eight_bit(render(*view)), self._color(name))
             with _gone:
-                client.scene.set_background_image(image, format="jpeg")
+                client.scene.set_background_image(draw_view(*window, panel), format="jpeg")
             self._sent[number] = time.monotonic(), moved_at
 
     @_errors_as_warnings
@@ -169,11 +183,9 @@ class LivePage:
         self, name: str, state: FitState, predict: Callable[[], Passage | None]
     ) -> None:
         """Show a sequence's fit; see [Viewer][app.task.Viewer]."""
-        self._update_curves(name, state)
-        is_last = state.step == state.num_steps
-        if not self.server.get_clients() or not (
-            is_last or time.monotonic() - self._shown_at > _SECONDS
-        ):
+        self._update_status(name, state)
+        self._update_plot(state)
+        if not self._is_due(state):
             return
         passage = predict()
         self._shown_at = time.monotonic()
@@ -181,103 +193,74 @@ class LivePage:
             return
         if name not in self._passages:
             self._passages[name] = self.server.gui.add_html("")
-        self._passages[name].content = passage_html(name, passage)
+        heading = f"{name}: {self._state_line(name, state)}"
+        self._passages[name].content = passage_html(heading, passage)
 
-    def _update_curves(self, name: str, state: FitState) -> None:
-        """Update the status line and the curves."""
+    def _is_due(self, state: FitState) -> bool:
+        """Whether someone watches and the last image is long enough ago."""
+        is_last = state.step == state.num_steps
+        is_late = time.monotonic() - self._shown_at > _SECONDS
+        return bool(self.server.get_clients()) and (is_last or is_late)
+
+    def _color(self, name: str) -> str:
+        return PAGE_DARK[list(self._curves).index(name) % NUM_COLORS]
+
+    def _state_line(self, name: str, state: FitState) -> str:
+        """Step and score of a fit."""
+        score = self._curves[name][1][-1]
+        shown = f"{score:.2f} dB" if self._loss_name is None else f"{self._loss_name} {score:.3f}"
+        return f"step {state.step} of {state.num_steps}, {shown}"
+
+    def _update_status(self, name: str, state: FitState) -> None:
+        """Record a fit's score and update the status line."""
         record = state.history[-1]
         steps, scores = self._curves.setdefault(name, ([], []))
         steps.append(record.step)
-        unit = " dB" if self._loss_name is None else ""
         scores.append(record.loss if self._loss_name else psnr_from_mse(record.loss))
-        self._status.value = (
-            f"{name}: step {state.step} of {state.num_steps}, {scores[-1]:.2f}{unit}"
-        )
-        if len(steps) % 5 and state.step != state.num_steps:
+        self._status.value = f"{name}: {self._state_line(name, state)}"
+
+    def _update_plot(self, state: FitState) -> None:
+        """Update the curves in the panel."""
+        lengths = [len(steps) for steps, _ in self._curves.values()]
+        if lengths[-1] > 2 and lengths[-1] % 5 and state.step != state.num_steps:
             return
         longest = max((steps for steps, _ in self._curves.values()), key=len)
         data = [np.array(longest, dtype=float)]
         series: list[Any] = [{"label": "steps"}]
-        colors = figure_colors(len(self._curves))
-        for color, (label, (_, known)) in zip(colors, self._curves.items(), strict=True):
+        for label, (_, known) in self._curves.items():
             missing = [math.nan] * (len(longest) - len(known))
             data.append(np.array([*known, *missing]))
             shown = label if self._loss_name else f"{label} (dB)"
-            series.append({"label": shown, "stroke": color, "width": 2})
+            series.append({"label": shown, "stroke": self._color(label), "width": 2})
         if self._plot is None or len(self._plot.data) != len(data):
             if self._plot is not None:
                 self._plot.remove()
             self._plot = self.server.gui.add_uplot(
                 tuple(data),
                 tuple(series),
-                title=f"{self._loss_name or 'PSNR of the batches'} by step",
+                title=f"{self._loss_name or 'PSNR of the training batches'} by step",
                 scales={"x": {"time": False}},
-                aspect=1.3,
+                aspect=1.3 if self._loss_name is None else 2.4,
             )
         else:
             self._plot.data = tuple(data)
 
-    def _place_camera(self, poses: Tensor) -> None:
-        """Start at the first view, with the views' up direction."""
-        up = F.normalize(poses[:, :3, 1].double().mean(0), dim=0)
-        position, back = poses[0, :3, 3].double(), poses[0, :3, 2].double()
-        self.server.scene.set_up_direction(tuple(up.tolist()))
+    def _add_camera(self, poses: Tensor) -> None:
+        """Start at the first view, and say how to move from there."""
+        position, target, up = first_view(poses)
+        self.server.scene.set_up_direction(up)
         camera = self.server.initial_camera
-        camera.position = np.array(position.tolist())
-        camera.look_at = np.array((position - back * position.norm()).tolist())
-        camera.fov = _FIELD_OF_VIEW
+        camera.position, camera.look_at = np.array(position), np.array(target)
+        camera.fov = FIELD_OF_VIEW
+        gui = self.server.gui
+        with gui.add_folder("camera"):
+            gui.add_markdown("Drag to turn, right-drag to move, scroll to come closer.")
+            button = gui.add_button("back to the first view")
 
-
-def _camera_from_client(client: Any, pixels: int) -> tuple[Camera, Tensor] | None:
-    """Camera and pose, in our conventions, of a browser's view; None for one that is none."""
-    from viser.transforms import SO3
-
-    try:
-        field_of_view = float(client.fov)
-        wxyz, position = (np.array(v, dtype=float) for v in (client.wxyz, client.position))
-    except (ArithmeticError, TypeError, ValueError):
-        return None
-    norm = float(np.linalg.norm(wxyz))
-    has_shape = wxyz.shape == (4,) and position.shape == (3,)
-    if not has_shape or not np.isfinite([field_of_view, norm, *position]).all() or norm == 0:
-        return None
-    aspect = _aspect(client)
-    field_of_view = min(max(field_of_view, _FIELDS_OF_VIEW[0]), _FIELDS_OF_VIEW[1])
-    height = min(max(8, round(math.sqrt(pixels / aspect))), _MOST_SIDE)
-    width = min(max(8, round(height * aspect)), _MOST_SIDE)
-    focal = height / 2 / math.tan(field_of_view / 2)
-    rotation = torch.from_numpy(SO3(wxyz / norm).as_matrix()).float()
-    pose = torch.eye(4)
-    # From OpenCV's axes, y down and looking along +z.
-    pose[:3, :3] = rotation * torch.tensor([1.0, -1.0, -1.0])
-    pose[:3, 3] = torch.from_numpy(position.clip(-_MOST_DISTANCE, _MOST_DISTANCE))
-    return Camera(width, height, focal, focal, width / 2, height / 2), pose
-
-
-def _aspect(client: Any) -> float:
-    """Width over height of a browser's window, within sane limits."""
-    try:
-        aspect = float(client.aspect)
-    except (ArithmeticError, TypeError, ValueError):
-        return 1.0
-    return min(max(aspect, 1 / _MOST_ASPECT), _MOST_ASPECT) if math.isfinite(aspect) else 1.0
-
-
-def _side_by_side(images: Sequence[npt.NDArray[np.uint8]], aspect: float) -> npt.NDArray[np.uint8]:
-    """Arrange images of one shape in the number of columns that shows them largest."""
-    height, width, _ = images[0].shape
-    scales = [
-        min(aspect / (columns * width), 1 / (-(-len(images) // columns) * height))
-        for columns in range(1, len(images) + 1)
-    ]
-    columns = 1 + scales.index(max(scales))
-    rows = -(-len(images) // columns)
-    full_height = max(rows * height, round(columns * width / aspect))
-    full_width = max(columns * width, round(full_height * aspect))
-    canvas = np.full((full_height, full_width, 3), _BACKGROUND, dtype=np.uint8)
-    top, left = (full_height - rows * height) // 2, (full_width - columns * width) // 2
-    for i, image in enumerate(images):
-        row, column = divmod(i, columns)
-        y, x = top + row * height, left + column * width
-        canvas[y : y + height, x : x + width] = image
-    return canvas
+        @button.on_click
+        def _(event: Any) -> None:
+            if event.client is not None:
+                with _gone:
+                    event.client.camera.up_direction = up
+                    event.client.camera.position = position
+                    event.client.camera.look_at = target

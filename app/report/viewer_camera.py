@@ -10,6 +10,8 @@ from torch.nn import functional as F
 
 from nerf_posenc.radiance.cameras import Camera
 
+Vector = tuple[float, float, float]
+
 FIELD_OF_VIEW = math.radians(45)
 """Vertical, at the start."""
 
@@ -77,9 +79,7 @@ def window_from_client(client: Any) -> tuple[int, int]:
     return max(_SHORTEST, round(width)), max(_SHORTEST, round(width / aspect))
 
 
-def first_view(
-    poses: Tensor,
-) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+def first_view(poses: Tensor) -> tuple[Vector, Vector, Vector]:
     """Position, point to look at and up direction of the first of a field's views.
 
     Args:
@@ -87,5 +87,9 @@ def first_view(
     """
     up = F.normalize(poses[:, :3, 1].double().mean(0), dim=0)
     position, back = poses[0, :3, 3].double(), poses[0, :3, 2].double()
-    target = position - back * position.norm()
-    return tuple(position.tolist()), tuple(target.tolist()), tuple(up.tolist())
+    return _vector(position), _vector(position - back * position.norm()), _vector(up)
+
+
+def _vector(values: Tensor) -> Vector:
+    x, y, z = values.tolist()
+    return x, y, z

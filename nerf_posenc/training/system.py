@@ -58,6 +58,7 @@ class SystemRecipe:
             after the other within a step.
         selects_seed: whether the seed of the least training loss is reported, as some papers do,
             instead of the median over all.
+        loss_unit: unit of the training loss; empty for none.
     """
 
     steps: int
@@ -65,6 +66,7 @@ class SystemRecipe:
     lr: float
     is_stackable: bool = True
     selects_seed: bool = False
+    loss_unit: str = "nats"
 
 
 @dataclass(frozen=True)

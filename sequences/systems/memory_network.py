@@ -86,7 +86,8 @@ class MemoryNetworkSystem(StorySystem):
         self.width = WIDTH if options.width is None else options.width
         self._require_sizes()
         steps = max(len(self.training) // BATCH_SIZE, 1)
-        self.recipe = SystemRecipe(steps=EPOCHS * steps, batch_size=BATCH_SIZE, lr=LR)
+        # A hinge loss has no unit.
+        self.recipe = SystemRecipe(steps=EPOCHS * steps, batch_size=BATCH_SIZE, lr=LR, loss_unit="")
 
     def data(self) -> Iterable[Tensor]:
         """Words, ages, answers and supporting facts of all questions."""

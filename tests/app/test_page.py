@@ -19,6 +19,7 @@ from app.features import similarity_kernel
 from app.image_fit import ImageResult
 from app.preview import preview_windows
 from app.report.figures import save_views
+from app.report.video import write_video
 from app.scene_fit import SceneResult
 from app.task import Panel
 from nerf_posenc import FourierEncoder
@@ -308,6 +309,32 @@ def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -
     assert page.locator(".videos video, .videos img").count() == 1
     assert page.locator(".learning video, .learning img").count() == 1
     page.close()
+
+
+@needs_chromium
+def test_captions_of_the_training_video_have_the_page_s_colors_in_dark_mode(
+    browser: Any, tmp_path: Path
+) -> None:
+    frames = torch.zeros(2, 140, 288, 3)
+    frames[:, :40] = 1
+    video = write_video(tmp_path / "learning", frames)
+    original = smooth_image(24, 36)
+    results = results_for(original)[:1]
+    panels = image_panel("p", original, results)
+    file = tmp_path / "page.html"
+    report.write_page(file, "p", panels, results, {}, training_videos={"": video})
+    for scheme, expected in (("light", 255), ("dark", 0x19)):
+        page = browser.new_page(color_scheme=scheme)
+        page.goto(file.as_uri())
+        page.locator(".clip").scroll_into_view_if_needed()
+        page.wait_for_function("document.querySelector('.clip').style.length > 0")
+        page.wait_for_timeout(300)
+        shown = np.asarray(
+            Image.open(io.BytesIO(page.locator(".clip").screenshot())).convert("RGB")
+        )
+        assert np.abs(shown[20, 200].astype(int) - expected).max() < 12
+        assert shown[60, 200].max() < 12
+        page.close()
 
 
 def test_views_are_drawn_as_a_figure(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def wait_for(page: Any, condition: Any, what: str) -> None:
 
 @pytest.mark.slow
 @needs_chromium
-def test_a_browser_sees_the_images_and_the_curves(browser: Any) -> None:
+def test_a_browser_sees_the_images_with_the_curves_below(browser: Any) -> None:
     red = torch.tensor([1.0, 0.0, 0.0]).expand(60, 90, 3)
     with live.LivePage('<img src="x">', original=torch.ones(60, 90, 3)) as page:
         tab = browser.new_page(viewport={"width": 1000, "height": 600})
@@ -117,11 +117,12 @@ def test_a_browser_sees_the_images_and_the_curves(browser: Any) -> None:
         for step in (10, 20, 30, 100):
             page.show_image("none", state_at(step), lambda: red)
             tab.wait_for_timeout(300)
-        wait_for(tab, lambda: tab.get_by_text("PSNR of the batches").count(), "no curves")
-        assert tab.locator('input[value="<img src=\\"x\\">"]').count() == 1
         colors = shown_colors(tab)
         assert any(r > 240 and g > 240 and b > 240 for r, g, b in colors)
         assert any(r > 240 and g < 20 and b < 20 for r, g, b in colors)
+        # The card with the curves, as on the report page.
+        assert any(abs(r - 32) + abs(g - 35) + abs(b - 38) < 6 for r, g, b in colors)
+        assert tab.locator('img[src="x"]').count() == 0
         outside = [
             url for url in requested if "127.0.0.1" not in url and not url.startswith("data:")
         ]
@@ -149,7 +150,7 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
         rendered.append((camera, pose))
         return torch.rand(camera.height, camera.width, 3)
 
-    with live.LivePage("spheres", poses=poses, pixels=2000) as page:
+    with live.LivePage('<img src="x">', poses=poses, pixels=2000) as page:
         tab = browser.new_page(viewport={"width": 1200, "height": 600})
         tab.goto(page.url)
         wait_for(tab, page.server.get_clients, "no client came")
@@ -163,7 +164,17 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
         for step in range(20, 110, 20):
             page.show_field("fourier", state_at(step), look)
             tab.wait_for_timeout(200)
+        wait_for(tab, tab.get_by_text("PSNR of the training batches").count, "no curves")
+        # The camera is what one finds first; a name is text.
+        button = tab.get_by_role("button", name="back to the first view")
+        name = tab.locator('input[value="<img src=\\"x\\">"]')
+        assert button.bounding_box()["y"] < name.bounding_box()["y"]
+        turned = rendered[-1][1]
+        button.click()
+        tab.wait_for_timeout(1500)
+        page.show_field("fourier", state_at(100), look)
         tab.close()
+    torch.testing.assert_close(rendered[-1][1][:3], poses[0, :3], atol=1e-2, rtol=0)
     camera, first = rendered[0]
     assert 1000 < camera.width * camera.height < 4000
     assert camera.width > camera.height
@@ -174,6 +185,5 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
     # It starts where the first view is and looks where that looks.
     torch.testing.assert_close(first[:3, 3], poses[0, :3, 3], atol=1e-3, rtol=0)
     torch.testing.assert_close(first[:3, 2], poses[0, :3, 2], atol=1e-3, rtol=0)
-    turned = rendered[-1][1]
     angle = math.degrees(math.acos(float((turned[:3, 2] * first[:3, 2]).sum().clamp(-1, 1))))
     assert angle > 5

@@ -1,0 +1,71 @@
+"""Progress bars: one width for all of a run, and a line that sums up."""
+
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from app.fit_settings import FitSettings
+from app.progress import fit_with_progress, progress_bar, sum_up
+from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.optimizers import adam
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a terminal showed, one state of the bar after the other."""
+    return [line for line in re.split(r"[\r\n]+", capsys.readouterr().err) if line.strip()]
+
+
+def fit_a_line(steps: int, *, loss_text: object = None, quiet: bool = False) -> FitState:
+    module = nn.Linear(1, 1)
+    state = FitState(module, adam(module), steps)
+    settings = FitSettings(
+        name="fourier", steps=steps, batch_size=2, lr=0.1, device=torch.device("cpu"), quiet=quiet
+    )
+
+    def draw(step: int) -> tuple[Tensor, Tensor]:
+        return torch.ones(2, 1), torch.zeros(2, 1)
+
+    texts = {} if loss_text is None else {"loss_text": loss_text}
+    fit_with_progress(state, draw, settings, render_preview=list, **texts)  # type: ignore[arg-type]
+    return state
+
+
+def test_bars_of_several_names_and_units_have_one_width(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, total, unit in (("none", 600, "step"), ("gaussian test views", 25, "view")):
+        with progress_bar(name, total, unit) as bar:
+            bar.update(total // 2)
+            bar.refresh()
+    shown = lines(capsys)
+    assert len({line.index("|") for line in shown}) == 1
+    assert len({line.rindex("|") for line in shown}) == 1
+    assert len({line.index("/") for line in shown}) == 1
+    assert all(len(line + ", PSNR 21.88 dB") < 80 for line in shown)
+
+
+def test_a_fit_ends_in_a_line_with_its_steps_seconds_and_score(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fit_a_line(20)
+    last = lines(capsys)[-1].strip()
+    assert re.fullmatch(r"fourier +20 steps in \d+\.\d s, PSNR -?\d+\.\d\d dB", last)
+
+
+def test_the_last_line_has_the_unit_of_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_a_line(10, loss_text=lambda loss: f"loss {loss:.2f} nats {{")
+    assert re.search(r"steps in \d+\.\d s, loss \d+\.\d\d nats \{$", lines(capsys)[-1].strip())
+
+
+def test_a_count_is_summed_up_without_a_score(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("none turntable", 4, "frame") as bar:
+        bar.update(4)
+        sum_up(bar)
+    assert re.fullmatch(r"none turntable +4 frames in \d+\.\d s", lines(capsys)[-1].strip())
+
+
+def test_a_quiet_fit_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_a_line(10, quiet=True)
+    assert capsys.readouterr().err == ""
