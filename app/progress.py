@@ -125,6 +125,8 @@ def progress_bar(
 
 def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:
     """Let a progress bar end as a line of text, its count and its time if None is given."""
+    if bar.disable:
+        return
     if text is None:
         text = f"{bar.n} {bar.unit}s in {bar.format_dict['elapsed']:.1f} s"
     # Braces would be taken for fields.

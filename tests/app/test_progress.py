@@ -69,3 +69,10 @@ def test_a_count_is_summed_up_without_a_score(capsys: pytest.CaptureFixture[str]
 def test_a_quiet_fit_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     fit_a_line(10, quiet=True)
     assert capsys.readouterr().err == ""
+
+
+def test_a_quiet_bar_is_summed_up_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar("views", 2, "view", quiet=True) as bar:
+        bar.update(2)
+        sum_up(bar)
+    assert capsys.readouterr().err == ""
