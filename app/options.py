@@ -231,9 +231,11 @@ def _check_encodings(options: Options) -> None:
     unfit = [e for e in options.fitted if options.field not in ENCODINGS[e].fields]
     if options.is_scene and unfit:
         takes = [name for name, recipe in ENCODINGS.items() if options.field in recipe.fields]
+        is_for_small = all("small" in ENCODINGS[e].fields for e in unfit)
+        mend = "use the small field" if is_for_small else "name others by --encodings"
         raise UsageError(
             f"--field {options.field} takes the encodings {', '.join(takes)}, not "
-            f"{', '.join(unfit)}; use the small field"
+            f"{', '.join(unfit)}; {mend}"
         )
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.browsers import browser, needs_chromium
-
-__all__ = ["browser"]
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
 
 ROOT = Path(__file__).parent.parent
 

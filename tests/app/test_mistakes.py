@@ -155,3 +155,15 @@ def test_a_mistyped_command_is_named(
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["--version"]) == 0
     assert nerf_posenc.__version__ in capsys.readouterr().out
+
+
+def test_a_large_image_is_refused_by_an_encoding_that_doubles_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.prepare._MOST_DOUBLED", 1 << 10)
+    arguments = ["--image", "cat", "--encodings", "hash-internal", "--out", "run"]
+    assert train_fit.main([*arguments, "--size", "64"]) == 2
+    error = capsys.readouterr().err
+    assert "reduce it by --size, or name other --encodings" in error
+    assert error.count("\n") == 1
+    assert not Path("run").exists()
