@@ -191,8 +191,11 @@ def resolve(
         steps, batch_size = (700, 1024) if on_cpu else (5000, 1024 if is_full else 8192)
     else:
         steps, batch_size = (600, 8192) if on_cpu else (2000, 65536)
+    enough = bands_to_nyquist(resolution)
     # Between pixels, bands near the Nyquist frequency are noise.
-    most = max(1, bands_to_nyquist(resolution) - 1) if options.held_out else DEFAULT_BANDS
+    most = max(1, enough - 1) if options.held_out else enough + SPARE_BANDS
+    if options.is_scene:
+        most = DEFAULT_BANDS
     if sigma is None and options.sigma != "auto":
         sigma = options.sigma
     model = ModelConfig(

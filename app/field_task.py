@@ -100,7 +100,8 @@ class FieldTask(ABC):
                 yield ended
             elif result.psnr < flat_db + _COLLAPSED_DB and flat_db < _CONSTANT_DB:
                 yield (
-                    f"{result.encoding} stayed at one constant color ({flat_db:.1f} dB); try more "
+                    f"{result.encoding} is hardly better than one constant color, which has "
+                    f"{flat_db:.1f} dB; try more "
                     "--steps, another --seed or a smaller --lr"
                 )
 
@@ -111,6 +112,8 @@ def _interpolation_notes(results: Sequence[FieldResult]) -> Iterator[str]:
     fits = [result for result in results if result.is_fit]
     if not references or not fits:
         return
+    names = ", ".join(result.encoding for result in references)
+    yield f"{names}: interpolation of the fitted pixels; nothing is trained"
     ahead = max(references, key=lambda result: result.psnr)
     best = max(fits, key=lambda result: result.psnr)
     if ahead.psnr > best.psnr:

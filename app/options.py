@@ -49,7 +49,8 @@ class Options:
 
     bands: int | None = None
     """Frequency bands L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1; None is
-    10; with --held-out the bands up to one octave below the Nyquist frequency, 10 at most."""
+    10, on a small image at most two above its Nyquist frequency; with --held-out the bands up to
+    one octave below it, 10 at most."""
 
     encodings: Annotated[
         tuple[str, ...] | None,

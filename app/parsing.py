@@ -48,6 +48,22 @@ def _one_line(message: str, program: str) -> str:
     # Without UTF-8 there is a rule under the title as well.
     sections = [section for section in sections if section]
     parts = [" ".join(sections[0]).removesuffix(".")]
-    parts[0] = re.sub(r"\[/?bold\]", "", parts[0])
+    parts[0] = _plain(re.sub(r"\[/?bold\]", "", parts[0]))
     parts += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
     return f"{'; '.join(parts)} (see {program} --help)"
+
+
+def _plain(message: str) -> str:
+    """Say in plain words what the parser says of a value of another type, or of one too many."""
+    mistyped = re.match(
+        r"Error parsing (--[\w-]+): no type matching (\S+) could be instantiated from \['(.*?)'\]",
+        message,
+    )
+    if mistyped:
+        option, kinds, value = mistyped.groups()
+        known = {"INT": "a whole number", "FLOAT": "a number"}
+        names = [known.get(kind, kind.strip("{}")) for kind in kinds.split("|") if kind != "{None}"]
+        return f"{option} must be {' or '.join(names)}; got {value!r}"
+    if re.match(r"Unrecognized options: [^-]", message):
+        return f"{message}; an option takes one value, unless --help shows several"
+    return message

@@ -46,6 +46,8 @@ def open_scene(
         return scene if size is None else scene.resized(size)
     if name_or_path in BUILT_IN:
         return analytic_scene(name_or_path, size=_ANALYTIC_SIZE if size is None else size)
+    if path.is_file():
+        raise SceneError(f"{path} is a file; give the folder of the scene: {path.parent}")
     raise SceneError(
         f"no scene at {path}; give a folder of posed images or a built-in scene: "
         f"{', '.join(sorted(BUILT_IN))}"

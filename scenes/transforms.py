@@ -94,8 +94,10 @@ def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
     file = path_inside(folder, name)
     meta = read_json(file)
     listed = meta.get("frames")
-    if not isinstance(listed, list) or not listed:
+    if not isinstance(listed, list):
         raise SceneError(f"{file} has no list of frames")
+    if not listed:
+        raise SceneError(f"{file} has an empty list of frames; each posed image needs an entry")
     frames, missing = [], 0
     for i, entry in enumerate(listed):
         where = f"{file}: frame {i}"

@@ -183,6 +183,8 @@ def _same_image(a: Panel, b: Panel) -> bool:
 
 
 def _read_metrics(folder: Path) -> Metrics:
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}; name the folders of runs")
     try:
         return read_metrics(folder)
     except (OSError, ValueError) as error:

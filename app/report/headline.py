@@ -40,7 +40,9 @@ def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str |
     gained = best.psnr - baseline.psnr
     where = " between the fitted pixels" if held_out else ""
     verb = "recovers" if gained >= 0 else "loses"
-    alike = [f"same {best.steps:,} steps"] if best.steps == baseline.steps else []
+    # Internal learning takes steps of its own.
+    same_steps = best.steps == baseline.steps and best.encoding != "hash-internal"
+    alike = [f"same {best.steps:,} steps"] if same_steps else []
     if best.encoding in _SAME_NETWORK:
         alike.insert(0, "same network")
     references = [result for result in results if not result.is_fit]

@@ -85,6 +85,7 @@ def write_page(
         headline=headline(results, held_out=held_out),
         measure="PSNR (held-out)" if held_out else "PSNR",
         held_out=held_out,
+        is_scene=bool(panels[0].depths),
         baseline=BASELINE,
         psnr={result.encoding: decibels(result.psnr, 1) for result in results},
         rows=[_row(result, results, i, groups) for i, result in enumerate(results)],

@@ -36,8 +36,10 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
         ]
         chart = line_chart(curves, x_label=label, y_label="PSNR of the batches (dB)")
         charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
-    title = "Power by frequency, with the bands of the encoding"
-    spectrum = _spectrum_chart(panel, results, color)
+    # The bands of a scene are those of its box, not of the image plane.
+    bands = [] if panel.depths else [band for result in results for band in result.bands]
+    title = "Power by frequency" + (", with the bands of the encoding" if bands else "")
+    spectrum = _spectrum_chart(panel, bands, color)
     charts.append({"section": "frequencies", "title": title, "svg": spectrum})
     charts += _octave_charts(panel, results, color)
     kernels = [
@@ -54,7 +56,7 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
     return charts
 
 
-def _spectrum_chart(panel: Panel, results: Sequence[FieldResult], color: Mapping[str, int]) -> str:
+def _spectrum_chart(panel: Panel, bands: Sequence[float], color: Mapping[str, int]) -> str:
     frequencies, power = power_spectrum(panel.original)
     spectra = [Series("original", frequencies.tolist(), power.tolist(), NUM_COLORS)]
     for name, fit in panel.fits.items():
@@ -65,7 +67,7 @@ def _spectrum_chart(panel: Panel, results: Sequence[FieldResult], color: Mapping
     nyquist = nyquist_frequency(height, width)
     marks = [Mark(nyquist, "Nyquist")] + [
         Mark(band, f"2^{round(math.log2(band / math.pi))}π")
-        for band in sorted({band for result in results for band in result.bands})
+        for band in sorted(set(bands))
         if band <= nyquist
     ]
     return line_chart(

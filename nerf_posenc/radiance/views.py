@@ -45,6 +45,10 @@ class Views:
     def __len__(self) -> int:
         return len(self.rgb)
 
+    def __repr__(self) -> str:
+        width, height = self.size
+        return f"{type(self).__name__}({len(self)} of {width} x {height})"
+
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""

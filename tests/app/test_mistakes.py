@@ -167,3 +167,22 @@ def test_a_large_image_is_refused_by_an_encoding_that_doubles_it(
     assert "reduce it by --size, or name other --encodings" in error
     assert error.count("\n") == 1
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bands", "six"], "--bands must be a whole number; got 'six'"),
+        (["--lr", "high"], "--lr must be a number; got 'high'"),
+        (["--bands", "6", "10"], "an option takes one value, unless --help shows several"),
+        (["--scene", "scene/transforms.json"], "give the folder of the scene: scene"),
+        (["compare", "nowhere"], "there is no folder nowhere"),
+    ],
+)
+def test_a_mistyped_value_is_answered_in_plain_words(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("scene").mkdir()
+    Path("scene/transforms.json").write_text("{}")
+    assert train_fit.main(arguments) == 2
+    assert message in capsys.readouterr().err

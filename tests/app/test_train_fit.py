@@ -173,7 +173,8 @@ def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
     assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "hash"]
-    assert metrics["config"]["model"]["bands"] == 10
+    # 24 pixels: 4 bands up to the Nyquist frequency, and two to spare.
+    assert metrics["config"]["model"]["bands"] == 6
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from nerf_posenc.interpolation import interpolate
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.training.patch_network import (
     PatchNetwork,
+    default_steps,
     double_resolution,
     doubled_coordinates,
     fit_patch_network,
@@ -135,3 +136,12 @@ def test_one_row_is_doubled() -> None:
     assert doubled.shape == (2, 8, 3)
     assert doubled_coordinates(image).shape == (2, 8, 2)
     assert bool(doubled.isfinite().all())
+
+
+def test_a_small_image_keeps_bicubic_interpolation() -> None:
+    assert [default_steps(n) for n in (0, 8191, 8192, 1 << 15, 1 << 16, 1 << 30)] == [
+        *(0, 0, 250, 1000, 2000, 2000)
+    ]
+    patches = torch.rand(3, 8, 8)
+    small = fit_patch_network(torch.rand(9, 9, 3))
+    assert torch.equal(small.predict(patches), PatchNetwork().predict(patches))
