@@ -78,10 +78,11 @@ def sequence_headline(results: Sequence[SequenceResult], measures: Sequence[Meas
             f"No encoding is clearly better than none: {first.label} {reached} with "
             f"{best.encoding}, {without} without"
         )
-    alike = f", same {best.steps:,} steps" if best.steps == baseline.steps else ""
+    alike = ", same model" if best.parameters == baseline.parameters else ""
+    alike += f", same {best.steps:,} steps" if best.steps == baseline.steps else ""
     return (
         f"{first.label[:1].upper()}{first.label[1:]}: {reached} with {best.encoding}, {without} "
-        f"without, same model{alike}"
+        f"without{alike}"
     )
 
 
@@ -126,7 +127,7 @@ def _passages(results: Sequence[SequenceResult], measure: Measure) -> list[dict[
             "texts": [
                 {
                     "name": result.encoding,
-                    "score": f"{score_text(result.scores[measure.name], measure)} {measure.label}",
+                    "score": f"{measure.label}: {score_text(result.scores[measure.name], measure)}",
                     "spans": Markup(passage_spans(passage)),
                 }
                 for result in results

@@ -95,7 +95,7 @@ def story_passage(task: StoryTask, answers: Sequence[str]) -> Passage:
             Token(answer, "right" if is_right else "wrong", None if is_right else story.answer)
         )
         tokens.append(Token("\n"))
-    return Passage(f"Answers to questions of task {task.name}", tokens)
+    return Passage(f"Answers to questions: {task.name}", tokens)
 
 
 def attention_maps(
