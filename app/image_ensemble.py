@@ -8,7 +8,7 @@ from torch import Tensor
 
 from app.fit_file import FitFile
 from app.fit_settings import FitSettings
-from app.image_fit import ImageFit, ImageResult
+from app.image_fit import ImageResult, ImageTraining
 from app.progress import checkpoint_values, fit_with_progress
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr_from_mse
@@ -44,7 +44,9 @@ def fit_images(
         FloatingPointError: If the loss is not finite.
         ValueError: If batches differ in size, or weights in shape.
     """
-    fits = [ImageFit(image, each, settings) for image, each in zip(images, options, strict=True)]
+    fits = [
+        ImageTraining(image, each, settings) for image, each in zip(images, options, strict=True)
+    ]
     sizes = {each.batches.batch_size for each in fits}
     if len(sizes) > 1:
         raise ValueError(
@@ -119,7 +121,7 @@ class EnsembleHistories:
 
 def _member(
     i: int,
-    image_fit: ImageFit,
+    image_fit: ImageTraining,
     state: FitState,
     losses: Sequence[Sequence[float]],
     snapshots: Sequence[Snapshot],

@@ -48,8 +48,8 @@ class ImageResult(FieldResult):
     reconstruction: Float[Tensor, "height width 3"]
 
 
-class ImageFit:
-    """An image, the model that fits it, and its batches."""
+class ImageTraining:
+    """An image, the model that is fitted to it, and its batches."""
 
     def __init__(self, image: Image, options: ImageModel, settings: FitSettings) -> None:
         self.image, self.evaluated, self.whole_size = image, image.evaluated, image.whole_size
@@ -158,7 +158,7 @@ def fit_image(
     Raises:
         FloatingPointError: If the loss is not finite.
     """
-    image_fit = ImageFit(image, options, settings)
+    image_fit = ImageTraining(image, options, settings)
     optimizer = recipes.make_optimizer(
         image_fit.model,
         settings.optimizer,

@@ -145,6 +145,7 @@ def made(encoder: Any, network: nn.Module | None = None, seed: int = 0) -> Image
     return ImageFit(encoder, network, ImageModel("made"), (24, 16), 1, 1)
 
 
+@pytest.mark.slow
 @needs_chromium
 @pytest.mark.parametrize("engine", ["WebGL2", "CPU"])
 @pytest.mark.parametrize("name", NAMES)

@@ -192,6 +192,7 @@ def test_a_grid_that_learns_from_the_image_fits_what_lies_between() -> None:
     assert loaded == pytest.approx(reached["hash-internal"], abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_patch_network")
 def test_images_that_are_stacked_learn_what_lies_between_each() -> None:
     options = ["--held-out", "--encodings", "hash-internal", "--quiet", "--video", "0", *SMALL_RUN]

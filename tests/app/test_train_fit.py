@@ -104,7 +104,14 @@ def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
     assert "suffices" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("network", ["relu", "siren", "finer", "gauss", "wire", "mfn"])
+@pytest.mark.parametrize(
+    "network",
+    [
+        "relu",
+        "siren",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("finer", "gauss", "wire", "mfn")),
+    ],
+)
 @pytest.mark.usefixtures("no_hull", "no_report")
 def test_every_network_and_encoding_is_fitted(network: str) -> None:
     names = ["none", "fourier", "gaussian", "hash"] if network == "relu" else ["none"]

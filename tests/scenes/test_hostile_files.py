@@ -134,6 +134,7 @@ def test_a_missing_package_is_named_and_no_file_is_called_damaged(
         open_image(name)
 
 
+@pytest.mark.slow
 def test_a_missing_package_of_the_program_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name='matplotlib')")
     done = subprocess.run(
@@ -257,6 +258,7 @@ def test_numbers_of_a_colmap_model_that_are_not_finite_are_named(
     assert message in notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20_000, 2), (2, 17_000)])
 def test_a_very_long_image_keeps_its_report(
     size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -93,6 +93,7 @@ def stripes(height: int, width: int) -> Tensor:
     return torch.stack([(30 * wave).sigmoid() for wave in waves], -1)
 
 
+@pytest.mark.slow
 def test_it_beats_bicubic_interpolation_on_edges() -> None:
     image = Image.from_rgb(stripes(96, 96)).split_held_out()
     assert image.held_out is not None
