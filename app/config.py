@@ -191,10 +191,10 @@ def resolve(
         steps, batch_size = (700, 1024) if on_cpu else (5000, 1024 if is_full else 8192)
     else:
         steps, batch_size = (600, 8192) if on_cpu else (2000, 65536)
-    enough = bands_to_nyquist(resolution)
-    # Between pixels, bands near the Nyquist frequency are noise.
-    most = max(1, enough - 1) if options.held_out else enough + SPARE_BANDS
-    if options.is_scene:
+    most = bands_to_nyquist(resolution) + SPARE_BANDS
+    if options.held_out:
+        most = most_held_out_bands(resolution)
+    elif options.is_scene:
         most = DEFAULT_BANDS
     if sigma is None and options.sigma != "auto":
         sigma = options.sigma
@@ -253,12 +253,23 @@ def bands_to_nyquist(resolution: int) -> int:
     return 1 + max(0, math.floor(math.log2(resolution / 2)))
 
 
+def most_held_out_bands(resolution: int) -> int:
+    """Number of bands below the Nyquist frequency by an octave: nearer ones are noise between."""
+    return max(1, bands_to_nyquist(resolution) - 1)
+
+
 def band_warning(config: FieldRunConfig, resolution: int) -> str | None:
     """Warning if bands lie far above the Nyquist frequency of so many fitted pixels."""
-    enough = bands_to_nyquist(resolution)
-    if "fourier" not in config.encodings or config.model.bands <= enough + SPARE_BANDS:
+    is_held_out = config.training.held_out
+    enough = most_held_out_bands(resolution) if is_held_out else bands_to_nyquist(resolution)
+    spare = 0 if is_held_out else SPARE_BANDS
+    if "fourier" not in config.encodings or config.model.bands <= enough + spare:
         return None
-    return (
-        f"bands above {enough} lie beyond the Nyquist frequency of {resolution} pixels and only "
-        f"add noise; --bands {enough} suffices"
-    )
+    if is_held_out:
+        why = f"between {resolution} pixels more than {enough} bands add noise"
+    else:
+        why = (
+            f"more than {enough} bands go beyond the Nyquist frequency of {resolution} pixels and "
+            "only add noise"
+        )
+    return f"{why}; --bands {enough} suffices"

@@ -17,8 +17,8 @@ Input
   --test-views N        views of a scene to evaluate on (25)
   --background NAME     of views with opacity: white, black, random (white)
 Encoding
-  --encodings NAME ...  none fourier hash gaussian (none fourier hash); of a
-                        sequence those of its model
+  --encodings NAME ...  none fourier hash gaussian hash-internal
+                        (none fourier hash); of a sequence its model's
   --bands L             bands of fourier: sin, cos of 2^k pi x, k < L (10)
   --sigma S             of gaussian, cycles per unit; auto (0.09 of Nyquist)
 Model

@@ -26,6 +26,7 @@ from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import FitState, predict
 from nerf_posenc.training.patch_network import (
+    default_steps,
     double_resolution,
     doubled_coordinates,
     fit_patch_network,
@@ -90,7 +91,12 @@ class ImageTraining:
             return
         self._is_doubled = False
         if not self.settings.quiet:
-            tqdm.write(f"{self.settings.name}: learning what lies between the pixels")
+            learns = default_steps(self.image.rgb[..., 0].numel()) > 0
+            if learns:
+                what = "learning what lies between the pixels"
+            else:
+                what = "too few pixels to learn from; bicubic values between them"
+            tqdm.write(f"{self.settings.name}: {what}")
         rgb = self.image.rgb.to(self.settings.device)
         stop = self.settings.stop
         network = fit_patch_network(

@@ -12,7 +12,7 @@ _TITLES = {
     "learned": "Learned Fourier features",
     "hash": "A hash grid",
     "dense": "A dense grid",
-    "hash-internal": "A hash grid with internal learning",
+    "hash-internal": "A hash grid with values between the pixels",
 }
 # These keep the network that the baseline has; after a grid the network is a smaller one.
 _SAME_NETWORK = ("fourier", "gaussian", "learned")
