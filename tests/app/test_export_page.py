@@ -273,7 +273,7 @@ def test_both_sides_move_together_and_no_further_than_the_image(chromium: Any, h
     for _ in range(4):
         page.mouse.wheel(0, -1000)
     wait_until(page, "Math.abs(panes[0].view.clientWidth / shown.span - 64) < 1e-6")
-    page.evaluate("place(1, 1, shown.span)")
+    page.evaluate("showWindow(1, 1, shown.span)")
     for _ in range(4):
         page.keyboard.press("ArrowLeft")
     assert page.evaluate("[shown.left, shown.top]") == [0, 1]
