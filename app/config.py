@@ -32,6 +32,7 @@ class ModelConfig:
         depth: hidden layers; None for the encoding's default.
         bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit.
+        parameters: most parameters of each model of an image; None for the default sizes.
     """
 
     network: recipes.NetworkName
@@ -40,6 +41,7 @@ class ModelConfig:
     depth: int | None
     bands: int
     sigma: float
+    parameters: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +207,7 @@ def resolve(
         depth=options.depth,
         bands=min(DEFAULT_BANDS, most) if options.bands is None else options.bands,
         sigma=recipes.default_sigma(resolution) if sigma is None else sigma,
+        parameters=options.parameters,
     )
     training = FieldTraining(
         steps=steps if options.steps is None else options.steps,

@@ -14,7 +14,7 @@ from app.fit_settings import lr_for, precision_for
 from app.report.outputs import REPORT
 from app.task import Panel, early_end
 from nerf_posenc.metrics.image import psnr
-from nerf_posenc.training.results import FIELD_MEASURES, FieldResult
+from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, Measure
 
 # A fit this little above one constant color has not learned the image.
 _COLLAPSED_DB = 0.5
@@ -32,12 +32,15 @@ class FieldTask(ABC):
         config: of the run.
     """
 
-    measures = FIELD_MEASURES
-
     def __init__(
         self, name: str, source: str, size: tuple[int, int], config: FieldRunConfig
     ) -> None:
         self.name, self.source, self.size, self.config = name, source, size, config
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """Columns of the table."""
+        return FIELD_MEASURES
 
     @abstractmethod
     def truth(self) -> Float[Tensor, "*shape 3"]:

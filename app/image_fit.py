@@ -19,6 +19,7 @@ from nerf_posenc.images import Image
 from nerf_posenc.interpolation import interpolate_held_out
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.networks import MLP, num_parameters
+from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
@@ -31,7 +32,7 @@ from nerf_posenc.training.patch_network import (
     doubled_coordinates,
     fit_patch_network,
 )
-from nerf_posenc.training.results import FieldResult, Snapshot
+from nerf_posenc.training.results import FieldResult, Snapshot, Storage
 
 # Above this many pixels an image is evaluated in the type that it was trained in: in float32 two
 # cores take 7 s per megapixel.
@@ -117,13 +118,21 @@ class ImageTraining:
         """Render the whole image, reduced."""
         return self._render(self._previews[0], exact=False)
 
-    def _render(self, grid: Tensor, *, exact: bool) -> Tensor:
+    def render_fitted(self) -> Tensor:
+        """Render the fitted pixels."""
+        return self._render(self.image.coordinates, exact=True)
+
+    def _render(
+        self, grid: Tensor, *, exact: bool, model: nn.Module | None = None
+    ) -> Float[Tensor, "_height _width 3"]:
         """Values at coordinates, in float32 if ``exact``, else in the type of training."""
         device = self.settings.device
         # Chunks that stay in a CPU's cache, at the number of rows that its matrix library likes.
         chunk_size = 2048 if device.type == "cpu" else 1 << 18
         with autocast(device, None if exact else self.settings.autocast_dtype):
-            values = predict(self.model, grid.reshape(-1, 2).to(device), chunk_size=chunk_size)
+            values = predict(
+                model or self.model, grid.reshape(-1, 2).to(device), chunk_size=chunk_size
+            )
         return values.cpu().reshape(*grid.shape[:2], 3)
 
     def result(self, state: FitState, snapshots: Sequence[Snapshot]) -> ImageResult:
@@ -143,6 +152,21 @@ class ImageTraining:
             bands=band_list(self.encoder),
             kernel=similarity_kernel(self.encoder),
             snapshots=snapshots,
+            storage=None if self.options.num_parameters is None else self._storage(exact=exact),
+        )
+
+    def _storage(self, *, exact: bool) -> Storage:
+        """Bits per pixel, and PSNR, of the model with its parameters rounded."""
+        truth = self.evaluated
+        num_pixels = self.image.rgb[..., 0].numel()
+        bpp, scores = {}, {}
+        for bits in (16, 8):
+            rounded = quantize(self.model, bits)
+            rendered = self._render(truth.coordinates, exact=exact, model=rounded.module)
+            bpp[bits] = rounded.num_bits / num_pixels
+            scores[bits] = psnr(rendered, truth.rgb)
+        return Storage(
+            bpp_float16=bpp[16], psnr_float16=scores[16], bpp_8bit=bpp[8], psnr_8bit=scores[8]
         )
 
 

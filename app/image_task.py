@@ -14,11 +14,14 @@ from app.image_fit import ImageResult, fit_image, interpolation_result
 from app.preview import preview_windows
 from app.report.outputs import write_image_run
 from app.report.viewer import LivePage
+from app.series_fit import solve_series
 from app.task import FitControl, Panel
 from nerf_posenc.images import Image
 from nerf_posenc.interpolation import INTERPOLATIONS
+from nerf_posenc.training import recipes
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.results import FIELD_MEASURES, STORAGE_MEASURES, Measure
 
 
 class ImageTask(FieldTask):
@@ -40,7 +43,14 @@ class ImageTask(FieldTask):
         """Model for an encoding."""
         model = self.config.model
         width, depth = layers_for(encoding, self.config)
-        return ImageModel(encoding, model.network, width, depth, model.bands, model.sigma)
+        return ImageModel(
+            encoding, model.network, width, depth, model.bands, model.sigma, model.parameters
+        )
+
+    @property
+    def measures(self) -> Sequence[Measure]:
+        """Columns of the table: PSNR and SSIM, and what is stored within ``--parameters``."""
+        return (*FIELD_MEASURES, *(STORAGE_MEASURES if self.config.model.parameters else ()))
 
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""
@@ -64,7 +74,8 @@ class ImageTask(FieldTask):
                 control.viewer.show_image(encoding, state, render)
 
         settings = fit_settings(encoding, self.config, control)
-        return fit_image(self.image, self.model(encoding), settings, on_record=show)
+        fit = solve_series if recipes.get_recipe(encoding).is_series else fit_image
+        return fit(self.image, self.model(encoding), settings, on_record=show)
 
     def references(self) -> Sequence[ImageResult]:
         """Interpolations of the held-out pixels."""

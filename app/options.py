@@ -17,13 +17,15 @@ from nerf_posenc.training.recipes import ENCODINGS, NetworkName
 
 # Cycles per unit: far above the Nyquist frequency of any image.
 _MOST_SIGMA = 1e6
+_LEAST_PARAMETERS = 1000
 
 _ENCODING_NAMES = "{" + ",".join(ENCODINGS) + "}"
 ENCODING_HELP = (
     "Encodings to fit: "
     + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
     + ". None: none and fourier, and for images without --bands hash, the fastest; with "
-    "--held-out none, fourier, gaussian and hash-internal."
+    "--held-out none, fourier, gaussian and hash-internal; with --parameters none, fourier, hash "
+    "and local-cosine."
 )
 
 
@@ -56,6 +58,11 @@ class Options:
         tuple[str, ...] | None,
         tyro.conf.arg(metavar=f"[{_ENCODING_NAMES} ...]", help=ENCODING_HELP),
     ] = None
+
+    parameters: int | None = None
+    """Most parameters of the model of an image: the largest network or grid within them is fitted
+    by each encoding, and what it takes in float16 and in 8 bits is printed. None: the width and the
+    tables' default size."""
 
     sigma: float | Literal["auto"] | None = None
     """Standard deviation of the gaussian frequencies in cycles per unit; auto chooses it by
@@ -159,6 +166,8 @@ class Options:
             return self.encodings
         if self.held_out:
             return ("none", "fourier", "gaussian", "hash-internal")
+        if self.parameters is not None and self.network == "relu":
+            return ("none", "fourier", "hash", "local-cosine")
         with_grid = self.bands is None and not self.is_scene and self.network == "relu"
         return ("none", "fourier", "hash") if with_grid else ("none", "fourier")
 
@@ -180,10 +189,15 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def _check_ranges(options: Options) -> None:
-    for name in ("steps", "batch_size", "width", "depth", "size", "test_views", "max_pixels"):
+    counts = ("steps", "batch_size", "width", "depth", "size", "test_views")
+    for name in (*counts, "max_pixels"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more; got {value}")
+    if options.parameters is not None and options.parameters < _LEAST_PARAMETERS:
+        raise UsageError(
+            f"--parameters must be {_LEAST_PARAMETERS} or more; got {options.parameters}"
+        )
     if options.turntable < 0:
         raise UsageError(f"--turntable must be 0 or more; got {options.turntable}")
     if options.video < 0 or options.video == 1:
@@ -226,6 +240,9 @@ def _check_encodings(options: Options) -> None:
     for encoding in options.fitted:
         if encoding not in ENCODINGS:
             raise UsageError(f"--encodings: no encoding {encoding!r}; known are {names}")
+    series = [e for e in options.fitted if ENCODINGS[e].is_series]
+    if series and options.parameters is None and not options.is_scene:
+        raise UsageError(f"{series[0]} needs --parameters N: how many it may keep")
     uses_sigma = [e for e in options.fitted if ENCODINGS[e].uses_sigma]
     if options.sigma == "auto" and not uses_sigma:
         raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")
@@ -257,6 +274,12 @@ def _check_conflicts(options: Options) -> None:
     if options.is_sequence:
         _check_sequence_conflicts(options)
     refusals = {
+        "--parameters is for images; a --scene takes --width and --depth": (
+            options.parameters is not None and options.is_scene
+        ),
+        "--parameters chooses the width; give one of the two": (
+            options.parameters is not None and options.width is not None
+        ),
         "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
         "--stack on is for several images: --images": options.stack == "on" and not options.images,
         "--live shows one image at a time; leave out --stack on": options.stack == "on"
@@ -276,7 +299,7 @@ def _check_conflicts(options: Options) -> None:
 
 # Options of images and scenes that a sequence has no use for.
 _OF_FIELDS = (
-    *("stack", "bands", "sigma", "held_out", "size", "network", "field", "optimizer"),
+    *("stack", "bands", "parameters", "sigma", "held_out", "size", "network", "field", "optimizer"),
     *("background", "test_views", "turntable", "video", "figures", "compile", "max_pixels"),
 )
 

@@ -8,11 +8,12 @@ from typing import Any, Generic
 
 import torch
 
-from app.config import FieldRunConfig, RunConfig, band_warning, resolve
+from app.config import RunConfig, band_warning, resolve
 from app.details import versions
 from app.fit_file import FitFile
 from app.fit_settings import precision_for
 from app.image_fit import ImageResult
+from app.image_limits import require_sizes, require_small
 from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import UsageError
@@ -25,11 +26,8 @@ from app.task import Openers, Result, Task
 from app.terminal import printable
 from nerf_posenc.images import Image
 from nerf_posenc.radiance.views import Scene, Views
-from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import describe
 from nerf_posenc.training.system import SequenceResult
-
-_MOST_DOUBLED = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -104,29 +102,14 @@ def prepare_image(
     image = split_image(whole, options)
     # Checks all options before seconds are spent on choosing sigma.
     config = resolve(options, image.resolution, device)
-    _require_small(image, config)
+    require_small(image, config)
+    task = ImageTask(image, whole.size, config)
+    require_sizes(task)
     if folder is None:
         folder = create_run_folder(options.out, whole.name, overwrite=options.overwrite)
-    task = ImageTask(image, whole.size, config)
     prepared: Run[ImageResult] = Run(task, config, options, folder, context)
     with closed_on_error(folder):
         return _begin_image(prepared, task)
-
-
-def _require_small(image: Image, config: FieldRunConfig) -> None:
-    """Refuse a large image for an encoding that predicts values between its pixels.
-
-    Raises:
-        UsageError: If it has more than ``_MOST_DOUBLED`` pixels.
-    """
-    num_pixels = image.rgb[..., 0].numel()
-    doubled = [e for e in config.encodings if recipes.get_recipe(e).is_doubled]
-    if doubled and num_pixels > _MOST_DOUBLED:
-        raise UsageError(
-            f"{doubled[0]} predicts values between the pixels, which takes minutes per megapixel: "
-            f"it is for images of up to {_MOST_DOUBLED >> 20} megapixels, and {image.source} has "
-            f"{num_pixels / 2**20:.1f} to fit; reduce it by --size, or name other --encodings"
-        )
 
 
 def _begin_image(prepared: Run[ImageResult], task: ImageTask) -> Run[ImageResult]:

@@ -89,7 +89,7 @@ def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> 
     prepared.results.append(result)
     if control.batch_size is not None:
         prepared.batch_sizes[encoding] = control.batch_size
-    if result.steps < prepared.config.training.steps:
+    if not result.has_all_steps(prepared.config.training.steps):
         prepared.log(
             f"stopped {encoding} at step {result.steps} of {prepared.config.training.steps}; press "
             f"again to quit; resume with: {resume_command(stop.folder or prepared.folder.path)}"

@@ -192,6 +192,6 @@ class LiveViewer(Viewer, Protocol):
 
 def early_end(result: FitResult, num_steps: int) -> str | None:
     """Remark on a fit that did not take all its steps."""
-    if result.steps == num_steps:
+    if result.has_all_steps(num_steps):
         return None
     return f"{result.encoding} was ended early, after {result.steps} of {num_steps} steps"

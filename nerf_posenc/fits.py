@@ -28,6 +28,9 @@ from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import predict
 
+# A model of so many parameters is built whatever a file says of it.
+_HARMLESS = 1 << 20
+
 Window = tuple[int | float, int | float, int | float, int | float]
 """Left, top, width and height of a part of an image, in its pixels."""
 
@@ -239,17 +242,25 @@ def _averaged(ema: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _require_plausible(
-    width: int, depth: int, num_bands: int, weights: Mapping[str, Tensor]
+    width: int,
+    depth: int,
+    num_bands: int,
+    weights: Mapping[str, Tensor],
+    num_parameters: int | None = None,
 ) -> None:
     """Refuse a model that cannot have these weights, before memory is spent on it.
 
     Raises:
         ValueError: Saying which number is implausible.
     """
-    most = sum(tensor.numel() for tensor in weights.values())
+    most = max(_HARMLESS, sum(tensor.numel() for tensor in weights.values()))
     for name, number in {"width": width, "depth": depth, "num_bands": num_bands}.items():
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= most:
             raise ValueError(f"{name} is {number!r}, which {most} weights cannot have")
+    # A grid is bounded by the resolution, whatever its number of parameters is to be.
+    has_grid = any(name.endswith(".table") for name in weights)
+    if num_parameters is not None and not has_grid and not 1 <= num_parameters <= 8 * most:
+        raise ValueError(f"num_parameters is {num_parameters!r}, for at most {most} weights")
     if width * width * (depth - 1) > most:
         raise ValueError(f"{depth} layers of {width} units do not have {most} weights")
 
@@ -261,7 +272,8 @@ def _image_fit(
     device: torch.device,
 ) -> ImageFit:
     options = ImageModel(**model["options"])
-    _require_plausible(options.width, options.depth, options.num_bands, weights)
+    layers = options.width, options.depth
+    _require_plausible(*layers, options.num_bands, weights, options.num_parameters)
     encoder, network = make_image_model(options, int(model["resolution"]))
     nn.Sequential(encoder, network).load_state_dict(weights)
     width, height = (int(side) for side in model["size"])

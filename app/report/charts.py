@@ -87,6 +87,9 @@ def line_chart(
     ]
     for one, points in lines:
         coordinates = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
+        if len(points) == 1:
+            x, y = points[0]
+            parts.append(f'<circle class="dot c{one.color}" cx="{to_x(x)}" cy="{to_y(y)}" r="4"/>')
         parts.append(f'<polyline class="line c{one.color}" points="{coordinates}"/>')
     parts.append(_axis_labels(x_label, y_label))
     parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')

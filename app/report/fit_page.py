@@ -24,6 +24,7 @@ from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.fits import ImageFit
+from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.networks.mlp import MLP, num_parameters
 from nerf_posenc.training.results import FieldResult
 
@@ -50,6 +51,8 @@ class FitPage:
 
 def why_not(fit: ImageFit) -> str | None:
     """Say why the page cannot run a fit; None if it can."""
+    if isinstance(fit.network, LocalCosineSeries):
+        return "a series, which has no network"
     if not isinstance(fit.network, MLP):
         return f"network {fit.options.network}"
     encoder = fit.encoder

@@ -13,6 +13,7 @@ _TITLES = {
     "hash": "A hash grid",
     "dense": "A dense grid",
     "hash-internal": "A hash grid with values between the pixels",
+    "local-cosine": "A local cosine series",
 }
 # These keep the network that the baseline has; after a grid the network is a smaller one.
 _SAME_NETWORK = ("fourier", "gaussian", "learned")

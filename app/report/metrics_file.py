@@ -58,7 +58,7 @@ class Metrics:
 
     def complete_fits(self) -> dict[str, FitResult]:
         """Fits that took all their steps, by encoding."""
-        return {fit.encoding: fit for fit in self.fits if fit.steps == self.num_steps}
+        return {fit.encoding: fit for fit in self.fits if fit.has_all_steps(self.num_steps)}
 
 
 def write_metrics(

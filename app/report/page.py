@@ -20,11 +20,11 @@ from app.report.figures import error_quantile
 from app.report.headline import headline
 from app.report.page_charts import decibels, octave_rows, page_charts
 from app.report.palette import NUM_COLORS
-from app.report.tables import BASELINE, gain
+from app.report.tables import BASELINE, gain, score_text
 from app.report.template import render
 from app.task import Panel
 from nerf_posenc.images import resize_area
-from nerf_posenc.training.results import FieldResult
+from nerf_posenc.training.results import STORAGE_MEASURES, FieldResult, Measure
 
 # Above this many pixels a lossless image would make the page too heavy: it shows an overview of
 # about as many, and crops at full size.
@@ -89,6 +89,7 @@ def write_page(
         baseline=BASELINE,
         psnr={result.encoding: decibels(result.psnr, 1) for result in results},
         rows=[_row(result, results, i, groups) for i, result in enumerate(results)],
+        storage_labels=[measure.label for measure in _storage_measures(results)],
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
         best=max((r for r in results if r.is_fit), key=_rank, default=results[0]).encoding,
         images=[
@@ -112,9 +113,14 @@ def _rank(result: FieldResult) -> float:
     return -math.inf if math.isnan(result.psnr) else result.psnr
 
 
+def _storage_measures(results: Sequence[FieldResult]) -> Sequence[Measure]:
+    """Columns of what is stored, if that was measured."""
+    return STORAGE_MEASURES if any(result.storage is not None for result in results) else ()
+
+
 def _row(
     result: FieldResult, results: Sequence[FieldResult], number: int, groups: Sequence[Group]
-) -> dict[str, str]:
+) -> dict[str, Any]:
     gained = gain(result, results)
     group = next((group for group in groups if result.encoding in group.settings), None)
     is_first = group is not None and next(iter(group.settings)) == result.encoding
@@ -126,8 +132,12 @@ def _row(
         "parameters": f"{result.parameters:,}" if result.is_fit else "-",
         "psnr": decibels(result.psnr, 2),
         "ssim": "-" if math.isnan(result.ssim) else f"{result.ssim:.4f}",
-        "steps": f"{result.steps:,}" if result.is_fit else "-",
+        "steps": f"{result.steps:,}" if result.steps else "-",
         "seconds": f"{result.seconds:.1f}",
+        "storage": [
+            score_text(result.scores.get(measure.name, math.nan), measure)
+            for measure in _storage_measures(results)
+        ],
         "gain": "-" if gained is None or math.isnan(gained) else f"{gained:+.2f}",
     }
 

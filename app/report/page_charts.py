@@ -36,6 +36,7 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
         ]
         chart = line_chart(curves, x_label=label, y_label="PSNR of the batches (dB)")
         charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
+    charts += _parameter_chart(panel, results)
     # The bands of a scene are those of its box, not of the image plane.
     bands = [] if panel.depths else [band for result in results for band in result.bands]
     title = "Power by frequency" + (", with the bands of the encoding" if bands else "")
@@ -54,6 +55,28 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
         title = "Similarity of features by distance"
         charts.append({"section": "kernel", "title": title, "svg": chart})
     return charts
+
+
+def _parameter_chart(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, str]]:
+    """PSNR against parameters, if models were fitted within a number of them, or by several runs.
+
+    Fits of several runs are named ``run: encoding``; those of one encoding make one line.
+    """
+    points: dict[str, list[tuple[int, float]]] = {}
+    is_wanted = any(result.storage is not None for result in results)
+    for result in results:
+        run, _, encoding = result.encoding.rpartition(": ")
+        is_wanted = is_wanted or bool(run)
+        if result.is_fit and result.encoding in panel.fits:
+            points.setdefault(encoding, []).append((result.parameters, result.psnr))
+    if not is_wanted or len({count for line in points.values() for count, _ in line}) < 2:
+        return []
+    lines = [
+        Series(encoding, [x for x, _ in sorted(line)], [y for _, y in sorted(line)], i % NUM_COLORS)
+        for i, (encoding, line) in enumerate(points.items())
+    ]
+    svg = line_chart(lines, x_label="parameters", y_label="PSNR (dB)", log_x=True)
+    return [{"section": "parameters", "title": "PSNR against parameters", "svg": svg}]
 
 
 def _spectrum_chart(panel: Panel, bands: Sequence[float], color: Mapping[str, int]) -> str:

@@ -53,7 +53,7 @@ def table(results: Sequence[FitResult], measures: Sequence[Measure] = FIELD_MEAS
             (
                 result.encoding,
                 f"{result.parameters:,}" if result.is_fit else "-",
-                *(score_text(result.scores[measure.name], measure) for measure in measures),
+                *(score_text(result.scores.get(m.name, math.nan), m) for m in measures),
                 f"{result.seconds:.1f}",
                 f"{gained:+.{measures[0].digits}f}" if is_known else "-",
             )

@@ -1,13 +1,19 @@
 """The model of an image: an encoding of its coordinates and a network."""
 
+import bisect
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.networks import NETWORKS
+from nerf_posenc.core.encoder import Encoder, Identity
+from nerf_posenc.networks import NETWORKS, num_parameters
+from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.training import recipes
+
+# Of a small model with a grid at most so much is its network.
+_NETWORK_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,8 @@ class ImageModel:
         depth: hidden layers.
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``; None for its default.
+        num_parameters: the model is as large as it can be with at most so many: the tables of a
+            grid, else the width of the network; None for the width and the tables' default size.
     """
 
     encoding: str
@@ -29,12 +37,16 @@ class ImageModel:
     depth: int = 4
     num_bands: int = 10
     sigma: float | None = None
+    num_parameters: int | None = None
 
 
 def make_image_model(
     options: ImageModel, resolution: int, *, generator: torch.Generator | None = None
 ) -> tuple[Encoder, nn.Module]:
     """Build the encoder of an image's coordinates and the network from its features to RGB.
+
+    The network of ``"local-cosine"`` is a series without coefficients, until it is fitted or
+    loaded.
 
     Args:
         options: which.
@@ -51,15 +63,58 @@ def make_image_model(
     """
     if options.network not in NETWORKS:
         raise ValueError(f"no network {options.network!r}; known are {', '.join(NETWORKS)}")
-    encoder = recipes.make_encoder(
+    if recipes.get_recipe(options.encoding).is_series:
+        return Identity(2), LocalCosineSeries()
+    width, num_features = options.width, None
+    if options.num_parameters is not None:
+        width, num_features = _sizes(options, resolution, options.num_parameters)
+    encoder = _encoder(options, resolution, num_features, generator)
+    network = NETWORKS[options.network](
+        encoder.out_dim, 3, width=width, depth=options.depth, generator=generator
+    )
+    return encoder, network
+
+
+def _encoder(
+    options: ImageModel,
+    resolution: int,
+    num_features: int | None,
+    generator: torch.Generator | None = None,
+) -> Encoder:
+    return recipes.make_encoder(
         options.encoding,
         2,
         resolution=resolution,
         num_bands=options.num_bands,
         sigma=options.sigma,
+        num_parameters=num_features,
         generator=generator,
     )
-    network = NETWORKS[options.network](
-        encoder.out_dim, 3, width=options.width, depth=options.depth, generator=generator
-    )
-    return encoder, network
+
+
+def _sizes(options: ImageModel, resolution: int, most: int) -> tuple[int, int | None]:
+    """Width of the network and number of a grid's features within a number of parameters.
+
+    Raises:
+        ValueError: If nothing is that small.
+    """
+    encoder = _encoder(options, resolution, None, torch.Generator())
+
+    def count(width: int) -> int:
+        build = NETWORKS[options.network]
+        generator = torch.Generator()
+        return num_parameters(
+            build(encoder.out_dim, 3, width=width, depth=options.depth, generator=generator)
+        )
+
+    has_grid = num_parameters(encoder) > 0
+    budget = int(most * _NETWORK_SHARE) if has_grid else most
+    if count(1) > budget:
+        needed = math.ceil(count(1) / _NETWORK_SHARE) if has_grid else count(1)
+        raise ValueError(f"{options.encoding} needs {needed:,} parameters or more; got {most:,}")
+    widest = options.width if has_grid else 2
+    while not has_grid and count(widest) <= budget:
+        widest *= 2
+    # The number grows with the width.
+    width = bisect.bisect_right(range(1, widest + 1), budget, key=count)
+    return width, most - count(width) if has_grid else None

@@ -1,6 +1,6 @@
 """The table of encodings, and the optimizer and learning rates of each network.
 
-A new encoding in the program is an `Encoder` in a file of its own and one row of ``ENCODINGS``.
+A new encoding is an `Encoder` in a file of its own and one row of ``ENCODINGS``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, Identity, require_positive
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.networks.mlp import hidden_matrices
+from nerf_posenc.training.grid_sizes import hash_grid
 from nerf_posenc.training.optimizers import ADAM_LR, MUON_ADAM_LR, MUON_LR, OptimizerGroup
 from nerf_posenc.training.optimizers import adam as make_adam
 from nerf_posenc.training.optimizers import muon as make_muon
@@ -38,6 +38,7 @@ class EncoderOptions:
         num_bands: frequency bands of ``"fourier"``.
         sigma: standard deviation of the frequencies of ``"gaussian"``, in cycles per unit; None is
             ``default_sigma(resolution)``.
+        num_parameters: most trained features of a grid; None for its default size.
         generator: random number generator of frequencies and initial features; None is torch's
             own.
     """
@@ -46,6 +47,7 @@ class EncoderOptions:
     resolution: int
     num_bands: int = 10
     sigma: float | None = None
+    num_parameters: int | None = None
     generator: torch.Generator | None = None
 
 
@@ -53,8 +55,7 @@ class EncoderOptions:
 class HeldOutRecipe:
     """Learning rates for fits that are evaluated between the fitted pixels (docs/results.md).
 
-    Low, constant rates and an exponential moving average (EMA) of the weights: at the default rate
-    Muon fits the given pixels so fast that it fills the gaps with noise.
+    They are low and constant: at the default rate Muon fills the gaps with noise.
 
     Attributes:
         lr: of Muon.
@@ -86,6 +87,7 @@ class EncodingRecipe:
         uses_sigma: whether ``--sigma`` changes it.
         is_doubled: whether an image is fitted at twice its resolution, with values between the
             pixels from `nerf_posenc.training.patch_network`.
+        is_series: whether an image is a sparse series that is solved for, without a network.
     """
 
     description: str
@@ -99,6 +101,7 @@ class EncodingRecipe:
     fields: tuple[str, ...] = ("small",)
     uses_sigma: bool = False
     is_doubled: bool = False
+    is_series: bool = False
 
 
 def default_sigma(resolution: int) -> float:
@@ -123,10 +126,11 @@ def _gaussian(options: EncoderOptions) -> Encoder:
 
 
 def _hash_grid(options: EncoderOptions) -> Encoder:
-    """8 levels of 4 features in tables of up to 2^19 rows, from 16 nodes per axis to a sample."""
-    growth = max(1.0, (options.resolution / 16) ** (1 / 7))
-    return HashGridEncoder(
-        options.in_dim, 8, features_per_level=4, growth=growth, generator=options.generator
+    return hash_grid(
+        options.in_dim,
+        options.resolution,
+        num_parameters=options.num_parameters,
+        generator=options.generator,
     )
 
 
@@ -168,6 +172,13 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         fields=(),
         is_doubled=True,
     ),
+    "local-cosine": EncodingRecipe(
+        description="the largest coefficients of windowed cosines in cells, for --parameters",
+        build=lambda options: Identity(options.in_dim),
+        layers=(1, 1),
+        fields=(),
+        is_series=True,
+    ),
 }
 """Encodings by name."""
 
@@ -203,6 +214,7 @@ def make_encoder(
     resolution: int,
     num_bands: int = 10,
     sigma: float | None = None,
+    num_parameters: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Encoder:
     """Build an encoder for coordinates in [-1, 1].
@@ -213,10 +225,11 @@ def make_encoder(
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
+        num_parameters: most trained features of a grid; None for its default size.
         generator: random number generator of frequencies and initial features.
 
     Raises:
-        ValueError: If the name is unknown.
+        ValueError: If the name is unknown, or a grid has no size within that number.
 
     Examples:
         >>> make_encoder("fourier", 2, resolution=512, num_bands=8).out_dim
@@ -227,6 +240,7 @@ def make_encoder(
         resolution=resolution,
         num_bands=num_bands,
         sigma=sigma,
+        num_parameters=num_parameters,
         generator=generator,
     )
     return get_recipe(encoding).build(options)

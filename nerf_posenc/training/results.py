@@ -70,7 +70,7 @@ class FitResult:
         encoding: its name.
         parameters: number of trainable parameters.
         seconds: training time.
-        steps: steps taken.
+        steps: steps taken; 0 for a solution in closed form.
         history: mean training loss at each record.
         details: further values for ``metrics.json``.
     """
@@ -86,6 +86,14 @@ class FitResult:
     def scores(self) -> Mapping[str, float]:
         """What was measured on test data, by the name of the measure."""
         return {}
+
+    def has_all_steps(self, num_steps: int) -> bool:
+        """Whether it was not ended early.
+
+        Args:
+            num_steps: of a fit that is trained.
+        """
+        return self.steps in (0, num_steps)
 
     @property
     def is_fit(self) -> bool:
@@ -111,6 +119,40 @@ FIELD_MEASURES = (
 )
 """Columns of fits of images and scenes."""
 
+STORAGE_MEASURES = (
+    Measure(
+        "bpp_float16",
+        "bits/pixel (float16)",
+        higher_is_better=False,
+        meaning="bits of all parameters in float16, and of what says which are kept, per pixel",
+    ),
+    Measure(
+        "bpp_8bit",
+        "bits/pixel (8 bits)",
+        higher_is_better=False,
+        meaning="likewise with parameters in 8 bits, and their scales",
+    ),
+    Measure("psnr_8bit_db", "PSNR (dB, 8 bits)", meaning="PSNR with parameters rounded to 8 bits"),
+)
+"""Further columns of a fit within a number of parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """What a model takes when its parameters are rounded.
+
+    Attributes:
+        bpp_float16: bits per pixel in float16.
+        psnr_float16: PSNR then, in dB.
+        bpp_8bit: bits per pixel in 8 bits, without further training.
+        psnr_8bit: PSNR then, in dB.
+    """
+
+    bpp_float16: float
+    psnr_float16: float
+    bpp_8bit: float
+    psnr_8bit: float
+
 
 @dataclass(frozen=True, kw_only=True)
 class FieldResult(FitResult):
@@ -123,6 +165,7 @@ class FieldResult(FitResult):
         kernel: distances along an axis, and the similarity of the features at each; None for
             features that are trained.
         snapshots: previews during the fit, for a video.
+        storage: of a fit within a number of parameters; None if none was given.
     """
 
     psnr: float
@@ -130,8 +173,17 @@ class FieldResult(FitResult):
     bands: Sequence[float] = ()
     kernel: tuple[Sequence[float], Sequence[float]] | None = None
     snapshots: Sequence[Snapshot] = ()
+    storage: Storage | None = None
 
     @property
     def scores(self) -> Mapping[str, float]:
-        """PSNR and SSIM."""
-        return {"psnr_db": self.psnr, "ssim": self.ssim}
+        """PSNR and SSIM, and what is stored."""
+        scores = {"psnr_db": self.psnr, "ssim": self.ssim}
+        if self.storage is not None:
+            scores |= {
+                "bpp_float16": self.storage.bpp_float16,
+                "psnr_float16_db": self.storage.psnr_float16,
+                "bpp_8bit": self.storage.bpp_8bit,
+                "psnr_8bit_db": self.storage.psnr_8bit,
+            }
+        return scores
