@@ -17,7 +17,7 @@ Input
   --test-views N        views of a scene to evaluate on (25)
   --background NAME     of views with opacity: white, black, random (white)
 Encoding
-  --encodings NAME ...  none fourier hash gaussian hash-internal
+  --encodings NAME ...  none fourier hash gaussian hash-internal local-cosine
                         (none fourier hash); of a sequence its model's
   --bands L             bands of fourier: sin, cos of 2^k pi x, k < L (10)
   --sigma S             of gaussian, cycles per unit; auto (0.09 of Nyquist)
@@ -27,6 +27,7 @@ Model
   --model NAME          of sequences: transformer causal conv bert memn2n
                         memory-network self-attentive (the first that fits)
   --width N --depth N   hidden layers (256 x 4; hash 64 x 2; scene 128 x 4)
+  --parameters N        the largest models of an image within N parameters
   --context N           characters of a window (32; causal 128; bert 48 words)
   --heads N             attention heads (4)
   --hops N              of a memory network (3); rows of self-attentive (6)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
 from nerf_posenc.core.sinusoids import SinCos
@@ -191,11 +191,11 @@ class LocalCosineSeries(nn.Module):
         cells[..., :-1, half:] = (rising * before - falling * after).flip(-1)
         return cells @ self._cosines(centers)
 
-    def _set_mask(self, mask: np.ndarray[Any, Any]) -> None:
+    def _set_mask(self, mask: Bool[Tensor, " functions"]) -> None:
         """Keep the coefficients of a mask."""
         packed = np.frombuffer(_compressed(mask), dtype=np.uint8).copy()
         self.mask = torch.from_numpy(packed).to(self.coefficients.device)
-        self._positions = torch.from_numpy(np.flatnonzero(mask))
+        self._positions = mask.nonzero().squeeze(1)
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
@@ -219,21 +219,26 @@ class LocalCosineSeries(nn.Module):
         self._dense = None
 
 
-def _choose(values: Float[Tensor, "*shape"], budget: int) -> np.ndarray[Any, Any]:
+def _choose(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " functions"]:
     """Mask of the largest coefficients that fit into a budget together with the mask itself."""
     magnitudes = values.abs().reshape(-1)
     descending = magnitudes.sort(descending=True).values
-    best: np.ndarray[Any, Any] | None = None
-    kept, most = 0, min(budget, len(descending))
-    for _ in range(4):
-        if most < 1:
-            break
-        mask = (magnitudes >= descending[most - 1]).cpu().numpy()
-        mask[np.flatnonzero(mask)[most:]] = False
+    best: Tensor | None = None
+    # So many fit, and so many are too many.
+    fits, too_many = 0, min(budget, len(descending)) + 1
+    most = too_many - 1
+    while most > fits and too_many - fits > budget // 1000 + 1:
+        mask = (magnitudes >= descending[most - 1]).cpu()
+        mask[mask.nonzero().squeeze(1)[most:]] = False
         words = _num_words(len(_compressed(mask)))
-        if most + words <= budget and most > kept:
-            best, kept = mask, most
-        most = min(budget - words, len(descending))
+        if most + words <= budget:
+            best, fits = mask, most
+        else:
+            too_many = most
+        # The mask of nearly as many is nearly as large.
+        most = budget - words
+        if not fits < most < too_many:
+            most = (fits + too_many) // 2
     if best is None:
         raise ValueError(f"{budget} parameters are too few for a local cosine series")
     return best
@@ -243,8 +248,8 @@ def _num_words(num_bytes: int) -> int:
     return math.ceil(num_bytes * 8 / _BITS_PER_WORD)
 
 
-def _compressed(mask: np.ndarray[Any, Any]) -> bytes:
-    packed = np.packbits(mask).tobytes()
+def _compressed(mask: Bool[Tensor, " functions"]) -> bytes:
+    packed = np.packbits(mask.numpy()).tobytes()
     return lzma.compress(packed, format=lzma.FORMAT_RAW, filters=_FILTERS)
 
 

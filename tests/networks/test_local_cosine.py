@@ -1,0 +1,174 @@
+"""The local cosine series against the algebra of its functions."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from nerf_posenc.images import Image
+from nerf_posenc.metrics.image import psnr
+from nerf_posenc.networks import num_parameters
+from nerf_posenc.networks.local_cosine import CELL, LocalCosineSeries
+
+
+def textured(height: int, width: int) -> Image:
+    """Smooth ramps with noise, so that coefficients differ in size."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.linspace(0.2, 0.8, height)[:, None, None]
+    columns = torch.linspace(0.1, 0.3, width)[None, :, None]
+    noise = 0.05 * torch.rand(height, width, 3, generator=generator)
+    return Image.from_rgb((rows + columns).expand(-1, -1, 3) * 0.8 + noise)
+
+
+def solved(image: Image, most: int) -> LocalCosineSeries:
+    series = LocalCosineSeries()
+    series.fit(image.rgb, image.coordinates, most)
+    return series
+
+
+def functions_of_axis(series: LocalCosineSeries, cells: int) -> Tensor:
+    """Every function of an axis at every pixel center, ``(pixels, cells * CELL)``."""
+    positions = torch.arange(cells * CELL) + 0.5
+    index, values = series._functions(positions, cells)
+    dense = torch.zeros(len(positions), cells, CELL)
+    for cell, value in zip(index, values, strict=True):
+        dense[torch.arange(len(positions)), cell] += value
+    return dense.flatten(1)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 5])
+def test_the_functions_are_orthonormal_on_the_pixels(cells: int) -> None:
+    functions = functions_of_axis(LocalCosineSeries(), cells).double()
+    torch.testing.assert_close(
+        functions.T @ functions, torch.eye(cells * CELL).double(), atol=2e-6, rtol=0
+    )
+
+
+def test_a_function_is_the_windowed_cosine_of_its_formula() -> None:
+    functions = functions_of_axis(LocalCosineSeries(), 3).double()
+    k, cell = 3, 1
+    offset = torch.arange(3 * CELL).double() + 0.5 - cell * CELL
+    rising = torch.sin(math.pi / 2 * ((offset + 4) / CELL).clamp(0, 1))
+    falling = torch.cos(math.pi / 2 * ((offset - 4) / CELL).clamp(0, 1))
+    expected = (
+        math.sqrt(2 / CELL) * rising * falling * torch.cos(math.pi / CELL * (k + 0.5) * offset)
+    )
+    expected[(offset < -4) | (offset > CELL + 4)] = 0
+    torch.testing.assert_close(functions[:, cell * CELL + k], expected, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("size", [(16, 24), (13, 21), (5, 40), (1, 1)])
+def test_with_all_coefficients_every_pixel_is_exact(size: tuple[int, int]) -> None:
+    image = textured(*size)
+    series = solved(image, 100_000)
+    assert len(series.coefficients) == 3 * math.prod(math.ceil(s / CELL) * CELL for s in size)
+    torch.testing.assert_close(series(image.coordinates), image.rgb, atol=1e-5, rtol=0)
+
+
+def test_the_error_is_the_energy_of_what_was_left_out() -> None:
+    image = textured(48, 64)
+    kept, whole = solved(image, 2000), solved(image, 100_000)
+    with torch.no_grad():
+        lost = whole.coefficients.square().sum() - kept.coefficients.square().sum()
+        error = (kept(image.coordinates) - image.rgb).square().sum()
+    assert float(error) == pytest.approx(float(lost), rel=1e-3)
+    # No other choice of as many could be better.
+    smallest = kept.coefficients.abs().min()
+    assert int((whole.coefficients.abs() > smallest).sum()) <= len(kept.coefficients)
+
+
+@pytest.mark.parametrize("most", [1000, 3000, 7777])
+def test_it_takes_at_most_the_parameters_that_it_may_and_nearly_all_of_them(most: int) -> None:
+    series = solved(textured(48, 64), most)
+    assert 0.98 * most <= num_parameters(series) <= most
+    assert num_parameters(series) >= len(series.coefficients) + series.mask.numel() // 2
+
+
+def test_more_parameters_are_never_worse() -> None:
+    image = textured(48, 64)
+    with torch.no_grad():
+        scores = [psnr(solved(image, n)(image.coordinates), image.rgb) for n in (500, 2000, 6000)]
+    assert scores == sorted(scores)
+    assert scores[-1] > scores[0] + 5
+
+
+def test_it_is_continuous_across_the_edges_of_cells() -> None:
+    image = textured(32, 32)
+    series = solved(image, 1500)
+    edges = (torch.tensor([4.0, 8.0, 12.0, 16.0]) / 16 - 1)[:, None]
+    step = torch.tensor([[1e-4, 0.0]])
+    at = torch.cat([edges, torch.full_like(edges, 0.3)], dim=1)
+    with torch.no_grad():
+        before, after = series(at - step), series(at + step)
+    assert float((before - after).abs().max()) < 0.01
+
+
+def test_held_out_pixels_lie_between_those_it_was_given() -> None:
+    rows, columns = torch.meshgrid(torch.arange(64.0), torch.arange(64.0), indexing="ij")
+    smooth = 0.5 + 0.4 * torch.sin(rows / 20) * torch.cos(columns / 15)
+    image = Image.from_rgb(smooth[..., None].expand(-1, -1, 3).contiguous()).split_held_out()
+    assert image.held_out is not None
+    series = solved(image, 100_000)
+    with torch.no_grad():
+        between = series(image.held_out.coordinates)
+    assert psnr(between[2:-2, 2:-2], image.held_out.rgb[2:-2, 2:-2]) > 35
+
+
+def test_coordinates_beyond_the_image_are_moved_to_its_edge() -> None:
+    series = solved(textured(16, 16), 5000)
+    beyond = torch.tensor([[-3.0, 0.1], [0.1, 7.0]])
+    with torch.no_grad():
+        torch.testing.assert_close(series(beyond), series(beyond.clamp(-1, 1)))
+
+
+def test_a_gradient_is_the_value_of_a_function() -> None:
+    series = solved(textured(16, 16), 100_000)
+    point = torch.tensor([[0.21, -0.4]])
+    series(point).sum().backward()
+    assert series.coefficients.grad is not None
+    step = torch.zeros_like(series.coefficients)
+    step[int(series.coefficients.grad.abs().argmax())] = 0.5
+    with torch.no_grad():
+        before = series(point).sum()
+        series.coefficients.add_(step)
+        moved = float(series(point).sum() - before)
+    assert moved == pytest.approx(float(0.5 * series.coefficients.grad.abs().max()), rel=1e-3) or (
+        moved == pytest.approx(float(-0.5 * series.coefficients.grad.abs().max()), rel=1e-3)
+    )
+
+
+def test_a_saved_series_is_the_same() -> None:
+    image = textured(24, 40)
+    series, loaded = solved(image, 1500), LocalCosineSeries()
+    loaded.load_state_dict(series.state_dict())
+    with torch.no_grad():
+        assert torch.equal(loaded(image.coordinates), series(image.coordinates))
+
+
+@pytest.mark.parametrize("damage", ["cut", "noise", "other size", "more coefficients", "huge"])
+def test_a_damaged_series_is_refused(damage: str) -> None:
+    state = solved(textured(24, 40), 1500).state_dict()
+    if damage == "cut":
+        state["mask"] = state["mask"][: len(state["mask"]) // 2]
+    elif damage == "noise":
+        state["mask"] = 255 - state["mask"]
+    elif damage == "other size":
+        state["size"] = torch.tensor([80, 80])
+    elif damage == "huge":
+        state["size"] = torch.tensor([1 << 20, 1 << 20])
+    else:
+        state["coefficients"] = torch.cat([state["coefficients"], torch.zeros(1)])
+    with pytest.raises(ValueError, match="local cosine series"):
+        LocalCosineSeries().load_state_dict(state)
+
+
+def test_too_few_parameters_are_refused() -> None:
+    with pytest.raises(ValueError, match="too few for a local cosine series"):
+        solved(textured(24, 40), 20)
+
+
+def test_an_image_of_one_color_needs_next_to_nothing() -> None:
+    image = Image.from_rgb(torch.full((40, 40, 3), 0.3))
+    with torch.no_grad():
+        torch.testing.assert_close(solved(image, 200)(image.coordinates), image.rgb)
