@@ -17,8 +17,6 @@ CELL = 8
 _BITS_PER_WORD = 16
 # An image file has at most 200 megapixels unless the user says otherwise.
 _MOST_PIXELS = 1 << 28
-# Adaptive contexts of whole bytes would not see that neighboring bits belong together.
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 0, "lp": 0, "pb": 0}]
 
 
 class LocalCosineSeries(nn.Module):
@@ -62,7 +60,7 @@ class LocalCosineSeries(nn.Module):
         self.cells = (0, 0)
         """Rows and columns of cells."""
         self._positions = torch.zeros(0, dtype=torch.long)
-        self._dense: tuple[tuple[int, torch.device], Tensor] | None = None
+        self._dense: tuple[tuple[int, torch.device, torch.dtype], Tensor] | None = None
 
     @property
     def num_index_parameters(self) -> int:
@@ -154,7 +152,7 @@ class LocalCosineSeries(nn.Module):
 
     def _dense_coefficients(self) -> Float[Tensor, "3 8 down across 8"]:
         """All coefficients, zeros included; kept while they do not change."""
-        version = self.coefficients._version, self.coefficients.device
+        version = self.coefficients._version, self.coefficients.device, self.coefficients.dtype
         tracks = torch.is_grad_enabled() and self.coefficients.requires_grad
         if not tracks and self._dense is not None and self._dense[0] == version:
             return self._dense[1]
@@ -196,6 +194,10 @@ class LocalCosineSeries(nn.Module):
         packed = np.frombuffer(_compressed(mask), dtype=np.uint8).copy()
         self.mask = torch.from_numpy(packed).to(self.coefficients.device)
         self._positions = mask.nonzero().squeeze(1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The coefficients of a copy may be changed as often as these were.
+        return {**self.__dict__, "_dense": None}
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
@@ -248,9 +250,24 @@ def _num_words(num_bytes: int) -> int:
     return math.ceil(num_bytes * 8 / _BITS_PER_WORD)
 
 
+def _filters(num_bytes: int) -> list[dict[str, int]]:
+    """LZMA for a mask of so many bytes: with the memory that it needs, and no more."""
+    return [
+        {
+            "id": lzma.FILTER_LZMA2,
+            "preset": 9 | lzma.PRESET_EXTREME,
+            "dict_size": max(1 << 12, num_bytes),
+            # Bits that belong together lie in neighboring bytes: contexts by bytes only dilute.
+            "lc": 0,
+            "lp": 0,
+            "pb": 0,
+        }
+    ]
+
+
 def _compressed(mask: Bool[Tensor, " functions"]) -> bytes:
     packed = np.packbits(mask.numpy()).tobytes()
-    return lzma.compress(packed, format=lzma.FORMAT_RAW, filters=_FILTERS)
+    return lzma.compress(packed, format=lzma.FORMAT_RAW, filters=_filters(len(packed)))
 
 
 def _positions(packed: UInt8[Tensor, " bytes"], count: int) -> Int[Tensor, " kept"]:
@@ -260,7 +277,7 @@ def _positions(packed: UInt8[Tensor, " bytes"], count: int) -> Int[Tensor, " kep
         ValueError: If it is damaged.
     """
     size = math.ceil(count / 8)
-    decoder = lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=_FILTERS)
+    decoder = lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=_filters(size))
     try:
         data = decoder.decompress(packed.cpu().numpy().tobytes(), max_length=size + 1)
     except lzma.LZMAError as error:

@@ -1,5 +1,6 @@
 """The local cosine series against the algebra of its functions."""
 
+import copy
 import math
 
 import pytest
@@ -144,6 +145,17 @@ def test_a_saved_series_is_the_same() -> None:
     loaded.load_state_dict(series.state_dict())
     with torch.no_grad():
         assert torch.equal(loaded(image.coordinates), series(image.coordinates))
+
+
+def test_a_copy_that_is_changed_says_so() -> None:
+    series = solved(textured(16, 16), 5000)
+    point = torch.tensor([[0.2, 0.1]])
+    with torch.no_grad():
+        before = series(point)
+        copied = copy.deepcopy(series)
+        copied.coefficients.zero_()
+        torch.testing.assert_close(copied(point), series.color[:1])
+        assert torch.equal(series(point), before)
 
 
 @pytest.mark.parametrize("damage", ["cut", "noise", "other size", "more coefficients", "huge"])
