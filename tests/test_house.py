@@ -28,11 +28,12 @@ LIBRARY = {
 }
 MAY_IMPORT: dict[str, set[str]] = {
     "train_fit": {"app", "scenes", "sequences"},
-    "app": {"nerf_posenc", "fits", "radiance", *LIBRARY},
+    "app": {"nerf_posenc", "fits", "radiance", "analysis", *LIBRARY},
     "scenes": {"radiance", "images"},
     "sequences": {"nerf_posenc", "training", "positional"},
     "nerf_posenc": {"core", "encoders", "positional", "identification"},
     "identification": {"core", "encoders", "positional"},
+    "analysis": LIBRARY - {"positional", "identification"},
     "fits": {"radiance", "training", "core"},
     "radiance": LIBRARY - {"positional", "identification"},
     "training": {"networks", "encoders", "core", "images"},

@@ -68,17 +68,8 @@ def psnr_by_band(
     original = target.detach().cpu().double().clamp(0, 1)
     error = prediction.detach().cpu().double().clamp(0, 1) - original
     height, width, _ = original.shape
-    frequencies = _angular_frequencies(height, width)
-    highest = float(frequencies.max()) / math.pi
-    num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1) if highest > 0 else 0
-    edges = [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
-    if num_octaves == 0:
-        edges = [0.0, math.inf]
-    rings = torch.bucketize(frequencies, torch.tensor(edges[1:], dtype=torch.float64), right=True)
-    lost, energies = (
-        torch.bincount(rings.flatten(), _power(values).flatten(), len(edges) - 1).tolist()
-        for values in (error, original)
-    )
+    edges = octave_edges(height, width)
+    lost, energies = energy_by_octave(error), energy_by_octave(original)
     scores = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
         energy = energies[i]
@@ -87,6 +78,41 @@ def psnr_by_band(
             BandScore(i - 1 if i else None, low, high, psnr_from_mse(lost[i]), energy, recovered)
         )
     return scores
+
+
+def octave_edges(height: int, width: int) -> list[float]:
+    r"""Bounds of the octave rings of a pixel grid, in rad per unit.
+
+    Args:
+        height: rows.
+        width: columns; the longer side spans two units.
+
+    Returns:
+        0, then $2^{k-1/2} \pi$ for each octave k up to the highest frequency of the grid, the last
+        one included; ``[0, inf]`` for a grid of one pixel.
+    """
+    highest = float(_angular_frequencies(height, width).max()) / math.pi
+    if highest == 0:
+        return [0.0, math.inf]
+    num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1)
+    return [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
+
+
+def energy_by_octave(values: Float[Tensor, "height width channels"]) -> list[float]:
+    """Mean square of an image, or of an error, within each ring of `octave_edges`.
+
+    Args:
+        values: any; their mean square is the sum over the rings, by Parseval's theorem.
+
+    Returns:
+        One number per ring, the lowest first, which holds the mean.
+    """
+    height, width, _ = values.shape
+    edges = octave_edges(height, width)
+    frequencies = _angular_frequencies(height, width)
+    rings = torch.bucketize(frequencies, torch.tensor(edges[1:], dtype=torch.float64), right=True)
+    power = _power(values.detach().cpu().double())
+    return torch.bincount(rings.flatten(), power.flatten(), len(edges) - 1).tolist()
 
 
 def nyquist_frequency(height: int, width: int) -> float:
