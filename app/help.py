@@ -18,7 +18,8 @@ Input
   --background NAME     of views with opacity: white, black, random (white)
 Encoding
   --encodings NAME ...  none fourier hash gaussian hash-internal local-cosine
-                        (none fourier hash); of a sequence its model's
+                        (none fourier hash); of a sequence its model's;
+                        auto: none and the best by forecast for an image
   --bands L             bands of fourier: sin, cos of 2^k pi x, k < L (10)
   --sigma S             of gaussian, cycles per unit; auto (0.09 of Nyquist)
 Model

@@ -1,11 +1,13 @@
 """An image as the program's task: fit it with one encoding, and show it in the report."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jaxtyping import Float
 from torch import Tensor
 
+from app.auto import forecast_fit
 from app.config import FieldRunConfig
 from app.digest import digest_of
 from app.field_task import FieldTask
@@ -74,8 +76,13 @@ class ImageTask(FieldTask):
                 control.viewer.show_image(encoding, state, render)
 
         settings = fit_settings(encoding, self.config, control)
+        model = self.model(encoding)
         fit = solve_series if recipes.get_recipe(encoding).is_series else fit_image
-        return fit(self.image, self.model(encoding), settings, on_record=show)
+        result = fit(self.image, model, settings, on_record=show)
+        forecast = forecast_fit(self.image, model, self.config)
+        if forecast is None:
+            return result
+        return replace(result, details={**result.details, "forecast": forecast.as_json()})
 
     def references(self) -> Sequence[ImageResult]:
         """Interpolations of the held-out pixels."""

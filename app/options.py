@@ -1,7 +1,6 @@
 """Command-line options, and the combinations that are refused."""
 
 import dataclasses
-import importlib.util
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from app.conflicts import check_conflicts
 from app.parsing import UsageError, read_options
 from app.sequence_options import SequenceOptions, check_sequence_options
 from nerf_posenc.radiance.recipes import FieldName
@@ -19,13 +19,12 @@ from nerf_posenc.training.recipes import ENCODINGS, NetworkName
 _MOST_SIGMA = 1e6
 _LEAST_PARAMETERS = 1000
 
-_ENCODING_NAMES = "{" + ",".join(ENCODINGS) + "}"
 ENCODING_HELP = (
     "Encodings to fit: "
     + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
     + ". None: none and fourier, and for images without --bands hash, the fastest; with "
     "--held-out none, fourier, gaussian and hash-internal; with --parameters none, fourier, hash "
-    "and local-cosine."
+    "and local-cosine. auto: none and the best by forecast."
 )
 
 
@@ -56,7 +55,7 @@ class Options:
 
     encodings: Annotated[
         tuple[str, ...] | None,
-        tyro.conf.arg(metavar=f"[{_ENCODING_NAMES} ...]", help=ENCODING_HELP),
+        tyro.conf.arg(metavar=f"[{{{','.join(ENCODINGS)},auto}} ...]", help=ENCODING_HELP),
     ] = None
 
     parameters: int | None = None
@@ -160,10 +159,15 @@ class Options:
         return self.sequences.sequence is not None
 
     @property
+    def is_auto(self) -> bool:
+        """Whether the encoding is left to a forecast for the image."""
+        return "auto" in (self.encodings or ())
+
+    @property
     def fitted(self) -> tuple[str, ...]:
         """Encodings of an image or a scene to fit, also if none are named."""
         if self.encodings is not None:
-            return self.encodings
+            return ("none",) if self.is_auto else self.encodings
         if self.held_out:
             return ("none", "fourier", "gaussian", "hash-internal")
         if self.parameters is not None and self.network == "relu":
@@ -184,7 +188,7 @@ def parse(arguments: Sequence[str]) -> Options:
     _check_names(options.encodings)
     if not options.is_sequence:
         _check_encodings(options)
-    _check_conflicts(options)
+    check_conflicts(options)
     return options
 
 
@@ -255,57 +259,3 @@ def _check_encodings(options: Options) -> None:
             f"--field {options.field} takes the encodings {', '.join(takes)}, not "
             f"{', '.join(unfit)}; {mend}"
         )
-
-
-def _check_conflicts(options: Options) -> None:
-    if options.live and importlib.util.find_spec("viser") is None:
-        raise UsageError("--live needs viser: pip install 'nerf_posenc[live]'")
-    given = {
-        "image": options.image,
-        "images": options.images,
-        "scene": options.scene,
-        "sequence": options.sequences.sequence,
-    }
-    for name, value in given.items():
-        if value in ("", (), ("",)):
-            raise UsageError(f"--{name} needs a path or a name")
-    if sum(value is not None for value in given.values()) > 1:
-        raise UsageError("give one of --image, --images, --scene and --sequence")
-    if options.is_sequence:
-        _check_sequence_conflicts(options)
-    refusals = {
-        "--parameters is for images; a --scene takes --width and --depth": (
-            options.parameters is not None and options.is_scene
-        ),
-        "--parameters chooses the width; give one of the two": (
-            options.parameters is not None and options.width is not None
-        ),
-        "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
-        "--stack on is for several images: --images": options.stack == "on" and not options.images,
-        "--live shows one image at a time; leave out --stack on": options.stack == "on"
-        and options.live,
-        "--compile is for images: the samples of a scene change their number each step": (
-            options.compile and options.is_scene
-        ),
-        f"--network {options.network} is for images; a --scene has a --field": options.is_scene
-        and options.network != "relu",
-        "--sigma auto is for images; give a --scene a number": options.sigma == "auto"
-        and options.is_scene,
-    }
-    for message, is_refused in refusals.items():
-        if is_refused:
-            raise UsageError(message)
-
-
-# Options of images and scenes that a sequence has no use for.
-_OF_FIELDS = (
-    *("stack", "bands", "parameters", "sigma", "held_out", "size", "network", "field", "optimizer"),
-    *("background", "test_views", "turntable", "video", "figures", "compile", "max_pixels"),
-)
-
-
-def _check_sequence_conflicts(options: Options) -> None:
-    default = Options()
-    for name in _OF_FIELDS:
-        if getattr(options, name) != getattr(default, name):
-            raise UsageError(f"--{name.replace('_', '-')} is for images or scenes, not --sequence")

@@ -8,6 +8,7 @@ from typing import Any, Generic
 
 import torch
 
+from app.auto import choose_encodings
 from app.config import RunConfig, band_warning, resolve
 from app.details import versions
 from app.fit_file import FitFile
@@ -102,6 +103,10 @@ def prepare_image(
     image = split_image(whole, options)
     # Checks all options before seconds are spent on choosing sigma.
     config = resolve(options, image.resolution, device)
+    reason = None
+    if options.is_auto:
+        options, reason = choose_encodings(image, options, config.training.steps)
+        config = resolve(options, image.resolution, device)
     require_small(image, config)
     task = ImageTask(image, whole.size, config)
     require_sizes(task)
@@ -109,16 +114,20 @@ def prepare_image(
         folder = create_run_folder(options.out, whole.name, overwrite=options.overwrite)
     prepared: Run[ImageResult] = Run(task, config, options, folder, context)
     with closed_on_error(folder):
-        return _begin_image(prepared, task)
+        return _begin_image(prepared, task, reason)
 
 
-def _begin_image(prepared: Run[ImageResult], task: ImageTask) -> Run[ImageResult]:
+def _begin_image(
+    prepared: Run[ImageResult], task: ImageTask, reason: str | None
+) -> Run[ImageResult]:
     """Announce an image, choose sigma if it is asked for, and write what resumes the run."""
     options, context = prepared.options, prepared.context
     image, config = task.image, task.config
     if options.image is None:
         prepared.log("no --image, --scene or --sequence is given: the bundled photograph cat")
     announce(prepared)
+    if reason is not None:
+        prepared.log(f"auto     {reason}")
     warning = band_warning(config, image.resolution)
     if warning is not None and not options.quiet:
         print(f"warning: {warning}", file=sys.stderr)

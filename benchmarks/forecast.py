@@ -2,15 +2,19 @@
 
     python -m benchmarks.forecast FOLDER --cache CACHE
 
-Every fit of ``MODELS`` runs at full length with the program's own settings, once per image of the
+Every fit of ``STEPS`` runs at full length with the program's own settings, once per image of the
 folder; its PSNR in total and by octave is kept as JSON under CACHE, so that a second call only
-runs what is missing.
+runs what is missing (``--cached``: nothing). Then the law that forecasts rest on is tested: of the
+second half of the images by a law of the first half, and of each image by a law of all others. The
+law of all of them is written to ``nerf_posenc/analysis/calibration.py``. Full fits of 12 images
+take two hours on one core, the rest a few seconds.
 """
 
 import argparse
 import json
+import math
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +25,28 @@ from app.image_task import ImageTask
 from app.options import parse
 from app.stop import Stop
 from app.task import FitControl
+from benchmarks import calibration
+from benchmarks.calibration import Fit
+from nerf_posenc.analysis.law import TransferLaw
+from nerf_posenc.analysis.texture import Detail, detail
 from nerf_posenc.metrics.spectrum import psnr_by_band
+from nerf_posenc.training.recipes import default_sigma
 from scenes import open_image
+
+_MODULE = Path(__file__).parent.parent / "nerf_posenc" / "analysis" / "calibration.py"
 
 # Steps that take about 5 s and 30 s on two cores.
 STEPS = {"fourier": (300, 1800), "gaussian": (240, 1440), "hash": (800, 4800)}
+# Settings whose recovery is measured beside that of the default, on images of the first half.
+BANDS = (4, 5, 6, 7, 8, 9)
+SIGMAS = (6, 10, 30, 50)
+SWEPT = ("kodim01", "kodim03")
+
+
+def cache_file(cache: Path, image_file: Path, encoding: str, steps: int, *arguments: str) -> Path:
+    """Where a fit is kept."""
+    label = "".join(arguments).replace("--", "-")
+    return cache / f"{image_file.stem}-{encoding}-{steps}{label}.json"
 
 
 def measured(
@@ -40,8 +61,7 @@ def measured(
         steps: of the fit.
         arguments: further options of the program.
     """
-    label = "".join(arguments).replace("--", "-")
-    file = cache / f"{image_file.stem}-{encoding}-{steps}{label}.json"
+    file = cache_file(cache, image_file, encoding, steps, *arguments)
     if file.exists():
         found: dict[str, Any] = json.loads(file.read_text())
         return found
@@ -74,29 +94,136 @@ def measured(
     return record
 
 
-def measure_all(cache: Path, images: list[Path]) -> None:
-    """Run every fit that is missing, the short ones of all images first."""
-    for length in range(2):
-        for image in images:
-            for encoding, steps in STEPS.items():
-                record = measured(cache, image, encoding, steps[length])
-                print(
-                    f"{image.stem} {encoding:8} {steps[length]:5} steps {record['psnr']:6.2f} dB, "
-                    f"{record['seconds']:.0f} s",
-                    flush=True,
-                )
+class Measurements:
+    """The fits of all images, measured or from the cache.
+
+    Args:
+        cache: folder of the JSON files.
+        images: files.
+        only_cached: leave out what is not in the cache.
+    """
+
+    def __init__(self, cache: Path, images: list[Path], *, only_cached: bool) -> None:
+        self._cache, self._only_cached = cache, only_cached
+        self.files = {image.stem: image for image in images}
+        self.details: dict[str, Detail] = {
+            name: detail(open_image(str(file), max_pixels=1 << 26))
+            for name, file in self.files.items()
+        }
+
+    def fit(self, name: str, encoding: str, steps: int, *arguments: str) -> Fit | None:
+        """One fit; None if it is to be left out."""
+        if (
+            self._only_cached
+            and not cache_file(self._cache, self.files[name], encoding, steps, *arguments).exists()
+        ):
+            return None
+        record = measured(self._cache, self.files[name], encoding, steps, *arguments)
+        return Fit.of(record, self.details[name])
+
+    def of_length(self, names: list[str], encoding: str, steps: int) -> dict[str, Fit]:
+        """Fits of so many steps by image."""
+        found = {name: self.fit(name, encoding, steps) for name in names}
+        return {name: fit for name, fit in found.items() if fit is not None}
+
+    def sweeps(self, encoding: str, steps: int) -> list[tuple[Fit, dict[float, Fit]]]:
+        """Fits with other bands or sigmas, and the default's among them."""
+        option, settings = {
+            "fourier": ("--bands", BANDS),
+            "gaussian": ("--sigma", SIGMAS),
+        }.get(encoding, ("", ()))
+        found = []
+        for name in SWEPT if settings else ():
+            default = self.fit(name, encoding, steps)
+            fits = {s: self.fit(name, encoding, steps, option, str(s)) for s in settings}
+            if default is None or None in fits.values():
+                continue
+            is_bands = encoding == "fourier"
+            by_setting = {
+                float(s) if is_bands else math.log2(s): fit
+                for s, fit in fits.items()
+                if fit is not None
+            }
+            by_setting[10.0 if is_bands else math.log2(default_sigma(768))] = default
+            found.append((default, by_setting))
+        return found
+
+
+def calibrate(measurements: Measurements, encoding: str, names: list[str]) -> TransferLaw:
+    """Law of one encoding by the fits of these images."""
+    by_length = {n: measurements.of_length(names, encoding, n) for n in STEPS[encoding]}
+    lengths = tuple(n for n, fits in by_length.items() if fits)
+    parts = [calibration.calibrated_length(list(by_length[n].values()), encoding) for n in lengths]
+    sweeps = measurements.sweeps(encoding, lengths[0])
+    settings, rows = calibration.offsets(sweeps) if sweeps else ((), ())
+    return TransferLaw(
+        resolution=calibration.RESOLUTION,
+        follows_nyquist=encoding == "hash",
+        steps=lengths,
+        recovery=tuple(recovery for recovery, _ in parts),
+        weights=tuple(weights for _, weights in parts),
+        settings=settings,
+        offsets=rows,
+        errors=tuple(0.0 for _ in lengths),
+    )
+
+
+def errors(
+    measurements: Measurements, encoding: str, steps: int, trained: list[str], tested: list[str]
+) -> dict[str, float]:
+    """Forecast less measured PSNR of images, by a law of others, in dB."""
+    found = {}
+    for name, fit in measurements.of_length(tested, encoding, steps).items():
+        others = measurements.of_length([n for n in trained if n != name], encoding, steps)
+        if others:
+            law = _law_of_length(list(others.values()), encoding, steps)
+            found[name] = calibration.psnr(fit, law, steps) - calibration.measured_psnr(fit)
+    return found
+
+
+def _law_of_length(fits: list[Fit], encoding: str, steps: int) -> TransferLaw:
+    recovery, weights = calibration.calibrated_length(fits, encoding)
+    return TransferLaw(
+        resolution=calibration.RESOLUTION,
+        follows_nyquist=encoding == "hash",
+        steps=(steps,),
+        recovery=(recovery,),
+        weights=(weights,),
+        errors=(0.0,),
+    )
+
+
+def report(label: str, encoding: str, steps: int, found: dict[str, float]) -> float:
+    """Print errors; return the largest."""
+    largest = max((abs(e) for e in found.values()), default=0.0)
+    rms = math.sqrt(sum(e * e for e in found.values()) / max(1, len(found)))
+    each = " ".join(f"{name.removeprefix('kodim')} {e:+.2f}" for name, e in found.items())
+    print(f"{encoding:8} {steps:5} steps, {label}: rms {rms:.2f}, largest {largest:.2f} dB: {each}")
+    return largest
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=Path, help="of the images")
     parser.add_argument("--cache", type=Path, required=True, help="folder of the measured fits")
+    parser.add_argument("--cached", action="store_true", help="use measured fits alone")
     options = parser.parse_args()
     images = sorted(options.folder.glob("*.png"))
-    # Halves of the images take turns, so that an unfinished run has some of each.
-    half = len(images) // 2
-    images = [image for pair in zip(images[:half], images[half:], strict=True) for image in pair]
-    measure_all(options.cache, images)
+    measurements = Measurements(options.cache, images, only_cached=options.cached)
+    names = [image.stem for image in images]
+    first, second = names[: len(names) // 2], names[len(names) // 2 :]
+    laws = {}
+    for encoding in STEPS:
+        law = calibrate(measurements, encoding, names)
+        largest = []
+        for steps in law.steps:
+            halves = errors(measurements, encoding, steps, first, second)
+            report("first half to second", encoding, steps, halves)
+            left_out = errors(measurements, encoding, steps, names, names)
+            largest.append(round(report("each left out", encoding, steps, left_out), 1))
+        laws[encoding] = replace(law, errors=tuple(largest))
+    calibration.write(_MODULE, laws)
+    print(f"wrote {_MODULE}")
 
 
 if __name__ == "__main__":

@@ -26,12 +26,14 @@ class Series:
         xs: finite numbers.
         ys: numbers; those that are not finite are left out.
         color: index of the color in the page's palette.
+        is_dashed: for what was not measured.
     """
 
     name: str
     xs: Sequence[int | float]
     ys: Sequence[int | float]
     color: int
+    is_dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ def line_chart(
         if len(points) == 1:
             x, y = points[0]
             parts.append(f'<circle class="dot c{one.color}" cx="{to_x(x)}" cy="{to_y(y)}" r="4"/>')
-        parts.append(f'<polyline class="line c{one.color}" points="{coordinates}"/>')
+        dashed = " dashed" if one.is_dashed else ""
+        parts.append(f'<polyline class="line c{one.color}{dashed}" points="{coordinates}"/>')
     parts.append(_axis_labels(x_label, y_label))
     parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')
     return "".join(parts)

@@ -43,6 +43,7 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
     spectrum = _spectrum_chart(panel, bands, color)
     charts.append({"section": "frequencies", "title": title, "svg": spectrum})
     charts += _octave_charts(panel, results, color)
+    charts += _forecast_charts(panel, results, color)
     kernels = [
         Series(result.encoding, *result.kernel, color[result.encoding])
         for result in results
@@ -130,6 +131,36 @@ def _octave_charts(
         svg = line_chart(lines, x_label="octave (-1: below octave 0)", y_label=label)
         charts.append({"section": "octaves", "title": title, "svg": svg})
     return charts
+
+
+def _forecast_charts(
+    panel: Panel, results: Sequence[FieldResult], color: Mapping[str, int]
+) -> list[dict[str, str]]:
+    """PSNR by octave as it was forecast before a fit, and as it was measured after."""
+    lines = []
+    for result in results:
+        forecast = result.details.get("forecast")
+        if forecast is None or result.encoding not in panel.fits:
+            continue
+        name, shade = result.encoding, color[result.encoding]
+        scores = psnr_by_band(panel.fits[name], panel.original)
+        measured = [band for band in scores if band.octave is not None]
+        octaves = forecast["octaves"]
+        lines += [
+            Series(name, [b.octave or 0 for b in measured], [b.psnr for b in measured], shade),
+            Series(
+                f"{name}, forecast {forecast['psnr']:.1f} ± {forecast['error']:.1f} dB",
+                [octave["octave"] for octave in octaves],
+                [octave["psnr"] for octave in octaves],
+                shade,
+                is_dashed=True,
+            ),
+        ]
+    if not lines:
+        return []
+    title = "Forecast (dashed) and measured PSNR by octave"
+    svg = line_chart(lines, x_label="octave", y_label="PSNR (dB)")
+    return [{"section": "forecast", "title": title, "svg": svg}]
 
 
 def octave_rows(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, Any]]:

@@ -1,0 +1,75 @@
+"""Combinations of command-line options that are refused."""
+
+import importlib.util
+from collections.abc import Sequence
+
+import app.options
+from app.parsing import UsageError
+
+
+def check_conflicts(options: "app.options.Options") -> None:
+    """Refuse options that exclude each other.
+
+    Raises:
+        UsageError: Naming them.
+    """
+    if options.live and importlib.util.find_spec("viser") is None:
+        raise UsageError("--live needs viser: pip install 'nerf_posenc[live]'")
+    given = {
+        "image": options.image,
+        "images": options.images,
+        "scene": options.scene,
+        "sequence": options.sequences.sequence,
+    }
+    for name, value in given.items():
+        if value in ("", (), ("",)):
+            raise UsageError(f"--{name} needs a path or a name")
+    if sum(value is not None for value in given.values()) > 1:
+        raise UsageError("give one of --image, --images, --scene and --sequence")
+    if options.is_sequence:
+        _check_sequence_conflicts(options)
+    refusals = {
+        "--encodings auto stands alone: it is for one --image, and chooses --bands and --sigma "
+        "for the default network": options.is_auto
+        and (options.encodings != ("auto",) or _differs(options, _OF_AUTO)),
+        "--parameters is for images; a --scene takes --width and --depth": (
+            options.parameters is not None and options.is_scene
+        ),
+        "--parameters chooses the width; give one of the two": (
+            options.parameters is not None and options.width is not None
+        ),
+        "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
+        "--stack on is for several images: --images": options.stack == "on" and not options.images,
+        "--live shows one image at a time; leave out --stack on": options.stack == "on"
+        and options.live,
+        "--compile is for images: the samples of a scene change their number each step": (
+            options.compile and options.is_scene
+        ),
+        f"--network {options.network} is for images; a --scene has a --field": options.is_scene
+        and options.network != "relu",
+        "--sigma auto is for images; give a --scene a number": options.sigma == "auto"
+        and options.is_scene,
+    }
+    for message, is_refused in refusals.items():
+        if is_refused:
+            raise UsageError(message)
+
+
+# Options of images and scenes that a sequence has no use for.
+_OF_FIELDS = (
+    *("stack", "bands", "parameters", "sigma", "held_out", "size", "network", "field", "optimizer"),
+    *("background", "test_views", "turntable", "video", "figures", "compile", "max_pixels"),
+)
+# Options that leave --encodings auto nothing to choose, or have no forecasts.
+_OF_AUTO = ("images", "scene", "bands", "sigma", "network", "parameters", "width", "depth")
+
+
+def _differs(options: "app.options.Options", names: Sequence[str]) -> bool:
+    default = type(options)()
+    return any(getattr(options, name) != getattr(default, name) for name in names)
+
+
+def _check_sequence_conflicts(options: "app.options.Options") -> None:
+    for name in _OF_FIELDS:
+        if _differs(options, [name]):
+            raise UsageError(f"--{name.replace('_', '-')} is for images or scenes, not --sequence")

@@ -1,0 +1,182 @@
+"""Choose the encoding of an image, with its bands or its sigma, before the first fit."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, ImageTraits, forecast
+from nerf_posenc.images import Image
+from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.image_model import ImageModel, make_image_model
+from nerf_posenc.training.loop import FitState, fit
+
+# Candidates: more bands are no better on 768 pixels, and sigma beyond them far from any optimum.
+_BANDS = tuple(range(4, 11))
+_SIGMA_FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+# Fewer bands, or the default sigma, are taken if the forecast loses less than this, in dB.
+_NO_WORSE = 0.05
+# Above this many fitted pixels the network between the pixels takes too long to learn.
+_MOST_DOUBLED = 4 << 20
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Which model to fit an image with, and why.
+
+    Attributes:
+        model: recommended.
+        reason: one line.
+        forecasts: of the best model of each encoding, by its name; empty for held-out pixels,
+            which are not forecast.
+        models: those models.
+    """
+
+    model: ImageModel
+    reason: str
+    forecasts: Mapping[str, Forecast]
+    models: Mapping[str, ImageModel]
+
+    def __repr__(self) -> str:
+        return f"Recommendation({self.model.encoding!r}: {self.reason})"
+
+
+def recommend(
+    image: Image, *, steps: int | None = None, seconds: float | None = None
+) -> Recommendation:
+    """Recommend an encoding by forecasts of every candidate; nothing is fitted.
+
+    Candidates are positional encoding with 4 to 10 bands, Gaussian features of seven sigmas and
+    the hash grid, each with the network of its recipe. With pixels held out there is no forecast:
+    what is best between the pixels is not what fits them best, and the choice is the one that was
+    ahead on photographs and text alike (docs/results.md).
+
+    Args:
+        image: its fitted pixels, and those held out.
+        steps: of each fit, 1 or more; 600 if ``seconds`` is not given either.
+        seconds: budget of each fit on this machine, above 0: a few steps of each encoding are
+            timed, and each is forecast for as many as it manages.
+
+    Raises:
+        ValueError: If both budgets are given, or one is out of its range.
+
+    Examples:
+        >>> import torch
+        >>> image = Image.from_rgb(torch.rand(64, 96, 3))
+        >>> recommend(image, steps=600).model.encoding
+        'hash'
+    """
+    if steps is not None and seconds is not None:
+        raise ValueError("give the budget as steps or as seconds, not as both")
+    if (steps is not None and steps < 1) or (seconds is not None and not seconds > 0):
+        raise ValueError(f"a budget must be above 0; got steps={steps}, seconds={seconds}")
+    if image.held_out is not None:
+        return _between_pixels(image)
+    traits = ImageTraits.of(image)
+    names = ("fourier", "gaussian", "hash")
+    if seconds is not None:
+        budget = {name: max(1, round(seconds / seconds_per_step(image, name))) for name in names}
+    else:
+        budget = dict.fromkeys(names, steps or 600)
+    models = {
+        "fourier": _fewest_bands(traits, budget["fourier"]),
+        "gaussian": _best_sigma(traits, budget["gaussian"]),
+        "hash": default_model("hash"),
+    }
+    forecasts = {n: forecast(traits, m, steps=budget[n]) for n, m in models.items()}
+    best = max(forecasts, key=lambda name: forecasts[name].psnr)
+    return Recommendation(models[best], _reason(traits, models, forecasts), forecasts, models)
+
+
+def default_model(encoding: str) -> ImageModel:
+    """An encoding with the network of its recipe."""
+    width, depth = recipes.get_recipe(encoding).layers
+    return ImageModel(encoding, width=width, depth=depth)
+
+
+def seconds_per_step(image: Image, encoding: str, *, num_steps: int = 3) -> float:
+    """Time a few training steps of an encoding's default model on the CPU.
+
+    Args:
+        image: its fitted pixels.
+        encoding: one of the recipes'.
+        num_steps: that are timed, after one that is not.
+    """
+    recipe = recipes.get_recipe(encoding)
+    generator = torch.Generator().manual_seed(0)
+    encoder, network = make_image_model(
+        default_model(encoding), image.resolution, generator=generator
+    )
+    model = nn.Sequential(encoder, network)
+    lr = recipes.default_lr("relu", "muon", encoding)
+    state = FitState(
+        model, recipes.make_optimizer(model, "muon", lr, encoding=encoding), num_steps + 1
+    )
+    points, rgb = image.coordinates.reshape(-1, 2), image.rgb.reshape(-1, 3)
+    batches = ShuffledBatches(points, rgb, BATCH_SIZE, seed=0)
+    draw, forward = cache_corners(encoder, network, batches)
+    started: list[float] = []
+    fit(
+        state,
+        draw,
+        forward=forward,
+        autocast_dtype=None if recipe.is_small else torch.bfloat16,
+        after_step=lambda _: started.append(time.perf_counter()),
+    )
+    return (started[-1] - started[0]) / num_steps
+
+
+def _fewest_bands(traits: ImageTraits, steps: int) -> ImageModel:
+    most = traits.spectrum.num_nyquist_bands + 2
+    models = [
+        replace(default_model("fourier"), num_bands=n) for n in _BANDS if n <= max(most, _BANDS[0])
+    ]
+    scores = [forecast(traits, model, steps=steps).psnr for model in models]
+    return next(
+        m for m, score in zip(models, scores, strict=True) if score >= max(scores) - _NO_WORSE
+    )
+
+
+def _best_sigma(traits: ImageTraits, steps: int) -> ImageModel:
+    default = recipes.default_sigma(traits.spectrum.resolution)
+    models = {
+        factor: replace(default_model("gaussian"), sigma=factor * default)
+        for factor in _SIGMA_FACTORS
+    }
+    scores = {f: forecast(traits, model, steps=steps).psnr for f, model in models.items()}
+    best = max(scores, key=lambda factor: scores[factor])
+    return models[1.0] if scores[1.0] >= scores[best] - _NO_WORSE else models[best]
+
+
+def _reason(
+    traits: ImageTraits, models: Mapping[str, ImageModel], forecasts: Mapping[str, Forecast]
+) -> str:
+    """Such as: 93% of the energy lies below octave 6: ... ; hash forecast best: 38.2 dB."""
+    content = traits.spectrum
+    octave = content.octave_below(0.9) if content.variance > 0 else 0
+    share = content.share_below[octave] if content.variance > 0 else 1.0
+    best = max(forecasts, key=lambda name: forecasts[name].psnr)
+    bands, sigma = models["fourier"].num_bands, models["gaussian"].sigma or 0.0
+    return (
+        f"{share:.0%} of the energy lies below octave {octave + 1}: fourier with {bands} bands "
+        f"{forecasts['fourier'].psnr:.1f} dB; gaussian with sigma {sigma:.1f} "
+        f"{forecasts['gaussian'].psnr:.1f} dB; hash {forecasts['hash'].psnr:.1f} dB; {best} "
+        f"forecast best: {forecasts[best].psnr:.1f} ± {forecasts[best].error:.1f} dB"
+    )
+
+
+def _between_pixels(image: Image) -> Recommendation:
+    """The choice for pixels that are held out."""
+    if image.rgb[..., 0].numel() > _MOST_DOUBLED:
+        name, why = "gaussian", "hash-internal takes too long on so many pixels"
+    else:
+        name, why = "hash-internal", "ahead of interpolation and of the other encodings"
+    reason = f"held-out pixels cannot be forecast: {name}, {why} in docs/results.md"
+    if name == "gaussian":
+        reason = f"held-out pixels cannot be forecast: {name}; {why}"
+    model = default_model(name)
+    return Recommendation(model, reason, {}, {name: model})
