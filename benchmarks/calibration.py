@@ -36,7 +36,7 @@ class Fit:
     detail: Detail
 
     @classmethod
-    def of(cls, record: Mapping[str, Any], detail: Detail) -> "Fit":
+    def from_record(cls, record: Mapping[str, Any], detail: Detail) -> "Fit":
         """Take what a record of `benchmarks.forecast.measured` has."""
         bands = [band for band in record["bands"] if band["octave"] is not None]
         energy = np.array([band["energy"] for band in bands])

@@ -119,7 +119,7 @@ class Measurements:
         ):
             return None
         record = measured(self._cache, self.files[name], encoding, steps, *arguments)
-        return Fit.of(record, self.details[name])
+        return Fit.from_record(record, self.details[name])
 
     def of_length(self, names: list[str], encoding: str, steps: int) -> dict[str, Fit]:
         """Fits of so many steps by image."""

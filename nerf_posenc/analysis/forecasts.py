@@ -79,7 +79,7 @@ class ImageTraits:
     bounds: Sequence[tuple[float, float]] = field(repr=False)
 
     @classmethod
-    def of(cls, image: Image) -> "ImageTraits":
+    def from_image(cls, image: Image) -> "ImageTraits":
         """Measure an image's fitted pixels."""
         bounds = [(low, high) for octave, low, high in octave_bounds(image) if octave is not None]
         return cls(spectrum(image), detail(image), bounds)
@@ -128,7 +128,7 @@ def forecast(
     reason = why_not(model, optimizer=optimizer, batch_size=batch_size)
     if reason is not None:
         raise ValueError(reason)
-    known = image if isinstance(image, ImageTraits) else ImageTraits.of(image)
+    known = image if isinstance(image, ImageTraits) else ImageTraits.from_image(image)
     law, content = LAWS[model.encoding], known.spectrum
     recovered = law.recovered(
         content.energy,

@@ -46,7 +46,7 @@ class Recommendation:
 
 
 def recommend(
-    image: Image, *, steps: int | None = None, seconds: float | None = None
+    image: Image, *, steps: int | Mapping[str, int] | None = None, seconds: float | None = None
 ) -> Recommendation:
     """Recommend an encoding by forecasts of every candidate; nothing is fitted.
 
@@ -57,12 +57,12 @@ def recommend(
 
     Args:
         image: its fitted pixels, and those held out.
-        steps: of each fit, 1 or more; 600 if ``seconds`` is not given either.
+        steps: of each fit, 1 or more, or by encoding; 600 if ``seconds`` is not given either.
         seconds: budget of each fit on this machine, above 0: a few steps of each encoding are
             timed, and each is forecast for as many as it manages.
 
     Raises:
-        ValueError: If both budgets are given, or one is out of its range.
+        ValueError: If both budgets are given, or one is not above 0.
 
     Examples:
         >>> import torch
@@ -72,16 +72,18 @@ def recommend(
     """
     if steps is not None and seconds is not None:
         raise ValueError("give the budget as steps or as seconds, not as both")
-    if (steps is not None and steps < 1) or (seconds is not None and not seconds > 0):
-        raise ValueError(f"a budget must be above 0; got steps={steps}, seconds={seconds}")
+    if seconds is not None and not seconds > 0:
+        raise ValueError(f"a budget must be above 0; got {seconds} seconds")
     if image.held_out is not None:
         return _between_pixels(image)
-    traits = ImageTraits.of(image)
+    traits = ImageTraits.from_image(image)
     names = ("fourier", "gaussian", "hash")
     if seconds is not None:
         budget = {name: max(1, round(seconds / seconds_per_step(image, name))) for name in names}
+    elif isinstance(steps, Mapping):
+        budget = dict(steps)
     else:
-        budget = dict.fromkeys(names, steps or 600)
+        budget = dict.fromkeys(names, 600 if steps is None else steps)
     models = {
         "fourier": _fewest_bands(traits, budget["fourier"]),
         "gaussian": _best_sigma(traits, budget["gaussian"]),

@@ -87,7 +87,9 @@ def test_more_steps_and_less_contrast_are_forecast_better(encoding: str) -> None
 
 def test_an_image_measured_once_is_forecast_alike() -> None:
     image, model = photograph(), default_model("hash")
-    assert forecast(ImageTraits.of(image), model, steps=600) == forecast(image, model, steps=600)
+    assert forecast(ImageTraits.from_image(image), model, steps=600) == forecast(
+        image, model, steps=600
+    )
 
 
 def test_what_the_law_is_not_calibrated_for_is_refused() -> None:
