@@ -98,7 +98,8 @@ def forecast(
     The energy of each octave is known beforehand; how much of it a fit recovers after so many
     steps is nearly the same for all photographs. `TransferLaw` has those shares, calibrated on
     photographs of the Kodak set by ``python -m benchmarks.forecast``, for the networks and the
-    optimizer of the program. Text and drawings may be further off than the error says.
+    optimizer of the program, 768 pixels long; for other sizes the error is larger. Text and
+    drawings may be further off than it says.
 
     Args:
         image: its fitted pixels, or what was measured of them.
@@ -143,7 +144,7 @@ def forecast(
         for k, (part, (low, high)) in enumerate(zip(lost, known.bounds, strict=True))
     )
     total = psnr_from_mse(math.fsum(lost))
-    return Forecast(model.encoding, steps, total, law.error(steps), octaves)
+    return Forecast(model.encoding, steps, total, law.error(steps, content.resolution), octaves)
 
 
 def why_not(
@@ -159,12 +160,17 @@ def why_not(
     if model.encoding not in LAWS:
         return f"no forecast for {model.encoding!r}; there is one for {', '.join(LAWS)}"
     width, depth = get_recipe(model.encoding).layers
-    is_default = (model.network, model.width, model.depth) == ("relu", width, depth)
+    is_default = model == ImageModel(
+        model.encoding,
+        width=width,
+        depth=depth,
+        num_bands=model.num_bands,
+        sigma=model.sigma,
+    )
     if not is_default or optimizer != "muon" or batch_size != BATCH_SIZE:
         return (
             f"the forecast for {model.encoding} is calibrated for {depth} ReLU layers of {width}, "
-            f"Muon and batches of {BATCH_SIZE:,}; got {model.depth} {model.network} layers of "
-            f"{model.width}, {optimizer} and {batch_size:,}"
+            f"Muon and batches of {BATCH_SIZE:,}; got {model}, {optimizer} and {batch_size:,}"
         )
     return None
 

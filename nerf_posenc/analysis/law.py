@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from nerf_posenc.analysis.texture import Detail
 
+# Error in dB for each octave between the size of an image and that of the calibration.
+_SIZE_ERROR = 4.0
 # Where the traits of an image are 0, and what counts as 1.
 _ENERGY, _COHERENCE, _ALIGNMENT = (28.0, 5.0), (0.6, 0.1), (0.4, 0.15)
 
@@ -29,6 +31,8 @@ class TransferLaw:
             there is none.
         offsets: by setting and octave: dB beside that of the default.
         errors: by length: error of the PSNR in total, dB.
+        size_gain: dB more in every octave of an image half as long, each of whose pixels is drawn
+            four times as often.
     """
 
     resolution: int
@@ -39,6 +43,7 @@ class TransferLaw:
     settings: tuple[float, ...] = ()
     offsets: tuple[tuple[float, ...], ...] = ()
     errors: tuple[float, ...]
+    size_gain: float = 0.0
 
     def recovered(
         self,
@@ -59,7 +64,8 @@ class TransferLaw:
                 in the logarithm of the steps.
             setting: bands or log2 of sigma; None for those of the calibration.
         """
-        shift = math.log2(self.resolution / resolution) if self.follows_nyquist else 0.0
+        halvings = math.log2(self.resolution / resolution)
+        shift = halvings if self.follows_nyquist else 0.0
         at = math.log2(steps)
         lengths = [math.log2(length) for length in self.steps]
         found = []
@@ -73,15 +79,24 @@ class TransferLaw:
             if setting is not None and self.settings:
                 rows = [_interpolated(range(len(r)), r, octave + shift) for r in self.offsets]
                 value += _interpolated(self.settings, rows, setting)
-            found.append(max(0.0, value))
+            found.append(max(0.0, value + self.size_gain * halvings))
         return found
 
-    def error(self, steps: int) -> float:
-        """Error of the PSNR in total, dB; beyond the calibrated lengths 1 dB more per octave."""
+    def error(self, steps: int, resolution: int) -> float:
+        """Error of the PSNR in total, dB.
+
+        Beyond the calibrated lengths it grows by 1 dB per octave of steps, and beyond the
+        calibrated size by 4 dB per octave of pixels along the longer side.
+
+        Args:
+            steps: of the fit.
+            resolution: pixels along the longer side of the image.
+        """
         lengths = [math.log2(length) for length in self.steps]
         at = math.log2(steps)
         beyond = max(0.0, lengths[0] - at, at - lengths[-1])
-        return _interpolated(lengths, self.errors, at) + beyond
+        away = abs(math.log2(self.resolution / resolution))
+        return _interpolated(lengths, self.errors, at) + beyond + _SIZE_ERROR * away
 
 
 def traits(energy: float, detail: Detail) -> tuple[float, float, float]:

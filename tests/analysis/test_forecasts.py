@@ -42,8 +42,9 @@ def test_the_law_is_a_line_in_the_logarithm_of_the_steps() -> None:
         found = law().recovered(energy, AVERAGE, resolution=64, steps=steps)
         assert found[0] == pytest.approx(expected)
     assert law().recovered(energy, AVERAGE, resolution=64, steps=25)[2] == 0.0
-    assert law().error(200) == pytest.approx(1.5)
-    assert law().error(800) == pytest.approx(3.0)
+    assert law().error(200, 64) == pytest.approx(1.5)
+    assert law().error(800, 64) == pytest.approx(3.0)
+    assert law().error(100, 32) == pytest.approx(5.0)
 
 
 def test_octaves_of_a_grid_count_from_nyquist() -> None:
@@ -51,6 +52,11 @@ def test_octaves_of_a_grid_count_from_nyquist() -> None:
     grid = law(follows_nyquist=True)
     found = grid.recovered([1e-3] * 2, AVERAGE, resolution=32, steps=100)
     assert found == pytest.approx([10.0, 0.0])
+
+
+def test_smaller_images_are_recovered_further() -> None:
+    found = law(size_gain=6.0).recovered([1e-3], AVERAGE, resolution=16, steps=100)
+    assert found == pytest.approx([20.0 + 12.0])
 
 
 def test_weights_and_settings_add_to_the_recovery() -> None:

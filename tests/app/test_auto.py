@@ -75,7 +75,7 @@ def test_the_chart_has_the_forecast_beside_what_was_measured() -> None:
     assert chart["svg"].count("<polyline") == 2
     assert chart["svg"].count("dashed") == 1
     assert f"hash, forecast {forecast_of_fit.psnr:.1f}" in chart["svg"]
-    without = page_charts(Panel("noise", image.rgb, fits, {}), results[:1])
+    without = page_charts(Panel("noise", image.rgb, {"none": fits["none"]}, {}), results[:1])
     assert all(chart["section"] != "forecast" for chart in without)
 
 
