@@ -9,6 +9,9 @@ from nerf_posenc.analysis.recommendation import recommend
 from nerf_posenc.images import Image
 from nerf_posenc.training.image_model import ImageModel
 
+# A forecast with a larger error in dB, of a size or a length far from the calibrated ones, would
+# tell nothing.
+_MOST_ERROR = 6.0
 # Above this many pixels the spectrum alone would take seconds.
 _MOST_PIXELS = 1 << 23
 
@@ -50,4 +53,5 @@ def forecast_fit(image: Image, model: ImageModel, config: FieldRunConfig) -> For
     optimizer, batch_size = training.optimizer, training.batch_size
     if why_not(model, optimizer=optimizer, batch_size=batch_size) is not None:
         return None
-    return forecast(image, model, steps=training.steps)
+    found = forecast(image, model, steps=training.steps)
+    return found if found.error <= _MOST_ERROR else None

@@ -43,7 +43,7 @@ class Forecast:
         steps: length of the fit.
         psnr: over all pixels, dB.
         error: of ``psnr``, dB: as far off as it was at most on Kodak photographs, each forecast by
-            a law that was calibrated without it.
+            laws that were calibrated without it.
         octaves: PSNR within each octave, from 0 on; the mean color is left out.
     """
 

@@ -9,6 +9,8 @@ from nerf_posenc.analysis.texture import Detail
 
 # Error in dB for each octave between the size of an image and that of the calibration.
 _SIZE_ERROR = 4.0
+# Likewise for each octave between the steps of a fit and the nearest calibrated length.
+_STEPS_ERROR = 6.0
 # Where the traits of an image are 0, and what counts as 1.
 _ENERGY, _COHERENCE, _ALIGNMENT = (28.0, 5.0), (0.6, 0.1), (0.4, 0.15)
 
@@ -85,7 +87,7 @@ class TransferLaw:
     def error(self, steps: int, resolution: int) -> float:
         """Error of the PSNR in total, dB.
 
-        Beyond the calibrated lengths it grows by 1 dB per octave of steps, and beyond the
+        Beyond the calibrated lengths it grows by 6 dB per octave of steps, and beyond the
         calibrated size by 4 dB per octave of pixels along the longer side.
 
         Args:
@@ -96,7 +98,7 @@ class TransferLaw:
         at = math.log2(steps)
         beyond = max(0.0, lengths[0] - at, at - lengths[-1])
         away = abs(math.log2(self.resolution / resolution))
-        return _interpolated(lengths, self.errors, at) + beyond + _SIZE_ERROR * away
+        return _interpolated(lengths, self.errors, at) + _STEPS_ERROR * beyond + _SIZE_ERROR * away
 
 
 def traits(energy: float, detail: Detail) -> tuple[float, float, float]:
