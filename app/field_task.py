@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Shaped
 from torch import Tensor
 
 from app import report
@@ -13,13 +13,15 @@ from app.config import FieldRunConfig
 from app.fit_settings import lr_for, precision_for
 from app.report.outputs import REPORT
 from app.task import Panel, early_end
-from nerf_posenc.metrics.image import psnr
+from nerf_posenc.images import unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, Measure
 
 # A fit this little above one constant color has not learned the image.
 _COLLAPSED_DB = 0.5
 # An image this near to its mean color is one constant color: 8 bits store no difference.
 _CONSTANT_DB = 60.0
+_CHUNK_PIXELS = 1 << 18
 
 
 class FieldTask(ABC):
@@ -43,7 +45,7 @@ class FieldTask(ABC):
         return FIELD_MEASURES
 
     @abstractmethod
-    def truth(self) -> Float[Tensor, "*shape 3"]:
+    def truth(self) -> Shaped[Tensor, "*shape 3"]:
         """All pixels that fits are evaluated on."""
 
     @abstractmethod
@@ -93,7 +95,7 @@ class FieldTask(ABC):
     def notes(self, results: Sequence[FieldResult]) -> Iterator[str]:
         """Remarks that a reader of the table should know."""
         truth = self.truth()
-        flat_db = psnr(truth.flatten(0, -2).mean(0).expand_as(truth), truth)
+        flat_db = _constant_psnr(truth)
         yield from _interpolation_notes(results)
         for result in results:
             if not result.is_fit:
@@ -107,6 +109,14 @@ class FieldTask(ABC):
                     f"{flat_db:.1f} dB; try more "
                     "--steps, another --seed or a smaller --lr"
                 )
+
+
+def _constant_psnr(truth: Tensor) -> float:
+    """PSNR of the mean color."""
+    parts = truth.reshape(-1, truth.shape[-1]).split(_CHUNK_PIXELS)
+    mean = sum(unit_range(part).double().sum(0) for part in parts) / (truth.numel() / 3)
+    error = sum(float((unit_range(part).double() - mean).square().sum()) for part in parts)
+    return psnr_from_mse(error / truth.numel())
 
 
 def _interpolation_notes(results: Sequence[FieldResult]) -> Iterator[str]:

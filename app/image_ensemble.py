@@ -47,7 +47,7 @@ def fit_images(
     fits = [
         ImageTraining(image, each, settings) for image, each in zip(images, options, strict=True)
     ]
-    sizes = {each.batches.batch_size for each in fits}
+    sizes = {each.batches.rows.batch_size for each in fits}
     if len(sizes) > 1:
         raise ValueError(
             f"images of an ensemble need batches of one size; got {sorted(sizes)} pixels, so fit "

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxtyping import Float
+from jaxtyping import Shaped
 from torch import Tensor
 
 from app.config import FieldRunConfig
@@ -16,7 +16,7 @@ from app.report.outputs import write_image_run
 from app.report.viewer import LivePage
 from app.series_fit import solve_series
 from app.task import FitControl, Panel
-from nerf_posenc.images import Image
+from nerf_posenc.images import Image, unit_range
 from nerf_posenc.interpolation import INTERPOLATIONS
 from nerf_posenc.training import recipes
 from nerf_posenc.training.image_model import ImageModel
@@ -57,14 +57,15 @@ class ImageTask(FieldTask):
         width, height = self.size
         lines = [f"image    {self.source}, {width} x {height}"]
         if self.image.held_out is not None:
-            fitted, between = (e.rgb[..., 0].numel() for e in (self.image, self.image.held_out))
+            fitted, between = (e.num_pixels for e in (self.image, self.image.held_out))
             lines.append(f"pixels   {fitted:,} to fit, {between:,} between them to evaluate on")
         return lines
 
     def digest(self) -> str:
         """Checksum of all pixels."""
         evaluated = self.image.evaluated
-        return digest_of([self.image.rgb, evaluated.rgb, evaluated.coordinates[:1, :1]])
+        corner = evaluated.coordinates_at(slice(1), slice(1))
+        return digest_of([self.image.pixels, evaluated.pixels, corner])
 
     def fit(self, encoding: str, control: FitControl) -> ImageResult:
         """Fit with one encoding and evaluate."""
@@ -83,13 +84,15 @@ class ImageTask(FieldTask):
             return ()
         return [interpolation_result(self.image, method) for method in INTERPOLATIONS]
 
-    def truth(self) -> Float[Tensor, "height width 3"]:
-        """All pixels that fits are evaluated on."""
-        return self.image.evaluated.rgb
+    def truth(self) -> Shaped[Tensor, "height width 3"]:
+        """All pixels that fits are evaluated on; as stored if they are many."""
+        evaluated = self.image.evaluated
+        return evaluated.pixels if evaluated.is_large else evaluated.rgb
 
     def preview_truth(self) -> list[Tensor]:
         """The true images of a snapshot."""
-        return [self.truth()[window] for window in preview_windows(self.truth())]
+        truth = self.truth()
+        return [unit_range(truth[window]) for window in preview_windows(truth)]
 
     def panels(self, results: Sequence[ImageResult]) -> list[Panel]:
         """The image beside its reconstructions."""

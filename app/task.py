@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from app.fit_file import FitFile
@@ -48,14 +48,14 @@ class Panel:
 
     Attributes:
         name: of the image or the view.
-        original: values in [0, 1].
-        fits: reconstructions by the name of the fit.
+        original: values in [0, 1]; as stored if they are many, 8 or 16 bits.
+        fits: reconstructions by the name of the fit, likewise.
         depths: by the name of the fit, NaN for empty pixels.
     """
 
     name: str
-    original: Float[Tensor, "height width 3"]
-    fits: Mapping[str, Float[Tensor, "height width 3"]]
+    original: Shaped[Tensor, "height width 3"]
+    fits: Mapping[str, Shaped[Tensor, "height width 3"]]
     depths: Mapping[str, Float[Tensor, "height width"]]
 
 

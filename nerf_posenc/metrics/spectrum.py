@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
 
 
@@ -36,8 +38,8 @@ class BandScore:
 
 
 def psnr_by_band(
-    prediction: Float[Tensor, "height width channels"],
-    target: Float[Tensor, "height width channels"],
+    prediction: Shaped[Tensor, "height width channels"],
+    target: Shaped[Tensor, "height width channels"],
 ) -> list[BandScore]:
     r"""PSNR within each octave of spatial frequency.
 
@@ -49,8 +51,8 @@ def psnr_by_band(
     contributes to the energy of all rings.
 
     Args:
-        prediction: image with peak 1; clamped to [0, 1] first.
-        target: the original, of the same shape.
+        prediction: image with peak 1, clamped to [0, 1] first, or of 8 or 16 bits without a sign.
+        target: the original, of the same shape, likewise.
 
     Returns:
         All rings up to the highest frequency of the pixels, the lowest first.
@@ -65,26 +67,50 @@ def psnr_by_band(
         [None, 0, 1, 2, 3]
     """
     require_equal_shapes(prediction, target)
-    original = target.detach().cpu().double().clamp(0, 1)
-    error = prediction.detach().cpu().double().clamp(0, 1) - original
+    original = unit_range(target.detach().cpu()).double().clamp(0, 1)
+    error = unit_range(prediction.detach().cpu()).double().clamp(0, 1) - original
     height, width, _ = original.shape
-    frequencies = _angular_frequencies(height, width)
-    highest = float(frequencies.max()) / math.pi
-    num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1) if highest > 0 else 0
-    edges = [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
-    if num_octaves == 0:
-        edges = [0.0, math.inf]
-    rings = torch.bucketize(frequencies, torch.tensor(edges[1:], dtype=torch.float64), right=True)
+    edges = octave_edges(height, width)
+    rings = octave_rings(_angular_frequencies(height, width), edges)
     lost, energies = (
-        torch.bincount(rings.flatten(), _power(values).flatten(), len(edges) - 1).tolist()
+        torch.bincount(rings.flatten(), _power(values).flatten(), len(edges) - 1)
         for values in (error, original)
     )
+    return band_scores(edges, lost, energies)
+
+
+def octave_edges(height: int, width: int) -> list[float]:
+    """Bounds of all octaves' rings in rad per unit, from 0 on, one more than there are rings."""
+    cycles = [size // 2 / size for size in (height, width)]
+    highest = math.hypot(*cycles) * max(height, width)
+    if highest == 0:
+        return [0.0, math.inf]
+    num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1)
+    if num_octaves == 0:
+        return [0.0, math.inf]
+    return [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
+
+
+def octave_rings(frequencies: Tensor, edges: Sequence[float]) -> Tensor:
+    """Ring of each frequency in rad per unit."""
+    upper = torch.tensor(edges[1:], dtype=torch.float64)
+    return torch.bucketize(frequencies, upper, right=True)
+
+
+def band_scores(edges: Sequence[float], lost: Tensor, energies: Tensor) -> list[BandScore]:
+    """Scores of all rings.
+
+    Args:
+        edges: of the rings.
+        lost: mean squared error within each.
+        energies: mean square of the original within each.
+    """
     scores = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
-        energy = energies[i]
-        recovered = 1 - lost[i] / energy if energy > 0 else math.nan
+        error, energy = float(lost[i]), float(energies[i])
+        recovered = 1 - error / energy if energy > 0 else math.nan
         scores.append(
-            BandScore(i - 1 if i else None, low, high, psnr_from_mse(lost[i]), energy, recovered)
+            BandScore(i - 1 if i else None, low, high, psnr_from_mse(error), energy, recovered)
         )
     return scores
 
@@ -104,19 +130,19 @@ def nyquist_frequency(height: int, width: int) -> float:
 
 
 def power_spectrum(
-    image: Float[Tensor, "height width channels"],
+    image: Shaped[Tensor, "height width channels"],
 ) -> tuple[Float[Tensor, " rings"], Float[Tensor, " rings"]]:
     """Radially averaged power spectrum.
 
     Args:
-        image: values with peak 1.
+        image: values with peak 1, or 8 or 16 bits without a sign.
 
     Returns:
         Angular frequencies in rad per unit, one per whole cycle across the longer side up to
         Nyquist, and at each the mean power of the discrete Fourier transform's nearest values,
         over all channels.
     """
-    values = image.detach().cpu().double()
+    values = unit_range(image.detach().cpu()).double()
     height, width, _ = values.shape
     # One cycle across the longer side is pi rad per unit.
     rings = (_angular_frequencies(height, width) / math.pi).round().long().flatten()
