@@ -49,16 +49,18 @@ class TrainingConfig:
     """Training.
 
     Attributes:
-        steps: of each fit.
+        steps: of each fit; an estimate if their length is given in seconds.
         batch_size: pixels, rays or examples per step.
         lr: peak learning rate; None for the encoding's default.
         seed: of the initial weights and the batches.
+        seconds: of training of each fit, instead of steps; None for steps.
     """
 
     steps: int
     batch_size: int
     lr: float | None
     seed: int
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +137,8 @@ class RunConfig:
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         values = asdict(self)
+        if self.training.seconds is not None:
+            values["training"]["steps"] = None
         values["runtime"]["device"] = describe(self.runtime.device)
         values["output"]["out"] = None if self.output.out is None else str(self.output.out)
         return values
@@ -211,6 +215,7 @@ def resolve(
     )
     training = FieldTraining(
         steps=steps if options.steps is None else options.steps,
+        seconds=options.seconds,
         batch_size=batch_size if options.batch_size is None else options.batch_size,
         optimizer=optimizer,
         lr=options.lr,

@@ -97,17 +97,19 @@ class FieldTask(ABC):
         truth = self.truth()
         flat_db = _constant_psnr(truth)
         yield from _interpolation_notes(results)
+        length = "--steps" if self.config.training.seconds is None else "--seconds"
         for result in results:
             if not result.is_fit:
                 continue
-            ended = early_end(result, self.config.training.steps)
+            training = self.config.training
+            ended = early_end(result, training.steps, training.seconds)
             if ended is not None:
                 yield ended
             elif result.psnr < flat_db + _COLLAPSED_DB and flat_db < _CONSTANT_DB:
                 yield (
                     f"{result.encoding} is hardly better than one constant color, which has "
                     f"{flat_db:.1f} dB; try more "
-                    "--steps, another --seed or a smaller --lr"
+                    f"{length}, another --seed or a smaller --lr"
                 )
 
 

@@ -36,6 +36,7 @@ Model
   --beam N              width of the beam search; 1 is greedy (1)
 Training
   --steps N             of each fit (image 600, scene 700; GPU 2000, 5000)
+  --seconds S           train each fit so long instead, by the clock
   --batch-size N        pixels or rays (8192, 1024; GPU 65536, 8192)
   --optimizer NAME      muon, adam, or auto: muon for relu, else adam (auto)
   --lr X                peak learning rate (by network and optimizer)

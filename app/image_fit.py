@@ -205,7 +205,7 @@ def fit_image(
         encoding=options.encoding,
         adam_lr=settings.adam_lr,
     )
-    state = FitState(image_fit.model, optimizer, settings.steps)
+    state = FitState(image_fit.model, optimizer, settings.steps, limit_seconds=settings.seconds)
     draw, forward = cache_corners(image_fit.encoder, image_fit.network, image_fit.batches)
 
     def draw_batch(step: int) -> tuple[Any, Tensor]:

@@ -78,6 +78,10 @@ class Options:
     steps: int | None = None
     """Training steps of each fit; None: image 600, scene 700; on a GPU 2000 and 5000."""
 
+    seconds: float | None = None
+    """Seconds of training of each fit of an image or a scene, instead of --steps: the learning
+    rates follow the clock, and a second run does not give the same bits."""
+
     batch_size: int | None = None
     """Pixels or rays per step; None: 8192 and 1024; on a GPU 65536 and 8192."""
 
@@ -216,10 +220,9 @@ def _check_ranges(options: Options) -> None:
         )
     if not 0 <= options.seed < 1 << 32:
         raise UsageError(f"--seed must be 0 to 2^32 - 1; got {options.seed}")
-    if not _is_positive(options.save_every):
-        raise UsageError(
-            f"--save-every must be a finite number of seconds above 0; got {options.save_every}"
-        )
+    for name, seconds in {"save-every": options.save_every, "seconds": options.seconds}.items():
+        if not _is_positive(seconds):
+            raise UsageError(f"--{name} must be a finite number of seconds above 0; got {seconds}")
     if not _is_positive(options.lr):
         raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
 
@@ -280,6 +283,9 @@ def _check_conflicts(options: Options) -> None:
         "--parameters chooses the width; give one of the two": (
             options.parameters is not None and options.width is not None
         ),
+        "--steps and --seconds both say how long a fit is; give one of them": (
+            options.steps is not None and options.seconds is not None
+        ),
         "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
         "--stack on is for several images: --images": options.stack == "on" and not options.images,
         "--live shows one image at a time; leave out --stack on": options.stack == "on"
@@ -301,6 +307,7 @@ def _check_conflicts(options: Options) -> None:
 _OF_FIELDS = (
     *("stack", "bands", "parameters", "sigma", "held_out", "size", "network", "field", "optimizer"),
     *("background", "test_views", "turntable", "video", "figures", "compile", "max_pixels"),
+    *("seconds",),
 )
 
 

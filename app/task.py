@@ -190,8 +190,11 @@ class LiveViewer(Viewer, Protocol):
         """Stop serving."""
 
 
-def early_end(result: FitResult, num_steps: int) -> str | None:
-    """Remark on a fit that did not take all its steps."""
-    if result.has_all_steps(num_steps):
+def early_end(result: FitResult, num_steps: int, seconds: float | None = None) -> str | None:
+    """Remark on a fit that did not take all its steps, or all its seconds if they are given."""
+    if result.has_all_steps(num_steps, seconds):
         return None
-    return f"{result.encoding} was ended early, after {result.steps} of {num_steps} steps"
+    taken = f"{result.steps} of {num_steps} steps"
+    if seconds is not None:
+        taken = f"{result.seconds:.1f} of {seconds:g} seconds"
+    return f"{result.encoding} was ended early, after {taken}"

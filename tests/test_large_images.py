@@ -104,7 +104,7 @@ def test_rows_are_averaged_as_the_whole_image(any_is_large: None) -> None:
     image = pixels(37, 61)
     for longer_side in (1, 7, 30, 60):
         flat = unit_range(image).permute(2, 0, 1)[None]
-        size = tuple(max(1, round(side * longer_side / 61)) for side in (37, 61))
+        size = max(1, round(37 * longer_side / 61)), longer_side
         expected = torch.nn.functional.adaptive_avg_pool2d(flat, size)[0].permute(1, 2, 0)
         torch.testing.assert_close(resize_area(image, longer_side), expected)
 
