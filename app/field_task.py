@@ -12,6 +12,7 @@ from app import report
 from app.config import FieldRunConfig
 from app.fit_settings import lr_for, precision_for
 from app.report.outputs import REPORT
+from app.report.tiles import TilePyramid
 from app.task import Panel, early_end
 from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
@@ -64,6 +65,10 @@ class FieldTask(ABC):
             Turntable videos by the name of the fit.
         """
 
+    def tiles(self, folder: Path, results: Sequence[Any]) -> TilePyramid | None:
+        """Write the tiles of a large image to the run folder; None if it is not large."""
+        return None
+
     def facts(self) -> dict[str, Any]:
         """Size in pixels."""
         return {"size": self.size}
@@ -90,6 +95,7 @@ class FieldTask(ABC):
             details,
             turntables=turntables,
             training_videos={} if video is None else {"": video},
+            tiles=self.tiles(folder, results),
         )
 
     def notes(self, results: Sequence[FieldResult]) -> Iterator[str]:

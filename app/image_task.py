@@ -13,6 +13,7 @@ from app.fit_settings import fit_settings, layers_for
 from app.image_fit import ImageResult, fit_image, interpolation_result
 from app.preview import preview_windows
 from app.report.outputs import write_image_run
+from app.report.tiles import TilePyramid, write_tiles
 from app.report.viewer import LivePage
 from app.series_fit import solve_series
 from app.task import FitControl, Panel
@@ -101,6 +102,13 @@ class ImageTask(FieldTask):
     def open_viewer(self) -> LivePage:
         """Serve a page that shows the fits in progress."""
         return LivePage(self.name, original=self.preview_truth()[0])
+
+    def tiles(self, folder: Path, results: Sequence[ImageResult]) -> TilePyramid | None:
+        """Write the tiles of a large image to the run folder; None if it is not large."""
+        if not self.image.evaluated.is_large:
+            return None
+        fits = {result.encoding: result.reconstruction for result in results}
+        return write_tiles(folder, {"original": self.truth(), **fits})
 
     def write(self, folder: Path, results: Sequence[ImageResult]) -> dict[str, Path]:
         """Write images and figures to the run folder."""

@@ -85,16 +85,22 @@ class ImageFit:
         """
         return torch.cat(list(self.strips(size, window=window)))
 
+    def rendered_size(
+        self, size: int | None = None, *, window: Window | None = None
+    ) -> tuple[int, int]:
+        """Width and height of what `render` gives, with the same arguments and errors."""
+        _, _, width, height = self._window(window)
+        scale = 1.0 if size is None else size / max(width, height)
+        if scale * max(width, height) < 1:
+            raise ValueError(f"size must be 1 or more; got {size}")
+        return max(1, round(width * scale)), max(1, round(height * scale))
+
     def strips(
         self, size: int | None = None, *, window: Window | None = None, num_pixels: int = 1 << 20
     ) -> Iterator[Float[Tensor, "_rows width 3"]]:
         """Render from top to bottom in strips of about so many pixels; see `render`."""
+        columns, rows = self.rendered_size(size, window=window)
         left, top, width, height = self._window(window)
-        longer = max(width, height)
-        scale = 1.0 if size is None else size / longer
-        if scale * longer < 1:
-            raise ValueError(f"size must be 1 or more; got {size}")
-        columns, rows = (max(1, round(side * scale)) for side in (width, height))
         unit = 2 / max(self.size)
         x = left + (torch.arange(columns, dtype=torch.float64) + 0.5) * (width / columns)
         y = top + (torch.arange(rows, dtype=torch.float64) + 0.5) * (height / rows)
@@ -145,8 +151,7 @@ class SceneFit:
     @property
     def field(self) -> RadianceField:
         """The radiance field, the last one if there are a coarse and a fine one."""
-        fields = [m for m in self.renderer.modules() if isinstance(m, RadianceField)]
-        return fields[-1]
+        return [m for m in self.renderer.modules() if isinstance(m, RadianceField)][-1]
 
     def render(
         self, camera: Camera, world_from_camera: Float[Tensor, "4 4"], *, in_file_units: bool = True
@@ -237,8 +242,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFi
 
 def _averaged(ema: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights of the module within torch's ``AveragedModel``."""
-    prefix = "module."
-    return {name.removeprefix(prefix): v for name, v in ema.items() if name.startswith(prefix)}
+    return {n.removeprefix("module."): v for n, v in ema.items() if n.startswith("module.")}
 
 
 def _require_plausible(

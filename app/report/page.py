@@ -23,6 +23,7 @@ from app.report.page_charts import decibels, octave_rows, page_charts
 from app.report.palette import NUM_COLORS
 from app.report.tables import BASELINE, gain, score_text
 from app.report.template import render
+from app.report.tiles import TilePyramid
 from app.task import Panel
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import squared_error
@@ -62,6 +63,7 @@ def write_page(
     turntables: Mapping[str, Path] | None = None,
     training_videos: Mapping[str, Path] | None = None,
     groups: Sequence[Group] = (),
+    tiles: TilePyramid | None = None,
 ) -> None:
     """Write the page.
 
@@ -74,6 +76,7 @@ def write_page(
         turntables: videos by the name of the fit.
         training_videos: videos of the fits as they learn, by the name of the run.
         groups: of the fits of several runs; empty for one run.
+        tiles: of the first image, if it is large: the page opens on it and loads them as one zooms.
     """
     errors = [sampled_error(fit, p.original) for p in panels for fit in p.fits.values()]
     scale = max(1 / 255, *map(error_quantile, errors))
@@ -94,7 +97,8 @@ def write_page(
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
         best=max((r for r in results if r.is_fit), key=_rank, default=results[0]).encoding,
         images=[_shown(panel, scale, part) for panel in panels for part in _parts(panel)],
-        opened=_opened(panels),
+        opened=_opened(panels) if tiles is None else {"whole": 0, "detail": 0},
+        tiles=None if tiles is None else tiles.as_json(),
         num_panels=len(panels),
         error_scale=f"{scale:.2f}",
         charts=page_charts(panels[0], content, results),
