@@ -24,7 +24,6 @@ from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.devices import keep_freed_memory
-from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from nerf_posenc.training.schedules import constant, cosine_decay
@@ -49,14 +48,25 @@ class Recipe:
     batch_size: int
 
 
-def ours(image: Image, generator: torch.Generator) -> tuple[nn.Module, OptimizerGroup]:
-    """The hash grid of train_fit.py."""
-    options = ImageModel("hash", width=64, depth=2)
-    encoder, network = make_image_model(options, image.resolution, generator=generator)
-    assert isinstance(network, MLP)
-    network.start_at(image.mean_color())
-    model = nn.Sequential(encoder, network)
-    return model, recipes.make_optimizer(model, "muon", 0.03, encoding="hash")
+def ours(log2_rows: int) -> Callable[..., tuple[nn.Module, OptimizerGroup]]:
+    """8 levels of 4 features to a sample, and Muon; train_fit.py has 2^19 rows."""
+
+    def build(image: Image, generator: torch.Generator) -> tuple[nn.Module, OptimizerGroup]:
+        growth = max(1.0, (image.resolution / 16) ** (1 / 7))
+        encoder = HashGridEncoder(
+            2,
+            8,
+            features_per_level=4,
+            log2_table_size=log2_rows,
+            growth=growth,
+            generator=generator,
+        )
+        network = MLP(encoder.out_dim, 3, width=64, depth=2, generator=generator)
+        network.start_at(image.mean_color())
+        model = nn.Sequential(encoder, network)
+        return model, recipes.make_optimizer(model, "muon", 0.03, encoding="hash")
+
+    return build
 
 
 def instant_ngp(log2_rows: int) -> Callable[..., tuple[nn.Module, OptimizerGroup]]:
@@ -74,13 +84,27 @@ def instant_ngp(log2_rows: int) -> Callable[..., tuple[nn.Module, OptimizerGroup
     return build
 
 
-RECIPES = {
-    "ours: hash grid, Muon": Recipe(ours, cosine_decay, 8192),
-    "instant-NGP, 2^19 rows": Recipe(instant_ngp(19), constant, 8192),
-    "instant-NGP, 2^22 rows": Recipe(instant_ngp(22), constant, 8192),
-    "instant-NGP, 2^19 rows, batches of 2^16": Recipe(instant_ngp(19), constant, 1 << 16),
-    "instant-NGP, 2^22 rows, batches of 2^16": Recipe(instant_ngp(22), constant, 1 << 16),
-}
+def _recipes() -> dict[str, Recipe]:
+    """All recipes by name."""
+    found = {}
+    for batch_size in (1 << 13, 1 << 14, 1 << 15, 1 << 16):
+        size = f"batches of {batch_size:,}"
+        for rows in (19, 20, 21):
+            found[f"ours, 2^{rows} rows, {size}"] = Recipe(ours(rows), cosine_decay, batch_size)
+        for rows in (19, 22):
+            name = f"instant-NGP, 2^{rows} rows, {size}"
+            found[name] = Recipe(instant_ngp(rows), constant, batch_size)
+    return found
+
+
+RECIPES = _recipes()
+DEFAULTS = (
+    "ours, 2^19 rows, batches of 32,768",
+    "instant-NGP, 2^19 rows, batches of 32,768",
+    "instant-NGP, 2^22 rows, batches of 32,768",
+    "instant-NGP, 2^19 rows, batches of 8,192",
+)
+"""Of which ours is that of train_fit.py above 4 megapixels."""
 
 
 def scores(
@@ -128,7 +152,7 @@ def main() -> None:
     parser.add_argument("images", nargs="+")
     parser.add_argument("--seconds", type=float, nargs="+", default=[20.0, 60.0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--recipes", nargs="+", default=list(RECIPES), choices=list(RECIPES))
+    parser.add_argument("--recipes", nargs="+", default=list(DEFAULTS), choices=list(RECIPES))
     options = parser.parse_args()
     keep_freed_memory()
     print(machine())
