@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from app.image_defaults import default_bands, default_encodings, default_length
 from app.options import Options
 from app.parsing import UsageError
 from nerf_posenc.radiance.recipes import FieldName
@@ -49,16 +50,18 @@ class TrainingConfig:
     """Training.
 
     Attributes:
-        steps: of each fit.
+        steps: of each fit; an estimate if their length is given in seconds.
         batch_size: pixels, rays or examples per step.
         lr: peak learning rate; None for the encoding's default.
         seed: of the initial weights and the batches.
+        seconds: of training of each fit, instead of steps; None for steps.
     """
 
     steps: int
     batch_size: int
     lr: float | None
     seed: int
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +138,8 @@ class RunConfig:
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
         values = asdict(self)
+        if self.training.seconds is not None:
+            values["training"]["steps"] = None
         values["runtime"]["device"] = describe(self.runtime.device)
         values["output"]["out"] = None if self.output.out is None else str(self.output.out)
         return values
@@ -168,7 +173,12 @@ def resolve_device(options: Options) -> torch.device:
 
 
 def resolve(
-    options: Options, resolution: int, device: torch.device, *, sigma: float | None = None
+    options: Options,
+    resolution: int,
+    device: torch.device,
+    *,
+    num_pixels: int = 0,
+    sigma: float | None = None,
 ) -> FieldRunConfig:
     """Resolve the options of an image or a scene into a complete run configuration.
 
@@ -176,6 +186,7 @@ def resolve(
         options: as parsed.
         resolution: samples across [-1, 1] of the image, or pixels along a view's longer side.
         device: where to compute.
+        num_pixels: of the image that are fitted; 0 for a scene.
         sigma: chosen for ``--sigma auto``.
 
     Raises:
@@ -192,12 +203,14 @@ def resolve(
     if options.is_scene:
         steps, batch_size = (700, 1024) if on_cpu else (5000, 1024 if is_full else 8192)
     else:
-        steps, batch_size = (600, 8192) if on_cpu else (2000, 65536)
+        steps, batch_size = default_length(num_pixels, on_cpu=on_cpu)
     most = bands_to_nyquist(resolution) + SPARE_BANDS
     if options.held_out:
         most = most_held_out_bands(resolution)
     elif options.is_scene:
         most = DEFAULT_BANDS
+    to_nyquist = bands_to_nyquist(resolution)
+    bands = default_bands(num_pixels, most=most, to_nyquist=to_nyquist)
     if sigma is None and options.sigma != "auto":
         sigma = options.sigma
     model = ModelConfig(
@@ -205,12 +218,13 @@ def resolve(
         field=options.field,
         width=options.width,
         depth=options.depth,
-        bands=min(DEFAULT_BANDS, most) if options.bands is None else options.bands,
+        bands=bands if options.bands is None else options.bands,
         sigma=recipes.default_sigma(resolution) if sigma is None else sigma,
         parameters=options.parameters,
     )
     training = FieldTraining(
         steps=steps if options.steps is None else options.steps,
+        seconds=options.seconds,
         batch_size=batch_size if options.batch_size is None else options.batch_size,
         optimizer=optimizer,
         lr=options.lr,
@@ -219,7 +233,7 @@ def resolve(
         seed=options.seed,
     )
     return FieldRunConfig(
-        encodings=options.fitted,
+        encodings=default_encodings(options, num_pixels),
         model=model,
         training=training,
         runtime=runtime_config(options, device),

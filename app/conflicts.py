@@ -38,6 +38,9 @@ def check_conflicts(options: "app.options.Options") -> None:
         "--parameters chooses the width; give one of the two": (
             options.parameters is not None and options.width is not None
         ),
+        "--steps and --seconds both say how long a fit is; give one of them": (
+            options.steps is not None and options.seconds is not None
+        ),
         "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
         "--stack on is for several images: --images": options.stack == "on" and not options.images,
         "--live shows one image at a time; leave out --stack on": options.stack == "on"
@@ -58,7 +61,16 @@ def check_conflicts(options: "app.options.Options") -> None:
 # Options of images and scenes that a sequence has no use for.
 _OF_FIELDS = (
     *("stack", "bands", "parameters", "sigma", "held_out", "size", "network", "field", "optimizer"),
-    *("background", "test_views", "turntable", "video", "figures", "compile", "max_pixels"),
+    *(
+        "seconds",
+        "background",
+        "test_views",
+        "turntable",
+        "video",
+        "figures",
+        "compile",
+        "max_pixels",
+    ),
 )
 # Options that leave --encodings auto nothing to choose, or have no forecasts.
 _OF_AUTO = ("images", "scene", "bands", "sigma", "network", "parameters", "width", "depth")

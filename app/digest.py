@@ -5,13 +5,18 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
+from nerf_posenc.images import strips, unit_range
 from nerf_posenc.training.checkpoints import bytes_of
 
 
 def digest_of(tensors: Iterable[Tensor]) -> str:
-    """BLAKE2 checksum of the shapes and values of tensors on the CPU."""
+    """BLAKE2 checksum of the shapes and values of tensors on the CPU.
+
+    Those of 8 or 16 bits count as the values in [0, 1] that they stand for.
+    """
     checksum = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
         checksum.update(repr(tuple(tensor.shape)).encode())
-        checksum.update(bytes_of(tensor.contiguous()))
+        for strip in strips(tensor) if tensor.ndim > 1 else [tensor]:
+            checksum.update(bytes_of(unit_range(strip).contiguous()))
     return checksum.hexdigest()

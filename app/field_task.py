@@ -5,21 +5,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Shaped
 from torch import Tensor
 
 from app import report
 from app.config import FieldRunConfig
 from app.fit_settings import lr_for, precision_for
 from app.report.outputs import REPORT
+from app.report.tiles import TilePyramid
 from app.task import Panel, early_end
-from nerf_posenc.metrics.image import psnr
+from nerf_posenc.images import unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, Measure
 
 # A fit this little above one constant color has not learned the image.
 _COLLAPSED_DB = 0.5
 # An image this near to its mean color is one constant color: 8 bits store no difference.
 _CONSTANT_DB = 60.0
+_CHUNK_PIXELS = 1 << 18
 
 
 class FieldTask(ABC):
@@ -43,7 +46,7 @@ class FieldTask(ABC):
         return FIELD_MEASURES
 
     @abstractmethod
-    def truth(self) -> Float[Tensor, "*shape 3"]:
+    def truth(self) -> Shaped[Tensor, "*shape 3"]:
         """All pixels that fits are evaluated on."""
 
     @abstractmethod
@@ -61,6 +64,10 @@ class FieldTask(ABC):
         Returns:
             Turntable videos by the name of the fit.
         """
+
+    def tiles(self, folder: Path, results: Sequence[Any]) -> TilePyramid | None:
+        """Write the tiles of a large image to the run folder; None if it is not large."""
+        return None
 
     def facts(self) -> dict[str, Any]:
         """Size in pixels."""
@@ -88,25 +95,36 @@ class FieldTask(ABC):
             details,
             turntables=turntables,
             training_videos={} if video is None else {"": video},
+            tiles=self.tiles(folder, results),
         )
 
     def notes(self, results: Sequence[FieldResult]) -> Iterator[str]:
         """Remarks that a reader of the table should know."""
         truth = self.truth()
-        flat_db = psnr(truth.flatten(0, -2).mean(0).expand_as(truth), truth)
+        flat_db = _constant_psnr(truth)
         yield from _interpolation_notes(results)
+        length = "--steps" if self.config.training.seconds is None else "--seconds"
         for result in results:
             if not result.is_fit:
                 continue
-            ended = early_end(result, self.config.training.steps)
+            training = self.config.training
+            ended = early_end(result, training.steps, training.seconds)
             if ended is not None:
                 yield ended
             elif result.psnr < flat_db + _COLLAPSED_DB and flat_db < _CONSTANT_DB:
                 yield (
                     f"{result.encoding} is hardly better than one constant color, which has "
                     f"{flat_db:.1f} dB; try more "
-                    "--steps, another --seed or a smaller --lr"
+                    f"{length}, another --seed or a smaller --lr"
                 )
+
+
+def _constant_psnr(truth: Tensor) -> float:
+    """PSNR of the mean color."""
+    parts = truth.reshape(-1, truth.shape[-1]).split(_CHUNK_PIXELS)
+    mean = sum(unit_range(part).double().sum(0) for part in parts) / (truth.numel() / 3)
+    error = sum(float((unit_range(part).double() - mean).square().sum()) for part in parts)
+    return psnr_from_mse(error / truth.numel())
 
 
 def _interpolation_notes(results: Sequence[FieldResult]) -> Iterator[str]:

@@ -38,6 +38,7 @@ class FitSettings:
         stop: ends the fit early when asked to.
         file: where the fit is saved and resumed from; None for nowhere.
         halved_batch_size: the batch size, if that of the run was too large for the memory.
+        seconds: length of the fit in seconds of training, instead of steps; None for steps.
     """
 
     name: str
@@ -57,6 +58,7 @@ class FitSettings:
     stop: Stop = field(default_factory=Stop)
     file: FitFile | None = None
     halved_batch_size: int | None = None
+    seconds: float | None = None
 
 
 def fit_settings(encoding: str, config: FieldRunConfig, control: FitControl) -> FitSettings:
@@ -81,6 +83,7 @@ def fit_settings(encoding: str, config: FieldRunConfig, control: FitControl) -> 
         stop=control.stop,
         file=control.file,
         halved_batch_size=control.batch_size,
+        seconds=config.training.seconds,
     )
 
 

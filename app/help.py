@@ -37,6 +37,7 @@ Model
   --beam N              width of the beam search; 1 is greedy (1)
 Training
   --steps N             of each fit (image 600, scene 700; GPU 2000, 5000)
+  --seconds S           train each fit so long instead, by the clock
   --batch-size N        pixels or rays (8192, 1024; GPU 65536, 8192)
   --optimizer NAME      muon, adam, or auto: muon for relu, else adam (auto)
   --lr X                peak learning rate (by network and optimizer)
@@ -50,8 +51,7 @@ Output
   --save-every S        seconds between saves of a fit (60)
   --video N             frames of the training video, 0 for none (16)
   --turntable N         frames of a scene's turntable, 0 for none (20)
-  --figures             also every figure for print, as PNG and SVG
-  --live                show the fits in progress in the browser
+  --figures --live      figures for print as PNG and SVG; fits in progress
   --open                open the report in the browser when it is written
   --quiet               print errors only
 Advanced

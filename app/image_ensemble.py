@@ -47,7 +47,7 @@ def fit_images(
     fits = [
         ImageTraining(image, each, settings) for image, each in zip(images, options, strict=True)
     ]
-    sizes = {each.batches.batch_size for each in fits}
+    sizes = {each.batches.rows.batch_size for each in fits}
     if len(sizes) > 1:
         raise ValueError(
             f"images of an ensemble need batches of one size; got {sorted(sizes)} pixels, so fit "
@@ -62,7 +62,7 @@ def fit_images(
         adam_lr=settings.adam_lr,
         matrices=ensemble.hidden_matrices(),
     )
-    state = FitState(ensemble, optimizer, settings.steps)
+    state = FitState(ensemble, optimizer, settings.steps, limit_seconds=settings.seconds)
     histories = EnsembleHistories()
     draw = stacked_batches([each.batches for each in fits])
 
@@ -83,8 +83,7 @@ def fit_images(
     results = []
     for i, each in enumerate(fits):
         history, own = _member(i, each, state, histories.losses, snapshots)
-        own_state = FitState(each.model, optimizer, settings.steps, state.step, state.seconds)
-        own_state.history = history
+        own_state = replace(state, model=each.model, history=history, losses=[])
         if files and state.is_complete:
             files[i].write(checkpoint_values(own_state, own, each.description))
         results.append(each.result(own_state, own))

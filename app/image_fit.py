@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -15,13 +15,13 @@ from app.fit_settings import FitSettings
 from app.preview import preview_windows
 from app.progress import fit_with_progress
 from nerf_posenc.fits import describe_image_fit
-from nerf_posenc.images import Image
+from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.interpolation import interpolate_held_out
-from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error, ssim
 from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
-from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.image_model import ImageModel, make_image_model
@@ -34,9 +34,8 @@ from nerf_posenc.training.patch_network import (
 )
 from nerf_posenc.training.results import FieldResult, Snapshot, Storage
 
-# Above this many pixels an image is evaluated in the type that it was trained in: in float32 two
-# cores take 7 s per megapixel.
-_MOST_FLOAT32_PIXELS = 1 << 21
+# A large image is rendered so many pixels at a time.
+_STRIP_PIXELS = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +43,10 @@ class ImageResult(FieldResult):
     """Fit of an image; PSNR and SSIM are over all its pixels, or over the held-out ones.
 
     Attributes:
-        reconstruction: those pixels, values in [0, 1].
+        reconstruction: those pixels, values in [0, 1]; 8 bits if they are many.
     """
 
-    reconstruction: Float[Tensor, "height width 3"]
+    reconstruction: Shaped[Tensor, "height width 3"]
 
 
 class ImageTraining:
@@ -56,27 +55,27 @@ class ImageTraining:
     def __init__(self, image: Image, options: ImageModel, settings: FitSettings) -> None:
         self.image, self.evaluated, self.whole_size = image, image.evaluated, image.whole_size
         self._is_doubled = recipes.get_recipe(options.encoding).is_doubled
-        points, rgb = image.coordinates, image.rgb
-        if self._is_doubled:
-            points = doubled_coordinates(image)
-            rgb = torch.zeros(*points.shape[:2], 3)
-        self.resolution = max(points.shape[:2])
+        points = doubled_coordinates(image) if self._is_doubled else None
+        self.resolution = image.resolution if points is None else max(points.shape[:2])
         self.encoder, self.network = make_image_model(
             options, self.resolution, generator=torch.Generator().manual_seed(settings.seed)
         )
         if isinstance(self.network, MLP):
-            self.network.start_at(image.rgb.mean((0, 1)))
+            self.network.start_at(image.mean_color())
         self.model = nn.Sequential(self.encoder, self.network).to(settings.device)
         self.options = options
         self.settings = settings
-        self.batches = ShuffledBatches(
-            points.reshape(-1, 2).to(settings.device),
-            rgb.reshape(-1, 3).to(settings.device),
-            settings.batch_size,
-            seed=settings.seed,
-        )
-        windows = preview_windows(self.evaluated.rgb)
-        self._previews = [self.evaluated.coordinates[window] for window in windows]
+        self.batches: ShuffledBatches | PixelBatches
+        if points is None:
+            self.batches = PixelBatches(
+                image, settings.batch_size, seed=settings.seed, device=settings.device
+            )
+        else:
+            flat = points.reshape(-1, 2).to(settings.device)
+            targets = flat.new_zeros(len(flat), 3)
+            self.batches = ShuffledBatches(flat, targets, settings.batch_size, seed=settings.seed)
+        windows = preview_windows(self.evaluated.pixels)
+        self._previews = [self.evaluated.coordinates_at(*window) for window in windows]
 
     @property
     def description(self) -> dict[str, Any]:
@@ -88,11 +87,11 @@ class ImageTraining:
 
         The time is that of the first step, so that it counts, and a complete fit takes none.
         """
-        if not self._is_doubled:
+        if not self._is_doubled or isinstance(self.batches, PixelBatches):
             return
         self._is_doubled = False
         if not self.settings.quiet:
-            learns = default_steps(self.image.rgb[..., 0].numel()) > 0
+            learns = default_steps(self.image.num_pixels) > 0
             if learns:
                 what = "learning what lies between the pixels"
             else:
@@ -135,16 +134,29 @@ class ImageTraining:
             )
         return values.cpu().reshape(*grid.shape[:2], 3)
 
+    def _evaluate(self, model: nn.Module | None = None) -> tuple[Tensor, Tensor, float]:
+        """Values of all evaluated pixels, the true ones, and their PSNR."""
+        image = self.evaluated
+        if not image.is_large:
+            values = self._render(image.coordinates, exact=True, model=model)
+            return values, image.rgb, psnr(values, image.rgb)
+        # 8 bits are kept; the PSNR is that of the values before they are rounded.
+        rounded, error = torch.empty(image.pixels.shape, dtype=torch.uint8), 0.0
+        height = max(1, _STRIP_PIXELS // len(image.x))
+        for rows in (slice(top, top + height) for top in range(0, len(image.y), height)):
+            values = self._render(image.coordinates_at(rows, slice(None)), exact=False, model=model)
+            error += squared_error(values, image.pixels[rows])
+            rounded[rows] = to_eight_bits(values)
+        return rounded, image.pixels, psnr_from_mse(error / rounded.numel())
+
     def result(self, state: FitState, snapshots: Sequence[Snapshot]) -> ImageResult:
         """Evaluate the fit."""
-        truth = self.evaluated
-        exact = truth.rgb[..., 0].numel() <= _MOST_FLOAT32_PIXELS
-        reconstruction = self._render(truth.coordinates, exact=exact)
+        reconstruction, truth, decibels = self._evaluate()
         return ImageResult(
             encoding=self.options.encoding,
             parameters=num_parameters(self.model),
-            psnr=psnr(reconstruction, truth.rgb),
-            ssim=ssim(reconstruction, truth.rgb),
+            psnr=decibels,
+            ssim=ssim(reconstruction, truth),
             seconds=state.seconds,
             steps=state.step,
             history=state.history,
@@ -152,19 +164,16 @@ class ImageTraining:
             bands=band_list(self.encoder),
             kernel=similarity_kernel(self.encoder),
             snapshots=snapshots,
-            storage=None if self.options.num_parameters is None else self._storage(exact=exact),
+            storage=None if self.options.num_parameters is None else self._storage(),
         )
 
-    def _storage(self, *, exact: bool) -> Storage:
+    def _storage(self) -> Storage:
         """Bits per pixel, and PSNR, of the model with its parameters rounded."""
-        truth = self.evaluated
-        num_pixels = self.image.rgb[..., 0].numel()
         bpp, scores = {}, {}
         for bits in (16, 8):
             rounded = quantize(self.model, bits)
-            rendered = self._render(truth.coordinates, exact=exact, model=rounded.module)
-            bpp[bits] = rounded.num_bits / num_pixels
-            scores[bits] = psnr(rendered, truth.rgb)
+            bpp[bits] = rounded.num_bits / self.image.num_pixels
+            scores[bits] = self._evaluate(rounded.module)[2]
         return Storage(
             bpp_float16=bpp[16], psnr_float16=scores[16], bpp_8bit=bpp[8], psnr_8bit=scores[8]
         )
@@ -196,7 +205,7 @@ def fit_image(
         encoding=options.encoding,
         adam_lr=settings.adam_lr,
     )
-    state = FitState(image_fit.model, optimizer, settings.steps)
+    state = FitState(image_fit.model, optimizer, settings.steps, limit_seconds=settings.seconds)
     draw, forward = cache_corners(image_fit.encoder, image_fit.network, image_fit.batches)
 
     def draw_batch(step: int) -> tuple[Any, Tensor]:
@@ -225,7 +234,9 @@ def interpolation_result(image: Image, method: str) -> ImageResult:
     begin = time.perf_counter()
     reconstruction = interpolate_held_out(image, method)
     seconds = time.perf_counter() - begin
-    truth = image.evaluated.rgb
+    truth = image.evaluated.pixels
+    if image.evaluated.is_large:
+        reconstruction = to_eight_bits(reconstruction)
     return ImageResult(
         encoding=method,
         parameters=0,

@@ -16,7 +16,7 @@ def require_small(image: Image, config: FieldRunConfig) -> None:
     Raises:
         UsageError: If it has more than ``_MOST_DOUBLED`` pixels.
     """
-    num_pixels = image.rgb[..., 0].numel()
+    num_pixels = image.num_pixels
     doubled = [e for e in config.encodings if recipes.get_recipe(e).is_doubled]
     if doubled and num_pixels > _MOST_DOUBLED:
         raise UsageError(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jaxtyping import Float
+from jaxtyping import Shaped
 from torch import Tensor
 
 from app.auto import forecast_fit
@@ -15,10 +15,11 @@ from app.fit_settings import fit_settings, layers_for
 from app.image_fit import ImageResult, fit_image, interpolation_result
 from app.preview import preview_windows
 from app.report.outputs import write_image_run
+from app.report.tiles import TilePyramid, write_tiles
 from app.report.viewer import LivePage
 from app.series_fit import solve_series
 from app.task import FitControl, Panel
-from nerf_posenc.images import Image
+from nerf_posenc.images import Image, unit_range
 from nerf_posenc.interpolation import INTERPOLATIONS
 from nerf_posenc.training import recipes
 from nerf_posenc.training.image_model import ImageModel
@@ -59,14 +60,15 @@ class ImageTask(FieldTask):
         width, height = self.size
         lines = [f"image    {self.source}, {width} x {height}"]
         if self.image.held_out is not None:
-            fitted, between = (e.rgb[..., 0].numel() for e in (self.image, self.image.held_out))
+            fitted, between = (e.num_pixels for e in (self.image, self.image.held_out))
             lines.append(f"pixels   {fitted:,} to fit, {between:,} between them to evaluate on")
         return lines
 
     def digest(self) -> str:
         """Checksum of all pixels."""
         evaluated = self.image.evaluated
-        return digest_of([self.image.rgb, evaluated.rgb, evaluated.coordinates[:1, :1]])
+        corner = evaluated.coordinates_at(slice(1), slice(1))
+        return digest_of([self.image.pixels, evaluated.pixels, corner])
 
     def fit(self, encoding: str, control: FitControl) -> ImageResult:
         """Fit with one encoding and evaluate."""
@@ -90,13 +92,15 @@ class ImageTask(FieldTask):
             return ()
         return [interpolation_result(self.image, method) for method in INTERPOLATIONS]
 
-    def truth(self) -> Float[Tensor, "height width 3"]:
-        """All pixels that fits are evaluated on."""
-        return self.image.evaluated.rgb
+    def truth(self) -> Shaped[Tensor, "height width 3"]:
+        """All pixels that fits are evaluated on; as stored if they are many."""
+        evaluated = self.image.evaluated
+        return evaluated.pixels if evaluated.is_large else evaluated.rgb
 
     def preview_truth(self) -> list[Tensor]:
         """The true images of a snapshot."""
-        return [self.truth()[window] for window in preview_windows(self.truth())]
+        truth = self.truth()
+        return [unit_range(truth[window]) for window in preview_windows(truth)]
 
     def panels(self, results: Sequence[ImageResult]) -> list[Panel]:
         """The image beside its reconstructions."""
@@ -105,6 +109,13 @@ class ImageTask(FieldTask):
     def open_viewer(self) -> LivePage:
         """Serve a page that shows the fits in progress."""
         return LivePage(self.name, original=self.preview_truth()[0])
+
+    def tiles(self, folder: Path, results: Sequence[ImageResult]) -> TilePyramid | None:
+        """Write the tiles of a large image to the run folder; None if it is not large."""
+        if not self.image.evaluated.is_large:
+            return None
+        fits = {result.encoding: result.reconstruction for result in results}
+        return write_tiles(folder, {"original": self.truth(), **fits})
 
     def write(self, folder: Path, results: Sequence[ImageResult]) -> dict[str, Path]:
         """Write images and figures to the run folder."""

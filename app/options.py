@@ -22,7 +22,8 @@ _LEAST_PARAMETERS = 1000
 ENCODING_HELP = (
     "Encodings to fit: "
     + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
-    + ". None: none and fourier, and for images without --bands hash, the fastest; with "
+    + ". None: none and fourier, and for images without --bands hash, the fastest; above 8 "
+    "megapixels without none; with "
     "--held-out none, fourier, gaussian and hash-internal; with --parameters none, fourier, hash "
     "and local-cosine. auto: none and the best by forecast."
 )
@@ -50,8 +51,8 @@ class Options:
 
     bands: int | None = None
     """Frequency bands L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1; None is
-    10, on a small image at most two above its Nyquist frequency; with --held-out the bands up to
-    one octave below it, 10 at most."""
+    10, on a small image at most two above its Nyquist frequency, above a megapixel all up to it;
+    with --held-out the bands up to one octave below it, 10 at most."""
 
     encodings: Annotated[
         tuple[str, ...] | None,
@@ -75,10 +76,16 @@ class Options:
     """First reduce the images to this many pixels along their longer side."""
 
     steps: int | None = None
-    """Training steps of each fit; None: image 600, scene 700; on a GPU 2000 and 5000."""
+    """Training steps of each fit; None: image 600, scene 700; on a GPU 2000 and 5000. Above a
+    megapixel the steps of an image grow with the root of its pixels."""
+
+    seconds: float | None = None
+    """Seconds of training of each fit of an image or a scene, instead of --steps: the learning
+    rates follow the clock, and a second run does not give the same bits."""
 
     batch_size: int | None = None
-    """Pixels or rays per step; None: 8192 and 1024; on a GPU 65536 and 8192."""
+    """Pixels or rays per step; None: 8192 and 1024; on a GPU 65536 and 8192. Images of more than 4
+    megapixels have 32768."""
 
     network: NetworkName = "relu"
     """Network after the encoding of an image; all but relu are meant for raw coordinates."""
@@ -220,10 +227,9 @@ def _check_ranges(options: Options) -> None:
         )
     if not 0 <= options.seed < 1 << 32:
         raise UsageError(f"--seed must be 0 to 2^32 - 1; got {options.seed}")
-    if not _is_positive(options.save_every):
-        raise UsageError(
-            f"--save-every must be a finite number of seconds above 0; got {options.save_every}"
-        )
+    for name, seconds in {"save-every": options.save_every, "seconds": options.seconds}.items():
+        if not _is_positive(seconds):
+            raise UsageError(f"--{name} must be a finite number of seconds above 0; got {seconds}")
     if not _is_positive(options.lr):
         raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
 

@@ -18,6 +18,7 @@ from app.image_limits import require_sizes, require_small
 from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import UsageError
+from app.plan import PLANNED_PIXELS, plan
 from app.run_folder import RunFolder, RunState, closed_on_error, create_run_folder
 from app.scene_fit import SceneResult
 from app.scene_task import SceneTask
@@ -102,11 +103,11 @@ def prepare_image(
         whole = whole.resized(options.size)
     image = split_image(whole, options)
     # Checks all options before seconds are spent on choosing sigma.
-    config = resolve(options, image.resolution, device)
+    config = resolve(options, image.resolution, device, num_pixels=image.num_pixels)
     reason = None
     if options.is_auto:
         options, reason = choose_encodings(image, options, config.training.steps)
-        config = resolve(options, image.resolution, device)
+        config = resolve(options, image.resolution, device, num_pixels=image.num_pixels)
     require_small(image, config)
     task = ImageTask(image, whole.size, config)
     require_sizes(task)
@@ -143,10 +144,18 @@ def _begin_image(
         )
     if sigma is not None:
         prepared.log(f"sigma    {sigma:.2f} cycles per unit")
-        config = resolve(options, image.resolution, config.runtime.device, sigma=sigma)
+        config = resolve(
+            options,
+            image.resolution,
+            config.runtime.device,
+            num_pixels=image.num_pixels,
+            sigma=sigma,
+        )
         task = ImageTask(image, task.size, config)
         prepared = replace(prepared, task=task, config=config)
     begin(prepared, sigma)
+    if image.num_pixels > PLANNED_PIXELS and not options.quiet and options.parameters is None:
+        prepared.log(plan(task))
     return prepared
 
 

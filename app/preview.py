@@ -1,41 +1,77 @@
 """What snapshots and training videos show: a reduced image or view, so that they cost little."""
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
+from nerf_posenc.images import LARGE_PIXELS, unit_range
 from nerf_posenc.radiance.views import Views
 
 # A view costs many samples per pixel and gets a quarter of it.
 _LONGER_SIDE = 256
+# Windows of a large image begin at multiples of so many pixels.
+_BLOCK = 8
 
 Window = tuple[slice, slice]
 """Rows and columns of an image."""
 
 
 def most_detailed_window(
-    image: Float[Tensor, "height width 3"], window_height: int, window_width: int
+    image: Shaped[Tensor, "height width 3"], window_height: int, window_width: int
 ) -> Window:
     """Window with the most fine detail: the energy of differences between neighboring pixels.
 
+    In an image of more than 2 megapixels it begins at multiples of 8 pixels, if any such window of
+    that size lies within the image.
+
     Args:
-        image: values in [0, 1].
+        image: values in [0, 1], or 8 or 16 bits without a sign.
         window_height: rows of the window, at most the image's.
         window_width: columns of the window, at most the image's.
     """
-    gray = image.mean(-1).double()
-    energy = gray.new_zeros(gray.shape)
-    energy[:, 1:] += gray.diff(dim=1).square()
-    energy[1:, :] += gray.diff(dim=0).square()
+    height, width, _ = image.shape
+    block = _BLOCK if height * width > LARGE_PIXELS else 1
+    energy = _block_energies(image, block) if block > 1 else _detail_energy(unit_range(image))
     # Sums over windows are differences of an integral image, whatever the size of the window.
     integral = F.pad(energy.cumsum(0).cumsum(1), (1, 0, 1, 0))
-    bands = integral[window_height:] - integral[:-window_height]
-    sums = bands[:, window_width:] - bands[:, :-window_width]
-    top, left = divmod(int(sums.argmax()), sums.shape[1])
+    rows, columns = (max(1, -(-side // block)) for side in (window_height, window_width))
+    rows, columns = min(rows, len(energy)), min(columns, energy.shape[1])
+    bands = integral[rows:] - integral[:-rows]
+    sums = bands[:, columns:] - bands[:, :-columns]
+    top, left = (block * i for i in divmod(int(sums.argmax()), sums.shape[1]))
+    top, left = min(top, height - window_height), min(left, width - window_width)
     return slice(top, top + window_height), slice(left, left + window_width)
 
 
-def detail_crop(image: Float[Tensor, "height width 3"], *, side: int | None = None) -> Window:
+def _detail_energy(rgb: Tensor, *, above: Tensor | None = None) -> Tensor:
+    """Energy of the differences to the left and to the upper neighbor, in float64.
+
+    Args:
+        rgb: rows of an image, values in [0, 1].
+        above: the row before the first, if there is one.
+    """
+    gray = rgb.mean(-1).double()
+    energy = gray.new_zeros(gray.shape)
+    energy[:, 1:] += gray.diff(dim=1).square()
+    energy[1:, :] += gray.diff(dim=0).square()
+    if above is not None:
+        energy[0] += (gray[0] - above.mean(-1).double()).square()
+    return energy
+
+
+def _block_energies(image: Tensor, block: int) -> Tensor:
+    """Sums of the detail's energy over square blocks, those at the edges smaller."""
+    height, width, _ = image.shape
+    sums = []
+    for top in range(0, height, block):
+        above = unit_range(image[top - 1]) if top > 0 else None
+        rows = _detail_energy(unit_range(image[top : top + block]), above=above).sum(0)
+        sums.append(F.pad(rows, (0, -width % block)).reshape(-1, block).sum(1))
+    return torch.stack(sums)
+
+
+def detail_crop(image: Shaped[Tensor, "height width 3"], *, side: int | None = None) -> Window:
     """Most detailed window of a quarter of each side, or of ``side`` pixels at most."""
     height, width, _ = image.shape
     if side is None:
@@ -43,7 +79,7 @@ def detail_crop(image: Float[Tensor, "height width 3"], *, side: int | None = No
     return most_detailed_window(image, min(height, side), min(width, side))
 
 
-def preview_windows(image: Float[Tensor, "height width 3"]) -> list[Window]:
+def preview_windows(image: Shaped[Tensor, "height width 3"]) -> list[Window]:
     """Windows of a snapshot: the whole image and its detail crop, with strides to reduce them."""
     rows, columns = detail_crop(image)
     windows = []

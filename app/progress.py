@@ -1,5 +1,6 @@
 """A fit with a progress bar, snapshots, a viewer, a file and an early end."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ from tqdm import tqdm
 
 from app.fit_settings import FitSettings
 from app.report.eight_bit import eight_bit
+from app.snapshots import Snapshots
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.checkpoints import CheckpointError
@@ -64,9 +66,7 @@ def fit_with_progress(
     session = _Session(state, settings, render_preview, model or {}, members)
     session.restore()
     was_complete = state.is_complete
-    bar = progress_bar(
-        settings.name, state.num_steps, "step", initial=state.step, quiet=settings.quiet
-    )
+    bar = _bar(state, settings)
 
     def step_callback(state: FitState) -> None:
         session.average_weights()
@@ -75,7 +75,7 @@ def fit_with_progress(
 
     def record_callback(state: FitState) -> None:
         bar.set_postfix_str(loss_text(state.history[-1].loss), refresh=False)
-        bar.update(state.step - bar.n)
+        bar.update(_done(state) - bar.n)
         session.snapshots.take_if_due(state)
         on_record(state)
         session.save_if_due()
@@ -133,11 +133,27 @@ def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:
     bar.bar_format = "{desc} " + text.replace("{", "{{").replace("}", "}}")
 
 
+def _bar(state: FitState, settings: FitSettings) -> "tqdm[Any]":
+    """Progress bar of a fit: of its steps, or of its seconds."""
+    limit = state.limit_seconds
+    total, unit = (state.num_steps, "step") if limit is None else (math.ceil(limit), "s")
+    return progress_bar(settings.name, total, unit, initial=_done(state), quiet=settings.quiet)
+
+
+def _done(state: FitState) -> int:
+    """Steps taken, or whole seconds of a fit whose length is given in seconds."""
+    limit = state.limit_seconds
+    return state.step if limit is None else min(math.ceil(limit), int(state.seconds))
+
+
 def _summary(state: FitState, loss_text: Callable[[float], str]) -> str:
     """Steps, seconds and last loss of a fit."""
-    steps = f"{state.step}" if state.is_complete else f"{state.step} of {state.num_steps}"
+    is_clocked = state.limit_seconds is not None
+    of = "" if state.is_complete or is_clocked else f" of {state.num_steps}"
+    steps = f"{state.step}{of}"
     loss = f", {loss_text(state.history[-1].loss)}" if state.history else ""
-    return f"{steps} steps in {state.seconds:.1f} s{loss}"
+    limit = "" if state.is_complete or not is_clocked else f" of {state.limit_seconds:g}"
+    return f"{steps} steps in {state.seconds:.1f}{limit} s{loss}"
 
 
 class _Session:
@@ -152,7 +168,7 @@ class _Session:
         members: "SavedHistory | None",
     ) -> None:
         self.state = state
-        self.snapshots = _Snapshots(settings, render_preview)
+        self.snapshots = Snapshots(settings, render_preview)
         self._average: AveragedModel | None = None
         if settings.ema_decay is not None:
             average = get_ema_multi_avg_fn(settings.ema_decay)
@@ -212,7 +228,7 @@ class _Session:
             self.state.load_state_dict(saved["fit"])
             if self._average is not None and saved["ema"] is not None:
                 self._average.load_state_dict(saved["ema"])
-            self.snapshots.load_state_dict(saved["snapshots"])
+            self.snapshots.load_state_dict(saved["snapshots"], self.state)
             if self._members is not None:
                 self._members.load_state_dict(saved["members"])
         except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
@@ -256,44 +272,3 @@ class SavedHistory(Protocol):
 
     def load_state_dict(self, state: Any) -> None:
         """Go on from what was saved."""
-
-
-class _Snapshots:
-    """Snapshots of a fit, close together in the beginning, when it changes most."""
-
-    def __init__(self, settings: FitSettings, render: Callable[[], Sequence[Tensor]]) -> None:
-        count = settings.num_snapshots
-        self.taken: list[Snapshot] = []
-        self._render = render
-        self._due = [settings.steps * (i / (count - 1)) ** 2 for i in range(count)]
-
-    def take_if_due(self, state: FitState) -> None:
-        if self._due and state.step >= self._due[0]:
-            self._take(state)
-            while self._due and state.step >= self._due[0]:
-                del self._due[0]
-
-    def finish(self, state: FitState, *, weights_changed: bool) -> None:
-        """Take the last snapshot, again if the weights have changed since."""
-        if weights_changed and self.taken and self.taken[-1].step == state.step:
-            self.taken.pop()
-            self._take(state)
-        elif self._due and state.history:
-            self._take(state)
-
-    def load_state_dict(self, saved: Sequence[Mapping[str, Any]]) -> None:
-        """Go on from saved snapshots."""
-        self.taken = [
-            Snapshot(
-                int(each["step"]),
-                float(each["psnr"]),
-                [image.float() / 255 for image in each["images"]],
-            )
-            for each in saved
-        ]
-        if self.taken:
-            self._due = [step for step in self._due if step > self.taken[-1].step]
-
-    def _take(self, state: FitState) -> None:
-        psnr = psnr_from_mse(state.history[-1].loss)
-        self.taken.append(Snapshot(state.step, psnr, self._render()))

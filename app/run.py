@@ -80,7 +80,8 @@ def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> 
     control = FitControl(stop, viewer, fit_file, fit_file.saved_batch_size())
     saved = fit_file.saved_steps()
     if saved is not None:
-        prepared.log(f"{encoding} goes on at step {saved[0]} of {saved[1]}")
+        of = f" of {saved[1]}" if prepared.config.training.seconds is None else ""
+        prepared.log(f"{encoding} goes on at step {saved[0]}{of}")
     try:
         result, control = _fit_in_memory(prepared, encoding, control)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
@@ -89,9 +90,11 @@ def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> 
     prepared.results.append(result)
     if control.batch_size is not None:
         prepared.batch_sizes[encoding] = control.batch_size
-    if not result.has_all_steps(prepared.config.training.steps):
+    training = prepared.config.training
+    if not result.has_all_steps(training.steps, training.seconds):
+        of = f" of {training.steps}" if training.seconds is None else ""
         prepared.log(
-            f"stopped {encoding} at step {result.steps} of {prepared.config.training.steps}; press "
+            f"stopped {encoding} at step {result.steps}{of}; press "
             f"again to quit; resume with: {resume_command(stop.folder or prepared.folder.path)}"
         )
 

@@ -218,7 +218,7 @@ class _Waiting:
 
     def add(self, prepared: Run[ImageResult]) -> None:
         """Let an image wait; fit the largest group if that makes enough."""
-        num_pixels = image_task(prepared).image.rgb[..., 0].numel()
+        num_pixels = image_task(prepared).image.num_pixels
         batch_size = min(prepared.config.training.batch_size, num_pixels)
         self._groups.setdefault(batch_size, []).append(prepared)
         if sum(map(len, self._groups.values())) >= MOST_MEMBERS:

@@ -74,7 +74,9 @@ class _FieldFit:
             device=settings.device,
         )
         optimizer = make_field_optimizer(self.renderer, settings.optimizer, settings.lr)
-        self.state = FitState(self.renderer, optimizer, settings.steps)
+        self.state = FitState(
+            self.renderer, optimizer, settings.steps, limit_seconds=settings.seconds
+        )
 
     def forward(self, batch: RayBatch) -> Rendering:
         """Render a batch of rays."""

@@ -1,9 +1,9 @@
 """Choose the standard deviation of Gaussian frequencies for an image."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from nerf_posenc.images import Image
+from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.batches import ShuffledBatches
@@ -39,7 +39,9 @@ def choose_sigma(
         Cycles per unit of the coordinate.
     """
     default = default_sigma(image.resolution)
-    points, targets = _tiles(image.coordinates), _tiles(image.rgb)
+    tiles = _tiles(*image.size)
+    points = torch.cat([image.coordinates_at(*tile).reshape(-1, 2) for tile in tiles])
+    targets = torch.cat([unit_range(image.pixels[tile]).reshape(-1, 3) for tile in tiles])
     generator = torch.Generator().manual_seed(seed)
     held_out = torch.rand(len(points), generator=generator) < 0.25
     # A tiny image may have no pixels of either kind.
@@ -60,14 +62,14 @@ def choose_sigma(
     return max(scores, key=lambda sigma: scores[sigma])
 
 
-def _tiles(values: Tensor, *, side: int = 32, across: int = 4) -> Tensor:
-    """Pixels of square tiles evenly spread over an image, at most 4 x 4, or of all of it."""
-    height, width, channels = values.shape
+def _tiles(
+    width: int, height: int, *, side: int = 32, across: int = 4
+) -> list[tuple[slice, slice]]:
+    """Square tiles evenly spread over an image, at most 4 x 4, or all of it."""
     if height * width <= (side * across) ** 2:
-        return values.reshape(-1, channels)
+        return [(slice(0, height), slice(0, width))]
     tops, lefts = (
         torch.linspace(0, n - min(side, n), min(across, max(1, n // side))).long().tolist()
         for n in (height, width)
     )
-    tiles = [values[top : top + side, left : left + side] for top in tops for left in lefts]
-    return torch.cat([tile.reshape(-1, channels) for tile in tiles])
+    return [(slice(top, top + side), slice(left, left + side)) for top in tops for left in lefts]

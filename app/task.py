@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from app.fit_file import FitFile
@@ -48,14 +48,14 @@ class Panel:
 
     Attributes:
         name: of the image or the view.
-        original: values in [0, 1].
-        fits: reconstructions by the name of the fit.
+        original: values in [0, 1]; as stored if they are many, 8 or 16 bits.
+        fits: reconstructions by the name of the fit, likewise.
         depths: by the name of the fit, NaN for empty pixels.
     """
 
     name: str
-    original: Float[Tensor, "height width 3"]
-    fits: Mapping[str, Float[Tensor, "height width 3"]]
+    original: Shaped[Tensor, "height width 3"]
+    fits: Mapping[str, Shaped[Tensor, "height width 3"]]
     depths: Mapping[str, Float[Tensor, "height width"]]
 
 
@@ -190,8 +190,11 @@ class LiveViewer(Viewer, Protocol):
         """Stop serving."""
 
 
-def early_end(result: FitResult, num_steps: int) -> str | None:
-    """Remark on a fit that did not take all its steps."""
-    if result.has_all_steps(num_steps):
+def early_end(result: FitResult, num_steps: int, seconds: float | None = None) -> str | None:
+    """Remark on a fit that did not take all its steps, or all its seconds if they are given."""
+    if result.has_all_steps(num_steps, seconds):
         return None
-    return f"{result.encoding} was ended early, after {result.steps} of {num_steps} steps"
+    taken = f"{result.steps} of {num_steps} steps"
+    if seconds is not None:
+        taken = f"{result.seconds:.1f} of {seconds:g} seconds"
+    return f"{result.encoding} was ended early, after {taken}"

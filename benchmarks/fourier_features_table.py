@@ -159,8 +159,7 @@ def sigma_for(fitted: Tensor) -> float:
     """What ``--sigma auto`` chooses of the fitted pixels alone, for coordinates in [0, 1)."""
     side = len(fitted)
     line = (torch.arange(side, device=fitted.device) + 0.5) / side * 2 - 1
-    grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)
-    return 2 * choose_sigma(Image(fitted, grid), fitted.device)
+    return 2 * choose_sigma(Image(fitted, line, line), fitted.device)
 
 
 def main() -> None:

@@ -1,39 +1,52 @@
 """Images as coordinates and colors, and their split into fitted and held-out pixels."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
+
+LARGE_PIXELS = 1 << 21
+"""Above this many pixels nothing is held as floating-point numbers of the whole image."""
+
+_LARGEST = {torch.uint8: 255, torch.uint16: 65535}
+# A strip is converted to floating-point numbers at a time: some megabytes.
+_STRIP_PIXELS = 1 << 18
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image: RGB values at coordinates, some of which may be held out of a fit.
+    """An image: colors at coordinates, some of which may be held out of a fit.
+
+    The pixels stay in the type that they are stored in. Coordinates are those of a column and of a
+    row, so that an image of many megapixels takes 3 bytes per pixel.
 
     Attributes:
-        rgb: values in [0, 1], sRGB as stored.
-        coordinates: (x, y) of the pixel centers: x right, y down, the longer side of the whole
-            image spanning [-1, 1].
+        pixels: sRGB as stored: floating-point values in [0, 1], or 8 or 16 bits without a sign.
+        x: of the pixel centers of each column; x points right.
+        y: of the pixel centers of each row; y points down. The longer side of the whole image spans
+            [-1, 1].
         name: for display.
         source: one line on where it came from.
         held_out: pixels that are not fitted, to evaluate on; None to evaluate on all fitted ones.
     """
 
-    rgb: Float[Tensor, "height width 3"]
-    coordinates: Float[Tensor, "height width 2"]
+    pixels: Shaped[Tensor, "height width 3"]
+    x: Float[Tensor, " width"]
+    y: Float[Tensor, " height"]
     name: str = ""
     source: str = ""
     held_out: "Image | None" = None
 
     @classmethod
     def from_rgb(
-        cls, rgb: Float[Tensor, "height width 3"], *, name: str = "", source: str = ""
+        cls, rgb: Shaped[Tensor, "height width 3"], *, name: str = "", source: str = ""
     ) -> "Image":
         """Make an image of all its pixels.
 
         Args:
-            rgb: values in [0, 1].
+            rgb: values in [0, 1], or 8 or 16 bits without a sign.
             name: for display.
             source: one line on where it came from.
 
@@ -41,12 +54,37 @@ class Image:
             >>> Image.from_rgb(torch.zeros(2, 4, 3)).coordinates[0, :, 0]
             tensor([-0.7500, -0.2500,  0.2500,  0.7500])
         """
-        return cls(rgb, pixel_centers(rgb.shape[1], rgb.shape[0]), name, source)
+        height, width, _ = rgb.shape
+        return cls(rgb, *_centers(width, height), name, source)
+
+    @property
+    def rgb(self) -> Float[Tensor, "height width 3"]:
+        """Values of all pixels in [0, 1], in float32."""
+        return unit_range(self.pixels)
+
+    @property
+    def coordinates(self) -> Float[Tensor, "height width 2"]:
+        """Coordinates (x, y) of all pixel centers."""
+        return self.coordinates_at(slice(None), slice(None))
+
+    def coordinates_at(self, rows: slice, columns: slice) -> Float[Tensor, "_rows _columns 2"]:
+        """Coordinates (x, y) of the pixel centers of a window."""
+        return torch.stack(torch.meshgrid(self.x[columns], self.y[rows], indexing="xy"), dim=-1)
 
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
-        return self.rgb.shape[1], self.rgb.shape[0]
+        return self.pixels.shape[1], self.pixels.shape[0]
+
+    @property
+    def num_pixels(self) -> int:
+        """Number of pixels."""
+        return len(self.x) * len(self.y)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether floating-point numbers of the whole image would take too much memory."""
+        return self.num_pixels > LARGE_PIXELS
 
     @property
     def whole_size(self) -> tuple[int, int]:
@@ -66,16 +104,25 @@ class Image:
         """The pixels that a fit is evaluated on."""
         return self.held_out or self
 
+    def mean_color(self) -> Float[Tensor, " 3"]:
+        """Mean of the values of each channel."""
+        if not self.is_large:
+            return self.rgb.mean((0, 1))
+        sums = [unit_range(strip).double().sum((0, 1)) for strip in strips(self.pixels)]
+        return (torch.stack(sums).sum(0) / self.num_pixels).float()
+
     def resized(self, longer_side: int) -> "Image":
         """Average pixels by area until the longer side is ``longer_side``; never enlarges.
 
         Raises:
             ValueError: If ``longer_side`` is below 1.
         """
-        rgb = resize_area(self.rgb, longer_side)
-        if rgb is self.rgb:
+        if 1 <= max(self.size) <= longer_side:
             return self
-        return Image.from_rgb(rgb.contiguous(), name=self.name, source=self.source)
+        rgb = resize_area(self.pixels, longer_side).contiguous()
+        if rgb.shape[0] * rgb.shape[1] > LARGE_PIXELS:
+            rgb = to_eight_bits(rgb)
+        return Image.from_rgb(rgb, name=self.name, source=self.source)
 
     def split_held_out(self) -> "Image":
         """Keep every second pixel of every second row; hold out those diagonally between.
@@ -87,11 +134,35 @@ class Image:
         """
         if min(self.size) < 2:
             raise ValueError("an image of one row or column has no pixels to hold out")
-        even, odd = (slice(None, None, 2),) * 2, (slice(1, None, 2),) * 2
-        held_out = replace(self, rgb=self.rgb[odd], coordinates=self.coordinates[odd])
-        return replace(
-            self, rgb=self.rgb[even], coordinates=self.coordinates[even], held_out=held_out
+        even, odd = slice(None, None, 2), slice(1, None, 2)
+        fitted, between = (
+            replace(self, pixels=self.pixels[part, part], x=self.x[part], y=self.y[part])
+            for part in (even, odd)
         )
+        return replace(fitted, held_out=between)
+
+
+def unit_range(pixels: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Values in [0, 1] of 8 or 16 bits without a sign, exactly rounded; others as they are."""
+    largest = _LARGEST.get(pixels.dtype)
+    return pixels if largest is None else pixels.float() / largest
+
+
+def to_eight_bits(pixels: Shaped[Tensor, "*shape"]) -> UInt8[Tensor, "*shape"]:
+    """Round values in [0, 1], or 16 bits, to 8 bits."""
+    if pixels.dtype == torch.uint8:
+        return pixels
+    rounded = torch.empty(pixels.shape, dtype=torch.uint8, device=pixels.device)
+    whole = [pixels, rounded] if pixels.ndim > 1 else [pixels[None], rounded[None]]
+    for values, target in zip(*map(strips, whole), strict=True):
+        target.copy_((unit_range(values).clamp(0, 1) * 255).round().byte())
+    return rounded
+
+
+def strips(pixels: Shaped[Tensor, "height *rest"]) -> Iterator[Shaped[Tensor, "_rows *rest"]]:
+    """Views of an image from top to bottom, of about as many pixels as stay in a cache."""
+    per_row = max(1, pixels.numel() // max(1, 3 * len(pixels)))
+    yield from pixels.split(max(1, _STRIP_PIXELS // per_row))
 
 
 def pixel_centers(width: int, height: int) -> Float[Tensor, "height width 2"]:
@@ -101,31 +172,73 @@ def pixel_centers(width: int, height: int) -> Float[Tensor, "height width 2"]:
         width: pixels.
         height: pixels.
     """
+    x, y = _centers(width, height)
+    return torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1)
+
+
+def _centers(width: int, height: int) -> tuple[Tensor, Tensor]:
+    """Coordinates x of columns and y of rows."""
     pixel = 2 / max(width, height)
     x = (torch.arange(width, dtype=torch.float64) + 0.5 - width / 2) * pixel
     y = (torch.arange(height, dtype=torch.float64) + 0.5 - height / 2) * pixel
-    return torch.stack(torch.meshgrid(x.float(), y.float(), indexing="xy"), dim=-1)
+    return x.float(), y.float()
 
 
 def resize_area(
-    images: Float[Tensor, "*batch height width channels"], longer_side: int
+    images: Shaped[Tensor, "*batch height width channels"], longer_side: int
 ) -> Float[Tensor, "*batch _height _width channels"]:
     """Average pixels by area until the longer side is ``longer_side``; never enlarges.
 
     Args:
-        images: any number of channels.
+        images: any number of channels; values in [0, 1], or 8 or 16 bits without a sign.
         longer_side: pixels, 1 or more.
+
+    Returns:
+        Values in [0, 1].
 
     Raises:
         ValueError: If ``longer_side`` is below 1.
     """
-    if longer_side < 1:
-        raise ValueError(f"the longer side must be 1 pixel or more; got {longer_side}")
     *batch, height, width, channels = images.shape
-    scale = longer_side / max(height, width)
-    if scale >= 1:
-        return images
-    size = max(1, round(height * scale)), max(1, round(width * scale))
-    flat = images.reshape(-1, height, width, channels).permute(0, 3, 1, 2)
+    size = _reduced(height, width, longer_side)
+    if size == (height, width):
+        return unit_range(images)
+    if not batch and height * width > LARGE_PIXELS:
+        return reduce_rows(lambda rows: unit_range(images[rows]), height, width, longer_side)
+    flat = unit_range(images).reshape(-1, height, width, channels).permute(0, 3, 1, 2)
     small = torch.nn.functional.interpolate(flat, size=size, mode="area")
     return small.permute(0, 2, 3, 1).reshape(*batch, *size, channels)
+
+
+def _reduced(height: int, width: int, longer_side: int) -> tuple[int, int]:
+    """Height and width of an image that is reduced to this longer side."""
+    if longer_side < 1:
+        raise ValueError(f"the longer side must be 1 pixel or more; got {longer_side}")
+    scale = longer_side / max(height, width)
+    if scale >= 1:
+        return height, width
+    return max(1, round(height * scale)), max(1, round(width * scale))
+
+
+def reduce_rows(
+    values: Callable[[slice], Float[Tensor, "_rows width channels"]],
+    height: int,
+    width: int,
+    longer_side: int,
+) -> Float[Tensor, "_height _width channels"]:
+    """Average by area what is computed for some rows at a time; see `resize_area`.
+
+    Args:
+        values: of these rows.
+        height: rows in all.
+        width: columns.
+        longer_side: pixels, 1 or more.
+    """
+    rows, columns = _reduced(height, width, longer_side)
+    reduced = []
+    for row in range(rows):
+        # The windows of torch's adaptive pooling.
+        window = slice(row * height // rows, -(-(row + 1) * height // rows))
+        mean = values(window).mean(0)
+        reduced.append(torch.nn.functional.adaptive_avg_pool1d(mean.T[None], columns)[0].T)
+    return torch.stack(reduced)

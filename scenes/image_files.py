@@ -1,7 +1,9 @@
-"""Image files and bundled samples, as upright float32 RGB in [0, 1].
+"""Image files and bundled samples, as upright RGB.
 
-* integers are divided by the largest value of their type (8 bit: 255, 16 bit: 65,535),
-  exactly, also for 16-bit color PNG, which Pillow would cut to 8 bits;
+* 8 and 16 bits without alpha stay as they are, also those of a 16-bit color PNG, which Pillow would
+  cut to 8 bits; all other values become float32 in [0, 1], integers divided by the largest value
+  of their type, exactly;
+* those of an image of more than 2 megapixels are rounded: to 8 bits if the file has 8, else to 16;
 * floating-point files must be in [0, 1] already;
 * gray is repeated in the three channels, a palette is looked up, CMYK goes through
   Pillow's plain conversion (no color profile);
@@ -13,13 +15,14 @@
 
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.images import Image
+from nerf_posenc.images import LARGE_PIXELS, Image
 from scenes.decoding import PixelArray, read_pixels
 from scenes.errors import SceneError
 
@@ -95,14 +98,25 @@ def rgba_from_file(path: Path, *, max_pixels: int = MAX_PIXELS) -> Float[Tensor,
 
 
 def _rgb_from_file(path: Path, max_pixels: int) -> Tensor:
-    """RGB over white."""
+    """RGB over white, in the type that the file has or that its values need."""
     pixels = read_pixels(path, max_pixels)
-    rgb = np.empty((*pixels.shape[:2], 3), dtype=np.float32)
+    height, width, channels = pixels.shape
+    has_alpha = channels in (2, 4)
+    if pixels.dtype in (np.uint8, np.uint16) and not has_alpha:
+        kept = np.empty((height, width, 3), dtype=pixels.dtype)
+        kept[...] = pixels
+        return torch.from_numpy(kept)
+    dtype: Any = np.float32
+    if height * width > LARGE_PIXELS:
+        dtype = np.uint8 if pixels.dtype.itemsize == 1 else np.uint16
+    rgb = np.empty((height, width, 3), dtype=dtype)
     for rows in _strips(pixels):
         values = _unit_range(pixels[rows])
-        if values.shape[2] in (2, 4):
+        if has_alpha:
             alpha = values[..., -1:]
             values = values[..., :-1] * alpha + (1 - alpha)
+        if dtype != np.float32:
+            values = np.rint(values * np.iinfo(dtype).max)
         rgb[rows] = values
     return torch.from_numpy(rgb)
 

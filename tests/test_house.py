@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "encoders": {"core"},
     "positional": {"core"},
     "networks": {"core"},
-    "metrics": set(),
+    "metrics": {"images"},
     "images": set(),
     "interpolation": {"images"},
     "core": set(),

@@ -1,6 +1,6 @@
 """``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import tyro
 from torch import Tensor
 
+from app.commands.png import write_png
 from app.commands.saved import open_saved_fit, refuse_existing
 from app.parsing import UsageError, read_options
 from app.progress import progress_bar, sum_up
@@ -27,6 +28,8 @@ _VIDEOS = (".mp4", ".webp")
 _FRAMES_PER_SECOND = 24
 _TURNTABLE = 60
 _MOST_SIDE = 1 << 15
+# A PNG of more pixels is written as it is rendered.
+_MOST_HELD = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -99,16 +102,23 @@ def _render_image(fit: ImageFit, name: str, folder: Path, options: RenderOptions
             raise UsageError(f"--{option} is for a scene; this is the fit of an image")
     if options.out is not None:
         _require_format(options.out, 1)
-    strips = fit.strips(options.size, window=options.crop)
     try:
-        first = eight_bit(next(strips))
+        width, height = fit.rendered_size(options.size, window=options.crop)
     except ValueError as error:
         raise UsageError(f"--crop: {error}") from None
-    rows = [first, *(eight_bit(strip) for strip in strips)]
-    pixels = np.concatenate(rows)
-    height, width, _ = pixels.shape
     out = options.out or _new(folder / "renders", f"{name}-{width}x{height}", ".png")
-    _write_image(out, pixels)
+    with progress_bar(name, height, "row", quiet=options.quiet) as bar:
+
+        def strips() -> Iterator[npt.NDArray[np.uint8]]:
+            for strip in fit.strips(options.size, window=options.crop):
+                yield eight_bit(strip)
+                bar.update(len(strip))
+
+        if out.suffix.lower() == ".png" and width * height > _MOST_HELD:
+            write_png(out, strips(), width, height)
+        else:
+            _write_image(out, np.concatenate(list(strips())))
+        sum_up(bar)
     return out
 
 

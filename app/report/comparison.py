@@ -16,6 +16,7 @@ from app.report.metrics_file import Metrics, read_metrics
 from app.report.page import Group, write_page
 from app.report.sequence_comparison import write_sequence_comparison
 from app.task import Panel
+from nerf_posenc.images import LARGE_PIXELS, unit_range
 from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, FitResult, Measure
 
 _MOST_VIEWS = 6
@@ -253,4 +254,5 @@ def read_run_image(folder: Path, name: str) -> Tensor:
                 pixels = np.array(image)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, struct.error) as error:
         raise ValueError(f"cannot read {name}: {error}") from None
-    return torch.from_numpy(pixels).float() / 255
+    kept = torch.from_numpy(pixels)
+    return kept if num_pixels > LARGE_PIXELS else unit_range(kept)

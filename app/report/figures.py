@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from app.preview import Window, detail_crop
+from app.report.errors import MOST_VALUES, clamped, reduced_error, sampled_error
 from app.report.palette import figure_colors
 from app.report.tables import gain
 from nerf_posenc.images import resize_area
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr_by_band
+from nerf_posenc.metrics.spectra import spectra
+from nerf_posenc.metrics.spectrum import nyquist_frequency
 from nerf_posenc.radiance.evaluation import ViewScore
 from nerf_posenc.radiance.views import evenly_spaced
 from nerf_posenc.radiance.volume_rendering import visible_depth
@@ -27,14 +29,14 @@ from nerf_posenc.training.results import FieldResult
 
 _DPI = 150
 _PANEL_INCHES = 3.4
-# Of which a quantile is taken: to sort more takes seconds, and torch refuses 2^24.
-_MOST_VALUES = 1 << 20
+# More pixels than a panel shows.
+_PANEL_SIDE = 2 * round(_PANEL_INCHES * _DPI)
 
 
 def save_comparison(
     path: Path,
-    original: Float[Tensor, "height width 3"],
-    reconstructions: Mapping[str, Float[Tensor, "height width 3"]],
+    original: Shaped[Tensor, "height width 3"],
+    reconstructions: Mapping[str, Shaped[Tensor, "height width 3"]],
     results: Sequence[FieldResult],
 ) -> None:
     """Draw the original and each reconstruction: whole, in a crop, and their error.
@@ -44,18 +46,17 @@ def save_comparison(
 
     Args:
         path: file to write, in the format of its suffix, such as .png or .svg.
-        original: values in [0, 1].
+        original: values in [0, 1], or 8 or 16 bits without a sign.
         reconstructions: by encoding.
         results: the fits, one column each.
     """
     original = original.cpu()
     height, width, _ = original.shape
     crop = detail_crop(original)
-    fits = [reconstructions[result.encoding].cpu().clamp(0, 1) for result in results]
+    fits = [clamped(reconstructions[result.encoding].cpu()) for result in results]
     images = [original, *fits]
     titles = ["original", *(_title(result, results) for result in results)]
-    errors = [(fit - original).abs().mean(-1) for fit in fits]
-    scale = max(1 / 255, *(error_quantile(error) for error in errors))
+    scale = max(1 / 255, *(error_quantile(sampled_error(fit, original)) for fit in fits))
 
     figure, axes = _panels(3, len(images), height / width)
     for column, (image, title) in enumerate(zip(images, titles, strict=True)):
@@ -65,8 +66,9 @@ def save_comparison(
         axes[1, column].imshow(_for_panel(image[crop]), interpolation="nearest")
     crop_height, crop_width = (part.stop - part.start for part in crop)
     axes[1, 0].set_ylabel(f"most detailed {crop_width} x {crop_height} pixels", fontsize=9)
-    for column, error in enumerate(errors, start=1):
-        shown = axes[2, column].imshow(_for_panel(error), cmap="magma", vmin=0, vmax=scale)
+    for column, fit in enumerate(fits, start=1):
+        error = reduced_error(fit, original, _PANEL_SIDE)
+        shown = axes[2, column].imshow(error.numpy(), cmap="magma", vmin=0, vmax=scale)
     axes[2, 0].set_axis_off()
     bar_axis = axes[2, 0].inset_axes((0.08, 0.52, 0.84, 0.08))
     bar = figure.colorbar(shown, cax=bar_axis, orientation="horizontal", extend="max")
@@ -178,8 +180,8 @@ def save_curves(path: Path, results: Sequence[FieldResult]) -> None:
 
 def save_frequencies(
     path: Path,
-    original: Float[Tensor, "height width 3"],
-    fits: Mapping[str, Float[Tensor, "height width 3"]],
+    original: Shaped[Tensor, "height width 3"],
+    fits: Mapping[str, Shaped[Tensor, "height width 3"]],
 ) -> None:
     """Draw power spectra and PSNR by spatial frequency.
 
@@ -187,16 +189,15 @@ def save_frequencies(
 
     Args:
         path: file to write.
-        original: values in [0, 1].
+        original: values in [0, 1], or 8 or 16 bits without a sign.
         fits: reconstructions by the name of the fit.
     """
     figure, (left, right) = _charts(2)
-    frequencies, power = power_spectrum(original)
-    left.loglog(frequencies, power, color="gray", lw=2.4, label="original")
+    content = spectra(original, fits)
+    left.loglog(content.frequencies, content.original, color="gray", lw=2.4, label="original")
     colors = figure_colors(len(fits))
-    for i, (name, fit) in enumerate(fits.items()):
-        left.loglog(frequencies, power_spectrum(fit)[1], color=colors[i], lw=1.4, label=name)
-        scores = psnr_by_band(fit, original)
+    for i, (name, scores) in enumerate(content.bands.items()):
+        left.loglog(content.frequencies, content.power[name], color=colors[i], lw=1.4, label=name)
         octaves = [-1.0 if score.octave is None else score.octave for score in scores]
         right.plot(octaves, [s.psnr for s in scores], "-o", color=colors[i], lw=1.4, ms=4)
     height, width, _ = original.shape
@@ -241,13 +242,11 @@ def _title(result: FieldResult, results: Sequence[FieldResult]) -> str:
     return f"{result.encoding}: {value} dB{suffix}"
 
 
-def error_quantile(error: Float[Tensor, "height width"]) -> float:
-    """99th percentile of an error map, of every n-th of its values if they are many."""
-    return float(error.flatten()[:: 1 + error.numel() // _MOST_VALUES].quantile(0.99))
+def error_quantile(error: Float[Tensor, "*shape"]) -> float:
+    """99th percentile of errors, of every n-th of them if they are many."""
+    return float(error.flatten()[:: 1 + error.numel() // MOST_VALUES].quantile(0.99))
 
 
 def _for_panel(image: Tensor) -> npt.NDArray[np.float32]:
-    """An image or a map in no more pixels than a panel shows."""
-    channels = image if image.ndim == 3 else image[..., None]
-    small = resize_area(channels, 2 * round(_PANEL_INCHES * _DPI)).numpy()
-    return np.asarray(small if image.ndim == 3 else small[..., 0])
+    """An image in no more pixels than a panel shows."""
+    return np.asarray(resize_area(image, _PANEL_SIDE).numpy())

@@ -36,6 +36,7 @@ class Metrics:
         name: of what was fitted.
         measures: columns of the table.
         num_steps: length of a fit.
+        limit_seconds: length of a fit in seconds of training, if it was given so.
         fits: results, without images.
         view_names: of a scene's test views; empty for all others.
         lesson: what a sequence's encodings show; empty for all others.
@@ -49,6 +50,7 @@ class Metrics:
     name: str
     measures: Sequence[Measure]
     num_steps: int
+    limit_seconds: float | None
     fits: Sequence[FitResult]
     view_names: Sequence[str]
     lesson: str
@@ -57,8 +59,12 @@ class Metrics:
     versions: Mapping[str, Any]
 
     def complete_fits(self) -> dict[str, FitResult]:
-        """Fits that took all their steps, by encoding."""
-        return {fit.encoding: fit for fit in self.fits if fit.has_all_steps(self.num_steps)}
+        """Fits that took all their steps, or all their seconds, by encoding."""
+        return {
+            fit.encoding: fit
+            for fit in self.fits
+            if fit.has_all_steps(self.num_steps, self.limit_seconds)
+        }
 
 
 def write_metrics(
@@ -160,6 +166,7 @@ def read_metrics(folder: Path) -> Metrics:
         raise ValueError("two of its fits have one name")
     config = _mapping(run.get("config", {}), "config")
     training = _mapping(config.get("training", {}), "training")
+    seconds = training.get("seconds")
     fitted = _mapping(run.get(kind), kind)
     citations = _list(fitted.get("citations", []), "citations")
     views: Sequence[Any] = ()
@@ -171,7 +178,8 @@ def read_metrics(folder: Path) -> Metrics:
         kind=kind,
         name=_text(fitted.get("name"), "name"),
         measures=measures,
-        num_steps=_count(training.get("steps", max(fit.steps for fit in fits)), "steps"),
+        num_steps=_count(training.get("steps") or max(fit.steps for fit in fits), "steps"),
+        limit_seconds=None if seconds is None else _number(seconds, "seconds"),
         fits=fits,
         lesson=_text(fitted.get("lesson", ""), "lesson"),
         citations=[_text(citation, "citations") for citation in citations],

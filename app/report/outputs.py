@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import imageio.v3 as iio
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from app.report.eight_bit import eight_bit
@@ -24,8 +24,8 @@ REPORT = "report.html"
 
 def write_image_run(
     folder: Path,
-    original: Float[Tensor, "height width 3"],
-    reconstructions: Mapping[str, Float[Tensor, "height width 3"]],
+    original: Shaped[Tensor, "height width 3"],
+    reconstructions: Mapping[str, Shaped[Tensor, "height width 3"]],
     results: Sequence[FieldResult],
     *,
     figures: bool = False,
@@ -34,7 +34,7 @@ def write_image_run(
 
     Args:
         folder: of the run.
-        original: values in [0, 1].
+        original: values in [0, 1], or 8 or 16 bits without a sign.
         reconstructions: by encoding.
         results: the fits.
         figures: also write every figure for print, as PNG and SVG, in ``figures/``.

@@ -3,7 +3,7 @@
 import base64
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,20 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from app.preview import detail_crop, most_detailed_window
+from app.preview import Window, detail_crop, most_detailed_window
 from app.report.eight_bit import eight_bit
+from app.report.errors import clamped, error_map, reduced_error, sampled_error
 from app.report.figures import error_quantile
 from app.report.headline import headline
 from app.report.page_charts import decibels, octave_rows, page_charts
 from app.report.palette import NUM_COLORS
 from app.report.tables import BASELINE, gain, score_text
 from app.report.template import render
+from app.report.tiles import TilePyramid
 from app.task import Panel
-from nerf_posenc.images import resize_area
+from nerf_posenc.images import resize_area, unit_range
+from nerf_posenc.metrics.image import squared_error
+from nerf_posenc.metrics.spectra import spectra
 from nerf_posenc.training.results import STORAGE_MEASURES, FieldResult, Measure
 
 # Above this many pixels a lossless image would make the page too heavy: it shows an overview of
@@ -59,6 +63,7 @@ def write_page(
     turntables: Mapping[str, Path] | None = None,
     training_videos: Mapping[str, Path] | None = None,
     groups: Sequence[Group] = (),
+    tiles: TilePyramid | None = None,
 ) -> None:
     """Write the page.
 
@@ -71,12 +76,11 @@ def write_page(
         turntables: videos by the name of the fit.
         training_videos: videos of the fits as they learn, by the name of the run.
         groups: of the fits of several runs; empty for one run.
+        tiles: of the first image, if it is large: the page opens on it and loads them as one zooms.
     """
-    errors = [
-        {name: (fit.clamp(0, 1) - p.original).abs().mean(-1) for name, fit in p.fits.items()}
-        for p in panels
-    ]
-    scale = max(1 / 255, *(error_quantile(e) for by_name in errors for e in by_name.values()))
+    errors = [sampled_error(fit, p.original) for p in panels for fit in p.fits.values()]
+    scale = max(1 / 255, *map(error_quantile, errors))
+    content = spectra(panels[0].original, panels[0].fits)
     held_out = bool(run.get("options", {}).get("held_out"))
     page = render(
         "page.html.j2",
@@ -92,16 +96,13 @@ def write_page(
         storage_labels=[measure.label for measure in _storage_measures(results)],
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
         best=max((r for r in results if r.is_fit), key=_rank, default=results[0]).encoding,
-        images=[
-            _shown(panel, by_name, scale, label, select)
-            for panel, by_name in zip(panels, errors, strict=True)
-            for label, select in _selections(panel)
-        ],
-        opened=_opened(panels),
+        images=[_shown(panel, scale, part) for panel in panels for part in _parts(panel)],
+        opened=_opened(panels) if tiles is None else {"whole": 0, "detail": 0},
+        tiles=None if tiles is None else tiles.as_json(),
         num_panels=len(panels),
         error_scale=f"{scale:.2f}",
-        charts=page_charts(panels[0], results),
-        bands=octave_rows(panels[0], results),
+        charts=page_charts(panels[0], content, results),
+        bands=octave_rows(content, results),
         turntables={name: _data_url(file) for name, file in (turntables or {}).items()},
         training_videos={n: _data_url(file) for n, file in (training_videos or {}).items()},
     )
@@ -142,34 +143,52 @@ def _row(
     }
 
 
-Select = Callable[[Tensor], Tensor]
-"""From an image, or an error or depth map, to the part that the page shows."""
+@dataclass(frozen=True)
+class _Part:
+    """What the page shows of an image and its reconstructions.
+
+    Attributes:
+        label: for its choice.
+        window: rows and columns.
+        longer_side: pixels that the window is reduced to; None for all of its own.
+    """
+
+    label: str
+    window: Window
+    longer_side: int | None = None
+
+    def image(self, image: Tensor) -> Tensor:
+        """This part of an image or a map, values in [0, 1] of an image."""
+        part = image[self.window]
+        return unit_range(part) if self.longer_side is None else resize_area(part, self.longer_side)
+
+    def error(self, fit: Tensor, original: Tensor) -> Tensor:
+        """This part of the error map."""
+        fit, original = fit[self.window], original[self.window]
+        if self.longer_side is None:
+            return error_map(fit, original)
+        return reduced_error(fit, original, self.longer_side)
 
 
-def _selections(panel: Panel) -> list[tuple[str, Select]]:
+def _parts(panel: Panel) -> list[_Part]:
     """All of an image, or an overview if it is large, and its most detailed crop."""
     height, width, _ = panel.original.shape
+    all_of_it = slice(0, height), slice(0, width)
     is_large = height * width > _LOSSLESS_PIXELS or max(height, width) > WEBP_SIDE
     side = _CROP_SIDE if is_large else max(_LEAST_CROP, max(height, width) // 3)
-    crop = detail_crop(panel.original, side=side)
     if not is_large:
-        # Wider than high, to fill a screen.
-        crop = most_detailed_window(panel.original, min(height, 2 * side // 3), min(width, side))
-        whole = [(panel.name, lambda image: image)]
+        whole = [_Part(panel.name, all_of_it)]
         if min(height, width) <= _LEAST_CROP:
             return whole
-        return [*whole, (f"{panel.name}, most detailed crop", lambda image: image[crop])]
+        # Wider than high, to fill a screen.
+        crop = most_detailed_window(panel.original, min(height, 2 * side // 3), min(width, side))
+        return [*whole, _Part(f"{panel.name}, most detailed crop", crop)]
     reduced = round(max(height, width) * math.sqrt(_LOSSLESS_PIXELS / (height * width)))
     longer_side = min(reduced, max(height, width), WEBP_SIDE)
-
-    def overview(image: Tensor) -> Tensor:
-        channels = image if image.ndim == 3 else image[..., None]
-        small = resize_area(channels, longer_side)
-        return small if image.ndim == 3 else small[..., 0]
-
+    crop = detail_crop(panel.original, side=side)
     return [
-        (f"{panel.name}, reduced from {width} x {height}", overview),
-        (f"{panel.name}, most detailed crop at full size", lambda image: image[crop]),
+        _Part(f"{panel.name}, reduced from {width} x {height}", all_of_it, longer_side),
+        _Part(f"{panel.name}, most detailed crop at full size", crop),
     ]
 
 
@@ -177,35 +196,35 @@ def _opened(panels: Sequence[Panel]) -> dict[str, int]:
     """Which image the page opens on, and which is the whole beside it: where fits differ most."""
 
     def spread(panel: Panel) -> float:
-        errors = [float((f - panel.original).square().mean()) for f in panel.fits.values()]
+        errors = [squared_error(f, panel.original) for f in panel.fits.values()]
+        errors = [error / panel.original.numel() for error in errors]
         finite = [error for error in errors if math.isfinite(error)]
         return max(finite) - min(finite) if len(finite) > 1 else 0.0
 
-    counts = [len(_selections(panel)) for panel in panels]
-    chosen = max(range(len(panels)), key=lambda i: spread(panels[i]))
+    counts = [len(_parts(panel)) for panel in panels]
+    chosen = 0 if len(panels) == 1 else max(range(len(panels)), key=lambda i: spread(panels[i]))
     whole = sum(counts[:chosen])
     return {"whole": whole, "detail": whole + counts[chosen] - 1}
 
 
-def _shown(
-    panel: Panel, errors: Mapping[str, Tensor], scale: float, label: str, select: Select
-) -> dict[str, Any]:
-    original = select(panel.original)
+def _shown(panel: Panel, scale: float, part: _Part) -> dict[str, Any]:
+    original = part.image(panel.original)
     height, width, _ = original.shape
     distances = [d[d.isfinite()] for d in panel.depths.values()]
     finite = torch.cat(distances) if distances else torch.zeros(0)
     fits = []
     for name, fit in panel.fits.items():
-        error = (select(errors[name]) / scale).clamp(0, 1)
-        fitted = _webp(select(fit.clamp(0, 1)))
+        error = (part.error(fit, panel.original) / scale).clamp(0, 1)
+        fitted = _webp(part.image(clamped(fit)))
         shown = {"name": name, "url": fitted, "error": _webp(_mapped(error, "magma"), 80)}
         if name in panel.depths and len(finite):
             near, far = float(finite.min()), float(finite.max())
-            depth = (select(panel.depths[name]) - near) / max(far - near, 1e-6)
+            distance = part.image(panel.depths[name][..., None])[..., 0]
+            depth = (distance - near) / max(far - near, 1e-6)
             shown["depth"] = _webp(_mapped(depth.nan_to_num(1.0), "viridis_r"), 80)
         fits.append(shown)
     return {
-        "name": label,
+        "name": part.label,
         "width": width,
         "height": height,
         "original": _webp(original),

@@ -8,7 +8,8 @@ from app.report.charts import Mark, Series, line_chart
 from app.report.palette import NUM_COLORS
 from app.task import Panel
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.metrics.spectrum import nyquist_frequency, power_spectrum, psnr_by_band
+from nerf_posenc.metrics.spectra import Spectra
+from nerf_posenc.metrics.spectrum import nyquist_frequency
 from nerf_posenc.training.results import FieldResult
 
 
@@ -19,8 +20,16 @@ def decibels(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
 
 
-def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, str]]:
-    """Training curves, the spectrum, and the kernels."""
+def page_charts(
+    panel: Panel, content: Spectra, results: Sequence[FieldResult]
+) -> list[dict[str, str]]:
+    """Training curves, the spectrum, and the kernels.
+
+    Args:
+        panel: the first image.
+        content: its frequency content.
+        results: the fits.
+    """
     color = {result.encoding: i % NUM_COLORS for i, result in enumerate(results)}
     charts = []
     for name, label in (("seconds", "training time (s)"), ("step", "steps")):
@@ -40,10 +49,10 @@ def page_charts(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, 
     # The bands of a scene are those of its box, not of the image plane.
     bands = [] if panel.depths else [band for result in results for band in result.bands]
     title = "Power by frequency" + (", with the bands of the encoding" if bands else "")
-    spectrum = _spectrum_chart(panel, bands, color)
+    spectrum = _spectrum_chart(panel, content, bands, color)
     charts.append({"section": "frequencies", "title": title, "svg": spectrum})
-    charts += _octave_charts(panel, results, color)
-    charts += _forecast_charts(panel, results, color)
+    charts += _octave_charts(content, results, color)
+    charts += _forecast_charts(content, results, color)
     kernels = [
         Series(result.encoding, *result.kernel, color[result.encoding])
         for result in results
@@ -80,13 +89,13 @@ def _parameter_chart(panel: Panel, results: Sequence[FieldResult]) -> list[dict[
     return [{"section": "parameters", "title": "PSNR against parameters", "svg": svg}]
 
 
-def _spectrum_chart(panel: Panel, bands: Sequence[float], color: Mapping[str, int]) -> str:
-    frequencies, power = power_spectrum(panel.original)
-    spectra = [Series("original", frequencies.tolist(), power.tolist(), NUM_COLORS)]
-    for name, fit in panel.fits.items():
-        spectra.append(
-            Series(name, frequencies.tolist(), power_spectrum(fit)[1].tolist(), color[name])
-        )
+def _spectrum_chart(
+    panel: Panel, content: Spectra, bands: Sequence[float], color: Mapping[str, int]
+) -> str:
+    frequencies = content.frequencies.tolist()
+    spectra = [Series("original", frequencies, content.original.tolist(), NUM_COLORS)]
+    for name, power in content.power.items():
+        spectra.append(Series(name, frequencies, power.tolist(), color[name]))
     height, width, _ = panel.original.shape
     nyquist = nyquist_frequency(height, width)
     marks = [Mark(nyquist, "Nyquist")] + [
@@ -105,11 +114,11 @@ def _spectrum_chart(panel: Panel, bands: Sequence[float], color: Mapping[str, in
 
 
 def _octave_charts(
-    panel: Panel, results: Sequence[FieldResult], color: Mapping[str, int]
+    content: Spectra, results: Sequence[FieldResult], color: Mapping[str, int]
 ) -> list[dict[str, str]]:
     """PSNR, and the share of the energy that is recovered, by octave."""
-    names = [result.encoding for result in results if result.encoding in panel.fits]
-    scored = {name: psnr_by_band(panel.fits[name], panel.original) for name in names}
+    scored = content.bands
+    names = [result.encoding for result in results if result.encoding in scored]
     charts = []
     for title, label, value in (
         ("PSNR by octave", "PSNR (dB)", lambda band: band.psnr),
@@ -134,17 +143,16 @@ def _octave_charts(
 
 
 def _forecast_charts(
-    panel: Panel, results: Sequence[FieldResult], color: Mapping[str, int]
+    content: Spectra, results: Sequence[FieldResult], color: Mapping[str, int]
 ) -> list[dict[str, str]]:
     """PSNR by octave as it was forecast before a fit, and as it was measured after."""
     lines = []
     for result in results:
         forecast = result.details.get("forecast")
-        if forecast is None or result.encoding not in panel.fits:
+        if forecast is None or result.encoding not in content.bands:
             continue
         name, shade = result.encoding, color[result.encoding]
-        scores = psnr_by_band(panel.fits[name], panel.original)
-        measured = [band for band in scores if band.octave is not None]
+        measured = [band for band in content.bands[name] if band.octave is not None]
         octaves = forecast["octaves"]
         lines += [
             Series(name, [b.octave or 0 for b in measured], [b.psnr for b in measured], shade),
@@ -163,9 +171,9 @@ def _forecast_charts(
     return [{"section": "forecast", "title": title, "svg": svg}]
 
 
-def octave_rows(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, Any]]:
+def octave_rows(content: Spectra, results: Sequence[FieldResult]) -> list[dict[str, Any]]:
     """Rows of the table by octave."""
-    scored = {name: psnr_by_band(fit, panel.original) for name, fit in panel.fits.items()}
+    scored = content.bands
     names = [result.encoding for result in results if result.encoding in scored]
     rows = []
     for i, band in enumerate(next(iter(scored.values()))):

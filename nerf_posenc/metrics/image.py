@@ -4,8 +4,10 @@ import functools
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
+
+from nerf_posenc.images import unit_range
 
 _PSNR_VALUES = 1 << 16
 
@@ -16,14 +18,14 @@ _SSIM_C1, _SSIM_C2 = 0.01**2, 0.03**2
 _SSIM_TILE = 64
 
 
-def psnr(prediction: Float[Tensor, "*shape"], target: Float[Tensor, "*shape"]) -> float:
+def psnr(prediction: Shaped[Tensor, "*shape"], target: Shaped[Tensor, "*shape"]) -> float:
     r"""Peak signal-to-noise ratio, $-10 \log_{10} \mathrm{MSE}$, in dB.
 
     Both are clamped to [0, 1] first; the mean runs over all values, in float64.
 
     Args:
-        prediction: values with peak 1.
-        target: values with peak 1, of the same shape.
+        prediction: values with peak 1, or 8 or 16 bits without a sign.
+        target: values of the same shape, likewise.
 
     Returns:
         PSNR in dB; infinite if the two are equal, NaN if a value is NaN.
@@ -37,6 +39,11 @@ def psnr(prediction: Float[Tensor, "*shape"], target: Float[Tensor, "*shape"]) -
         20.0
     """
     require_equal_shapes(prediction, target)
+    return psnr_from_mse(squared_error(prediction, target) / max(1, target.numel()))
+
+
+def squared_error(prediction: Shaped[Tensor, "*shape"], target: Shaped[Tensor, "*shape"]) -> float:
+    """Sum of the squared differences of values that are clamped to [0, 1] first, in float64."""
     total = 0.0
     # On the CPU, since not every accelerator has float64, in tiles that stay in its cache.
     for x, y in zip(
@@ -44,8 +51,9 @@ def psnr(prediction: Float[Tensor, "*shape"], target: Float[Tensor, "*shape"]) -
         target.detach().cpu().flatten().split(_PSNR_VALUES),
         strict=True,
     ):
-        total += float((x.clamp(0, 1).double() - y.clamp(0, 1).double()).square().sum())
-    return psnr_from_mse(total / max(1, target.numel()))
+        x, y = (unit_range(values).clamp(0, 1).double() for values in (x, y))
+        total += float((x - y).square().sum())
+    return total
 
 
 def psnr_from_mse(mse: float) -> float:
@@ -63,8 +71,8 @@ def psnr_from_mse(mse: float) -> float:
 
 
 def ssim(
-    prediction: Float[Tensor, "height width channels"],
-    target: Float[Tensor, "height width channels"],
+    prediction: Shaped[Tensor, "height width channels"],
+    target: Shaped[Tensor, "height width channels"],
 ) -> float:
     r"""Structural similarity (Wang et al. 2004, equation 13), mean over pixels and channels.
 
@@ -73,8 +81,8 @@ def ssim(
     float64. Other settings differ by up to 0.03, so name them beside any figure.
 
     Args:
-        prediction: image with peak 1; clamped to [0, 1] first.
-        target: the original, of the same shape.
+        prediction: image with peak 1, clamped to [0, 1] first, or of 8 or 16 bits without a sign.
+        target: the original, of the same shape, likewise.
 
     Returns:
         SSIM in [-1, 1]; NaN if a side is shorter than the window's 11 pixels.
@@ -99,7 +107,7 @@ def ssim(
         for left in range(0, width - margin, _SSIM_TILE):
             tile = (slice(top, top + _SSIM_TILE + margin), slice(left, left + _SSIM_TILE + margin))
             x, y = (
-                values[tile].detach().cpu().clamp(0, 1).permute(2, 0, 1).double()
+                unit_range(values[tile].detach().cpu()).clamp(0, 1).permute(2, 0, 1).double()
                 for values in (prediction, target)
             )
             total += float(_similarity(x, y).sum())

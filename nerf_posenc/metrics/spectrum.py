@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
 
 
@@ -36,8 +38,8 @@ class BandScore:
 
 
 def psnr_by_band(
-    prediction: Float[Tensor, "height width channels"],
-    target: Float[Tensor, "height width channels"],
+    prediction: Shaped[Tensor, "height width channels"],
+    target: Shaped[Tensor, "height width channels"],
 ) -> list[BandScore]:
     r"""PSNR within each octave of spatial frequency.
 
@@ -49,8 +51,8 @@ def psnr_by_band(
     contributes to the energy of all rings.
 
     Args:
-        prediction: image with peak 1; clamped to [0, 1] first.
-        target: the original, of the same shape.
+        prediction: image with peak 1, clamped to [0, 1] first, or of 8 or 16 bits without a sign.
+        target: the original, of the same shape, likewise.
 
     Returns:
         All rings up to the highest frequency of the pixels, the lowest first.
@@ -65,17 +67,36 @@ def psnr_by_band(
         [None, 0, 1, 2, 3]
     """
     require_equal_shapes(prediction, target)
-    original = target.detach().cpu().double().clamp(0, 1)
-    error = prediction.detach().cpu().double().clamp(0, 1) - original
+    original = unit_range(target.detach().cpu()).double().clamp(0, 1)
+    error = unit_range(prediction.detach().cpu()).double().clamp(0, 1) - original
     height, width, _ = original.shape
     edges = octave_edges(height, width)
     lost, energies = energy_by_octave(error), energy_by_octave(original)
+    return band_scores(edges, lost, energies)
+
+
+def octave_rings(frequencies: Tensor, edges: Sequence[float]) -> Tensor:
+    """Ring of each frequency in rad per unit."""
+    upper = torch.tensor(edges[1:], dtype=torch.float64)
+    return torch.bucketize(frequencies, upper, right=True)
+
+
+def band_scores(
+    edges: Sequence[float], lost: Sequence[float], energies: Sequence[float]
+) -> list[BandScore]:
+    """Scores of all rings.
+
+    Args:
+        edges: of the rings.
+        lost: mean squared error within each.
+        energies: mean square of the original within each.
+    """
     scores = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
-        energy = energies[i]
-        recovered = 1 - lost[i] / energy if energy > 0 else math.nan
+        error, energy = lost[i], energies[i]
+        recovered = 1 - error / energy if energy > 0 else math.nan
         scores.append(
-            BandScore(i - 1 if i else None, low, high, psnr_from_mse(lost[i]), energy, recovered)
+            BandScore(i - 1 if i else None, low, high, psnr_from_mse(error), energy, recovered)
         )
     return scores
 
@@ -91,7 +112,8 @@ def octave_edges(height: int, width: int) -> list[float]:
         0, then $2^{k-1/2} \pi$ for each octave k up to the highest frequency of the grid, the last
         one included; ``[0, inf]`` for a grid of one pixel.
     """
-    highest = float(_angular_frequencies(height, width).max()) / math.pi
+    cycles = [size // 2 / size for size in (height, width)]
+    highest = math.hypot(*cycles) * max(height, width)
     if highest == 0:
         return [0.0, math.inf]
     num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1)
@@ -110,7 +132,7 @@ def energy_by_octave(values: Float[Tensor, "height width channels"]) -> list[flo
     height, width, _ = values.shape
     edges = octave_edges(height, width)
     frequencies = _angular_frequencies(height, width)
-    rings = torch.bucketize(frequencies, torch.tensor(edges[1:], dtype=torch.float64), right=True)
+    rings = octave_rings(frequencies, edges)
     power = _power(values.detach().cpu().double())
     return torch.bincount(rings.flatten(), power.flatten(), len(edges) - 1).tolist()
 
@@ -130,19 +152,19 @@ def nyquist_frequency(height: int, width: int) -> float:
 
 
 def power_spectrum(
-    image: Float[Tensor, "height width channels"],
+    image: Shaped[Tensor, "height width channels"],
 ) -> tuple[Float[Tensor, " rings"], Float[Tensor, " rings"]]:
     """Radially averaged power spectrum.
 
     Args:
-        image: values with peak 1.
+        image: values with peak 1, or 8 or 16 bits without a sign.
 
     Returns:
         Angular frequencies in rad per unit, one per whole cycle across the longer side up to
         Nyquist, and at each the mean power of the discrete Fourier transform's nearest values,
         over all channels.
     """
-    values = image.detach().cpu().double()
+    values = unit_range(image.detach().cpu()).double()
     height, width, _ = values.shape
     # One cycle across the longer side is pi rad per unit.
     rings = (_angular_frequencies(height, width) / math.pi).round().long().flatten()

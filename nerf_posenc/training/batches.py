@@ -6,16 +6,60 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nerf_posenc.images import Image, unit_range
+from nerf_posenc.training.permutations import index_permutation
+
+# The order of more rows is not stored, but computed for each batch.
+_MOST_SHUFFLED = 1 << 22
+
 DrawBatch = Callable[[int], tuple[Any, Tensor]]
 """From the step number to that step's inputs and targets. As a function of the step alone, it needs
 no state of its own for a fit to be resumed."""
 
 
+class ShuffledRows:
+    """Numbers of the rows of each batch: without replacement, in an order for each pass.
+
+    The order is drawn from the seed and the number of the pass; rows that do not fill a last batch
+    are left out of that pass.
+
+    Args:
+        num_rows: how many there are, 1 or more.
+        batch_size: rows in a batch; all rows if there are fewer.
+        seed: of the orders.
+        device: of the numbers.
+    """
+
+    def __init__(
+        self, num_rows: int, batch_size: int, *, seed: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.num_rows = num_rows
+        self.batch_size = min(batch_size, num_rows)
+        self.seed = seed
+        self.device = torch.device(device)
+        self._pass = -1
+        self._order = torch.empty(0, dtype=torch.long)
+
+    def __call__(self, step: int) -> Tensor:
+        """Numbers of one step."""
+        this_pass, batch = divmod(step, self.num_rows // self.batch_size)
+        seed = self.seed * 1_000_003 + this_pass
+        first = batch * self.batch_size
+        if self.num_rows > _MOST_SHUFFLED:
+            positions = torch.arange(first, first + self.batch_size, device=self.device)
+            return index_permutation(positions, self.num_rows, seed=seed)
+        if this_pass != self._pass:
+            # On the device of the rows: a copy from the host would wait for it.
+            generator = torch.Generator(self.device).manual_seed(seed)
+            self._order = torch.randperm(self.num_rows, generator=generator, device=self.device)
+            self._pass = this_pass
+        return self._order[first : first + self.batch_size]
+
+
 class ShuffledBatches:
     """Batches without replacement from rows of inputs and targets, equal for every fit.
 
-    Each pass over the rows has its own order, drawn from the seed and the number of the pass; rows
-    that do not fill a last batch are left out of that pass.
+    See `ShuffledRows` for their order.
 
     Args:
         inputs: one row per example, on the device that the batches are drawn on.
@@ -40,20 +84,70 @@ class ShuffledBatches:
             )
         self.inputs = inputs
         self.targets = targets
-        self.batch_size = min(batch_size, len(inputs))
-        self.seed = seed
-        self._pass = -1
-        self._order = torch.empty(0, dtype=torch.long)
+        self.rows = ShuffledRows(len(inputs), batch_size, seed=seed, device=inputs.device)
+
+    def inputs_at(self, rows: Tensor) -> Tensor:
+        """Inputs of these rows."""
+        return self.inputs[rows]
+
+    def targets_at(self, rows: Tensor) -> Tensor:
+        """Targets of these rows."""
+        return self.targets[rows]
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
-        """Rows of one step."""
-        batches_per_pass = len(self.inputs) // self.batch_size
-        this_pass, batch = divmod(step, batches_per_pass)
-        if this_pass != self._pass:
-            # On the device of the rows: a copy from the host would wait for it.
-            device = self.inputs.device
-            generator = torch.Generator(device).manual_seed(self.seed * 1_000_003 + this_pass)
-            self._order = torch.randperm(len(self.inputs), generator=generator, device=device)
-            self._pass = this_pass
-        rows = self._order[batch * self.batch_size : (batch + 1) * self.batch_size]
-        return self.inputs[rows], self.targets[rows]
+        """Inputs and targets of one step."""
+        rows = self.rows(step)
+        return self.inputs_at(rows), self.targets_at(rows)
+
+
+class PixelBatches:
+    """Batches of the coordinates and colors of an image's pixels, computed as they are drawn.
+
+    They are those of `ShuffledBatches` over all coordinates and colors, which are never held.
+
+    Args:
+        image: its fitted pixels.
+        batch_size: pixels in a batch; all pixels if there are fewer.
+        seed: of the orders.
+        device: of the batches.
+
+    Raises:
+        ValueError: If there are no pixels, or the batch size is below 1.
+
+    Examples:
+        >>> draw_batch = PixelBatches(Image.from_rgb(torch.rand(4, 5, 3)), 8, seed=0)
+        >>> [tuple(rows.shape) for rows in draw_batch(0)]
+        [(8, 2), (8, 3)]
+    """
+
+    def __init__(
+        self,
+        image: Image,
+        batch_size: int,
+        *,
+        seed: int,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if image.num_pixels == 0 or batch_size < 1:
+            raise ValueError(
+                "the image needs 1 pixel or more, and batch_size must be 1 or more; got "
+                f"{image.num_pixels} and {batch_size}"
+            )
+        self._x, self._y = image.x.to(device), image.y.to(device)
+        self._pixels = image.pixels.reshape(-1, 3).to(device)
+        self.rows = ShuffledRows(image.num_pixels, batch_size, seed=seed, device=device)
+
+    def inputs_at(self, rows: Tensor) -> Tensor:
+        """Coordinates (x, y) of the pixels of these numbers, row by row of the image."""
+        line = rows.div(len(self._x), rounding_mode="floor")
+        column = rows - line * len(self._x)
+        return torch.stack((self._x[column], self._y[line]), dim=-1)
+
+    def targets_at(self, rows: Tensor) -> Tensor:
+        """Colors of these pixels, values in [0, 1]."""
+        return unit_range(self._pixels[rows])
+
+    def __call__(self, step: int) -> tuple[Tensor, Tensor]:
+        """Coordinates and colors of one step."""
+        rows = self.rows(step)
+        return self.inputs_at(rows), self.targets_at(rows)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.interpolation import Corners
-from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
+from nerf_posenc.training.batches import DrawBatch, PixelBatches, ShuffledBatches
 
 # Upper bound in bytes for cached hash-grid corners.
 _MOST_BYTES = 1 << 29
@@ -18,7 +18,7 @@ _BYTES_PER_CORNER = 12
 
 
 def cache_corners(
-    encoder: Encoder, network: nn.Module, batches: ShuffledBatches
+    encoder: Encoder, network: nn.Module, batches: ShuffledBatches | PixelBatches
 ) -> tuple[DrawBatch, Callable[[Any], Any] | None]:
     """Cache the corners of all pixels, if the encoder is a hash grid and they fit in 512 MB.
 
@@ -33,22 +33,22 @@ def cache_corners(
     """
     if not isinstance(encoder, HashGridEncoder):
         return batches, None
-    points = batches.inputs
+    shuffled = batches.rows
     corners_per_pixel = encoder.num_levels * 2**encoder.in_dim
-    if len(points) * corners_per_pixel * _BYTES_PER_CORNER > _MOST_BYTES:
+    if shuffled.num_rows * corners_per_pixel * _BYTES_PER_CORNER > _MOST_BYTES:
         return batches, None
-    indices = torch.arange(len(points), device=points.device)
-    draw = ShuffledBatches(indices, batches.targets, batches.batch_size, seed=batches.seed)
 
     @functools.cache
     def all_corners() -> Corners:
-        chunks = [encoder.corners(chunk) for chunk in points.split(8192)]
+        every = torch.arange(shuffled.num_rows, device=shuffled.device)
+        chunks = [encoder.corners(batches.inputs_at(chunk)) for chunk in every.split(8192)]
         return Corners(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
 
     def draw_batch(step: int) -> tuple[Corners, Tensor]:
-        drawn, targets = draw(step)
+        drawn = shuffled(step)
         rows, weights = all_corners()
-        return Corners(rows.index_select(0, drawn), weights.index_select(0, drawn)), targets
+        corners = Corners(rows.index_select(0, drawn), weights.index_select(0, drawn))
+        return corners, batches.targets_at(drawn)
 
     def forward(corners: Corners) -> Tensor:
         values: Tensor = network(encoder.interpolate(corners))

@@ -26,11 +26,14 @@ class FitState:
     Attributes:
         model: the model that is trained.
         optimizer: its optimizer, with its moments.
-        num_steps: length of the whole fit, which the learning-rate schedule spans.
+        num_steps: length of the whole fit, which the learning-rate schedule spans; if that is given
+            in seconds, an estimate until the fit is complete.
         step: steps taken.
         seconds: training time so far.
         history: records so far.
         losses: of the steps since the last record, scalars.
+        limit_seconds: length of the whole fit in seconds of training, which the schedule spans
+            instead; None for a length in steps.
     """
 
     model: nn.Module
@@ -40,11 +43,33 @@ class FitState:
     seconds: float = 0.0
     history: list[Record] = field(default_factory=list)
     losses: list[Tensor] = field(default_factory=list)
+    limit_seconds: float | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether all steps are taken."""
         return self.step == self.num_steps
+
+    @property
+    def length(self) -> str:
+        """Length of the whole fit with its unit."""
+        return _length(self.num_steps, self.limit_seconds)
+
+    def progress_at(self, seconds: float) -> float:
+        """Progress of the fit in [0, 1) before its next step, at so many seconds of training."""
+        if self.limit_seconds is None:
+            return self.step / self.num_steps
+        return min(seconds / self.limit_seconds, 1 - 1e-6)
+
+    def estimate_length(self, seconds: float) -> None:
+        """Find the number of steps of a fit whose length is given in seconds, after each step."""
+        if self.limit_seconds is None:
+            return
+        if seconds >= self.limit_seconds:
+            self.num_steps = self.step
+        else:
+            estimate = round(self.step * self.limit_seconds / max(seconds, 1e-6))
+            self.num_steps = max(self.step + 1, estimate)
 
     def state_dict(self) -> dict[str, Any]:
         """Return plain containers and tensors, for ``save_checkpoint`` or ``torch.save``.
@@ -56,6 +81,7 @@ class FitState:
             "model": self.model.state_dict(),
             **optimizer,
             "num_steps": self.num_steps,
+            "limit_seconds": self.limit_seconds,
             "step": self.step,
             "seconds": self.seconds,
             "history": [asdict(record) for record in self.history],
@@ -69,16 +95,17 @@ class FitState:
             ValueError: If the length differs, since the schedule would jump, or the model or the
                 optimizer is another one.
         """
-        if state["num_steps"] != self.num_steps:
+        saved, own = _length(state["num_steps"], state.get("limit_seconds")), self.length
+        if saved != own:
             raise ValueError(
-                f"the saved fit is {state['num_steps']} steps long and this one "
-                f"{self.num_steps}; give both the same length"
+                f"the saved fit is {saved} long and this one {own}; give both the same length"
             )
         try:
             self.model.load_state_dict(state["model"])
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"the saved fit is of another model: {reason}") from None
+        self.num_steps = state["num_steps"]
         if state["step"] < self.num_steps:
             self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
@@ -86,6 +113,10 @@ class FitState:
         self.history = [Record(**record) for record in state["history"]]
         device = next(self.model.parameters()).device
         self.losses = [torch.tensor(loss, device=device) for loss in state["losses"]]
+
+
+def _length(num_steps: int, limit_seconds: float | None) -> str:
+    return f"{num_steps} steps" if limit_seconds is None else f"{limit_seconds:g} seconds"
 
 
 def mse(prediction: Tensor, target: Tensor) -> Tensor:
@@ -111,6 +142,9 @@ def fit(
 
     The device is only waited for when a record is due, so that it never idles in between. A fit
     that stops between two records keeps its losses, so that it goes on as if it had not stopped.
+
+    A fit of so many seconds takes as many steps as the clock allows, one at least: it is not
+    reproduced to the same bits.
 
     Args:
         state: the fit, new or resumed; it is changed in place.
@@ -141,7 +175,8 @@ def fit(
         run = torch.compile(run, mode=mode, dynamic=False)
     while state.step < state.num_steps and not should_stop():
         inputs, targets = draw_batch(state.step)
-        state.optimizer.scale_lrs(schedule(state.step / state.num_steps))
+        progress = state.progress_at(time.perf_counter() - started)
+        state.optimizer.scale_lrs(schedule(progress))
         state.optimizer.zero_grad()
         if compiled:
             torch.compiler.cudagraph_mark_step_begin()
@@ -152,6 +187,7 @@ def fit(
         state.optimizer.step()
         state.losses.append(loss.detach())
         state.step += 1
+        state.estimate_length(time.perf_counter() - started)
         if after_step is not None:
             after_step(state)
         if state.step % record_every == 0 or state.step == state.num_steps:

@@ -207,9 +207,9 @@ def double_resolution(
 
 def doubled_coordinates(image: Image) -> Float[Tensor, "_height _width 2"]:
     """Coordinates (x, y) of the values of `double_resolution`, at the scale of the image."""
-    first = image.coordinates[0, 0]
+    first = torch.stack((image.x[0], image.y[0]))
     # A pixel is the difference of two, of which an image of one row or column has none there.
-    last = image.coordinates[-1, -1]
+    last = torch.stack((image.x[-1], image.y[-1]))
     width, height = image.size
     pixel = ((last - first) / torch.tensor([max(width - 1, 1), max(height - 1, 1)])).amax()
     x, y = (

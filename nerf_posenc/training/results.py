@@ -87,12 +87,15 @@ class FitResult:
         """What was measured on test data, by the name of the measure."""
         return {}
 
-    def has_all_steps(self, num_steps: int) -> bool:
+    def has_all_steps(self, num_steps: int, seconds: float | None = None) -> bool:
         """Whether it was not ended early.
 
         Args:
             num_steps: of a fit that is trained.
+            seconds: of its training, if its length is given so.
         """
+        if seconds is not None:
+            return self.steps == 0 or self.seconds >= seconds
         return self.steps in (0, num_steps)
 
     @property

@@ -16,6 +16,7 @@ from app.report.page_charts import page_charts
 from app.task import Panel
 from nerf_posenc.analysis import forecast
 from nerf_posenc.images import Image
+from nerf_posenc.metrics.spectra import spectra
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.results import FieldResult
 from tests.small import quick_report
@@ -71,12 +72,15 @@ def test_the_chart_has_the_forecast_beside_what_was_measured() -> None:
         for name, details in (("none", {}), ("hash", {"forecast": forecast_of_fit.as_json()}))
     ]
     fits = {"none": image.rgb * 0.5, "hash": image.rgb * 0.9}
-    charts = page_charts(Panel("noise", image.rgb, fits, {}), results)
+    charts = page_charts(Panel("noise", image.rgb, fits, {}), spectra(image.rgb, fits), results)
     chart = next(chart for chart in charts if chart["section"] == "forecast")
     assert chart["svg"].count("<polyline") == 2
     assert chart["svg"].count("dashed") == 1
     assert f"hash, forecast {forecast_of_fit.psnr:.1f}" in chart["svg"]
-    without = page_charts(Panel("noise", image.rgb, {"none": fits["none"]}, {}), results[:1])
+    alone = {"none": fits["none"]}
+    without = page_charts(
+        Panel("noise", image.rgb, alone, {}), spectra(image.rgb, alone), results[:1]
+    )
     assert all(chart["section"] != "forecast" for chart in without)
 
 

@@ -1,6 +1,8 @@
 """Saved fits rendered and exported from the command line."""
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 from PIL import Image
 
 import train_fit
+from app.commands.png import write_png
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from scenes import open_image
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
@@ -140,3 +143,35 @@ def test_a_mistake_gets_one_line(mistake: str, capsys: pytest.CaptureFixture[str
     errors = capsys.readouterr().err
     assert message in errors
     assert errors.count("\n") == 1
+
+
+def test_a_large_image_is_written_as_it_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ["render", "image", "--quiet", "--size", "90", "--crop", "3", "4", "20", "11"]
+    assert train_fit.main([*command, "--out", "held.png"]) == 0
+    monkeypatch.setattr(sys.modules["app.commands.render"], "_MOST_HELD", 0)
+    assert train_fit.main([*command, "--out", "deep/strips.png"]) == 0
+    held, strips = (np.asarray(Image.open(file)) for file in ("held.png", "deep/strips.png"))
+    assert held.shape == (50, 90, 3)
+    np.testing.assert_array_equal(strips, held)
+
+
+def test_a_png_in_strips_is_whole_or_not_there(tmp_path: Path) -> None:
+    rows = np.arange(6 * 5 * 3, dtype=np.uint8).reshape(6, 5, 3)
+    write_png(tmp_path / "whole.png", [rows[:4], rows[4:]], 5, 6)
+    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "whole.png")), rows)
+
+    def strips() -> Iterator[np.ndarray]:
+        yield rows[:2]
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_png(tmp_path / "part.png", strips(), 5, 6)
+    assert [file.name for file in tmp_path.iterdir()] == ["whole.png"]
+
+
+def test_the_size_of_a_rendering_is_known_before() -> None:
+    fit = load_fit("image/fits/hash.safetensors")
+    assert isinstance(fit, ImageFit)
+    for size, window in ((None, None), (50, None), (7, (1, 2, 9, 3)), (None, (0, 0, 5, 8))):
+        height, width, _ = fit.render(size, window=window).shape
+        assert fit.rendered_size(size, window=window) == (width, height)

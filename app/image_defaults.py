@@ -1,0 +1,48 @@
+"""How an image is fitted by default, by the number of its pixels (docs/experiments.md)."""
+
+from app.options import Options
+
+_MEGAPIXEL = 1 << 20
+# From here on larger batches reach more in the same time: most of a step is that of the grid.
+_LARGE_BATCHES = 4 * _MEGAPIXEL
+# From here on raw coordinates are not fitted: to render them takes minutes and shows little.
+_WITHOUT_BASELINE = 8 * _MEGAPIXEL
+
+
+def default_length(num_pixels: int, *, on_cpu: bool) -> tuple[int, int]:
+    """Steps of a fit and pixels per step; above a megapixel the steps grow with its root.
+
+    Args:
+        num_pixels: to fit.
+        on_cpu: whether on a CPU, not on a GPU.
+    """
+    growth = max(1.0, num_pixels / _MEGAPIXEL) ** 0.5
+    if not on_cpu:
+        return round(2000 * growth), 65536
+    if num_pixels <= _LARGE_BATCHES:
+        return round(600 * growth), 8192
+    return round(300 * growth), 32768
+
+
+def default_bands(num_pixels: int, *, most: int, to_nyquist: int) -> int:
+    """Frequency bands: 10, and above a megapixel all that the image can hold.
+
+    Args:
+        num_pixels: to fit; 0 for a scene.
+        most: that pass without a warning.
+        to_nyquist: up to the Nyquist frequency.
+    """
+    return min(most, max(10, to_nyquist) if num_pixels > _MEGAPIXEL else 10)
+
+
+def default_encodings(options: Options, num_pixels: int) -> tuple[str, ...]:
+    """Encodings to fit: without raw coordinates if the image is one of many megapixels.
+
+    Args:
+        options: as parsed; if they name encodings, those. Several images have the same ones.
+        num_pixels: to fit; 0 for a scene.
+    """
+    is_chosen = options.encodings is not None or options.images is not None
+    if is_chosen or options.held_out or num_pixels <= _WITHOUT_BASELINE:
+        return options.fitted
+    return tuple(encoding for encoding in options.fitted if encoding != "none")

@@ -1,0 +1,162 @@
+"""What a fit's file says of its model, and how the model is rebuilt from it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.fits.models import ImageFit, SceneFit
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.recipes import FieldOptions, renderer_for
+from nerf_posenc.radiance.views import Scene
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
+from nerf_posenc.training.image_model import ImageModel, make_image_model
+
+# A model of so many parameters is built whatever a file says of it.
+_HARMLESS = 1 << 20
+
+
+def describe_image_fit(
+    options: ImageModel, resolution: int, size: tuple[int, int]
+) -> dict[str, Any]:
+    """Plain values from which `load_fit` rebuilds the model of an image.
+
+    Args:
+        options: of the model.
+        resolution: fitted pixels along the longer side.
+        size: width and height of the whole image in pixels.
+    """
+    return {
+        "kind": "image",
+        "options": asdict(options),
+        "resolution": resolution,
+        "size": list(size),
+    }
+
+
+def describe_scene_fit(options: FieldOptions, scene: Scene, background: float) -> dict[str, Any]:
+    """Plain values and tensors from which `load_fit` rebuilds a radiance field.
+
+    Args:
+        options: of the field.
+        scene: with the training views.
+        background: gray value.
+    """
+    return {
+        "kind": "scene",
+        "options": asdict(options),
+        "resolution": max(scene.train.size),
+        "camera": asdict(scene.train.cameras[0]),
+        "world_from_camera": scene.train.world_from_camera,
+        "background": background,
+        "center": list(scene.center),
+        "scale": scene.scale,
+    }
+
+
+def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFit | SceneFit:
+    """Load a fit that ``train_fit.py`` saved, complete or in progress.
+
+    A fit that averages its weights gets the average.
+
+    Args:
+        path: ``RUN/fits/NAME.safetensors``.
+        device: where to put the model.
+
+    Raises:
+        CheckpointError: If the file is damaged, of another program or version, or no fit.
+        FileNotFoundError: If there is none.
+        ImportError: If safetensors is not installed.
+    """
+    path = Path(path)
+    saved = load_checkpoint(path)
+    try:
+        model, fit = saved["model"], saved["fit"]
+        if model["kind"] not in ("image", "scene"):
+            raise ValueError(f"it is of a {model['kind']}, and must be of an image or a scene")
+        weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
+        require_counts(resolution=model["resolution"])
+        if model["kind"] == "image":
+            return _image_fit(model, fit, weights, torch.device(device))
+        return _scene_fit(model, fit, weights, torch.device(device))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(
+            f"{path} contains no fit that can be loaded ({type(error).__name__}: {reason})"
+        ) from None
+
+
+def _averaged(ema: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of the module within torch's ``AveragedModel``."""
+    return {n.removeprefix("module."): v for n, v in ema.items() if n.startswith("module.")}
+
+
+def _require_plausible(
+    width: int,
+    depth: int,
+    num_bands: int,
+    weights: Mapping[str, Tensor],
+    num_parameters: int | None = None,
+) -> None:
+    """Refuse a model that cannot have these weights, before memory is spent on it.
+
+    Raises:
+        ValueError: Saying which number is implausible.
+    """
+    most = max(_HARMLESS, sum(tensor.numel() for tensor in weights.values()))
+    for name, number in {"width": width, "depth": depth, "num_bands": num_bands}.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= most:
+            raise ValueError(f"{name} is {number!r}, which {most} weights cannot have")
+    # A grid is bounded by the resolution, whatever its number of parameters is to be.
+    has_grid = any(name.endswith(".table") for name in weights)
+    if num_parameters is not None and not has_grid and not 1 <= num_parameters <= 8 * most:
+        raise ValueError(f"num_parameters is {num_parameters!r}, for at most {most} weights")
+    if width * width * (depth - 1) > most:
+        raise ValueError(f"{depth} layers of {width} units do not have {most} weights")
+
+
+def _image_fit(
+    model: Mapping[str, Any],
+    fit: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    device: torch.device,
+) -> ImageFit:
+    options = ImageModel(**model["options"])
+    layers = options.width, options.depth
+    _require_plausible(*layers, options.num_bands, weights, options.num_parameters)
+    encoder, network = make_image_model(options, int(model["resolution"]))
+    nn.Sequential(encoder, network).load_state_dict(weights)
+    width, height = (int(side) for side in model["size"])
+    require_counts(width=width, height=height)
+    steps = int(fit["step"]), int(fit["num_steps"])
+    return ImageFit(encoder.to(device), network.to(device), options, (width, height), *steps)
+
+
+def _scene_fit(
+    model: Mapping[str, Any],
+    fit: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    device: torch.device,
+) -> SceneFit:
+    options = FieldOptions(**model["options"])
+    _require_plausible(*options.layers, options.num_bands, weights)
+    renderer = renderer_for(options, int(model["resolution"]))
+    renderer.load_state_dict(weights)
+    values = dict(model["camera"])
+    values["distortion"] = tuple(values["distortion"])
+    x, y, z = (float(v) for v in model["center"])
+    return SceneFit(
+        renderer.to(device),
+        options,
+        Camera(**values),
+        model["world_from_camera"],
+        float(model["background"]),
+        (x, y, z),
+        float(model["scale"]),
+        int(fit["step"]),
+        int(fit["num_steps"]),
+    )

@@ -1,0 +1,155 @@
+"""A fitted image and a fitted radiance field, as functions that are queried and rendered."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.evaluation import render_camera
+from nerf_posenc.radiance.fields import RadianceField
+from nerf_posenc.radiance.recipes import FieldOptions
+from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.loop import predict
+
+Window = tuple[int | float, int | float, int | float, int | float]
+"""Left, top, width and height of a part of an image, in its pixels."""
+
+
+@dataclass(frozen=True)
+class ImageFit:
+    """A fitted image: a function from coordinates to RGB.
+
+    Attributes:
+        encoder: of the coordinates (x, y): x right, y down, the longer side spanning [-1, 1].
+        network: from the features to RGB, sRGB in [0, 1] up to small overshoots.
+        options: of the model.
+        size: width and height of the image that was fitted, in pixels.
+        step: steps taken.
+        num_steps: length of the whole fit.
+    """
+
+    encoder: Encoder
+    network: nn.Module
+    options: ImageModel
+    size: tuple[int, int]
+    step: int
+    num_steps: int
+
+    @property
+    def model(self) -> nn.Sequential:
+        """The encoder and the network."""
+        return nn.Sequential(self.encoder, self.network)
+
+    @torch.no_grad()
+    def __call__(self, coordinates: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 3"]:
+        """RGB at coordinates, in chunks; the result is on the model's device."""
+        device = next(self.network.parameters()).device
+        chunk_size = 2048 if device.type == "cpu" else 1 << 18
+        rows = predict(self.model, coordinates.reshape(-1, 2).to(device), chunk_size=chunk_size)
+        return rows.reshape(*coordinates.shape[:-1], 3)
+
+    def render(
+        self, size: int | None = None, *, window: Window | None = None
+    ) -> Float[Tensor, "height width 3"]:
+        """Render the image or a part of it at any resolution.
+
+        Args:
+            size: pixels along the longer side of the result; None for one per fitted pixel.
+            window: the part, in pixels of the fitted image; None for all of it.
+
+        Returns:
+            Values in [0, 1], on the CPU.
+
+        Raises:
+            ValueError: If the size is below 1, or the window is empty or not in the image.
+        """
+        return torch.cat(list(self.strips(size, window=window)))
+
+    def rendered_size(
+        self, size: int | None = None, *, window: Window | None = None
+    ) -> tuple[int, int]:
+        """Width and height of what `render` gives, with the same arguments and errors."""
+        _, _, width, height = self._window(window)
+        scale = 1.0 if size is None else size / max(width, height)
+        if scale * max(width, height) < 1:
+            raise ValueError(f"size must be 1 or more; got {size}")
+        return max(1, round(width * scale)), max(1, round(height * scale))
+
+    def strips(
+        self, size: int | None = None, *, window: Window | None = None, num_pixels: int = 1 << 20
+    ) -> Iterator[Float[Tensor, "_rows width 3"]]:
+        """Render from top to bottom in strips of about so many pixels; see `render`."""
+        columns, rows = self.rendered_size(size, window=window)
+        left, top, width, height = self._window(window)
+        unit = 2 / max(self.size)
+        x = left + (torch.arange(columns, dtype=torch.float64) + 0.5) * (width / columns)
+        y = top + (torch.arange(rows, dtype=torch.float64) + 0.5) * (height / rows)
+        x, y = (x - self.size[0] / 2) * unit, (y - self.size[1] / 2) * unit
+        for part in y.split(max(1, num_pixels // columns)):
+            grid = torch.stack(torch.meshgrid(x, part, indexing="xy"), dim=-1).float()
+            yield self(grid).clamp(0, 1).cpu()
+
+    def _window(self, window: Window | None) -> Window:
+        if window is None:
+            return 0.0, 0.0, float(self.size[0]), float(self.size[1])
+        left, top, width, height = window
+        inside = left >= 0 and top >= 0 and width > 0 and height > 0
+        if not (inside and left + width <= self.size[0] and top + height <= self.size[1]):
+            raise ValueError(
+                "the window (left, top, width, height) must lie in the image of "
+                f"{self.size[0]} x {self.size[1]} pixels; got {window}"
+            )
+        return window
+
+
+@dataclass(frozen=True)
+class SceneFit:
+    """A fitted radiance field with its renderer.
+
+    Attributes:
+        renderer: from rays to a rendering, in coordinates in which the scene lies in [-1, 1]^3.
+        options: of the field.
+        camera: of the training views.
+        world_from_camera: poses of the training views, in the coordinates of the renderer.
+        background: gray value of the background.
+        center: where the origin lies, in units of the scene's file.
+        scale: length of one unit, in units of the scene's file.
+        step: steps taken.
+        num_steps: length of the whole fit.
+    """
+
+    renderer: nn.Module
+    options: FieldOptions
+    camera: Camera
+    world_from_camera: Float[Tensor, "views 4 4"]
+    background: float
+    center: tuple[float, float, float]
+    scale: float
+    step: int
+    num_steps: int
+
+    @property
+    def field(self) -> RadianceField:
+        """The radiance field, the last one if there are a coarse and a fine one."""
+        return [m for m in self.renderer.modules() if isinstance(m, RadianceField)][-1]
+
+    def render(
+        self, camera: Camera, world_from_camera: Float[Tensor, "4 4"], *, in_file_units: bool = True
+    ) -> Rendering:
+        """Render a camera, in chunks; the result is on the CPU, ``(height, width, ...)``.
+
+        Args:
+            camera: of any size.
+            world_from_camera: its pose, OpenGL axes: x right, y up, looking down -z.
+            in_file_units: whether the pose is in the units and axes of the scene's file, as in its
+                ``transforms.json``, or in those of the renderer.
+        """
+        pose = world_from_camera.clone()
+        if in_file_units:
+            pose[:3, 3] = (pose[:3, 3] - pose.new_tensor(self.center)) / self.scale
+        return render_camera(self.renderer, camera, pose, background=self.background)

@@ -1,0 +1,99 @@
+"""Runs of images of many pixels: their defaults, and a whole run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+import train_fit
+from app import config
+from app.image_defaults import default_length
+from app.options import Options
+from app.plan import plan
+from app.report import read_metrics
+from tests.test_large_images import any_is_large as any_is_large
+from tests.test_large_images import pixels
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+MEGAPIXEL = 1 << 20
+
+
+def resolved(num_pixels: int, resolution: int, **options: Any) -> config.FieldRunConfig:
+    cpu = torch.device("cpu")
+    return config.resolve(Options(image="x.png", **options), resolution, cpu, num_pixels=num_pixels)
+
+
+def test_small_images_keep_their_defaults() -> None:
+    for num_pixels in (0, 1, MEGAPIXEL):
+        found = resolved(num_pixels, 1024)
+        assert (found.training.steps, found.training.batch_size) == (600, 8192)
+        assert found.model.bands == 10
+        assert found.encodings == ("none", "fourier", "hash")
+
+
+def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
+    lengths = [default_length(n * MEGAPIXEL, on_cpu=True) for n in (1, 2, 4, 5, 12, 24, 58)]
+    drawn = [steps * batch_size for steps, batch_size in lengths]
+    assert drawn == sorted(drawn)
+    assert lengths[2] == (1200, 8192)
+    assert lengths[-2] == (1470, 32768)
+    assert default_length(4 * MEGAPIXEL, on_cpu=False) == (4000, 65536)
+    # 10800 pixels hold the bands up to 2^12 pi.
+    assert resolved(58 * MEGAPIXEL, 10800).model.bands == 13
+
+
+def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:
+    assert resolved(9 * MEGAPIXEL, 4000).encodings == ("fourier", "hash")
+    assert resolved(8 * MEGAPIXEL, 4000).encodings == ("none", "fourier", "hash")
+    assert resolved(9 * MEGAPIXEL, 4000, encodings=("none",)).encodings == ("none",)
+    assert resolved(9 * MEGAPIXEL, 4000, bands=5).encodings == ("fourier",)
+
+
+def test_a_plan_says_what_a_large_fit_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.prepare.PLANNED_PIXELS", 0)
+    PIL.Image.fromarray(pixels(20, 30).numpy()).save("a.png")
+    run = ["--image", "a.png", "--encodings", "none", "--width", "8", "--depth", "1"]
+    assert train_fit.main([*run, "--steps", "20", "--video", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "plan     none: 20 steps of 8,192 pixels each; about 1 min and 0.6 GB in all" in printed
+    assert callable(plan)
+
+
+def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Path) -> None:
+    image = pixels(60, 90).numpy()
+    PIL.Image.fromarray(image).save("a.png")
+    run = ["--image", "a.png", "--encodings", "fourier", "--width", "16", "--depth", "2"]
+    command = [*run, "--bands", "4", "--steps", "20", "--quiet", "--video", "2"]
+    assert train_fit.main([*command, "--out", "run"]) == 0
+    (fit,) = json.loads(Path("run/metrics.json").read_text())["fits"]
+    kept = np.asarray(PIL.Image.open("run/fourier.png")) / 255
+    error = ((kept - image / 255) ** 2).mean()
+    assert fit["psnr_db"] == pytest.approx(-10 * np.log10(error), abs=0.05)
+    np.testing.assert_array_equal(np.asarray(PIL.Image.open("run/original.png")), image)
+    assert Path("run/tiles/original/0-0-0.jpg").is_file()
+    assert Path("run/tiles/fourier/0-0-0.jpg").is_file()
+    assert '"width": 90' in Path("run/report.html").read_text()
+    assert list(read_metrics(Path("run")).complete_fits()) == ["fourier"]
+    assert train_fit.main(["--resume", "run"]) == 0
+    assert train_fit.main(["compare", "run", "--out", "page.html"]) == 0
+
+
+def test_no_memory_for_an_image_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("scenes.image_files.read_pixels", no_memory)
+    PIL.Image.fromarray(pixels(4, 4).numpy()).save("a.png")
+    assert train_fit.main(["--image", "a.png"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "out of memory" in error

@@ -1,0 +1,126 @@
+"""Fits whose length is given in seconds of training."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import train_fit
+from app.report import read_metrics
+from nerf_posenc.fits import load_fit
+from nerf_posenc.training.loop import FitState, fit
+from nerf_posenc.training.optimizers import adam
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+X = torch.rand(64, 2, generator=torch.Generator().manual_seed(0))
+
+
+class Clock:
+    """A clock that each step of a fit takes forward, and nothing else."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr("nerf_posenc.training.loop.time.perf_counter", lambda: self.now)
+
+    def draw(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        self.now += 0.5 if step < 20 else 1.0
+        return X, X[:, :1]
+
+
+def new_state(limit: float | None) -> FitState:
+    generator = torch.Generator().manual_seed(1)
+    model = torch.nn.Linear(2, 1)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    return FitState(model, adam(model, lr=0.01), 7, limit_seconds=limit)
+
+
+def test_the_schedule_follows_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, seen = Clock(monkeypatch), []
+
+    def schedule(progress: float) -> float:
+        seen.append(progress)
+        return 1.0
+
+    state = fit(new_state(20.0), clock.draw, schedule=schedule)
+    # 20 steps of half a second, then 10 of a second; a step begins once its batch is drawn.
+    assert seen == pytest.approx(
+        [min(1.0, (0.5 * n if n <= 20 else n - 10) / 20) for n in range(1, 31)], abs=1e-5
+    )
+    assert max(seen) < 1
+    assert state.step == state.num_steps == 30
+    assert state.is_complete
+    assert state.seconds == 20
+    assert [record.step for record in state.history] == [10, 20, 30]
+
+
+def test_one_step_is_taken_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = fit(new_state(1e-3), Clock(monkeypatch).draw)
+    assert state.step == state.num_steps == 1
+    assert len(state.history) == 1
+
+
+def test_a_resumed_fit_goes_on_with_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, whole = Clock(monkeypatch), new_state(20.0)
+    fit(whole, clock.draw)
+    first = new_state(20.0)
+    fit(first, clock.draw, should_stop=lambda: first.step == 13)
+    assert not first.is_complete
+    assert first.seconds == 6.5
+    assert first.num_steps > first.step
+    second = new_state(20.0)
+    second.load_state_dict(first.state_dict())
+    clock.now += 1000
+    fit(second, clock.draw)
+    assert second.step == whole.step
+    assert second.seconds == 20
+    for a, b in zip(whole.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    again = new_state(20.0)
+    again.load_state_dict(second.state_dict())
+    assert fit(again, clock.draw).step == whole.step
+
+
+@pytest.mark.parametrize(("saved", "own"), [(20.0, 10.0), (20.0, None), (None, 20.0)])
+def test_a_fit_of_another_length_is_refused(saved: float | None, own: float | None) -> None:
+    with pytest.raises(ValueError, match="both the same length"):
+        new_state(own).load_state_dict(new_state(saved).state_dict())
+
+
+RUN = ["--image", "cat", "--size", "24", "--encodings", "fourier", "--width", "16", "--quiet"]
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_run_of_seconds_records_its_length() -> None:
+    assert train_fit.main([*RUN, "--seconds", "0.2", "--out", "run"]) == 0
+    written: dict[str, Any] = json.loads(Path("run/metrics.json").read_text())
+    (result,) = written["fits"]
+    assert result["seconds"] >= 0.2
+    assert result["history"][-1]["step"] == result["steps"] >= 1
+    assert written["config"]["training"]["seconds"] == 0.2
+    assert written["config"]["training"]["steps"] is None
+    assert list(read_metrics(Path("run")).complete_fits()) == ["fourier"]
+    fit = load_fit("run/fits/fourier.safetensors")
+    assert fit.step == fit.num_steps == result["steps"]
+    assert train_fit.main(["--resume", "run"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seconds", "5", "--steps", "10"], "give one of them"),
+        (["--seconds", "0"], "--seconds must be a finite number of seconds above 0; got 0"),
+        (["--seconds", "inf"], "--seconds must be a finite number"),
+        (["--seconds", "5", "--sequence", "docstrings"], "--seconds is for images or scenes"),
+    ],
+)
+def test_lengths_that_make_no_sense_are_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

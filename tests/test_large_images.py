@@ -1,0 +1,209 @@
+"""Images of many pixels: what is computed in parts is what the whole image gives."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from torch import Tensor
+
+from app.digest import digest_of
+from app.image_fit import fit_image
+from app.preview import most_detailed_window
+from app.report.errors import error_map, reduced_error, sampled_error
+from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range
+from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.metrics.spectra import spectra
+from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
+from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.permutations import index_permutation
+from scenes import open_image
+from tests.app.test_image_task import settings_for
+
+
+def pixels(height: int, width: int, *, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(256, (height, width, 3), generator=generator, dtype=torch.uint8)
+
+
+@pytest.fixture
+def any_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Treat every image as one of many megapixels."""
+    for module in ("nerf_posenc.images", "app.preview", "scenes.image_files"):
+        monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 97, 1000, 4099])
+def test_positions_are_permuted(count: int) -> None:
+    for seed in (0, 1):
+        indices = index_permutation(torch.arange(count), count, seed=seed)
+        assert sorted(indices.tolist()) == list(range(count))
+
+
+def test_permutations_differ_by_seed_and_look_random() -> None:
+    count = 20_000
+    a, b = (index_permutation(torch.arange(count), count, seed=s).double() for s in (0, 1))
+    order = torch.arange(count).double()
+    for x, y in ((a, b), (a, order), (a[1:], a[:-1])):
+        assert abs(float(torch.corrcoef(torch.stack((x, y)))[0, 1])) < 5 / math.sqrt(count)
+    # Neighbors in the order fall into all pairs of a hundred bins alike: chi squared.
+    pairs = (a[:-1] * 10 / count).long() * 10 + (a[1:] * 10 / count).long()
+    expected = (count - 1) / 100
+    chi_squared = float(((torch.bincount(pairs, minlength=100) - expected) ** 2 / expected).sum())
+    assert abs(chi_squared - 99) < 5 * math.sqrt(2 * 99)
+
+
+def test_a_permutation_of_too_many_is_refused() -> None:
+    with pytest.raises(ValueError, match="1 to 2"):
+        index_permutation(torch.arange(1), 1 << 51, seed=0)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.uint8, torch.uint16])
+def test_batches_of_pixels_are_those_of_all_coordinates_and_colors(kind: torch.dtype) -> None:
+    stored = pixels(13, 17)
+    image = Image.from_rgb(unit_range(stored) if kind == torch.float32 else stored.to(kind))
+    for part in (image, image.split_held_out()):
+        whole = ShuffledBatches(part.coordinates.reshape(-1, 2), part.rgb.reshape(-1, 3), 7, seed=3)
+        computed = PixelBatches(part, 7, seed=3)
+        for step in (0, 1, 5, 40):
+            for expected, found in zip(whole(step), computed(step), strict=True):
+                assert torch.equal(expected, found)
+
+
+def test_a_computed_order_visits_every_pixel_once_per_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nerf_posenc.training.batches._MOST_SHUFFLED", 0)
+    image = Image.from_rgb(pixels(12, 10))
+    draw = PixelBatches(image, 8, seed=1)
+    passes = []
+    for first in (0, 15):
+        points = torch.cat([draw(first + i)[0] for i in range(15)])
+        passes.append(points)
+        everywhere = {tuple(p) for p in image.coordinates.reshape(-1, 2).tolist()}
+        assert {tuple(p) for p in points.tolist()} == everywhere
+    assert not torch.equal(*passes)
+    assert torch.equal(draw(3)[0], PixelBatches(image, 8, seed=1)(3)[0])
+
+
+def test_batches_of_no_size_are_refused() -> None:
+    with pytest.raises(ValueError, match="batch_size must be 1 or more"):
+        PixelBatches(Image.from_rgb(pixels(2, 2)), 0, seed=0)
+
+
+@pytest.mark.parametrize(("kind", "largest"), [(torch.uint8, 255), (torch.uint16, 65535)])
+def test_stored_integers_are_exactly_rounded_quotients(kind: torch.dtype, largest: int) -> None:
+    numbers = np.arange(largest + 1)
+    expected = torch.from_numpy((numbers / largest).astype(np.float32))
+    found = unit_range(torch.from_numpy(numbers).to(kind))
+    assert torch.equal(found, expected)
+    assert torch.equal(to_eight_bits(found), (expected * 255).round().byte())
+
+
+def test_rows_are_averaged_as_the_whole_image(any_is_large: None) -> None:
+    image = pixels(37, 61)
+    for longer_side in (1, 7, 30, 60):
+        flat = unit_range(image).permute(2, 0, 1)[None]
+        size = max(1, round(37 * longer_side / 61)), longer_side
+        expected = torch.nn.functional.adaptive_avg_pool2d(flat, size)[0].permute(1, 2, 0)
+        torch.testing.assert_close(resize_area(image, longer_side), expected)
+
+
+def test_a_large_image_is_reduced_to_eight_bits(any_is_large: None) -> None:
+    image = Image.from_rgb(pixels(20, 30))
+    small = image.resized(10)
+    assert small.pixels.dtype == torch.uint8
+    torch.testing.assert_close(small.rgb, resize_area(image.rgb, 10), atol=0.5 / 255 + 1e-6, rtol=0)
+    assert image.resized(30) is image
+
+
+def test_the_mean_color_is_that_of_all_pixels(any_is_large: None) -> None:
+    image = Image.from_rgb(pixels(20, 30))
+    torch.testing.assert_close(image.mean_color(), image.rgb.mean((0, 1)))
+
+
+def test_the_most_detailed_window_in_blocks_has_the_most_energy(any_is_large: None) -> None:
+    image = pixels(64, 96)
+    image[24:40, 48:80] //= 2
+    window = most_detailed_window(image, 16, 24)
+    gray = unit_range(image).mean(-1).double()
+    energy = torch.zeros_like(gray)
+    energy[:, 1:] += gray.diff(dim=1).square()
+    energy[1:] += gray.diff(dim=0).square()
+    sums = {
+        (top, left): float(energy[top : top + 16, left : left + 24].sum())
+        for top in range(0, 64 - 15, 8)
+        for left in range(0, 96 - 23, 8)
+    }
+    assert (window[0].start, window[1].start) == max(sums, key=lambda at: sums[at])
+    whole = most_detailed_window(image, 64, 96)
+    assert whole == (slice(0, 64), slice(0, 96))
+    odd = most_detailed_window(image[:61, :95], 13, 21)
+    assert [part.stop - part.start for part in odd] == [13, 21]
+    assert 0 <= odd[0].start <= 61 - 13
+    assert 0 <= odd[1].start <= 95 - 21
+
+
+@pytest.mark.parametrize("shape", [(24, 40), (33, 20), (17, 17), (1, 9)])
+def test_spectra_in_blocks_are_those_of_the_whole_image(shape: tuple[int, int]) -> None:
+    original = pixels(*shape)
+    fits = {"a": (original // 2 + 30).byte(), "b": pixels(*shape, seed=1)}
+    whole, blocks = spectra(original, fits), spectra(original, fits, most_whole=0)
+    torch.testing.assert_close(blocks.frequencies, whole.frequencies)
+    torch.testing.assert_close(blocks.original, whole.original, rtol=1e-5, atol=1e-12)
+    for name in fits:
+        torch.testing.assert_close(blocks.power[name], whole.power[name], rtol=1e-5, atol=1e-12)
+        for found, expected in zip(blocks.bands[name], whole.bands[name], strict=True):
+            assert found.octave == expected.octave
+            assert found.psnr == pytest.approx(expected.psnr, abs=1e-3)
+            assert found.energy == pytest.approx(expected.energy, rel=1e-4)
+
+
+def test_error_maps_in_rows_are_those_of_the_whole_image() -> None:
+    original, fit = pixels(30, 44), pixels(30, 44, seed=1)
+    error = (fit.double() - original.double()).abs().mean(-1) / 255
+    torch.testing.assert_close(error_map(fit, original).double(), error, atol=1e-6, rtol=0)
+    torch.testing.assert_close(sampled_error(fit, original).double(), error.flatten())
+    assert torch.equal(reduced_error(fit, original, 44), error_map(fit, original))
+    flat = torch.nn.functional.adaptive_avg_pool2d(error[None], (15, 22))[0]
+    torch.testing.assert_close(reduced_error(fit, original, 22).double(), flat)
+
+
+def test_measures_of_stored_integers_are_those_of_their_values() -> None:
+    a, b = pixels(20, 21), pixels(20, 21, seed=1)
+    assert psnr(a, b) == psnr(unit_range(a), unit_range(b))
+    assert ssim(a, b) == ssim(unit_range(a), unit_range(b))
+    assert digest_of([a]) == digest_of([unit_range(a)])
+
+
+def test_a_large_fit_is_evaluated_before_it_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = Image.from_rgb(pixels(32, 48))
+    options = ImageModel("fourier", width=32, depth=2, num_bands=4)
+    small = fit_image(image, options, settings_for(40, 512, 0.02))
+    for module in ("nerf_posenc.images", "app.preview"):
+        monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
+    monkeypatch.setattr("app.image_fit._STRIP_PIXELS", 100)
+    large = fit_image(image, options, settings_for(40, 512, 0.02))
+    assert large.reconstruction.dtype == torch.uint8
+    assert large.psnr == pytest.approx(small.psnr, abs=1e-4)
+    assert large.ssim == pytest.approx(small.ssim, abs=1e-2)
+    # Whole numbers that were almost halfway may fall either way.
+    difference = large.reconstruction.int() - to_eight_bits(small.reconstruction).int()
+    assert int(difference.abs().max()) <= 1
+    assert float(difference.abs().double().mean()) < 0.01
+
+
+def test_large_files_are_held_in_few_bits(tmp_path: Path, any_is_large: None) -> None:
+    rgba = pixels(6, 7).numpy()
+    rgba = np.concatenate((rgba, rgba[..., :1]), axis=2)
+    PIL.Image.fromarray(rgba).save(tmp_path / "alpha.png")
+    found = open_image(str(tmp_path / "alpha.png")).pixels
+    assert found.dtype == torch.uint8
+    alpha = rgba[..., 3:] / 255
+    expected = np.rint(rgba[..., :3] * alpha + 255 * (1 - alpha))
+    np.testing.assert_array_equal(found.numpy(), expected)
+    values = np.linspace(0, 1, 42, dtype=np.float32).reshape(6, 7)
+    PIL.Image.fromarray(values).save(tmp_path / "float.tif")
+    found = open_image(str(tmp_path / "float.tif")).pixels
+    assert found.dtype == torch.uint16
+    np.testing.assert_array_equal(found[..., 0].numpy(), np.rint(values.astype(float) * 65535))
