@@ -12,6 +12,7 @@ from app.task import FitControl
 from nerf_posenc.radiance.recipes import FIELD_LRS, FieldOptions
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import computes_bfloat16
+from nerf_posenc.training.patch_network import PatchNetwork
 from nerf_posenc.training.schedules import constant, cosine_decay
 
 
@@ -37,6 +38,8 @@ class FitSettings:
         quiet: whether to hide the progress bar.
         stop: ends the fit early when asked to.
         file: where the fit is saved and resumed from; None for nowhere.
+        prior: what predicts values between pixels, learned from other images; None to learn it from
+            the image itself.
         halved_batch_size: the batch size, if that of the run was too large for the memory.
         seconds: length of the fit in seconds of training, instead of steps; None for steps.
     """
@@ -57,6 +60,7 @@ class FitSettings:
     quiet: bool = True
     stop: Stop = field(default_factory=Stop)
     file: FitFile | None = None
+    prior: PatchNetwork | None = None
     halved_batch_size: int | None = None
     seconds: float | None = None
 

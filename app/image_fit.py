@@ -99,9 +99,11 @@ class ImageTraining:
             tqdm.write(f"{self.settings.name}: {what}")
         rgb = self.image.rgb.to(self.settings.device)
         stop = self.settings.stop
-        network = fit_patch_network(
-            rgb, seed=self.settings.seed, should_stop=lambda: stop.is_requested
-        )
+        network = self.settings.prior
+        if network is None:
+            network = fit_patch_network(
+                rgb, seed=self.settings.seed, should_stop=lambda: stop.is_requested
+            )
         self.batches.targets.copy_(double_resolution(rgb, network).reshape(-1, 3))
 
     @property

@@ -8,7 +8,7 @@ its cells: every pixel of the image is a target. The same geometric duality gave
 (2001) the covariances of their edge-directed interpolation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +21,7 @@ from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.schedules import warmup_cosine
 
 MOST_STEPS = 2000
+MOST_STEPS_OF_IMAGES = 20_000
 BATCH_SIZE = 2048
 LR = 3e-3
 
@@ -29,6 +30,7 @@ LR = 3e-3
 _LEAST_PIXELS = 1 << 13
 _MANY_PIXELS = 1 << 16
 _SIDE = 8
+_IMAGES_PER_BATCH = 4
 _LEAST_CONTRAST = 0.01
 # Patches in a chunk, which stays in a CPU's cache.
 _CHUNK = 1 << 13
@@ -74,7 +76,7 @@ class PatchNetwork(nn.Module):
 def _bicubic(patches: Tensor) -> Tensor:
     # Cubic convolution (Keys 1981) half a sample from its neighbors.
     weights = patches.new_tensor([0, 0, -1, 9, 9, -1, 0, 0]) / 16
-    return torch.einsum("nij,i,j->n", patches, weights, weights)
+    return patches.flatten(1) @ torch.outer(weights, weights).flatten()
 
 
 def _contrast(patches: Tensor) -> Tensor:
@@ -163,6 +165,63 @@ def fit_patch_network(
             _turned(patches_around_pixels(plane, rows, columns), step // len(planes) % 8),
             plane[rows, columns],
         )
+
+    state = FitState(network, adam(network, lr=LR), num_steps)
+    fit(
+        state,
+        draw_batch,
+        schedule=warmup_cosine,
+        record_every=max(num_steps, 1),
+        should_stop=should_stop,
+    )
+    return network
+
+
+def fit_patch_network_to(
+    images: Sequence[Float[Tensor, "_height _width 3"]],
+    *,
+    seed: int = 0,
+    num_steps: int = MOST_STEPS_OF_IMAGES,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> PatchNetwork:
+    """Train a network on other images, of which all pixels are known: a prior.
+
+    It learns both that `double_resolution` asks of it: from every second pixel of every second row
+    those diagonally between, and from one color of a checkerboard the other.
+
+    Args:
+        images: values in [0, 1], each of 2 x 2 pixels or more, on one device.
+        seed: of the weights and the batches.
+        num_steps: of training.
+        should_stop: checked before each step.
+
+    Raises:
+        ValueError: If there is no image, or one is too small.
+    """
+    if not images or min(side for image in images for side in image.shape[:2]) < 2:
+        raise ValueError("a prior is learned from one image or more, each of 2 x 2 pixels or more")
+    device = images[0].device
+    network = PatchNetwork(torch.Generator().manual_seed(seed)).to(device)
+
+    def draw_batch(step: int) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        patches, targets = [], []
+        for _ in range(_IMAGES_PER_BATCH):
+            drawn = torch.randint(1 << 30, (4,), generator=generator).tolist()
+            plane = images[drawn[0] % len(images)][..., drawn[1] % 3]
+            down, right = drawn[2] & 1, drawn[3] & 1
+            lattice, centers = plane[down::2, right::2], plane[1 - down :: 2, 1 - right :: 2]
+            if step % 2:
+                lattice = centers = plane
+            u = torch.rand(2, BATCH_SIZE // _IMAGES_PER_BATCH, generator=generator).to(device)
+            sides = torch.tensor([*map(min, lattice.shape, centers.shape)], device=device)
+            rows, columns = (u * sides[:, None]).long().unbind()
+            around = patches_around_pixels if step % 2 else patches_around_centers
+            # The pixels between lie below and to the right only where the lattice starts first.
+            first = (0, 0) if step % 2 else (-down, -right)
+            patches.append(around(lattice, rows + first[0], columns + first[1]))
+            targets.append(centers[rows, columns])
+        return _turned(torch.cat(patches), step // 2 % 8), torch.cat(targets)
 
     state = FitState(network, adam(network, lr=LR), num_steps)
     fit(

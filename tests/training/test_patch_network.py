@@ -15,6 +15,7 @@ from nerf_posenc.training.patch_network import (
     double_resolution,
     doubled_coordinates,
     fit_patch_network,
+    fit_patch_network_to,
     patches_around_centers,
     patches_around_pixels,
 )
@@ -146,3 +147,38 @@ def test_a_small_image_keeps_bicubic_interpolation() -> None:
     patches = torch.rand(3, 8, 8)
     small = fit_patch_network(torch.rand(9, 9, 3))
     assert torch.equal(small.predict(patches), PatchNetwork().predict(patches))
+
+
+def test_from_other_images_it_learns_what_lies_between_pixels() -> None:
+    generator = torch.Generator().manual_seed(0)
+    # Edges in all directions, which bicubic interpolation blurs.
+    angles = 2 * math.pi * torch.rand(4, generator=generator)
+    rows, columns = torch.meshgrid(torch.arange(48.0), torch.arange(48.0), indexing="ij")
+    images = [
+        (((rows - 24) * math.cos(a) + (columns - 24) * math.sin(a)) > 0).float() for a in angles
+    ]
+    colored = [image[..., None].expand(-1, -1, 3).contiguous() for image in images]
+    network = fit_patch_network_to(colored[:3], num_steps=150)
+    image = colored[3]
+    learned, bicubic = (
+        double_resolution(image[::2, ::2], each)[1::2, 1::2]
+        for each in (network, fit_patch_network(image[::2, ::2], num_steps=0))
+    )
+    truth = image[1::2, 1::2]
+    assert psnr(learned, truth) > psnr(bicubic, truth)
+
+
+def test_what_it_learns_from_other_images_is_where_it_is_asked_for() -> None:
+    # On a ramp every value is the mean of its neighbors; a shift by one pixel would be learned.
+    rows, columns = torch.meshgrid(torch.arange(40.0), torch.arange(40.0), indexing="ij")
+    ramp = ((rows + 2 * columns) / 120)[..., None].expand(-1, -1, 3).contiguous()
+    network = fit_patch_network_to([ramp], num_steps=60)
+    doubled = double_resolution(ramp[::2, ::2], network)
+    inside = slice(8, 28)
+    torch.testing.assert_close(doubled[inside, inside], ramp[inside, inside], atol=2e-3, rtol=0)
+
+
+@pytest.mark.parametrize("images", [[], [torch.zeros(1, 5, 3)]])
+def test_a_prior_needs_images_with_pixels_between(images: list[torch.Tensor]) -> None:
+    with pytest.raises(ValueError, match="a prior is learned from one image or more"):
+        fit_patch_network_to(images)
