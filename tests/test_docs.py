@@ -74,7 +74,7 @@ def test_every_public_name_is_in_the_api_pages() -> None:
     # The wings whose names the root does not export are listed module by module.
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for wing in ("networks", "metrics", "training", "radiance", "analysis")
+        for wing in ("networks", "metrics", "training", "radiance", "analysis", "fits")
         for path in ROOT.glob(f"nerf_posenc/{wing}/[a-z]*.py")
     ]
     assert all(f"::: {module}" in lines for module in modules)
