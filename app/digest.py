@@ -3,10 +3,13 @@
 import hashlib
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor
 
 from nerf_posenc.images import strips, unit_range
 from nerf_posenc.training.checkpoints import bytes_of
+
+_PIXELS = (torch.uint8, torch.uint16)
 
 
 def digest_of(tensors: Iterable[Tensor]) -> str:
@@ -18,5 +21,6 @@ def digest_of(tensors: Iterable[Tensor]) -> str:
     for tensor in tensors:
         checksum.update(repr(tuple(tensor.shape)).encode())
         for strip in strips(tensor) if tensor.ndim > 1 else [tensor]:
-            checksum.update(bytes_of(unit_range(strip).contiguous()))
+            values = unit_range(strip) if strip.dtype in _PIXELS else strip
+            checksum.update(bytes_of(values.contiguous()))
     return checksum.hexdigest()

@@ -164,7 +164,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_large_image_is_refused_by_an_encoding_that_doubles_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("app.prepare._MOST_DOUBLED", 1 << 10)
+    monkeypatch.setattr("app.image_limits._MOST_DOUBLED", 1 << 10)
     arguments = ["--image", "cat", "--encodings", "hash-internal", "--out", "run"]
     assert train_fit.main([*arguments, "--size", "64"]) == 2
     error = capsys.readouterr().err
