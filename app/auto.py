@@ -48,7 +48,7 @@ def forecast_fit(image: Image, model: ImageModel, config: FieldRunConfig) -> For
     training = config.training
     if image.held_out is not None or training.lr is not None:
         return None
-    if image.rgb[..., 0].numel() > _MOST_PIXELS:
+    if image.num_pixels > _MOST_PIXELS:
         return None
     optimizer, batch_size = training.optimizer, training.batch_size
     if why_not(model, optimizer=optimizer, batch_size=batch_size) is not None:

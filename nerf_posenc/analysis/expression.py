@@ -77,7 +77,7 @@ def expressible(encoder: Encoder, network: nn.Module, image: Image | None = None
         highest=highest,
         highest_product=factor * highest,
         parameters=num_parameters(encoder) + num_parameters(network),
-        values=None if image is None else image.rgb.numel(),
+        values=None if image is None else 3 * image.num_pixels,
     )
 
 

@@ -173,7 +173,7 @@ def _reason(
 
 def _between_pixels(image: Image) -> Recommendation:
     """The choice for pixels that are held out."""
-    if image.rgb[..., 0].numel() > _MOST_DOUBLED:
+    if image.num_pixels > _MOST_DOUBLED:
         name, why = "gaussian", "hash-internal takes too long on so many pixels"
     else:
         name, why = "hash-internal", "ahead of interpolation and of the other encodings"
