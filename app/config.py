@@ -203,7 +203,7 @@ def resolve(
     if options.is_scene:
         steps, batch_size = (700, 1024) if on_cpu else (5000, 1024 if is_full else 8192)
     else:
-        steps, batch_size = default_length(num_pixels, on_cpu=on_cpu)
+        steps, batch_size = default_length(num_pixels, on_cpu=on_cpu, seconds=options.seconds)
     most = bands_to_nyquist(resolution) + SPARE_BANDS
     if options.held_out:
         most = most_held_out_bands(resolution)

@@ -5,21 +5,27 @@ from app.options import Options
 _MEGAPIXEL = 1 << 20
 # From here on larger batches reach more in the same time: most of a step is that of the grid.
 _LARGE_BATCHES = 4 * _MEGAPIXEL
+# Shorter fits need more steps rather than more pixels.
+_SHORT_SECONDS = 60.0
 # From here on raw coordinates are not fitted: to render them takes minutes and shows little.
 _WITHOUT_BASELINE = 8 * _MEGAPIXEL
 
 
-def default_length(num_pixels: int, *, on_cpu: bool) -> tuple[int, int]:
+def default_length(
+    num_pixels: int, *, on_cpu: bool, seconds: float | None = None
+) -> tuple[int, int]:
     """Steps of a fit and pixels per step; above a megapixel the steps grow with its root.
 
     Args:
         num_pixels: to fit.
         on_cpu: whether on a CPU, not on a GPU.
+        seconds: that the fit may take instead of the steps; None for the steps.
     """
     growth = max(1.0, num_pixels / _MEGAPIXEL) ** 0.5
     if not on_cpu:
         return round(2000 * growth), 65536
-    if num_pixels <= _LARGE_BATCHES:
+    is_short = seconds is not None and seconds < _SHORT_SECONDS
+    if num_pixels <= _LARGE_BATCHES or is_short:
         return round(600 * growth), 8192
     return round(300 * growth), 32768
 

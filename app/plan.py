@@ -20,7 +20,7 @@ from nerf_posenc.training.loop import FitState, fit, predict
 PLANNED_PIXELS = 1 << 20
 """An image of more is announced with what its run will take."""
 
-# Measured with benchmarks.megapixels: measures, figures and files, for each fit.
+# About: measures, figures and files, for each fit.
 _REPORT_SECONDS_PER_MEGAPIXEL = 2.0
 # Weights, gradients, two moments, planes of the backward pass, and a copy while they are saved.
 _BYTES_PER_PARAMETER = 32
@@ -41,6 +41,9 @@ def plan(task: ImageTask) -> str:
     training = config.training
     seconds, parameters = 0.0, 0
     for encoding in config.encodings:
+        # A series takes no steps.
+        if recipes.get_recipe(encoding).is_series:
+            continue
         step, render, count = _probe(task, encoding)
         whole = step * training.steps if training.seconds is None else training.seconds
         seconds += whole + render * image.evaluated.num_pixels

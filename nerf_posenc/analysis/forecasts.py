@@ -43,7 +43,7 @@ class Forecast:
         steps: length of the fit.
         psnr: over all pixels, dB.
         error: of ``psnr``, dB: as far off as it was at most on Kodak photographs, each forecast by
-            laws that were calibrated without it.
+            laws that were calibrated without it; what the laws look at was chosen with all of them.
         octaves: PSNR within each octave, from 0 on; the mean color is left out.
     """
 
