@@ -1,6 +1,5 @@
 """The tangent kernel against models whose training is known in closed form, or is run."""
 
-import math
 
 import pytest
 import torch
@@ -68,7 +67,8 @@ def test_a_wide_network_trains_as_its_kernel_says() -> None:
         after = float((model(points) - target).square().mean())
     total = sum(10 ** (-band.psnr / 10) for band in forecast)
     assert after < before / 10
-    assert 10 * math.log10(total / after) == pytest.approx(0, abs=0.5)
+    # What is not linear in the weights is of the order of the way that the outputs went.
+    assert abs(total - after) < 0.02 * before
 
 
 def test_no_steps_leave_the_outputs_as_they_are() -> None:
