@@ -68,18 +68,13 @@ def page_charts(
 
 
 def _parameter_chart(panel: Panel, results: Sequence[FieldResult]) -> list[dict[str, str]]:
-    """PSNR against parameters, if models were fitted within a number of them, or by several runs.
-
-    Fits of several runs are named ``run: encoding``; those of one encoding make one line.
-    """
+    """PSNR against parameters of the fits of several runs; those of one encoding make one line."""
     points: dict[str, list[tuple[int, float]]] = {}
-    is_wanted = any(result.storage is not None for result in results)
     for result in results:
         run, _, encoding = result.encoding.rpartition(": ")
-        is_wanted = is_wanted or bool(run)
-        if result.is_fit and result.encoding in panel.fits:
+        if run and result.is_fit and result.encoding in panel.fits:
             points.setdefault(encoding, []).append((result.parameters, result.psnr))
-    if not is_wanted or len({count for line in points.values() for count, _ in line}) < 2:
+    if len({count for line in points.values() for count, _ in line}) < 2:
         return []
     lines = [
         Series(encoding, [x for x, _ in sorted(line)], [y for _, y in sorted(line)], i % NUM_COLORS)

@@ -1,6 +1,5 @@
 """The tangent kernel against models whose training is known in closed form, or is run."""
 
-
 import pytest
 import torch
 from torch import nn
