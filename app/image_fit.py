@@ -1,5 +1,6 @@
 """Fit of an image: the model, its training and its evaluation."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ class ImageTraining:
         bpp, scores = {}, {}
         for bits in (16, 8):
             rounded = quantize(self.model, bits)
-            bpp[bits] = rounded.num_bits / self.image.num_pixels
+            bpp[bits] = rounded.num_bits / math.prod(self.whole_size)
             scores[bits] = self._evaluate(rounded.module)[2]
         return Storage(
             bpp_float16=bpp[16], psnr_float16=scores[16], bpp_8bit=bpp[8], psnr_8bit=scores[8]

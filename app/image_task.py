@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jaxtyping import Shaped
 from torch import Tensor
@@ -34,13 +35,25 @@ class ImageTask(FieldTask):
         image: its fitted pixels, and those held out.
         size: of the whole image.
         config: of the run.
+        reason: why ``--encodings auto`` chose what it did; None if it did not.
     """
 
     kind = "image"
 
-    def __init__(self, image: Image, size: tuple[int, int], config: FieldRunConfig) -> None:
+    def __init__(
+        self,
+        image: Image,
+        size: tuple[int, int],
+        config: FieldRunConfig,
+        reason: str | None = None,
+    ) -> None:
         super().__init__(image.name, image.source, size, config)
-        self.image = image
+        self.image, self.reason = image, reason
+
+    def facts(self) -> dict[str, Any]:
+        """Size in pixels, and why the encoding was chosen, if it was."""
+        chosen = {} if self.reason is None else {"auto": self.reason}
+        return {**super().facts(), **chosen}
 
     def model(self, encoding: str) -> ImageModel:
         """Model for an encoding."""

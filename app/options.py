@@ -177,7 +177,7 @@ class Options:
             return ("none",) if self.is_auto else self.encodings
         if self.held_out:
             return ("none", "fourier", "gaussian", "hash-internal")
-        if self.parameters is not None and self.network == "relu":
+        if self.parameters is not None and self.network == "relu" and not self.is_scene:
             return ("none", "fourier", "hash", "local-cosine")
         with_grid = self.bands is None and not self.is_scene and self.network == "relu"
         return ("none", "fourier", "hash") if with_grid else ("none", "fourier")

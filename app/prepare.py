@@ -109,26 +109,24 @@ def prepare_image(
         options, reason = choose_encodings(image, options, config.training.steps)
         config = resolve(options, image.resolution, device, num_pixels=image.num_pixels)
     require_small(image, config)
-    task = ImageTask(image, whole.size, config)
+    task = ImageTask(image, whole.size, config, reason)
     require_sizes(task)
     if folder is None:
         folder = create_run_folder(options.out, whole.name, overwrite=options.overwrite)
     prepared: Run[ImageResult] = Run(task, config, options, folder, context)
     with closed_on_error(folder):
-        return _begin_image(prepared, task, reason)
+        return _begin_image(prepared, task)
 
 
-def _begin_image(
-    prepared: Run[ImageResult], task: ImageTask, reason: str | None
-) -> Run[ImageResult]:
+def _begin_image(prepared: Run[ImageResult], task: ImageTask) -> Run[ImageResult]:
     """Announce an image, choose sigma if it is asked for, and write what resumes the run."""
     options, context = prepared.options, prepared.context
     image, config = task.image, task.config
     if options.image is None:
         prepared.log("no --image, --scene or --sequence is given: the bundled photograph cat")
     announce(prepared)
-    if reason is not None:
-        prepared.log(f"auto     {reason}")
+    if task.reason is not None:
+        prepared.log(f"auto     {task.reason}")
     warning = band_warning(config, image.resolution)
     if warning is not None and not options.quiet:
         print(f"warning: {warning}", file=sys.stderr)
@@ -151,7 +149,7 @@ def _begin_image(
             num_pixels=image.num_pixels,
             sigma=sigma,
         )
-        task = ImageTask(image, task.size, config)
+        task = ImageTask(image, task.size, config, task.reason)
         prepared = replace(prepared, task=task, config=config)
     begin(prepared, sigma)
     if image.num_pixels > PLANNED_PIXELS and not options.quiet and options.parameters is None:

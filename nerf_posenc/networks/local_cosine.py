@@ -107,12 +107,20 @@ class LocalCosineSeries(nn.Module):
         values = self._analyze(((rgb - mean.float()) @ axes.float().T).to(device))
         others = self.color.numel() + self.size.numel() + self.grid.numel()
         mask = _choose(values, num_parameters - others)
+        if mask is None:
+            raise ValueError(f"{num_parameters} parameters are too few for a local cosine series")
         self._set_mask(mask)
         kept = values.reshape(-1)[self._positions.to(device)]
         self.coefficients, self._dense = nn.Parameter(kept), None
 
     def forward(self, x: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 3"]:
-        """RGB at coordinates; those outside the image are moved to its edge."""
+        """RGB at coordinates; those outside the image are moved to its edge.
+
+        Raises:
+            ValueError: If the series was neither fitted nor loaded.
+        """
+        if not all(self.cells):
+            raise ValueError("the local cosine series is empty; fit it or load a state dict")
         position = (x.reshape(-1, 2) - self.grid[:2]) / self.grid[2] + 0.5
         cells_down, cells_across = self.cells
         columns, across = self._functions(position[:, 0], cells_across)
@@ -221,7 +229,7 @@ class LocalCosineSeries(nn.Module):
         self._dense = None
 
 
-def _choose(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " functions"]:
+def _choose(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " functions"] | None:
     """Mask of the largest coefficients that fit into a budget together with the mask itself."""
     magnitudes = values.abs().reshape(-1)
     descending = magnitudes.sort(descending=True).values
@@ -229,7 +237,7 @@ def _choose(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " func
     # So many fit, and so many are too many.
     fits, too_many = 0, min(budget, len(descending)) + 1
     most = too_many - 1
-    while most > fits and too_many - fits > budget // 1000 + 1:
+    while most > fits and (best is None or too_many - fits > budget // 1000 + 1):
         mask = (magnitudes >= descending[most - 1]).cpu()
         mask[mask.nonzero().squeeze(1)[most:]] = False
         words = _num_words(len(_compressed(mask)))
@@ -241,8 +249,6 @@ def _choose(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " func
         most = budget - words
         if not fits < most < too_many:
             most = (fits + too_many) // 2
-    if best is None:
-        raise ValueError(f"{budget} parameters are too few for a local cosine series")
     return best
 
 

@@ -94,10 +94,7 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
     [
         (["--parameters", "20"], "--parameters must be 1000 or more; got 20"),
         (["--parameters", "5000", "--width", "8"], "--parameters chooses the width"),
-        (
-            ["--parameters", "5000", "--scene", "spheres", "--encodings", "none"],
-            "--parameters is for images",
-        ),
+        (["--parameters", "5000", "--scene", "spheres"], "--parameters is for images"),
         (["--encodings", "local-cosine"], "local-cosine needs --parameters N"),
         (["--parameters", "1000", "--depth", "200"], "parameters or more; got 1,000"),
         (["--parameters", "5000", "--sequence", "docstrings"], "--parameters is for images"),

@@ -62,7 +62,8 @@ def test_a_function_is_the_windowed_cosine_of_its_formula() -> None:
 @pytest.mark.parametrize("size", [(16, 24), (13, 21), (5, 40), (1, 1)])
 def test_with_all_coefficients_every_pixel_is_exact(size: tuple[int, int]) -> None:
     image = textured(*size)
-    series = solved(image, 100_000)
+    # However many more there may be than the image has.
+    series = solved(image, 10_000_000)
     assert len(series.coefficients) == 3 * math.prod(math.ceil(s / CELL) * CELL for s in size)
     torch.testing.assert_close(series(image.coordinates), image.rgb, atol=1e-5, rtol=0)
 
@@ -176,8 +177,13 @@ def test_a_damaged_series_is_refused(damage: str) -> None:
 
 
 def test_too_few_parameters_are_refused() -> None:
-    with pytest.raises(ValueError, match="too few for a local cosine series"):
+    with pytest.raises(ValueError, match="20 parameters are too few for a local cosine series"):
         solved(textured(24, 40), 20)
+
+
+def test_an_empty_series_says_so() -> None:
+    with pytest.raises(ValueError, match="the local cosine series is empty"):
+        LocalCosineSeries()(torch.zeros(1, 2))
 
 
 def test_an_image_of_one_color_needs_next_to_nothing() -> None:
