@@ -4,10 +4,12 @@ Every model has at most so many parameters. Those that are trained get the same 
 a second, the learning rate that did best for their authors' networks in benchmarks.time_to_psnr,
 and a cosine schedule over their seconds; the local cosine series is solved for. Each is rounded to
 float16 and to 8 bits without further training. Published means over the 24 Kodak images, which are
-of other authors' machines and hours, are printed beside.
+of other authors' machines and hours, are printed beside, and JPEG and JPEG 2000 (Pillow) at no more
+bits than the series takes in 8 bits.
 """
 
 import argparse
+import io
 import json
 import math
 import statistics
@@ -16,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import PIL.Image
 import torch
 from torch import nn
 from tqdm import tqdm
@@ -31,7 +35,7 @@ from benchmarks.time_to_psnr import (
 )
 from benchmarks.timing import machine
 from nerf_posenc import HashGridEncoder
-from nerf_posenc.images import Image
+from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.networks.local_cosine import LocalCosineSeries
@@ -118,6 +122,42 @@ def solve(most: int, image: Image) -> dict[str, float]:
     return scores(series, image, time.perf_counter() - begin)
 
 
+def formats(image: Image, bpp: float) -> dict[str, dict[str, float]]:
+    """PSNR of image formats at no more bits per pixel."""
+    eight = PIL.Image.fromarray(to_eight_bits(image.rgb).numpy())
+    num_pixels = math.prod(image.size)
+    found: dict[str, dict[str, float]] = {}
+    tries_by_name: dict[str, list[dict[str, Any]]] = {
+        "JPEG, 4:4:4": [
+            {"format": "JPEG", "quality": quality, "subsampling": 0, "optimize": True}
+            for quality in range(100, 49, -1)
+        ],
+        "JPEG 2000": [
+            {
+                "format": "JPEG2000",
+                "mct": 1,
+                "irreversible": True,
+                "quality_layers": [24 / bpp * step],
+            }
+            for step in (1.0, 1.01, 1.02, 1.05, 1.1)
+        ],
+    }
+    for name, tries in tries_by_name.items():
+        for options in tries:
+            file = io.BytesIO()
+            begin = time.perf_counter()
+            eight.save(file, **options)
+            seconds = time.perf_counter() - begin
+            bits = 8 * file.tell() / num_pixels
+            if bits <= bpp:
+                decoded = torch.from_numpy(np.array(PIL.Image.open(file))).float() / 255
+                score = psnr(decoded, image.rgb)
+                sizes = {"parameters": 0, "bpp_8": bits, "bpp_16": bits, "seconds": seconds}
+                found[name] = {"psnr_db": score, "psnr_8_db": score, **sizes}
+                break
+    return found
+
+
 def fit_in_turns(
     names: list[str], most: int, image: Image, seconds: float
 ) -> dict[str, dict[str, float]]:
@@ -167,6 +207,7 @@ def main() -> None:
         image = open_image(name)
         for most in options.parameters:
             results = {SERIES: solve(most, image)}
+            results |= formats(image, results[SERIES]["bpp_8"])
             if options.seconds > 0:
                 trained = options.recipes or list(recipes_within(most))
                 results |= fit_in_turns(trained, most, image, options.seconds)
