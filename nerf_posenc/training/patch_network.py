@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.images import Image
 from nerf_posenc.networks.mlp import seeded_linear
+from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.schedules import warmup_cosine
@@ -166,15 +167,7 @@ def fit_patch_network(
             plane[rows, columns],
         )
 
-    state = FitState(network, adam(network, lr=LR), num_steps)
-    fit(
-        state,
-        draw_batch,
-        schedule=warmup_cosine,
-        record_every=max(num_steps, 1),
-        should_stop=should_stop,
-    )
-    return network
+    return _trained(network, draw_batch, num_steps, should_stop)
 
 
 def fit_patch_network_to(
@@ -223,9 +216,15 @@ def fit_patch_network_to(
             targets.append(centers[rows, columns])
         return _turned(torch.cat(patches), step // 2 % 8), torch.cat(targets)
 
-    state = FitState(network, adam(network, lr=LR), num_steps)
+    return _trained(network, draw_batch, num_steps, should_stop)
+
+
+def _trained(
+    network: PatchNetwork, draw_batch: DrawBatch, num_steps: int, should_stop: Callable[[], bool]
+) -> PatchNetwork:
+    """Train a network on batches of patches and the values at their centers."""
     fit(
-        state,
+        FitState(network, adam(network, lr=LR), num_steps),
         draw_batch,
         schedule=warmup_cosine,
         record_every=max(num_steps, 1),
