@@ -192,7 +192,7 @@ def resolve(
     Raises:
         UsageError: If the optimizer does not fit the network.
     """
-    on_cpu, is_full = device.type == "cpu", options.field != "small"
+    on_cpu, is_full = device.type == "cpu", options.scene_field in ("nerf", "mip")
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = recipes.default_optimizer(options.network)
@@ -202,6 +202,8 @@ def resolve(
         raise UsageError(f"--network {error}") from None
     if options.is_scene:
         steps, batch_size = (700, 1024) if on_cpu else (5000, 1024 if is_full else 8192)
+        if on_cpu and options.scene_field == "factored":
+            steps, batch_size = 2000, 2048
     else:
         steps, batch_size = default_length(num_pixels, on_cpu=on_cpu, seconds=options.seconds)
     most = bands_to_nyquist(resolution) + SPARE_BANDS
@@ -215,7 +217,7 @@ def resolve(
         sigma = options.sigma
     model = ModelConfig(
         network=options.network,
-        field=options.field,
+        field=options.scene_field,
         width=options.width,
         depth=options.depth,
         bands=bands if options.bands is None else options.bands,

@@ -9,7 +9,7 @@ from app.config import FieldRunConfig
 from app.fit_file import FitFile
 from app.stop import Stop
 from app.task import FitControl
-from nerf_posenc.radiance.recipes import FIELD_LRS, FieldOptions
+from nerf_posenc.radiance.recipes import FieldOptions, field_lr
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import computes_bfloat16
 from nerf_posenc.training.patch_network import PatchNetwork
@@ -108,7 +108,7 @@ def lr_for(encoding: str, config: FieldRunConfig) -> float:
     if training.lr is not None:
         return training.lr
     if config.is_scene:
-        return FIELD_LRS[training.optimizer]
+        return field_lr(config.model.field, training.optimizer)
     held_out = held_out_recipe(encoding, config)
     if held_out is not None:
         return held_out.lr

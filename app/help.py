@@ -24,7 +24,7 @@ Encoding
   --sigma S             of gaussian, cycles per unit; auto (0.09 of Nyquist)
 Model
   --network NAME        of images: relu siren finer gauss wire mfn (relu)
-  --field NAME          of scenes: small nerf mip (small)
+  --field NAME          of scenes: small nerf mip factored auto (small)
   --model NAME          of sequences: transformer causal conv bert memn2n
                         memory-network self-attentive (the first that fits)
   --width N --depth N   hidden layers (256 x 4; hash 64 x 2; scene 128 x 4)

@@ -90,15 +90,17 @@ class Options:
     network: NetworkName = "relu"
     """Network after the encoding of an image; all but relu are meant for raw coordinates."""
 
-    field: FieldName = "small"
-    """Field of a scene: small (with an occupancy grid), nerf, or mip (mip-NeRF)."""
+    field: Literal[FieldName, "auto"] = "small"
+    """Field of a scene: small (with an occupancy grid), nerf, mip (mip-NeRF), or factored
+    (TensoRF's grids: the best images in the shortest time). auto is factored."""
 
     width: int | None = None
-    """Units per hidden layer; None: image 256, after a hash grid 64; scene 128; 256 for nerf and
-    mip."""
+    """Units per hidden layer; None: image 256, after a hash grid 64; scene 128; 64 for factored and
+    256 for nerf and mip."""
 
     depth: int | None = None
-    """Hidden layers; None is 4; 2 for an image after a hash grid; 8 for nerf and mip."""
+    """Hidden layers; None is 4; 2 for an image after a hash grid and for factored; 8 for nerf and
+    mip."""
 
     optimizer: Literal["auto", "muon", "adam"] = "auto"
     """Muon on matrices with Adam on the rest, or Adam; auto is muon for relu, else adam."""
@@ -171,10 +173,17 @@ class Options:
         return "auto" in (self.encodings or ())
 
     @property
+    def scene_field(self) -> FieldName:
+        """Field of a scene, with what auto stands for."""
+        return "factored" if self.field == "auto" else self.field
+
+    @property
     def fitted(self) -> tuple[str, ...]:
         """Encodings of an image or a scene to fit, also if none are named."""
         if self.encodings is not None:
             return ("none",) if self.is_auto else self.encodings
+        if self.is_scene and self.scene_field == "factored":
+            return ("vector-matrix",)
         if self.held_out:
             return ("none", "fourier", "gaussian", "hash-internal")
         if self.parameters is not None and self.network == "relu" and not self.is_scene:
@@ -256,12 +265,22 @@ def _check_encodings(options: Options) -> None:
     uses_sigma = [e for e in options.fitted if ENCODINGS[e].uses_sigma]
     if options.sigma == "auto" and not uses_sigma:
         raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")
-    unfit = [e for e in options.fitted if options.field not in ENCODINGS[e].fields]
-    if options.is_scene and unfit:
-        takes = [name for name, recipe in ENCODINGS.items() if options.field in recipe.fields]
+    if options.is_scene:
+        _check_field(options)
+        return
+    for encoding in options.fitted:
+        if not ENCODINGS[encoding].fits_images:
+            raise UsageError(f"--encodings: {encoding} is for scenes, with --field factored")
+
+
+def _check_field(options: Options) -> None:
+    field = options.scene_field
+    unfit = [e for e in options.fitted if field not in ENCODINGS[e].fields]
+    if unfit:
+        takes = [name for name, recipe in ENCODINGS.items() if field in recipe.fields]
         is_for_small = all("small" in ENCODINGS[e].fields for e in unfit)
         mend = "use the small field" if is_for_small else "name others by --encodings"
         raise UsageError(
-            f"--field {options.field} takes the encodings {', '.join(takes)}, not "
+            f"--field {field} takes the encodings {', '.join(takes)}, not "
             f"{', '.join(unfit)}; {mend}"
         )

@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from app.features import band_list, similarity_kernel
 from app.fit_settings import FitSettings
@@ -18,16 +18,16 @@ from nerf_posenc.fits import describe_scene_fit
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import ViewScore, evaluate_views, render_camera
-from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.recipes import (
     FieldOptions,
+    fields_of,
     make_batches,
     make_field_optimizer,
     make_loss,
     make_renderer,
-    update_occupancy,
+    update_renderer,
 )
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -151,7 +151,7 @@ def fit_scene(
         settings,
         forward=field_fit.forward,
         loss_fn=make_loss(options),
-        after_step=update_occupancy(field_fit.renderer, autocast_dtype=settings.autocast_dtype),
+        after_step=update_renderer(field_fit.renderer, autocast_dtype=settings.autocast_dtype),
         render_preview=lambda: [
             field_fit.render_preview(preview.cameras[0], preview.world_from_camera[0])
         ],
@@ -159,7 +159,7 @@ def fit_scene(
         model=describe_scene_fit(options, scene, field_fit.gray),
     )
     scores, render_seconds = field_fit.evaluate(scene.test)
-    encoder = _first_field(field_fit.renderer).position_encoder
+    encoder = fields_of(field_fit.renderer)[0].position_encoder
     return SceneResult(
         encoding=options.encoding,
         parameters=num_parameters(field_fit.renderer),
@@ -178,7 +178,3 @@ def fit_scene(
         kernel=similarity_kernel(encoder),
         snapshots=snapshots,
     )
-
-
-def _first_field(renderer: nn.Module) -> RadianceField:
-    return next(module for module in renderer.modules() if isinstance(module, RadianceField))

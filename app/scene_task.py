@@ -75,7 +75,7 @@ class SceneTask(FieldTask):
                 options,
                 fit_settings(encoding, self.config, control),
                 background=self.config.training.background,
-                hull=self._hull if options.field == "small" else None,
+                hull=self._hull if options.field in ("small", "factored") else None,
                 num_frames=self.config.output.turntable,
                 viewer=control.viewer,
             )

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from benchmarks.timing import Clock, machine
+from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.evaluation import evaluate_views
@@ -31,7 +31,7 @@ from nerf_posenc.radiance.recipes import (
     make_batches,
     make_field_optimizer,
     make_renderer,
-    update_occupancy,
+    update_renderer,
     without_pruning,
 )
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
@@ -103,7 +103,13 @@ def instant_ngp(views: Views) -> nn.Module:
     return GridRenderer(field, OccupancyGrid())
 
 
+def factored(views: Views) -> nn.Module:
+    """Our factored field, which ``--field auto`` takes."""
+    return make_renderer(FieldOptions("factored", "vector-matrix"), views)
+
+
 RECIPES = {
+    "ours: factored field": Recipe(factored, by_muon, 2048),
     "ours: small field, L = 10, Muon": Recipe(small("fourier"), by_muon, 1024),
     "tiny-NeRF": Recipe(tiny_nerf, lambda m: adam(m, lr=5e-4), None),
     "small NeRF, Adam": Recipe(small_nerf, lambda m: adam(m, lr=5e-4), 1024),
@@ -159,8 +165,9 @@ def fit_for(
             draw = make_batches(
                 renderer, train, recipe.rays, seed=0, background=recipe.background, device=device
             )
-        state = FitState(renderer, recipe.optimizer(renderer), num_steps=1 << 40)
-        clock = Clock(seconds)
+        state = FitState(
+            renderer, recipe.optimizer(renderer), num_steps=1 << 40, limit_seconds=seconds
+        )
 
         def forward(batch: RayBatch) -> Rendering:
             rendering: Rendering = renderer(batch.rays, batch.generator)
@@ -171,10 +178,8 @@ def fit_for(
             draw,
             photometric_loss,
             forward=forward,
-            schedule=clock.schedule,
-            should_stop=clock.is_over,
             autocast_dtype=dtype,
-            after_step=update_occupancy(renderer, autocast_dtype=dtype),
+            after_step=update_renderer(renderer, autocast_dtype=dtype),
         )
 
     run(min(2.0, seconds))

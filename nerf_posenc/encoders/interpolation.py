@@ -16,6 +16,10 @@ from nerf_posenc.core.encoder import require_coordinates
 
 Interpolation = Literal["linear", "smoothstep"]
 
+# Rows of so many features are added up row by row, which is up to ten times as fast (mean of 5 on
+# two CPU cores, 16 to 48 features); with fewer, sorting takes longer than it saves.
+_WIDE = 8
+
 
 class Corners(NamedTuple):
     """Rows and weights that points are interpolated from, in each of several grids.
@@ -129,11 +133,30 @@ class _WeightedRows(torch.autograd.Function):
         table, rows, weights = ctx.saved_tensors
         table_grad = weights_grad = None
         if ctx.needs_input_grad[0]:
-            # One plane per feature: a CPU's cores add to different planes, each in a fixed order.
-            terms = grad.permute(2, 0, 1).contiguous()[..., None] * weights
-            planes = grad.new_zeros(table.shape[1], table.shape[0])
-            planes.scatter_add_(1, rows.flatten().expand(len(planes), -1), terms.flatten(1))
-            table_grad = torch.stack(planes.unbind(), dim=-1)
+            gradient = _sorted_gradient if table.shape[1] >= _WIDE else _scattered_gradient
+            table_grad = gradient(table, rows, weights, grad)
         if ctx.needs_input_grad[2]:
             weights_grad = (F.embedding(rows, table) * grad[:, :, None]).sum(-1)
         return table_grad, None, weights_grad
+
+
+def _scattered_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
+    # One plane per feature: a CPU's cores add to different planes, each in a fixed order.
+    terms = grad.permute(2, 0, 1).contiguous()[..., None] * weights
+    planes = grad.new_zeros(table.shape[1], table.shape[0])
+    planes.scatter_add_(1, rows.flatten().expand(len(planes), -1), terms.flatten(1))
+    return torch.stack(planes.unbind(), dim=-1)
+
+
+def _sorted_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
+    # Each row of the table sums its own points, which reads and writes whole rows.
+    order, corner = rows.flatten().int().sort(stable=True)
+    found, counts = torch.unique_consecutive(order, return_counts=True)
+    summed = F.embedding_bag(
+        corner // rows.shape[-1],
+        grad.flatten(0, 1).contiguous(),
+        counts.cumsum(0) - counts,
+        per_sample_weights=weights.flatten()[corner],
+        mode="sum",
+    )
+    return torch.zeros_like(table).index_copy_(0, found.long(), summed)

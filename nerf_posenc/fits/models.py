@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
+from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
-from nerf_posenc.radiance.recipes import FieldOptions
+from nerf_posenc.radiance.recipes import FieldOptions, fields_of
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import predict
@@ -134,9 +135,9 @@ class SceneFit:
     num_steps: int
 
     @property
-    def field(self) -> RadianceField:
+    def field(self) -> RadianceField | FactoredField:
         """The radiance field, the last one if there are a coarse and a fine one."""
-        return [m for m in self.renderer.modules() if isinstance(m, RadianceField)][-1]
+        return fields_of(self.renderer)[-1]
 
     def render(
         self, camera: Camera, world_from_camera: Float[Tensor, "4 4"], *, in_file_units: bool = True

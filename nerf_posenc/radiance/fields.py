@@ -140,7 +140,7 @@ class RadianceField(nn.Module):
         z = torch.cat([self.feature(hidden), self.direction_encoder(directions)], dim=-1)
         for layer in self.head:
             z = F.relu(layer(z))
-        rgb = torch.sigmoid(_at_least_float32(self.rgb_output(z)))
+        rgb = torch.sigmoid(at_least_float32(self.rgb_output(z)))
         rgb = rgb * (1 + 2 * self.rgb_padding) - self.rgb_padding
         return self._density(hidden), rgb
 
@@ -162,7 +162,7 @@ class RadianceField(nn.Module):
         return hidden
 
     def _density(self, hidden: Tensor) -> Tensor:
-        value = _at_least_float32(self.density_output(hidden)[..., 0])
+        value = at_least_float32(self.density_output(hidden)[..., 0])
         if self.density_activation == "relu":
             return F.relu(value)
         if self.density_activation == "softplus":
@@ -170,7 +170,8 @@ class RadianceField(nn.Module):
         return torch.exp(value.clamp(max=_MAX_LOG_DENSITY))
 
 
-def _at_least_float32(values: Tensor) -> Tensor:
+def at_least_float32(values: Tensor) -> Tensor:
+    """Undo what autocast rounded: float64 stays, anything else becomes float32."""
     return values if values.dtype == torch.float64 else values.float()
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Views
 
 # A pixel that 8 bits store as transparent.
@@ -89,6 +90,14 @@ class OccupancyGrid(nn.Module):
         """
         return cell_centers(self.resolution, cells, device=self.density.device)
 
+    def occupied_box(self) -> Float[Tensor, "2 3"]:
+        """Lower and upper corner of the box around all occupied cells; the cube if none is."""
+        centers = self.centers(self.occupied.nonzero()[:, 0])
+        if not len(centers):
+            centers = self.centers()
+        half = 1 / self.resolution
+        return torch.stack([centers.amin(0) - half, centers.amax(0) + half])
+
     @torch.no_grad()
     def update(
         self, density_at: Callable[[Tensor], Tensor], *, seed: int, share: float = 1.0
@@ -163,17 +172,16 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
         pose = views.world_from_camera[view]
         points = (centers[left] - pose[:3, 3]) @ pose[:3, :3]
         depth = -points[:, 2]
-        # Largest half-width of a cell's footprint in whole pixels, at the nearest cell.
-        nearest = float(torch.where(depth > 2 * half_diagonal, depth, math.inf).min())
-        if math.isinf(nearest):
+        in_front = depth > 2 * half_diagonal
+        reach = footprint_reach(points[in_front], camera, half_diagonal)
+        if reach is None:
             continue
-        reach = math.ceil(half_diagonal * max(camera.fx, camera.fy) / (nearest - half_diagonal))
         opacity = F.max_pool2d(
             views.opacity[view][None, None], 2 * reach + 3, stride=1, padding=reach + 1
         )[0, 0]
         column, row = camera.project(points).unbind(-1)
         contained = (column > reach) & (column < camera.width - reach)
-        contained &= (row > reach) & (row < camera.height - reach) & (depth > 2 * half_diagonal)
+        contained &= (row > reach) & (row < camera.height - reach) & in_front
         inside = contained.nonzero()[:, 0]
         footprint = opacity[row[inside].long(), column[inside].long()]
         stays = torch.ones_like(contained)
@@ -182,3 +190,22 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     hull = torch.zeros(len(centers), dtype=torch.bool)
     hull[left] = True
     return hull
+
+
+def footprint_reach(
+    points: Float[Tensor, "n 3"], camera: Camera, half_diagonal: float
+) -> int | None:
+    """Largest half-width of a cell's footprint in whole pixels, at the nearest cell.
+
+    Args:
+        points: centers of cells in camera axes.
+        camera: the camera.
+        half_diagonal: of a cell.
+
+    Returns:
+        None if there are no points, or one is too near for a footprint.
+    """
+    nearest = float(-points[:, 2].max()) if len(points) else 0.0
+    if nearest <= 2 * half_diagonal:
+        return None
+    return math.ceil(half_diagonal * max(camera.fx, camera.fy) / (nearest - half_diagonal))

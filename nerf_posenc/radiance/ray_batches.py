@@ -7,9 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.occupancy import OccupancyGrid
-from nerf_posenc.radiance.rays import Rays, pixel_radii, ray_aabb_intersect
-from nerf_posenc.radiance.sampling import stratified_edges, stratified_samples
+from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach
+from nerf_posenc.radiance.rays import Rays, pixel_radii
 from nerf_posenc.radiance.views import Background, Views, background_gray
 
 
@@ -108,26 +107,27 @@ class RayBatches:
 
 
 @torch.no_grad()
-def occupied_pixels(
-    grid: OccupancyGrid, views: Views, *, num_samples: int = 256
-) -> Bool[Tensor, "views height width"]:
-    """Pixels whose rays meet an occupied cell; a fit learns nothing from the others.
+def occupied_pixels(grid: OccupancyGrid, views: Views) -> Bool[Tensor, "views height width"]:
+    """Pixels that an occupied cell may cover; a fit learns nothing from the others.
 
     Args:
         grid: occupancy of the scene.
         views: the images.
-        num_samples: points tested along each ray.
     """
-    device = grid.density.device
-    live = []
-    for view in range(len(views)):
-        rays = views.rays(view).to(device)
-        found = []
-        for i in range(0, len(rays.origins), 1 << 13):
-            part = rays.rows(slice(i, i + (1 << 13)))
-            edges = stratified_edges(*ray_aabb_intersect(*part[:2]), num_samples)
-            distances = stratified_samples(edges)
-            positions = part.origins[:, None] + part.directions[:, None] * distances[..., None]
-            found.append((grid(positions) & (edges[..., 1:] > edges[..., :-1])).any(-1))
-        live.append(torch.cat(found).view(views.size[::-1]).cpu())
-    return torch.stack(live)
+    centers = grid.centers(grid.occupied.nonzero()[:, 0]).cpu()
+    half_diagonal = 3**0.5 / grid.resolution
+    width, height = views.size
+    live = torch.zeros(len(views), height, width)
+    for camera, pose, pixels in zip(views.cameras, views.world_from_camera, live, strict=True):
+        points = (centers - pose[:3, 3]) @ pose[:3, :3]
+        reach = footprint_reach(points, camera, half_diagonal)
+        if reach is None or reach > max(width, height):
+            pixels.fill_(1)
+            continue
+        column, row = camera.project(points).unbind(-1)
+        near = (
+            (column > -reach) & (column < width + reach) & (row > -reach) & (row < height + reach)
+        )
+        pixels[row[near].long().clamp(0, height - 1), column[near].long().clamp(0, width - 1)] = 1
+        pixels.copy_(F.max_pool2d(pixels[None, None], 2 * reach + 1, stride=1, padding=reach)[0, 0])
+    return live > 0

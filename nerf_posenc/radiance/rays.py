@@ -52,7 +52,8 @@ def camera_rays(
         background: gray value of the background.
     """
     directions = camera.directions()
-    rotated = directions.reshape(-1, 3) @ world_from_camera[:3, :3].T
+    # No matrix product, which autocast would round to half precision.
+    rotated = (directions.reshape(-1, 1, 3) * world_from_camera[:3, :3]).sum(-1)
     return Rays(
         world_from_camera[:3, 3].expand_as(rotated),
         F.normalize(rotated, dim=-1),

@@ -1,5 +1,6 @@
 """The fields by name: their renderers, optimizers, batches and losses."""
 
+from bisect import bisect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +13,10 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
+from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
+from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches, occupied_pixels
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views
@@ -23,14 +26,21 @@ from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import OptimizerGroup
 
-FieldName = Literal["small", "nerf", "mip"]
+FieldName = Literal["small", "nerf", "mip", "factored"]
+Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer
 
 FIELD_LRS: Mapping[recipes.Optimizer, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
 """Peak learning rate of a field by optimizer."""
 
-# The first step with an update of the occupancy grid, the steps between updates, and the share of
-# the cells that each one evaluates.
-_GRID_START, _GRID_EVERY, _GRID_SHARE = 100, 32, 0.25
+# The first step with an update of the occupancy grid; by renderer, the steps between updates and
+# the share of the cells that each one evaluates.
+_GRID_START = 100
+_GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}
+
+# Of the factored field: nodes per pixel of a view's longer side and their bounds, strides between
+# the nodes in use, and the shares of the fit after which the next one is taken.
+_NODES_PER_PIXEL, _FEWEST_NODES, _MOST_NODES = 0.4, 64, 512
+_STRIDES, _REFINE_AT = (4, 2, 1), (0.13, 0.27)
 
 # Integrated encoding damps bands above a sample's resolution, so that mip-NeRF can have more.
 _MIP_EXTRA_BANDS = 6
@@ -42,14 +52,17 @@ class FieldOptions:
 
     Attributes:
         field: ``"small"``, with an occupancy grid; ``"nerf"``, the coarse and the fine network of
-            the NeRF paper; or ``"mip"``, mip-NeRF's cones.
+            the NeRF paper; ``"mip"``, mip-NeRF's cones; or ``"factored"``, TensoRF's grids, which
+            has an encoding of its own, ``"vector-matrix"``.
         encoding: of positions; with ``"none"`` directions are raw too.
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``; None for its default.
-        width: units per layer; None for 128 in the small field and 256 in the others.
-        depth: layers of the trunk; None for 4 in the small field and 8 in the others.
+        width: units per layer; None for 128 in the small field, 64 in the factored and 256 in the
+            others.
+        depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
+            the small field, 2 in the factored and 8 in the others.
         num_samples: samples along a ray; None for 96 in the small field, 64 and 128 more in NeRF,
-            and twice 128 in mip-NeRF.
+            and twice 128 in mip-NeRF. The factored field has one per cell.
         seed: of the initial weights.
     """
 
@@ -65,7 +78,7 @@ class FieldOptions:
     @property
     def layers(self) -> tuple[int, int]:
         """Width and depth of the trunk."""
-        width, depth = (128, 4) if self.field == "small" else (256, 8)
+        width, depth = {"small": (128, 4), "factored": (64, 2)}.get(self.field, (256, 8))
         return (
             width if self.width is None else self.width,
             depth if self.depth is None else self.depth,
@@ -74,12 +87,13 @@ class FieldOptions:
 
 def make_renderer(
     options: FieldOptions, views: Views, *, hull: Bool[Tensor, " cells"] | None = None
-) -> GridRenderer | HierarchicalRenderer:
+) -> Renderer:
     """Build a field and its renderer.
 
     Args:
         options: which.
-        views: the training views; the small field's occupancy grid starts as their visual hull.
+        views: the training views; the occupancy grid of the small and of the factored field
+            starts as their visual hull.
         hull: what [visual_hull][nerf_posenc.radiance.occupancy.visual_hull] returned for the
             views, to compute it once for several fields.
 
@@ -95,20 +109,20 @@ def make_renderer(
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844
     """
-    if options.field == "small" and hull is None:
+    if options.field in ("small", "factored") and hull is None:
         hull = visual_hull(views)
     return renderer_for(options, max(views.size), hull)
 
 
 def renderer_for(
     options: FieldOptions, resolution: int, hull: Bool[Tensor, " cells"] | None = None
-) -> GridRenderer | HierarchicalRenderer:
+) -> Renderer:
     """Build a field and its renderer without views, as for weights that were saved.
 
     Args:
         options: which.
         resolution: pixels along the longer side of the training views.
-        hull: cells that may be occupied in the small field; None for all.
+        hull: cells that may be occupied, of fields with an occupancy grid; None for all.
 
     Raises:
         ValueError: If the field or encoding is unknown, or they do not fit together.
@@ -118,7 +132,7 @@ def renderer_for(
     if options.field not in recipes.get_recipe(options.encoding).fields:
         raise ValueError(
             f"the {options.field} field does not take the encoding {options.encoding!r}; use the "
-            "small field"
+            f"{(recipes.get_recipe(options.encoding).fields or ('small',))[0]} field"
         )
     width, depth = options.layers
     generator = torch.Generator().manual_seed(options.seed)
@@ -127,6 +141,8 @@ def renderer_for(
         grid = OccupancyGrid(possible=hull)
         num_samples = 96 if options.num_samples is None else options.num_samples
         return GridRenderer(field, grid, num_samples=num_samples)
+    if options.field == "factored":
+        return _packed_renderer(options, resolution, OccupancyGrid(possible=hull), generator)
     is_mip = options.field == "mip"
     bands = options.num_bands + (_MIP_EXTRA_BANDS if is_mip else 0)
     make = partial(
@@ -166,6 +182,23 @@ def _small_field(
     )
 
 
+def _packed_renderer(
+    options: FieldOptions, resolution: int, grid: OccupancyGrid, generator: torch.Generator
+) -> PackedRenderer:
+    width, depth = options.layers
+    nodes = _NODES_PER_PIXEL * resolution
+    nodes = min(max(nodes, _FEWEST_NODES), _MOST_NODES)
+    field = FactoredField(
+        resolution=_STRIDES[0] * round(nodes / _STRIDES[0]) + 1,
+        stride=_STRIDES[0],
+        width=width,
+        depth=depth,
+        box=grid.occupied_box(),
+        generator=generator,
+    )
+    return PackedRenderer(field, grid)
+
+
 def make_field_optimizer(
     renderer: nn.Module, optimizer: recipes.Optimizer, lr: float | None = None
 ) -> OptimizerGroup:
@@ -174,15 +207,27 @@ def make_field_optimizer(
     Args:
         renderer: from `make_renderer`.
         optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
-        lr: peak learning rate; None for that of ``FIELD_LRS``.
+        lr: peak learning rate; None for `field_lr`.
     """
-    fields = [m for m in renderer.modules() if isinstance(m, RadianceField)]
+    is_factored = isinstance(renderer, PackedRenderer)
     return recipes.make_optimizer(
         renderer,
         optimizer,
-        FIELD_LRS[optimizer] if lr is None else lr,
-        matrices=[matrix for field in fields for matrix in field.hidden_matrices()],
+        field_lr("factored" if is_factored else "small", optimizer) if lr is None else lr,
+        encoding="vector-matrix" if is_factored else "none",
+        matrices=[m for field in fields_of(renderer) for m in field.hidden_matrices()],
     )
+
+
+def fields_of(renderer: nn.Module) -> list[RadianceField | FactoredField]:
+    """Radiance fields of a renderer: a coarse and a fine one, or one."""
+    return [m for m in renderer.modules() if isinstance(m, RadianceField | FactoredField)]
+
+
+def field_lr(field: FieldName, optimizer: recipes.Optimizer) -> float:
+    """Default peak learning rate of a field."""
+    lrs = recipes.get_recipe("vector-matrix").lrs if field == "factored" else None
+    return (lrs or FIELD_LRS)[optimizer]
 
 
 def make_batches(
@@ -200,22 +245,30 @@ def make_batches(
     return RayBatches(views, batch_size, seed=seed, background=background, live=live, device=device)
 
 
-def update_occupancy(
+def update_renderer(
     renderer: nn.Module, *, autocast_dtype: torch.dtype | None = None
 ) -> Callable[[FitState], None]:
-    """Make the callback that updates a renderer's occupancy grid after training steps.
+    """Make the callback that updates a renderer after training steps.
+
+    It updates an occupancy grid, and refines a factored field at the shares of the fit where
+    ``_REFINE_AT`` says so.
 
     Args:
         renderer: without a grid, the callback does nothing.
         autocast_dtype: as for the fit.
     """
+    every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
 
     def update(state: FitState) -> None:
-        due = state.step >= _GRID_START and state.step % _GRID_EVERY == 0
-        if not due or not isinstance(renderer, GridRenderer) or renderer.grid is None:
+        if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
             return
-        with autocast(renderer.grid.density.device, autocast_dtype):
-            renderer.grid.update(renderer.field.density, seed=state.step, share=_GRID_SHARE)
+        if isinstance(renderer, PackedRenderer):
+            stride = _STRIDES[bisect(_REFINE_AT, state.step / state.num_steps)]
+            if stride < renderer.field.stride:
+                renderer.field.refine(stride)
+        if state.step >= _GRID_START and state.step % every == 0:
+            with autocast(renderer.grid.density.device, autocast_dtype):
+                renderer.grid.update(renderer.field.density, seed=state.step, share=share)
 
     return update
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import Encoder, Identity, require_positive
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
+from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.training.grid_sizes import hash_grid
 from nerf_posenc.training.optimizers import ADAM_LR, MUON_ADAM_LR, MUON_LR, OptimizerGroup
@@ -88,6 +89,7 @@ class EncodingRecipe:
         is_doubled: whether an image is fitted at twice its resolution, with values between the
             pixels from `nerf_posenc.training.patch_network`.
         is_series: whether an image is a sparse series that is solved for, without a network.
+        fits_images: whether an image can have it.
     """
 
     description: str
@@ -102,6 +104,7 @@ class EncodingRecipe:
     uses_sigma: bool = False
     is_doubled: bool = False
     is_series: bool = False
+    fits_images: bool = True
 
 
 def default_sigma(resolution: int) -> float:
@@ -178,6 +181,15 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         layers=(1, 1),
         fields=(),
         is_series=True,
+    ),
+    "vector-matrix": EncodingRecipe(
+        description="planes times lines of trained features (TensoRF), for --field factored",
+        build=lambda options: VectorMatrixEncoder(generator=options.generator),
+        layers=(64, 2),
+        lrs={"muon": 0.02, "adam": 0.01},
+        muon_adam_lr=0.02,
+        fields=("factored",),
+        fits_images=False,
     ),
 }
 """Encodings by name."""

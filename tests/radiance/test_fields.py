@@ -25,7 +25,7 @@ from nerf_posenc.radiance.recipes import (
     make_field_optimizer,
     make_loss,
     make_renderer,
-    update_occupancy,
+    update_renderer,
     without_pruning,
 )
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
@@ -405,7 +405,7 @@ def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding
         batches,
         make_loss(options),
         forward=forward_of(renderer),
-        after_step=update_occupancy(renderer),
+        after_step=update_renderer(renderer),
     )
     scores = evaluate_views(renderer, views.subset(2))
     blank = -10 * math.log10(float((1 - views.subset(2).over(1.0)).square().mean()))
@@ -437,7 +437,7 @@ def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
 
     def go_on(state: FitState, until: int) -> FitState:
         batches = make_batches(fresh().model, views, 64, seed=0)
-        upkeep = update_occupancy(state.model)
+        upkeep = update_renderer(state.model)
         return fit(
             state,
             batches,
@@ -472,7 +472,7 @@ def test_pruning_hides_nothing_that_the_field_shows() -> None:
         batches,
         photometric_loss,
         forward=forward_of(renderer),
-        after_step=update_occupancy(renderer),
+        after_step=update_renderer(renderer),
     )
     with_grid = evaluate_views(renderer, views.subset(2))
     without = evaluate_views(without_pruning(renderer), views.subset(2))

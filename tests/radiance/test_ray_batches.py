@@ -59,28 +59,38 @@ def test_batches_of_two_seeds_have_no_step_in_common() -> None:
         assert not any(torch.equal(rows, other) for other in drawn[:i])
 
 
-def test_pixels_are_live_where_their_ray_meets_an_occupied_cell() -> None:
-    # More rays than one chunk of 8192; every cell is occupied, so that geometry alone decides.
+def test_all_pixels_whose_ray_meets_an_occupied_cell_are_live() -> None:
     camera = Camera.from_angle(100, 100, 1.2)
     pose = look_at(torch.tensor([3.0, 0.4, 0.5]), torch.zeros(3), UP)
     blank = torch.zeros(2, 100, 100, 3), torch.zeros(2, 100, 100)
     views = Views(*blank, [camera] * 2, torch.stack([pose, pose]), ["a", "b"])
-    live = occupied_pixels(OccupancyGrid(2), views, num_samples=3)
-    near, far = ray_aabb_intersect(*views.rays(0)[:2])
-    assert torch.equal(live, (far > near).view(1, 100, 100).expand(2, -1, -1))
-    assert 0.1 < float(live.float().mean()) < 0.9
+    grid = OccupancyGrid(32, possible=(cell_centers(32).abs() < 0.5).all(-1))
+    live = occupied_pixels(grid, views)
+    near, far = ray_aabb_intersect(*views.rays(0)[:2], half_size=0.5)
+    meets = (far > near).view(1, 100, 100).expand(2, -1, -1)
+    assert bool(live[meets].all())
+    # A cell's footprint is some pixels wide.
+    assert float(live.float().mean()) < 1.5 * float(meets.float().mean())
+
+
+def test_all_pixels_are_live_of_a_camera_among_occupied_cells() -> None:
+    camera = Camera.from_angle(10, 10, 1.0)
+    views = Views(
+        torch.zeros(1, 10, 10, 3), torch.zeros(1, 10, 10), [camera], torch.eye(4)[None], ["a"]
+    )
+    assert bool(occupied_pixels(OccupancyGrid(8), views).all())
 
 
 def test_pixels_are_live_by_the_samples_along_their_rays() -> None:
     # Looking along x, a pixel sees the half of the cube on its own side.
-    grid = OccupancyGrid(8, possible=cell_centers(8)[:, 1] > 0)
-    camera = Camera.from_angle(10, 10, 0.4)
+    grid = OccupancyGrid(64, possible=cell_centers(64)[:, 1] > 0)
+    camera = Camera.from_angle(100, 100, 0.4)
     pose = look_at(torch.tensor([4.0, 0.0, 0.0]), torch.zeros(3), UP)
-    views = Views(torch.zeros(1, 10, 10, 3), torch.zeros(1, 10, 10), [camera], pose[None], ["a"])
-    live = occupied_pixels(grid, views)
+    blank = torch.zeros(1, 100, 100, 3), torch.zeros(1, 100, 100)
+    live = occupied_pixels(grid, Views(*blank, [camera], pose[None], ["a"]))
     # From +x with z up, y runs to the right.
-    assert bool(live[0, :, 5:].all())
-    assert not bool(live[0, :, :5].any())
+    assert bool(live[0, :, 50:].all())
+    assert not bool(live[0, :, :40].any())
 
 
 def test_transparent_pixels_show_the_background_by_their_share() -> None:

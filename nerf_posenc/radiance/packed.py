@@ -1,0 +1,224 @@
+"""Packed samples: those of all rays in one list, in occupied cells alone.
+
+A ray gets as many samples as the occupied cells that it crosses need, and none elsewhere; nothing
+is of the size rays x samples. nerfacc (Li et al. 2023) names the layout.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nerf_posenc.radiance.factored_field import FactoredField, GridCorners
+from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
+from nerf_posenc.radiance.volume_rendering import Rendering
+
+# Cells of the occupancy grid along an edge of a coarse cell.
+_COARSE = 4
+
+# Samples behind this optical depth are skipped: less than a thousandth of their light gets through.
+_OPAQUE = 7.0
+
+# So many samples of each ray are queried before it is known which of the next are hidden.
+_AT_ONCE = 24
+
+# Samples that weigh less get no color.
+_VISIBLE = 1e-3
+
+
+class PackedSamples(NamedTuple):
+    """Samples along rays, those of one ray next to each other, from the front to the back.
+
+    Attributes:
+        rays: index of each sample's ray, rising.
+        distances: from the ray's origin.
+        positions: in [-1, 1]^3.
+    """
+
+    rays: Int[Tensor, " n"]
+    distances: Float[Tensor, " n"]
+    positions: Float[Tensor, "n 3"]
+
+    def rows(self, rows: Tensor) -> "PackedSamples":
+        """Select some of the samples."""
+        return PackedSamples(*(column[rows] for column in self))
+
+
+@torch.no_grad()
+def packed_samples(
+    grid: OccupancyGrid, rays: Rays, step: float, generator: torch.Generator | None = None
+) -> PackedSamples:
+    """Samples at equal distances, in the occupied cells that rays cross.
+
+    Bins of several steps are tested first, against a coarser grid; so the time goes with the
+    occupied part of a ray.
+
+    Args:
+        grid: occupancy of the scene; its resolution is a multiple of 4.
+        rays: any number.
+        step: distance between samples.
+        generator: random number generator to shift the samples of each ray by up to a step; None
+            for half a step.
+
+    Raises:
+        ValueError: If the resolution of the grid is not a multiple of 4.
+    """
+    coarse = _CoarseOccupancy(grid)
+    near, far = coarse.intersect(rays.origins, rays.directions)
+    per_bin = max(1, int(coarse.cell / step))
+    hits = (far > near).nonzero()[:, 0]
+    origins, directions, near, far = (
+        column[hits] for column in (rays.origins, rays.directions, near, far)
+    )
+    length = per_bin * step
+    num_bins = int(((far - near).max() / length).ceil()) if len(hits) else 0
+    middles = near[:, None] + (torch.arange(num_bins, device=near.device) + 0.5) * length
+    points = origins[:, None] + directions[:, None] * middles[..., None]
+    is_near = coarse(points) & (middles - length / 2 < far[:, None])
+    ray, first = is_near.nonzero(as_tuple=True)
+    shift = torch.full_like(near, 0.5)
+    if generator is not None:
+        shift = torch.rand(len(near), generator=generator, device=near.device)
+    order = first[:, None] * per_bin + torch.arange(per_bin, device=near.device)
+    ray = ray.repeat_interleave(per_bin)
+    distances = near[ray] + (order.flatten() + shift[ray]) * step
+    positions = torch.addcmul(origins[ray], directions[ray], distances[:, None])
+    inside = grid(positions).nonzero()[:, 0]
+    return PackedSamples(hits[ray[inside]], distances[inside], positions[inside])
+
+
+class _CoarseOccupancy:
+    """Cells of 4 x 4 x 4 occupied cells, each grown by one to all sides.
+
+    A bin no longer than a coarse cell is empty if its middle is not in one.
+    """
+
+    def __init__(self, grid: OccupancyGrid) -> None:
+        if grid.resolution % _COARSE:
+            raise ValueError(
+                f"the grid's resolution must be a multiple of {_COARSE}; got {grid.resolution}"
+            )
+        size = grid.resolution // _COARSE
+        # Four neighbors along z at once, as one number.
+        fours = grid.occupied.view(torch.int32).view(size, _COARSE, size, _COARSE, size)
+        any_occupied = (fours != 0).any(3).any(1).float()
+        grown = F.max_pool3d(any_occupied[None, None], 3, stride=1, padding=1)[0, 0]
+        self.grown = grown.flatten() > 0
+        self.size, self.cell = size, 2 / size
+        found = any_occupied.nonzero()
+        low, high = (found.amin(0), found.amax(0) + 1) if len(found) else (found.sum(0),) * 2
+        self.center = (low + high) * (self.cell / 2) - 1
+        self.half = (high - low) * (self.cell / 2)
+
+    def intersect(self, origins: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+        """Distances at which rays enter and leave the box around all occupied cells."""
+        if not bool((self.half > 0).all()):
+            return torch.zeros_like(origins[:, 0]), torch.zeros_like(origins[:, 0])
+        return ray_aabb_intersect((origins - self.center) / self.half, directions / self.half)
+
+    def __call__(self, points: Tensor) -> Tensor:
+        index = ((points + 1) / self.cell).long().clamp_(0, self.size - 1)
+        x, y, z = index.unbind(-1)
+        return self.grown[(x * self.size + y) * self.size + z]
+
+
+def packed_weights(
+    density: Float[Tensor, " n"], step: float, rays: Int[Tensor, " n"], num_rays: int
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """Rendering weight of each packed sample (Mildenhall et al. 2020, equation 3).
+
+    Args:
+        density: 0 or more, in 1 / length.
+        step: distance between samples.
+        rays: index of each sample's ray, rising.
+        num_rays: how many there are.
+
+    Returns:
+        Weights, and the optical depth in front of each sample.
+    """
+    if not len(rays):
+        return density, density
+    thickness = density * step
+    # Over all rays in float64, less what lies before the first sample of each ray.
+    before = thickness.double().cumsum(0) - thickness
+    counts = torch.bincount(rays, minlength=num_rays)
+    first = (counts.cumsum(0) - counts).clamp(max=len(rays) - 1)
+    depth = (before - before[first][rays]).to(density.dtype)
+    return torch.exp(-depth) * -torch.expm1(-thickness), depth
+
+
+class PackedRenderer(nn.Module):
+    """Render with packed samples: density first, then color where it is seen.
+
+    The step is a cell of the field's grids, and shrinks with it as the field is refined.
+
+    Args:
+        field: the radiance field.
+        grid: its occupancy; its resolution is a multiple of 4.
+    """
+
+    def __init__(self, field: FactoredField, grid: OccupancyGrid) -> None:
+        super().__init__()
+        self.field = field
+        self.grid = grid
+
+    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
+        """Render rays; with a generator, shift the samples of each ray."""
+        step, num_rays = self.field.cell, len(rays.origins)
+        samples = packed_samples(self.grid, rays, step, generator)
+        with torch.no_grad():
+            samples, corners, density = self._visible(samples, step, num_rays)
+        if torch.is_grad_enabled():
+            density = self.field.density_at(corners)
+        weights, _ = packed_weights(density, step, samples.rays, num_rays)
+        shown = (weights.detach() > _VISIBLE).nonzero()[:, 0]
+        ray = samples.rays[shown]
+        rgb = self.field.color_at(corners.rows(shown), rays.directions[ray])
+        total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
+        opacity = weights.new_zeros(num_rays).index_add(0, samples.rays, weights)
+        distance = weights.new_zeros(num_rays).index_add(
+            0, samples.rays, weights.detach() * samples.distances
+        )
+        return Rendering(
+            total + (1 - opacity)[:, None] * rays.background,
+            opacity,
+            distance / opacity.detach().clamp(min=1e-6),
+        )
+
+    def _visible(
+        self, samples: PackedSamples, step: float, num_rays: int
+    ) -> tuple[PackedSamples, GridCorners, Tensor]:
+        """Samples that are not hidden behind opaque ones, their corners and densities.
+
+        They are queried from the front, some of each ray at a time.
+        """
+        parts: list[tuple[Tensor, GridCorners, Tensor]] = []
+        depth = samples.distances.new_zeros(num_rays)
+        order = _order_in_ray(samples.rays, num_rays)
+        for first in range(0, int(order.max()) + 1 if len(order) else 1, _AT_ONCE):
+            is_next = (order >= first) & (order < first + _AT_ONCE)
+            rows = (is_next & (depth < _OPAQUE)[samples.rays]).nonzero()[:, 0]
+            part = samples.rows(rows)
+            corners = self.field.corners(part.positions)
+            density = self.field.density_at(corners)
+            _, before = packed_weights(density, step, part.rays, num_rays)
+            reached = before + depth[part.rays] < _OPAQUE
+            depth = depth.index_add(0, part.rays, density * step)
+            kept = reached.nonzero()[:, 0]
+            parts.append((rows[kept], corners.rows(kept), density[kept]))
+        rows, order = torch.cat([part[0] for part in parts]).sort()
+        return (
+            samples.rows(rows),
+            GridCorners.cat([part[1] for part in parts]).rows(order),
+            torch.cat([part[2] for part in parts])[order],
+        )
+
+
+def _order_in_ray(rays: Tensor, num_rays: int) -> Tensor:
+    """Number of samples before each one in its ray."""
+    counts = torch.bincount(rays, minlength=num_rays)
+    first = counts.cumsum(0) - counts
+    return torch.arange(len(rays), device=rays.device) - first[rays]
