@@ -25,7 +25,8 @@ ENCODING_HELP = (
     + ". None: none and fourier, and for images without --bands hash, the fastest; above 8 "
     "megapixels without none; with "
     "--held-out none, fourier, gaussian and hash-internal; with --parameters none, fourier, hash "
-    "and local-cosine. auto: none and the best by forecast."
+    "and local-cosine; with both none, fourier, gaussian, hash-internal and local-cosine. auto: "
+    "none and the best by forecast."
 )
 
 
@@ -171,13 +172,19 @@ class Options:
         return "auto" in (self.encodings or ())
 
     @property
+    def _takes_series(self) -> bool:
+        """Whether a series is fitted by default, beside the usual network."""
+        return self.parameters is not None and self.network == "relu" and not self.is_scene
+
+    @property
     def fitted(self) -> tuple[str, ...]:
         """Encodings of an image or a scene to fit, also if none are named."""
         if self.encodings is not None:
             return ("none",) if self.is_auto else self.encodings
         if self.held_out:
-            return ("none", "fourier", "gaussian", "hash-internal")
-        if self.parameters is not None and self.network == "relu" and not self.is_scene:
+            series = ("local-cosine",) if self._takes_series else ()
+            return ("none", "fourier", "gaussian", "hash-internal", *series)
+        if self._takes_series:
             return ("none", "fourier", "hash", "local-cosine")
         with_grid = self.bands is None and not self.is_scene and self.network == "relu"
         return ("none", "fourier", "hash") if with_grid else ("none", "fourier")
