@@ -1,5 +1,7 @@
 """What ``--help`` prints: every option on one line, with its real default."""
 
+from collections.abc import Mapping
+
 HELP = """\
 usage: train_fit.py [--image FILE | --scene SCENE | --sequence DATA] [options]
        train_fit.py compare RUN ... | render RUN | export RUN (see --help)
@@ -61,3 +63,47 @@ Advanced
   --max-pixels N        refuse larger image files (200000000)
   --version --help      docs/options.md says more about each option
 """
+
+COMMAND_HELP: Mapping[str, str] = {
+    "compare": """\
+usage: train_fit.py compare RUN ... [options]
+
+Writes one page that compares runs: their fits beside each other, by image.
+
+  RUN ...               run folders; of several images, those of the images
+  --out FILE            page to write, .html (a new one under runs/)
+  --overwrite           let --out be an existing file
+""",
+    "render": """\
+usage: train_fit.py render RUN [options]
+
+Renders a saved fit: an image at any resolution, a scene from any camera.
+
+  RUN                   run folder, or the file of a fit
+  --encoding NAME       which fit (that of the highest PSNR)
+  --size N              pixels along the longer side (one per fitted pixel)
+  --crop X Y W H        part of an image, in its pixels
+  --cameras FILE        cameras of a scene, as transforms.json
+  --turntable N         frames around a scene, if there are no --cameras (60)
+  --out FILE            .png, .jpg, .tif, .webp; frames .mp4, .webp or a folder
+                        (a new one in the run folder)
+  --overwrite           let --out exist already
+  --device NAME         auto, cpu, cuda, cuda:N, mps (auto)
+  --quiet               print errors only
+""",
+    "export": """\
+usage: train_fit.py export RUN --onnx | --page [options]
+
+Writes saved fits for other programs, or as a page in which they run.
+
+  RUN                   run folder, or the file of a fit
+  --onnx                an ONNX model: from coordinates to RGB; of a scene from
+                        positions and directions to density and RGB
+  --page                an HTML page that runs the fits of an image with ReLU
+                        networks: zoom past the pixels
+  --encoding NAME       which fit (that of the highest PSNR; a page has all)
+  --out FILE            file to write (NAME.onnx, page.html in the run folder)
+  --overwrite           let --out exist already
+""",
+}
+"""What ``--help`` prints after a command."""
