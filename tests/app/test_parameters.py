@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import train_fit
+from app.options import parse
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.networks.local_cosine import LocalCosineSeries
@@ -62,6 +63,20 @@ def test_a_series_is_rendered_exported_and_resumed_like_a_fit(
     assert "a series, which has no network" in capsys.readouterr().err
 
 
+def test_a_page_of_a_series_is_refused_and_says_what_it_can_hold(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with quick_report():
+        run("run", "--parameters", "1500", "--encodings", "none", "local-cosine")
+    capsys.readouterr()
+    assert train_fit.main(["export", "run", "--page", "--encoding", "local-cosine"]) == 2
+    message = "cannot run local-cosine (a series, which has no network); of this run it can hold"
+    assert f"{message} none" in capsys.readouterr().err
+    assert not Path("run/page.html").exists()
+    assert train_fit.main(["export", "run", "--page"]) == 0
+    assert "note: left out local-cosine" in capsys.readouterr().out
+
+
 def test_a_series_is_ahead_of_what_is_trained_for_a_moment() -> None:
     with quick_report():
         fits = run("run", "--parameters", "1500", "--encodings", "fourier", "local-cosine")
@@ -72,7 +87,23 @@ def test_a_series_is_ahead_of_what_is_trained_for_a_moment() -> None:
 def test_a_series_fits_every_second_pixel_too() -> None:
     with quick_report():
         fits = run("run", "--held-out", "--parameters", "1500", "--encodings", "local-cosine")
+    assert "local-cosine" in parse(["--held-out", "--parameters", "1500"]).fitted
     assert float(str(fits[0]["psnr_db"])) > 10
+
+
+def test_compare_shows_bits_of_those_fits_that_have_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with quick_report():
+        run("sized", "--parameters", "1500", "--encodings", "local-cosine")
+        run("usual", "--encodings", "none")
+    for folders in (["usual", "sized"], ["sized", "usual"], ["usual"]):
+        capsys.readouterr()
+        with quick_report():
+            assert train_fit.main(["compare", *folders, "--out", "-".join(folders)]) == 0
+        printed = capsys.readouterr().out
+        assert ("bits/pixel (8 bits)" in printed) == ("sized" in folders)
+        assert Path("-".join(folders) + ".html").is_file()
 
 
 @pytest.mark.slow
@@ -85,6 +116,7 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
     compared = ["compare", "run1500", "run3000", "--out", "both.html"]
     assert train_fit.main(compared) == 0
     both = Path("both.html").read_text()
+    assert "bits/pixel (float16)" in both
     assert "PSNR against parameters" in both
     assert "parameters 1500" in both
 
