@@ -97,7 +97,12 @@ class ImageTask(FieldTask):
         forecast = forecast_fit(self.image, model, self.config)
         if forecast is None:
             return result
-        return replace(result, details={**result.details, "forecast": forecast.as_json()})
+        known = (
+            {"no_forecast": forecast}
+            if isinstance(forecast, str)
+            else {"forecast": forecast.as_json()}
+        )
+        return replace(result, details={**result.details, **known})
 
     def references(self) -> Sequence[ImageResult]:
         """Interpolations of the held-out pixels."""
