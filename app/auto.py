@@ -27,7 +27,7 @@ def choose_encodings(image: Image, options: Options, steps: int) -> tuple[Option
         steps: of each fit.
 
     Returns:
-        Options that name encodings, bands and sigma; and why, in one line.
+        Options that name encodings, bands, sigma and finest level; and why, in one line.
     """
     found = recommend(image, steps=steps)
     name = found.model.encoding
@@ -36,6 +36,8 @@ def choose_encodings(image: Image, options: Options, steps: int) -> tuple[Option
         chosen = replace(chosen, bands=found.model.num_bands)
     if name == "gaussian" and found.forecasts:
         chosen = replace(chosen, sigma=found.model.sigma)
+    if name == "hash":
+        chosen = replace(chosen, finest=found.model.finest)
     return chosen, found.reason
 
 

@@ -24,6 +24,7 @@ Encoding
                         auto: none and the best by forecast for an image
   --bands L             bands of fourier: sin, cos of 2^k pi x, k < L (10)
   --sigma S             of gaussian, cycles per unit; auto (0.09 of Nyquist)
+  --finest N            nodes per axis of hash's finest level (one per pixel)
 Model
   --network NAME        of images: relu siren finer gauss wire mfn (relu)
   --field NAME          of scenes: small nerf mip (small)
@@ -54,8 +55,7 @@ Output
   --video N             frames of the training video, 0 for none (16)
   --turntable N         frames of a scene's turntable, 0 for none (20)
   --figures --live      figures for print as PNG and SVG; fits in progress
-  --open                open the report in the browser when it is written
-  --quiet               print errors only
+  --open --quiet        open the report in the browser; print errors only
 Advanced
   --device NAME         auto, cpu, cuda, cuda:N, mps (auto)
   --precision NAME      auto, float32, bfloat16 (auto)

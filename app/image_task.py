@@ -60,7 +60,14 @@ class ImageTask(FieldTask):
         model = self.config.model
         width, depth = layers_for(encoding, self.config)
         return ImageModel(
-            encoding, model.network, width, depth, model.bands, model.sigma, model.parameters
+            encoding,
+            model.network,
+            width,
+            depth,
+            model.bands,
+            model.sigma,
+            model.parameters,
+            finest=model.finest,
         )
 
     @property

@@ -18,6 +18,8 @@ from nerf_posenc.training.recipes import ENCODINGS, NetworkName
 # Cycles per unit: far above the Nyquist frequency of any image.
 _MOST_SIGMA = 1e6
 _LEAST_PARAMETERS = 1000
+# Nodes per axis of a grid: those of its coarsest level, and more than any image has pixels.
+_LEAST_NODES, _MOST_NODES = 16, 1 << 17
 
 ENCODING_HELP = (
     "Encodings to fit: "
@@ -68,6 +70,10 @@ class Options:
     sigma: float | Literal["auto"] | None = None
     """Standard deviation of the gaussian frequencies in cycles per unit; auto chooses it by
     held-out pixels of the image; None is 0.09 of Nyquist."""
+
+    finest: int | None = None
+    """Nodes per axis of the finest level of an image's hash grid; None is one per pixel. More store
+    more of the image, and take more parameters and time."""
 
     held_out: bool = False
     """Fit every second pixel of every second row of an image, and evaluate and show those between:
@@ -212,6 +218,10 @@ def _check_ranges(options: Options) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more; got {value}")
+    if options.finest is not None and not _LEAST_NODES <= options.finest <= _MOST_NODES:
+        raise UsageError(
+            f"--finest must be {_LEAST_NODES} to {_MOST_NODES:,} nodes; got {options.finest}"
+        )
     if options.parameters is not None and options.parameters < _LEAST_PARAMETERS:
         raise UsageError(
             f"--parameters must be {_LEAST_PARAMETERS} or more; got {options.parameters}"

@@ -103,8 +103,8 @@ def forecast(
 
     Args:
         image: its fitted pixels, or what was measured of them.
-        model: ``"fourier"``, ``"gaussian"`` or ``"hash"`` with the network of its recipe; bands
-            and sigma are taken into account.
+        model: ``"fourier"``, ``"gaussian"`` or ``"hash"`` with the network of its recipe;
+            bands, sigma and finest are taken into account.
         steps: length of the fit, 1 or more.
         optimizer: of the fit.
         batch_size: pixels per step.
@@ -166,6 +166,7 @@ def why_not(
         depth=depth,
         num_bands=model.num_bands,
         sigma=model.sigma,
+        finest=model.finest,
     )
     if not is_default or optimizer != "muon" or batch_size != BATCH_SIZE:
         return (
@@ -176,10 +177,12 @@ def why_not(
 
 
 def _setting(model: ImageModel, resolution: int) -> float | None:
-    """Bands of Fourier features, log2 of the sigma of Gaussian ones."""
+    """Bands of Fourier features, log2 of Gaussian ones' sigma or of a grid's nodes per pixel."""
     if model.encoding == "fourier":
         return float(model.num_bands)
     if model.encoding == "gaussian":
         sigma = default_sigma(resolution) if model.sigma is None else model.sigma
         return math.log2(sigma)
+    if model.encoding == "hash" and model.finest is not None:
+        return math.log2(model.finest / resolution)
     return None

@@ -36,11 +36,10 @@ class EncoderOptions:
         in_dim: number of coordinates in [-1, 1].
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_bands: frequency bands of ``"fourier"``.
-        sigma: standard deviation of the frequencies of ``"gaussian"``, in cycles per unit; None is
-            ``default_sigma(resolution)``.
+        sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
-        generator: random number generator of frequencies and initial features; None is torch's
-            own.
+        finest: nodes per axis of a grid's finest level; None for one per sample.
+        generator: of frequencies and initial features; None is torch's own.
     """
 
     in_dim: int
@@ -48,14 +47,13 @@ class EncoderOptions:
     num_bands: int = 10
     sigma: float | None = None
     num_parameters: int | None = None
+    finest: int | None = None
     generator: torch.Generator | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutRecipe:
     """Learning rates for fits that are evaluated between the fitted pixels (docs/results.md).
-
-    They are low and constant: at the default rate Muon fills the gaps with noise.
 
     Attributes:
         lr: of Muon.
@@ -78,9 +76,8 @@ class EncodingRecipe:
         layers: width and number of the hidden layers that follow the encoding of an image.
         lrs: peak learning rate by optimizer; None for the network's own.
         muon_adam_lr: peak learning rate of Adam beside Muon.
-        muon_lr_power: power of the schedule's factor that Muon's learning rate follows. Muon's
-            steps are as long as its learning rate, so that a long fit with a hash grid only
-            converges if the rate falls faster than Adam's.
+        muon_lr_power: power of the schedule's factor that Muon's learning rate follows. Its steps
+            are as long as the rate, so a long fit converges only if it falls faster than Adam's.
         held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
         is_small: whether the network is so small that bfloat16 is no faster on a CPU.
         fields: radiance fields that take the encoding.
@@ -130,12 +127,12 @@ def _hash_grid(options: EncoderOptions) -> Encoder:
         options.in_dim,
         options.resolution,
         num_parameters=options.num_parameters,
+        finest=options.finest,
         generator=options.generator,
     )
 
 
-# The grid stores the detail and is read by a small network (Müller et al. 2022). The learning
-# rates are from a sweep (docs/experiments.md); Adam's is that of Müller et al.
+# A small network reads the grid, as Müller et al. 2022 have it; Muon's rate: docs/experiments.md.
 _HASH = EncodingRecipe(
     description="a hash grid",
     build=_hash_grid,
@@ -215,6 +212,7 @@ def make_encoder(
     num_bands: int = 10,
     sigma: float | None = None,
     num_parameters: int | None = None,
+    finest: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Encoder:
     """Build an encoder for coordinates in [-1, 1].
@@ -226,6 +224,7 @@ def make_encoder(
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
+        finest: nodes per axis of a grid's finest level, 16 or more; None for one per sample.
         generator: random number generator of frequencies and initial features.
 
     Raises:
@@ -241,6 +240,7 @@ def make_encoder(
         num_bands=num_bands,
         sigma=sigma,
         num_parameters=num_parameters,
+        finest=finest,
         generator=generator,
     )
     return get_recipe(encoding).build(options)

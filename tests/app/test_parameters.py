@@ -7,6 +7,7 @@ import pytest
 
 import train_fit
 from app.options import parse
+from nerf_posenc import HashGridEncoder
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.networks.local_cosine import LocalCosineSeries
@@ -77,6 +78,16 @@ def test_a_page_of_a_series_is_refused_and_says_what_it_can_hold(
     assert "note: left out local-cosine" in capsys.readouterr().out
 
 
+def test_the_finest_level_of_a_grid_is_that_of_the_saved_fit() -> None:
+    with quick_report():
+        run("run", "--finest", "50", "--encodings", "hash", "fourier")
+    fit = load_fit("run/fits/hash.safetensors")
+    assert isinstance(fit, ImageFit)
+    assert isinstance(fit.encoder, HashGridEncoder)
+    assert fit.encoder.resolutions[-1] == 50
+    assert fit.render().shape[1] == 32
+
+
 def test_a_series_is_ahead_of_what_is_trained_for_a_moment() -> None:
     with quick_report():
         fits = run("run", "--parameters", "1500", "--encodings", "fourier", "local-cosine")
@@ -127,6 +138,11 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
         (["--parameters", "20"], "--parameters must be 1000 or more; got 20"),
         (["--parameters", "5000", "--width", "8"], "--parameters chooses the width"),
         (["--parameters", "5000", "--scene", "spheres"], "--parameters is for images"),
+        (["--parameters", "5000", "--finest", "32"], "give it or --finest"),
+        (["--finest", "8"], "--finest must be 16 to 131,072 nodes; got 8"),
+        (["--finest", "64", "--encodings", "fourier"], "--finest is for the hash grid"),
+        (["--finest", "64", "--scene", "spheres"], "--finest is for the hash grid"),
+        (["--finest", "64", "--sequence", "docstrings"], "--finest is for images"),
         (["--encodings", "local-cosine"], "local-cosine needs --parameters N"),
         (["--parameters", "1000", "--depth", "200"], "parameters or more; got 1,000"),
         (["--parameters", "5000", "--sequence", "docstrings"], "--parameters is for images"),
