@@ -2,7 +2,7 @@
 
     python -m benchmarks.recommend IMAGE ... --cache CACHE
 
-The sweep fits every image with 4 to 10 bands, five sigmas and five finest levels at full length
+The sweep fits every image with 4 to 10 bands, five sigmas and six finest levels at full length
 (``benchmarks.forecast``: about 5 s each on two idle cores, some minutes an image in all), and keeps
 what it measures under CACHE. The recommendation is made from the image alone.
 """

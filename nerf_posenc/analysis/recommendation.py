@@ -21,7 +21,7 @@ _BANDS = tuple(range(4, 11))
 _SIGMA_FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 # Nodes of a grid's finest level per pixel. More than one are for images that its table has a row
 # for each pixel of; with more pixels that was not measured.
-_NODES_PER_PIXEL = (0.5, 1, 2, 3, 4)
+_NODES_PER_PIXEL = (0.5, 1, 2, 3, 4, 8)
 # Fewer bands or nodes, or the default sigma, are taken if the forecast loses less than this, in dB.
 _NO_WORSE = 0.05
 # Above this many fitted pixels the network between the pixels takes too long to learn.
@@ -58,7 +58,7 @@ def recommend(
     """Recommend an encoding by forecasts of every candidate; nothing is fitted.
 
     Candidates are positional encoding with 4 to 10 bands, Gaussian features of seven sigmas and
-    hash grids of 8 levels, the finest with 0.5 to 4 nodes per pixel, each with the network of its
+    hash grids of 8 levels, the finest with 0.5 to 8 nodes per pixel, each with the network of its
     recipe. Sweeps of levels are in docs/howto/forecast.md. With pixels held out there is no
     forecast: what is best between the pixels is not what fits them best, and the choice is the one
     that was ahead on photographs and text alike (docs/results.md).

@@ -157,7 +157,7 @@ def test_the_recommended_levels_are_those_of_the_grid_that_is_built() -> None:
 def test_no_grid_of_other_levels_is_forecast_to_be_better_by_more_than_is_given_up() -> None:
     image = photograph()
     found = recommend(image, steps=600)
-    for finest in (image.resolution // 2, None, *(n * image.resolution for n in (2, 3, 4))):
+    for finest in (image.resolution // 2, None, *(n * image.resolution for n in (2, 3, 4, 8))):
         other = replace(default_model("hash"), finest=finest)
         assert forecast(image, other, steps=600).psnr <= found.forecasts["hash"].psnr + 0.05
 
