@@ -4,10 +4,12 @@ from dataclasses import replace
 
 from app.config import FieldRunConfig
 from app.options import Options
-from nerf_posenc.analysis.forecasts import Forecast, forecast, why_not
+from nerf_posenc.analysis.calibration import LAWS
+from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, forecast, why_not
 from nerf_posenc.analysis.recommendation import recommend
 from nerf_posenc.images import Image
 from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.recipes import get_recipe
 
 # A forecast with a larger error in dB, of a size or a length far from the calibrated ones, would
 # tell nothing.
@@ -25,7 +27,7 @@ def choose_encodings(image: Image, options: Options, steps: int) -> tuple[Option
         steps: of each fit.
 
     Returns:
-        Options that name encodings, bands and sigma; and why, in one line.
+        Options that name encodings, bands, sigma and finest level; and why, in one line.
     """
     found = recommend(image, steps=steps)
     name = found.model.encoding
@@ -34,24 +36,43 @@ def choose_encodings(image: Image, options: Options, steps: int) -> tuple[Option
         chosen = replace(chosen, bands=found.model.num_bands)
     if name == "gaussian" and found.forecasts:
         chosen = replace(chosen, sigma=found.model.sigma)
+    if name == "hash":
+        chosen = replace(chosen, finest=found.model.finest)
     return chosen, found.reason
 
 
-def forecast_fit(image: Image, model: ImageModel, config: FieldRunConfig) -> Forecast | None:
-    """Forecast one fit of a run; None if it is beyond what forecasts are calibrated for.
+def forecast_fit(image: Image, model: ImageModel, config: FieldRunConfig) -> Forecast | str | None:
+    """Forecast one fit of a run.
 
     Args:
         image: its fitted pixels, and those held out.
         model: that is fitted.
         config: of the run.
+
+    Returns:
+        The forecast, or why there is none; None for an encoding that has no forecasts at all.
     """
+    if model.encoding not in LAWS:
+        return None
     training = config.training
-    if image.held_out is not None or training.lr is not None:
-        return None
-    if image.num_pixels > _MOST_PIXELS:
-        return None
     optimizer, batch_size = training.optimizer, training.batch_size
-    if why_not(model, optimizer=optimizer, batch_size=batch_size) is not None:
-        return None
+    if image.held_out is not None:
+        return "forecasts are of fitted pixels, not of those between them"
+    if image.num_pixels > _MOST_PIXELS:
+        return f"the image has more than {_MOST_PIXELS >> 20} megapixels"
+    suits = why_not(model, optimizer=optimizer, batch_size=batch_size) is None
+    if training.lr is not None or not suits:
+        width, depth = get_recipe(model.encoding).layers
+        return (
+            f"calibrated for {depth} ReLU layers of {width}, Muon at its default rate and "
+            f"{BATCH_SIZE:,} pixels per step alone"
+        )
     found = forecast(image, model, steps=training.steps)
-    return found if found.error <= _MOST_ERROR else None
+    if found.error <= _MOST_ERROR:
+        return found
+    law = LAWS[model.encoding]
+    return (
+        f"it might be {found.error:.0f} dB off: calibrated on images of {law.resolution} pixels "
+        f"after {law.steps[0]:,} to {law.steps[-1]:,} steps, and this one has "
+        f"{image.resolution:,} pixels after {training.steps:,}"
+    )

@@ -15,7 +15,7 @@ import torch
 from app.commands import compare, export, render
 from app.failures import is_out_of_memory
 from app.fit_file import SaveError
-from app.help import HELP
+from app.help import COMMAND_HELP, HELP
 from app.options import parse
 from app.parsing import PROGRAM, UsageError
 from app.prepare import RunContext
@@ -67,6 +67,9 @@ def main(arguments: Sequence[str], openers: Openers) -> int:
 
 def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
     if arguments and arguments[0] in COMMANDS:
+        if any(argument in ("-h", "--help") for argument in arguments):
+            print(COMMAND_HELP[arguments[0]], end="")
+            return 0
         COMMANDS[arguments[0]](arguments[1:], openers)
         return 0
     if any(argument in ("-h", "--help") for argument in arguments):

@@ -34,6 +34,7 @@ class ModelConfig:
         bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit.
         parameters: most parameters of each model of an image; None for the default sizes.
+        finest: nodes per axis of the finest level of an image's hash grid; None for one per pixel.
     """
 
     network: recipes.NetworkName
@@ -43,6 +44,7 @@ class ModelConfig:
     bands: int
     sigma: float
     parameters: int | None
+    finest: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +225,7 @@ def resolve(
         bands=bands if options.bands is None else options.bands,
         sigma=recipes.default_sigma(resolution) if sigma is None else sigma,
         parameters=options.parameters,
+        finest=options.finest,
     )
     training = FieldTraining(
         steps=steps if options.steps is None else options.steps,

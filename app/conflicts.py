@@ -29,14 +29,21 @@ def check_conflicts(options: "app.options.Options") -> None:
     if options.is_sequence:
         _check_sequence_conflicts(options)
     refusals = {
-        "--encodings auto stands alone: it is for one --image, and chooses --bands and --sigma "
-        "for the default network": options.is_auto
+        "--encodings auto stands alone: it is for one --image, and chooses --bands, --sigma and "
+        "--finest for the default network": options.is_auto
         and (options.encodings != ("auto",) or _differs(options, _OF_AUTO)),
         "--parameters is for images; a --scene takes --width and --depth": (
             options.parameters is not None and options.is_scene
         ),
         "--parameters chooses the width; give one of the two": (
             options.parameters is not None and options.width is not None
+        ),
+        "--finest is for the hash grid of an image: name hash or hash-internal in --encodings": (
+            options.finest is not None
+            and (options.is_scene or not {"hash", "hash-internal"} & set(options.fitted))
+        ),
+        "--parameters chooses the sizes of a grid; give it or --finest": (
+            options.parameters is not None and options.finest is not None
         ),
         "--steps and --seconds both say how long a fit is; give one of them": (
             options.steps is not None and options.seconds is not None
@@ -60,7 +67,18 @@ def check_conflicts(options: "app.options.Options") -> None:
 
 # Options of images and scenes that a sequence has no use for.
 _OF_FIELDS = (
-    *("stack", "bands", "parameters", "sigma", "held_out", "size", "network", "field", "optimizer"),
+    *(
+        "stack",
+        "bands",
+        "parameters",
+        "sigma",
+        "finest",
+        "held_out",
+        "size",
+        "network",
+        "field",
+        "optimizer",
+    ),
     *(
         "seconds",
         "background",
@@ -73,7 +91,9 @@ _OF_FIELDS = (
     ),
 )
 # Options that leave --encodings auto nothing to choose, or have no forecasts.
-_OF_AUTO = ("images", "scene", "bands", "sigma", "network", "parameters", "width", "depth")
+_OF_AUTO = (
+    *("images", "scene", "bands", "sigma", "finest", "network", "parameters", "width", "depth"),
+)
 
 
 def _differs(options: "app.options.Options", names: Sequence[str]) -> bool:

@@ -1,5 +1,7 @@
 """What ``--help`` prints: every option on one line, with its real default."""
 
+from collections.abc import Mapping
+
 HELP = """\
 usage: train_fit.py [--image FILE | --scene SCENE | --sequence DATA] [options]
        train_fit.py compare RUN ... | render RUN | export RUN (see --help)
@@ -22,6 +24,7 @@ Encoding
                         auto: none and the best by forecast for an image
   --bands L             bands of fourier: sin, cos of 2^k pi x, k < L (10)
   --sigma S             of gaussian, cycles per unit; auto (0.09 of Nyquist)
+  --finest N            nodes per axis of hash's finest level (one per pixel)
 Model
   --network NAME        of images: relu siren finer gauss wire mfn (relu)
   --field NAME          of scenes: small nerf mip factored auto (small)
@@ -52,8 +55,7 @@ Output
   --video N             frames of the training video, 0 for none (16)
   --turntable N         frames of a scene's turntable, 0 for none (20)
   --figures --live      figures for print as PNG and SVG; fits in progress
-  --open                open the report in the browser when it is written
-  --quiet               print errors only
+  --open --quiet        open the report in the browser; print errors only
 Advanced
   --device NAME         auto, cpu, cuda, cuda:N, mps (auto)
   --precision NAME      auto, float32, bfloat16 (auto)
@@ -61,3 +63,47 @@ Advanced
   --max-pixels N        refuse larger image files (200000000)
   --version --help      docs/options.md says more about each option
 """
+
+COMMAND_HELP: Mapping[str, str] = {
+    "compare": """\
+usage: train_fit.py compare RUN ... [options]
+
+Writes one page that compares runs: their fits beside each other, by image.
+
+  RUN ...               run folders; of several images, those of the images
+  --out FILE            page to write, .html (a new one under runs/)
+  --overwrite           let --out be an existing file
+""",
+    "render": """\
+usage: train_fit.py render RUN [options]
+
+Renders a saved fit: an image at any resolution, a scene from any camera.
+
+  RUN                   run folder, or the file of a fit
+  --encoding NAME       which fit (that of the highest PSNR)
+  --size N              pixels along the longer side (one per fitted pixel)
+  --crop X Y W H        part of an image, in its pixels
+  --cameras FILE        cameras of a scene, as transforms.json
+  --turntable N         frames around a scene, if there are no --cameras (60)
+  --out FILE            .png, .jpg, .tif, .webp; frames .mp4, .webp or a folder
+                        (a new one in the run folder)
+  --overwrite           let --out exist already
+  --device NAME         auto, cpu, cuda, cuda:N, mps (auto)
+  --quiet               print errors only
+""",
+    "export": """\
+usage: train_fit.py export RUN --onnx | --page [options]
+
+Writes saved fits for other programs, or as a page in which they run.
+
+  RUN                   run folder, or the file of a fit
+  --onnx                an ONNX model: from coordinates to RGB; of a scene from
+                        positions and directions to density and RGB
+  --page                an HTML page that runs the fits of an image with ReLU
+                        networks: zoom past the pixels
+  --encoding NAME       which fit (that of the highest PSNR; a page has all)
+  --out FILE            file to write (NAME.onnx, page.html in the run folder)
+  --overwrite           let --out exist already
+""",
+}
+"""What ``--help`` prints after a command."""

@@ -60,7 +60,14 @@ class ImageTask(FieldTask):
         model = self.config.model
         width, depth = layers_for(encoding, self.config)
         return ImageModel(
-            encoding, model.network, width, depth, model.bands, model.sigma, model.parameters
+            encoding,
+            model.network,
+            width,
+            depth,
+            model.bands,
+            model.sigma,
+            model.parameters,
+            finest=model.finest,
         )
 
     @property
@@ -97,7 +104,12 @@ class ImageTask(FieldTask):
         forecast = forecast_fit(self.image, model, self.config)
         if forecast is None:
             return result
-        return replace(result, details={**result.details, "forecast": forecast.as_json()})
+        known = (
+            {"no_forecast": forecast}
+            if isinstance(forecast, str)
+            else {"forecast": forecast.as_json()}
+        )
+        return replace(result, details={**result.details, **known})
 
     def references(self) -> Sequence[ImageResult]:
         """Interpolations of the held-out pixels."""

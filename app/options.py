@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from app.conflicts import check_conflicts
+from app.encoding_options import check_encodings, check_names
 from app.parsing import UsageError, read_options
 from app.sequence_options import SequenceOptions, check_sequence_options
 from nerf_posenc.radiance.recipes import FieldName
@@ -18,6 +19,8 @@ from nerf_posenc.training.recipes import ENCODINGS, NetworkName
 # Cycles per unit: far above the Nyquist frequency of any image.
 _MOST_SIGMA = 1e6
 _LEAST_PARAMETERS = 1000
+# Nodes per axis of a grid: those of its coarsest level, and more than any image has pixels.
+_LEAST_NODES, _MOST_NODES = 16, 1 << 17
 
 ENCODING_HELP = (
     "Encodings to fit: "
@@ -25,7 +28,8 @@ ENCODING_HELP = (
     + ". None: none and fourier, and for images without --bands hash, the fastest; above 8 "
     "megapixels without none; with "
     "--held-out none, fourier, gaussian and hash-internal; with --parameters none, fourier, hash "
-    "and local-cosine. auto: none and the best by forecast."
+    "and local-cosine; with both none, fourier, gaussian, hash-internal and local-cosine. auto: "
+    "none and the best by forecast."
 )
 
 
@@ -67,6 +71,10 @@ class Options:
     sigma: float | Literal["auto"] | None = None
     """Standard deviation of the gaussian frequencies in cycles per unit; auto chooses it by
     held-out pixels of the image; None is 0.09 of Nyquist."""
+
+    finest: int | None = None
+    """Nodes per axis of the finest level of an image's hash grid; None is one per pixel. More store
+    more of the image, and take more parameters and time."""
 
     held_out: bool = False
     """Fit every second pixel of every second row of an image, and evaluate and show those between:
@@ -178,6 +186,11 @@ class Options:
         return "factored" if self.field == "auto" else self.field
 
     @property
+    def _takes_series(self) -> bool:
+        """Whether a series is fitted by default, beside the usual network."""
+        return self.parameters is not None and self.network == "relu" and not self.is_scene
+
+    @property
     def fitted(self) -> tuple[str, ...]:
         """Encodings of an image or a scene to fit, also if none are named."""
         if self.encodings is not None:
@@ -185,8 +198,9 @@ class Options:
         if self.is_scene and self.scene_field == "factored":
             return ("vector-matrix",)
         if self.held_out:
-            return ("none", "fourier", "gaussian", "hash-internal")
-        if self.parameters is not None and self.network == "relu" and not self.is_scene:
+            series = ("local-cosine",) if self._takes_series else ()
+            return ("none", "fourier", "gaussian", "hash-internal", *series)
+        if self._takes_series:
             return ("none", "fourier", "hash", "local-cosine")
         with_grid = self.bands is None and not self.is_scene and self.network == "relu"
         return ("none", "fourier", "hash") if with_grid else ("none", "fourier")
@@ -201,9 +215,9 @@ def parse(arguments: Sequence[str]) -> Options:
     options = read_options(Options, arguments)
     _check_ranges(options)
     check_sequence_options(options.sequences)
-    _check_names(options.encodings)
+    check_names(options.encodings)
     if not options.is_sequence:
-        _check_encodings(options)
+        check_encodings(options)
     check_conflicts(options)
     return options
 
@@ -214,6 +228,10 @@ def _check_ranges(options: Options) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more; got {value}")
+    if options.finest is not None and not _LEAST_NODES <= options.finest <= _MOST_NODES:
+        raise UsageError(
+            f"--finest must be {_LEAST_NODES} to {_MOST_NODES:,} nodes; got {options.finest}"
+        )
     if options.parameters is not None and options.parameters < _LEAST_PARAMETERS:
         raise UsageError(
             f"--parameters must be {_LEAST_PARAMETERS} or more; got {options.parameters}"
@@ -245,42 +263,3 @@ def _check_ranges(options: Options) -> None:
 
 def _is_positive(value: float | None) -> bool:
     return value is None or (math.isfinite(value) and value > 0)
-
-
-def _check_names(encodings: Sequence[str] | None) -> None:
-    if encodings is not None and not encodings:
-        raise UsageError(f"--encodings needs one name or more: {', '.join(ENCODINGS)}")
-    if encodings is not None and len(set(encodings)) < len(encodings):
-        raise UsageError("--encodings names an encoding twice; give each once")
-
-
-def _check_encodings(options: Options) -> None:
-    names = ", ".join(ENCODINGS)
-    for encoding in options.fitted:
-        if encoding not in ENCODINGS:
-            raise UsageError(f"--encodings: no encoding {encoding!r}; known are {names}")
-    series = [e for e in options.fitted if ENCODINGS[e].is_series]
-    if series and options.parameters is None and not options.is_scene:
-        raise UsageError(f"{series[0]} needs --parameters N: how many it may keep")
-    uses_sigma = [e for e in options.fitted if ENCODINGS[e].uses_sigma]
-    if options.sigma == "auto" and not uses_sigma:
-        raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")
-    if options.is_scene:
-        _check_field(options)
-        return
-    for encoding in options.fitted:
-        if not ENCODINGS[encoding].fits_images:
-            raise UsageError(f"--encodings: {encoding} is for scenes, with --field factored")
-
-
-def _check_field(options: Options) -> None:
-    field = options.scene_field
-    unfit = [e for e in options.fitted if field not in ENCODINGS[e].fields]
-    if unfit:
-        takes = [name for name, recipe in ENCODINGS.items() if field in recipe.fields]
-        is_for_small = all("small" in ENCODINGS[e].fields for e in unfit)
-        mend = "use the small field" if is_for_small else "name others by --encodings"
-        raise UsageError(
-            f"--field {field} takes the encodings {', '.join(takes)}, not "
-            f"{', '.join(unfit)}; {mend}"
-        )

@@ -49,7 +49,10 @@ def _one_line(message: str, program: str) -> str:
     sections = [section for section in sections if section]
     parts = [" ".join(sections[0]).removesuffix(".")]
     parts[0] = _plain(re.sub(r"\[/?bold\]", "", parts[0]))
-    parts += [" ".join(part[:2]) for part in sections[1:] if part[:1] == ["Perhaps you meant:"]]
+    suggested = (part[1:] for part in sections[1:] if part[:1] == ["Perhaps you meant:"])
+    near = re.search(r"--[\w-]+", " ".join(next(suggested, [])))
+    if near:
+        parts.append(f"did you mean {near[0]}?")
     return f"{'; '.join(parts)} (see {program} --help)"
 
 
@@ -64,6 +67,9 @@ def _plain(message: str) -> str:
         known = {"INT": "a whole number", "FLOAT": "a number"}
         names = [known.get(kind, kind.strip("{}")) for kind in kinds.split("|") if kind != "{None}"]
         return f"{option} must be {' or '.join(names)}; got {value!r}"
+    unknown = re.match(r"Unrecognized options: (--[\w-]+)", message)
+    if unknown:
+        return f"there is no option {unknown[1]}"
     if re.match(r"Unrecognized options: [^-]", message):
         return f"{message}; an option takes one value, unless --help shows several"
     return message

@@ -36,11 +36,12 @@ from scenes import open_image
 
 _MODULE = Path(__file__).parent.parent / "nerf_posenc" / "analysis" / "calibration.py"
 
-# Steps that take about 5 s and 30 s on two cores.
-STEPS = {"fourier": (300, 1800), "gaussian": (240, 1440), "hash": (800, 4800)}
+# Steps that take about 5 s and 30 s on two cores, and the default 600.
+STEPS = {"fourier": (300, 1800), "gaussian": (240, 1440), "hash": (600, 800, 4800)}
 # Settings whose recovery is measured beside that of the default, on images of the first half.
 BANDS = (4, 5, 6, 7, 8, 9)
 SIGMAS = (6, 10, 30, 50)
+FINEST = (384, 1536, 2304, 3072, 6144)
 SWEPT = ("kodim01", "kodim03")
 # So few fits of a length cannot tell the weights of three traits.
 _FEW = 5
@@ -130,26 +131,33 @@ class Measurements:
         return {name: fit for name, fit in found.items() if fit is not None}
 
     def sweeps(self, encoding: str, steps: int) -> list[tuple[Fit, dict[float, Fit]]]:
-        """Fits with other bands or sigmas, and the default's among them."""
+        """Fits with other bands, sigmas or finest levels, and the default's among them."""
         option, settings = {
             "fourier": ("--bands", BANDS),
             "gaussian": ("--sigma", SIGMAS),
-        }.get(encoding, ("", ()))
+            "hash": ("--finest", FINEST),
+        }[encoding]
+        default_setting = {"fourier": 10, "gaussian": default_sigma(768), "hash": 768}[encoding]
         found = []
-        for name in SWEPT if settings else ():
+        for name in SWEPT:
             default = self.fit(name, encoding, steps)
             fits = {s: self.fit(name, encoding, steps, option, str(s)) for s in settings}
             if default is None or None in fits.values():
                 continue
-            is_bands = encoding == "fourier"
             by_setting = {
-                float(s) if is_bands else math.log2(s): fit
-                for s, fit in fits.items()
+                _law_setting(encoding, s): fit
+                for s, fit in [*fits.items(), (default_setting, default)]
                 if fit is not None
             }
-            by_setting[10.0 if is_bands else math.log2(default_sigma(768))] = default
             found.append((default, by_setting))
         return found
+
+
+def _law_setting(encoding: str, value: float) -> float:
+    """A setting as `TransferLaw` has it."""
+    if encoding == "fourier":
+        return float(value)
+    return math.log2(value / calibration.RESOLUTION if encoding == "hash" else value)
 
 
 def calibrate(measurements: Measurements, encoding: str, names: list[str]) -> TransferLaw:

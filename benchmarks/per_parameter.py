@@ -9,6 +9,7 @@ bits than the series takes in 8 bits.
 """
 
 import argparse
+import copy
 import io
 import json
 import math
@@ -95,23 +96,43 @@ def recipes_within(most: int) -> dict[str, Recipe]:
     }
 
 
+def score(model: nn.Module, image: Image) -> float:
+    """PSNR of a model."""
+    rendered = predict(model, image.coordinates.reshape(-1, 2), chunk_size=2048)
+    return psnr(rendered.reshape(image.rgb.shape), image.rgb)
+
+
 def scores(model: nn.Module, image: Image, seconds: float) -> dict[str, float]:
     """PSNR of a model as it is, in float16 and in 8 bits."""
-
-    def score(module: nn.Module) -> float:
-        rendered = predict(module, image.coordinates.reshape(-1, 2), chunk_size=2048)
-        return psnr(rendered.reshape(image.rgb.shape), image.rgb)
-
     row = {
         "parameters": num_parameters(model),
-        "psnr_db": score(model),
+        "psnr_db": score(model, image),
         "seconds": seconds,
     }
     for bits in (16, 8):
         rounded = quantize(model, bits)
-        row[f"psnr_{bits}_db"] = score(rounded.module)
+        row[f"psnr_{bits}_db"] = score(rounded.module, image)
         row[f"bpp_{bits}"] = rounded.num_bits / math.prod(image.size)
     return row
+
+
+def print_tensors(label: str, model: nn.Module, image: Image) -> None:
+    """What is lost if one tensor alone is rounded to 8 bits, or all of them are."""
+    whole = score(model, image)
+
+    def lost(names: list[str]) -> float:
+        rounded = copy.deepcopy(model)
+        for name, parameter in rounded.named_parameters():
+            if name in names:
+                alone = quantize(nn.ParameterList([parameter]), 8).module
+                parameter.data = next(alone.parameters()).data
+        return whole - score(rounded, image)
+
+    names = [name for name, _ in model.named_parameters()]
+    for name, parameter in model.named_parameters():
+        shape = " x ".join(map(str, parameter.shape))
+        tqdm.write(f"{label}: {name} ({shape}) in 8 bits loses {lost([name]):.2f} dB")
+    tqdm.write(f"{label}: all of them lose {lost(names):.2f} dB")
 
 
 def solve(most: int, image: Image) -> dict[str, float]:
@@ -159,7 +180,7 @@ def formats(image: Image, bpp: float) -> dict[str, dict[str, float]]:
 
 
 def fit_in_turns(
-    names: list[str], most: int, image: Image, seconds: float
+    names: list[str], most: int, image: Image, seconds: float, *, by_tensor: bool = False
 ) -> dict[str, dict[str, float]]:
     """Fit an image by several recipes, and round what came of it."""
     recipes = recipes_within(most)
@@ -171,6 +192,9 @@ def fit_in_turns(
         for each in fits.values():
             if not each.clock.is_over():
                 each.turn(1.0)
+    if by_tensor:
+        for name, each in fits.items():
+            print_tensors(f"{image.name} {name}", each.state.model, image)
     return {n: scores(each.state.model, image, each.clock.used()) for n, each in fits.items()}
 
 
@@ -198,6 +222,7 @@ def main() -> None:
     parser.add_argument("--parameters", nargs="+", type=int, default=[207_000, 341_000])
     parser.add_argument("--seconds", type=float, default=60, help="0: the series alone")
     parser.add_argument("--recipes", nargs="+", choices=list(recipes_within(1)), default=None)
+    parser.add_argument("--by-tensor", action="store_true", help="what each loses in 8 bits")
     parser.add_argument("--out", type=Path, default=Path("runs/per_parameter.json"))
     options = parser.parse_args()
     keep_freed_memory()
@@ -210,7 +235,9 @@ def main() -> None:
             results |= formats(image, results[SERIES]["bpp_8"])
             if options.seconds > 0:
                 trained = options.recipes or list(recipes_within(most))
-                results |= fit_in_turns(trained, most, image, options.seconds)
+                results |= fit_in_turns(
+                    trained, most, image, options.seconds, by_tensor=options.by_tensor
+                )
             for recipe, row in results.items():
                 rows.append({"image": image.name, "most": most, "recipe": recipe, **row})
                 tqdm.write(f"{image.name} {most:,} {recipe}: {row['psnr_db']:.2f} dB")

@@ -2,7 +2,7 @@
 
     python -m benchmarks.recommend IMAGE ... --cache CACHE
 
-The sweep fits every image with 4 to 10 bands, five sigmas and the hash grid at full length
+The sweep fits every image with 4 to 10 bands, five sigmas and six finest levels at full length
 (``benchmarks.forecast``: about 5 s each on two idle cores, some minutes an image in all), and keeps
 what it measures under CACHE. The recommendation is made from the image alone.
 """
@@ -12,25 +12,27 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.forecast import BANDS, SIGMAS, STEPS, measured
+from benchmarks.forecast import BANDS, FINEST, SIGMAS, STEPS, measured
 from nerf_posenc.analysis.recommendation import recommend
 from nerf_posenc.training.recipes import default_sigma
 from scenes import open_image
 
 
 def sweep(cache: Path, image: Path) -> tuple[dict[str, dict[float, float]], float]:
-    """PSNR by encoding and by bands or sigma, and the seconds that the sweep took."""
+    """PSNR by encoding and by bands, sigma or finest level, and the seconds that the sweep took."""
     found: dict[str, dict[float, float]] = {"fourier": {}, "gaussian": {}, "hash": {}}
     seconds = 0.0
     cases = [("fourier", "--bands", value) for value in (*BANDS, None)]
     cases += [("gaussian", "--sigma", value) for value in (*SIGMAS, None)]
-    cases.append(("hash", "", None))
+    cases += [("hash", "--finest", value) for value in (*FINEST, None)]
     for encoding, option, value in cases:
         arguments = () if value is None else (option, str(value))
         record = measured(cache, image, encoding, STEPS[encoding][0], *arguments)
         resolution = open_image(str(image), max_pixels=1 << 26).resolution
-        default = {"fourier": 10.0, "gaussian": default_sigma(resolution), "hash": 0.0}[encoding]
-        found[encoding][default if value is None else float(value)] = record["psnr"]
+        default = {"fourier": 10.0, "gaussian": default_sigma(resolution), "hash": resolution}[
+            encoding
+        ]
+        found[encoding][float(default if value is None else value)] = record["psnr"]
         seconds += record["seconds"]
     return found, seconds
 
@@ -55,20 +57,21 @@ def main() -> None:
         print(f"{file.stem}: sweep {seconds:.0f} s, recommendation {spent:.2f} s of CPU time")
         print(f"  {advised.reason}")
         best = max(max(by.values()) for by in scores.values())
+        reached = {}
         for encoding, by in scores.items():
             model = advised.models[encoding]
             setting = {
                 "fourier": float(model.num_bands),
                 "gaussian": model.sigma or 0.0,
-                "hash": 0.0,
+                "hash": float(model.finest or image.resolution),
             }[encoding]
-            got = nearest(by, setting)
+            got = reached[encoding] = nearest(by, setting)
             print(
                 f"  {encoding:8} recommended {setting:5.1f}: {got:.2f} dB, best of the sweep "
                 f"{max(by.values()):.2f} dB at {max(by, key=lambda s: by[s]):.1f}, gap "
                 f"{max(by.values()) - got:.2f} dB"
             )
-        chosen = max(scores[advised.model.encoding].values())
+        chosen = reached[advised.model.encoding]
         print(
             f"  {advised.model.encoding} is recommended: {chosen:.2f} dB, {best - chosen:.2f} dB "
             f"below the best of all; {spent / seconds:.2%} of the sweep's time"

@@ -21,7 +21,7 @@ class CompareOptions:
     """Run folders."""
 
     out: Path | None = None
-    """Page to write; None is a new one under runs/."""
+    """Page to write, NAME.html; None is a new one under runs/."""
 
     overwrite: bool = False
     """Let --out be an existing file."""
@@ -37,6 +37,10 @@ def compare(arguments: Sequence[str], openers: Openers) -> None:
     if not options.runs:
         raise UsageError("compare needs one run folder or more")
     out = _new_page() if options.out is None else options.out
+    if out.suffix == "":
+        out = out.with_name(f"{out.name}.html")
+    elif out.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"--out {out}: the page is written as .html")
     refuse_existing(out, overwrite=options.overwrite)
     try:
         results, measures = report.write_comparison(out, options.runs)

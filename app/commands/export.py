@@ -14,7 +14,7 @@ import torch
 import tyro
 from torch import nn
 
-from app.commands.saved import open_saved_fit, refuse_existing
+from app.commands.saved import fit_names, note_of_choice, open_saved_fit, refuse_existing
 from app.parsing import PROGRAM, UsageError, read_options
 from app.report import read_metrics
 from app.report.fit_page import fit_page, why_not
@@ -74,6 +74,11 @@ def _export_page(options: ExportOptions, arguments: Sequence[str]) -> None:
     reasons = {name: why_not(fit) for name, fit in fits.items()}
     runs = {name: fit for name, fit in fits.items() if reasons[name] is None}
     left_out = ", ".join(f"{name} ({reason})" for name, reason in reasons.items() if reason)
+    if options.encoding is not None and reasons.get(options.encoding):
+        raise UsageError(
+            f"export --page cannot run {options.encoding} ({reasons[options.encoding]}); "
+            f"{_suiting(options.run)}"
+        )
     if not runs:
         raise UsageError(f"export --page runs ReLU networks; {options.run} has {left_out}")
     out = options.out or folder / "page.html"
@@ -103,9 +108,11 @@ def _image_fits(options: ExportOptions) -> tuple[dict[str, ImageFit], Path]:
     name, fit, folder = open_saved_fit(options.run, options.encoding, "cpu")
     names = [name]
     if not options.run.is_file():
-        files = (options.run / "fits").glob("*.safetensors")
-        others = sorted(file.stem for file in files if not file.name.startswith("."))
-        names = [each for each in others if options.encoding in (None, each) or each == BASELINE]
+        names = [
+            each
+            for each in fit_names(options.run)
+            if options.encoding in (None, each) or each == BASELINE
+        ]
     fits: dict[str, ImageFit] = {}
     for each in sorted(names, key=lambda each: each != BASELINE):
         opened = fit if each == name else open_saved_fit(options.run, each, "cpu")[1]
@@ -113,6 +120,13 @@ def _image_fits(options: ExportOptions) -> tuple[dict[str, ImageFit], Path]:
             raise UsageError(f"export --page is for an image; {options.run} is of a scene")
         fits[each] = opened
     return fits, folder
+
+
+def _suiting(run: Path) -> str:
+    """Which fits of a run a page can run."""
+    fits = {name: open_saved_fit(run, name, "cpu")[1] for name in fit_names(run)}
+    suiting = [n for n, fit in fits.items() if isinstance(fit, ImageFit) and why_not(fit) is None]
+    return f"of this run it can hold {', '.join(suiting)}" if suiting else "it runs ReLU networks"
 
 
 def _metrics(folder: Path) -> Metrics | None:
@@ -146,6 +160,9 @@ def _export_onnx(options: ExportOptions) -> None:
         raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
     finally:
         partial.unlink(missing_ok=True)
+    note = note_of_choice(options.run, options.encoding, name)
+    if note is not None:
+        print(printable(note))
     print(printable(f"exported {name}: wrote {out}"))
 
 

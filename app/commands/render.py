@@ -11,7 +11,7 @@ import tyro
 from torch import Tensor
 
 from app.commands.png import write_png
-from app.commands.saved import open_saved_fit, refuse_existing
+from app.commands.saved import note_of_choice, open_saved_fit, refuse_existing
 from app.parsing import UsageError, read_options
 from app.progress import progress_bar, sum_up
 from app.report.eight_bit import eight_bit
@@ -91,6 +91,9 @@ def render(arguments: Sequence[str], openers: Openers) -> None:
         reason = f"{error.filename or options.out or folder}: {error.strerror or error}"
         raise UsageError(f"cannot write {reason}") from None
     if not options.quiet:
+        note = note_of_choice(options.run, options.encoding, name)
+        if note is not None:
+            print(printable(note))
         if fit.step < fit.num_steps:
             print(f"note: {name} is at step {fit.step} of {fit.num_steps}")
         print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))

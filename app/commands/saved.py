@@ -46,6 +46,27 @@ def open_saved_fit(
     return name, _load(by_name[name], chosen_device), run
 
 
+def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:
+    """Say which of several fits was taken, if none was named.
+
+    Args:
+        run: run folder, or the file of a fit.
+        encoding: that was asked for; None if none was.
+        chosen: the fit that was taken.
+    """
+    names = [] if run.is_file() else fit_names(run)
+    if encoding is not None or len(names) < 2:
+        return None
+    why = "the one of the highest PSNR" if _psnr_by_name(run) else "as the run is not complete"
+    return f"note: took {chosen} of {', '.join(names)}, {why}; --encoding names another"
+
+
+def fit_names(run: Path) -> list[str]:
+    """Names of the saved fits of a run folder."""
+    files = (run / "fits").glob("*.safetensors")
+    return sorted(file.stem for file in files if not file.name.startswith("."))
+
+
 def _load(file: Path, device: torch.device) -> ImageFit | SceneFit:
     try:
         return load_fit(file, device=device)
@@ -55,11 +76,16 @@ def _load(file: Path, device: torch.device) -> ImageFit | SceneFit:
 
 def _best(run: Path, names: list[str]) -> str:
     """Fit of the highest PSNR; the last by name if the run is not complete."""
-    try:
-        scores = {f.encoding: f.scores.get("psnr_db", -math.inf) for f in read_metrics(run).fits}
-    except (OSError, ValueError):
-        scores = {}
+    scores = _psnr_by_name(run)
     return max(names, key=lambda name: scores.get(name, -math.inf))
+
+
+def _psnr_by_name(run: Path) -> dict[str, float]:
+    """PSNR of the fits of a run; empty if it is not complete."""
+    try:
+        return {f.encoding: f.scores.get("psnr_db", -math.inf) for f in read_metrics(run).fits}
+    except (OSError, ValueError):
+        return {}
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:

@@ -84,8 +84,8 @@ def line_chart(
     x_ticks = _ticks(min(xs), max(xs), log_x, whole=whole)
     parts += [_x_tick(x, to_x(x)) for x in x_ticks]
     parts += [
-        _mark(mark, to_x(mark.x), row)
-        for mark, row in zip(marks, _label_rows([to_x(mark.x) for mark in marks]), strict=True)
+        _mark(marks[i], to_x(marks[i].x), row, is_thinned=i % 2 == 1)
+        for i, row in enumerate(_label_rows([to_x(mark.x) for mark in marks]))
     ]
     for one, points in lines:
         coordinates = " ".join(f"{to_x(x)},{to_y(y)}" for x, y in points)
@@ -109,7 +109,8 @@ def _y_tick(value: float, at: float) -> str:
 def _x_tick(value: float, at: float) -> str:
     return (
         f'<line class="grid" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}"/>'
-        f'<text x="{at}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{_shown(value)}</text>'
+        f'<text class="x-tick" x="{at}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
+        f"{_shown(value)}</text>"
     )
 
 
@@ -124,11 +125,14 @@ def _label_rows(positions: Sequence[float]) -> list[int]:
     return rows
 
 
-def _mark(mark: Mark, at: float, row: int) -> str:
+def _mark(mark: Mark, at: float, row: int, *, is_thinned: bool) -> str:
+    """A line and its label, which is hidden on a narrow screen if it is thinned out."""
+    classes = f"marked row{row}" + (" thinned" if is_thinned else "")
     return (
         f'<line class="mark" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}">'
         f"<title>{escape(mark.name)}</title></line>"
-        f'<text class="marked" {_beside(at)} y="{_TOP + 11 + 15 * row}">{escape(mark.name)}</text>'
+        f'<text class="{classes}" {_beside(at)} y="{_TOP + 11 + 15 * row}">'
+        f"{escape(mark.name)}</text>"
     )
 
 
@@ -141,11 +145,13 @@ def _beside(at: float) -> str:
 
 def _axis_labels(x_label: str, y_label: str) -> str:
     center = (_LEFT + _WIDTH - _RIGHT) / 2
+    # On a narrow screen the label of y lies above the chart instead of beside it.
     return (
-        f'<text class="label" x="{center}" y="{_HEIGHT - 8}" text-anchor="middle">'
+        f'<text class="label below" x="{center}" y="{_HEIGHT - 8}" text-anchor="middle">'
         f"{escape(x_label)}</text>"
-        f'<text class="label" transform="translate(14 {_HEIGHT / 2 - 10}) rotate(-90)" '
+        f'<text class="label beside" transform="translate(14 {_HEIGHT / 2 - 10}) rotate(-90)" '
         f'text-anchor="middle">{escape(y_label)}</text>'
+        f'<text class="label above" x="0" y="-8" aria-hidden="true">{escape(y_label)}</text>'
     )
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from app.report.metrics_file import Metrics, read_metrics
 from app.report.page import Group, write_page
 from app.report.sequence_comparison import write_sequence_comparison
+from app.report.tables import storage_measures
 from app.task import Panel
 from nerf_posenc.images import LARGE_PIXELS, unit_range
 from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, FitResult, Measure
@@ -60,7 +61,8 @@ def write_comparison(
         fits = write_sequence_comparison(path, title, runs, details)
         return fits, next(iter(runs.values())).measures
     folder_of = dict(zip(labels, folders, strict=True))
-    return _write_field_comparison(path, title, runs, folder_of, details), FIELD_MEASURES
+    results = _write_field_comparison(path, title, runs, folder_of, details)
+    return results, (*FIELD_MEASURES, *storage_measures(results))
 
 
 def _write_field_comparison(

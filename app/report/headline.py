@@ -7,6 +7,7 @@ from app.report.tables import BASELINE
 from nerf_posenc.training.results import FieldResult
 
 _TITLES = {
+    "none": "A network on raw coordinates",
     "fourier": "Positional encoding",
     "gaussian": "Random Fourier features",
     "learned": "Learned Fourier features",
@@ -17,23 +18,25 @@ _TITLES = {
 }
 # These keep the network that the baseline has; after a grid the network is a smaller one.
 _SAME_NETWORK = ("fourier", "gaussian", "learned")
+# No encoding of a network: a transform of all pixels at once.
+_TRANSFORMS = ("local-cosine",)
 
 
 def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str | None:
-    """Say what the best encoding recovers beside raw coordinates.
+    """Say what the best encoding recovers beside raw coordinates, or beside interpolation.
 
     Args:
         results: the fits of one run.
         held_out: whether the PSNR is that of pixels between the fitted ones.
 
     Returns:
-        A sentence with the numbers of the table, rounded; None if there is no fit on raw
-        coordinates to compare with, or no other.
+        A sentence with the numbers of the table, rounded; None if there is nothing to compare the
+        best fit with: neither a fit on raw coordinates nor, with pixels held out, interpolation.
     """
     baseline = next((result for result in results if result.encoding == BASELINE), None)
     others = [r for r in results if r is not baseline and r.is_fit and not math.isnan(r.psnr)]
     if baseline is None or not others or not math.isfinite(baseline.psnr):
-        return None
+        return _beside_interpolation(results) if held_out else None
     best = max(others, key=lambda result: result.psnr)
     if math.isinf(best.psnr):
         reached = f"raw coordinates reach {baseline.psnr:.1f} dB"
@@ -46,14 +49,39 @@ def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str |
     alike = [f"same {best.steps:,} steps"] if same_steps else []
     if best.encoding in _SAME_NETWORK:
         alike.insert(0, "same network")
-    references = [result for result in results if not result.is_fit]
+    reference = _best_interpolation(results)
     beside = ""
-    if references:
-        reference = max(references, key=lambda result: result.psnr)
+    if reference is not None:
         beside = f"; {reference.encoding} interpolation reaches {reference.psnr:.1f} dB"
+    if best.encoding in _TRANSFORMS:
+        return (
+            f"{title(best.encoding)} reaches {best.psnr:.1f} dB{where}, a network on raw "
+            f"coordinates {baseline.psnr:.1f} dB{beside}"
+        )
     return (
         f"{title(best.encoding)} {verb} {abs(gained):.1f} dB{where}: {best.psnr:.1f} dB against "
         f"{baseline.psnr:.1f} dB without it" + "".join(f", {words}" for words in alike) + beside
+    )
+
+
+def _best_interpolation(results: Sequence[FieldResult]) -> FieldResult | None:
+    """The best of what is shown beside the fits without training, if anything is."""
+    references = [r for r in results if not r.is_fit and not math.isnan(r.psnr)]
+    return max(references, key=lambda result: result.psnr, default=None)
+
+
+def _beside_interpolation(results: Sequence[FieldResult]) -> str | None:
+    """Say how far the best fit is ahead of interpolation, or behind it."""
+    fits = [r for r in results if r.is_fit and math.isfinite(r.psnr)]
+    reference = _best_interpolation(results)
+    if not fits or reference is None:
+        return None
+    best = max(fits, key=lambda result: result.psnr)
+    gained = best.psnr - reference.psnr
+    side = "ahead of" if gained >= 0 else "behind"
+    return (
+        f"{title(best.encoding)} is {abs(gained):.1f} dB {side} {reference.encoding} interpolation "
+        f"between the fitted pixels: {best.psnr:.1f} dB against {reference.psnr:.1f} dB"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from app.report.checked_json import count, file_name, items, mapping, number, score, text
 from app.report.evaluation_json import evaluation_as_json, evaluation_from_json
 from app.report.tables import gain
 from nerf_posenc.metrics.image import psnr_from_mse
@@ -16,14 +17,13 @@ from nerf_posenc.training.results import (
     FitResult,
     Measure,
     Record,
+    Storage,
 )
 from nerf_posenc.training.system import SequenceResult
 
 METRICS = "metrics.json"
 
 _MOST_BYTES = 64 << 20
-_MOST_ITEMS = 1_000_000
-_MOST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -149,12 +149,12 @@ def read_metrics(folder: Path) -> Metrics:
     if file.stat().st_size > _MOST_BYTES:
         raise ValueError(f"{METRICS} is larger than {_MOST_BYTES >> 20} MB")
     try:
-        run = _mapping(json.loads(file.read_text(encoding="utf-8")), METRICS)
+        run = mapping(json.loads(file.read_text(encoding="utf-8")), METRICS)
     except RecursionError:
         raise ValueError(f"{METRICS} is nested too deeply") from None
     kind = next((kind for kind in ("image", "sequence") if kind in run), "scene")
     measures = _measures(run) if kind == "sequence" else FIELD_MEASURES
-    entries = [_mapping(entry, "a fit") for entry in _list(run.get("fits"), "fits")]
+    entries = [mapping(entry, "a fit") for entry in items(run.get("fits"), "fits")]
     fits: list[FitResult]
     if kind == "sequence":
         fits = [_sequence_fit(entry, measures) for entry in entries]
@@ -164,63 +164,78 @@ def read_metrics(folder: Path) -> Metrics:
         raise ValueError("it has no fits")
     if len({fit.encoding for fit in fits}) < len(fits):
         raise ValueError("two of its fits have one name")
-    config = _mapping(run.get("config", {}), "config")
-    training = _mapping(config.get("training", {}), "training")
+    config = mapping(run.get("config", {}), "config")
+    training = mapping(config.get("training", {}), "training")
     seconds = training.get("seconds")
-    fitted = _mapping(run.get(kind), kind)
-    citations = _list(fitted.get("citations", []), "citations")
+    fitted = mapping(run.get(kind), kind)
+    citations = items(fitted.get("citations", []), "citations")
     views: Sequence[Any] = ()
     if kind == "scene":
-        first = _mapping(run["fits"][0], "a fit")
-        views = _list(first.get("views"), "views")
+        first = mapping(run["fits"][0], "a fit")
+        views = items(first.get("views"), "views")
     return Metrics(
-        command=_text(run.get("command"), "command", most=100_000),
+        command=text(run.get("command"), "command", most=100_000),
         kind=kind,
-        name=_text(fitted.get("name"), "name"),
+        name=text(fitted.get("name"), "name"),
         measures=measures,
-        num_steps=_count(training.get("steps") or max(fit.steps for fit in fits), "steps"),
-        limit_seconds=None if seconds is None else _number(seconds, "seconds"),
+        num_steps=count(training.get("steps") or max(fit.steps for fit in fits), "steps"),
+        limit_seconds=None if seconds is None else number(seconds, "seconds"),
         fits=fits,
-        lesson=_text(fitted.get("lesson", ""), "lesson"),
-        citations=[_text(citation, "citations") for citation in citations],
-        view_names=[_text(_mapping(view, "a view").get("name"), "name") for view in views],
+        lesson=text(fitted.get("lesson", ""), "lesson"),
+        citations=[text(citation, "citations") for citation in citations],
+        view_names=[text(mapping(view, "a view").get("name"), "name") for view in views],
         config=config,
-        versions=_mapping(run.get("versions", {}), "versions"),
+        versions=mapping(run.get("versions", {}), "versions"),
     )
 
 
 def _field_fit(entry: Mapping[str, Any]) -> FieldResult:
     return FieldResult(
         **_common(entry, "mse"),
-        psnr=_score(entry.get("psnr_db"), "psnr_db"),
-        ssim=_score(entry.get("ssim"), "ssim"),
+        psnr=score(entry.get("psnr_db"), "psnr_db"),
+        ssim=score(entry.get("ssim"), "ssim"),
+        storage=_storage(entry),
+    )
+
+
+def _storage(entry: Mapping[str, Any]) -> Storage | None:
+    """What a fit within a number of parameters takes; None if that was not measured."""
+    names = ("bpp_float16", "psnr_float16_db", "bpp_8bit", "psnr_8bit_db")
+    if not any(name in entry for name in names):
+        return None
+    bpp_float16, psnr_float16, bpp_8bit, psnr_8bit = (score(entry.get(n), n) for n in names)
+    return Storage(
+        bpp_float16=bpp_float16,
+        psnr_float16=psnr_float16,
+        bpp_8bit=bpp_8bit,
+        psnr_8bit=psnr_8bit,
     )
 
 
 def _sequence_fit(entry: Mapping[str, Any], measures: Sequence[Measure]) -> SequenceResult:
     names = [measure.name for measure in measures]
-    scores = {name: _score(entry.get(name), name) for name in names}
-    seeds = [_mapping(seed, "by_seed") for seed in _list(entry.get("by_seed"), "by_seed")]
+    scores = {name: score(entry.get(name), name) for name in names}
+    seeds = [mapping(seed, "by_seed") for seed in items(entry.get("by_seed"), "by_seed")]
     return SequenceResult(
         **_common(entry, "loss"),
         evaluation=evaluation_from_json(entry, scores),
-        by_seed=[{name: _score(seed.get(name), name) for name in names} for seed in seeds],
+        by_seed=[{name: score(seed.get(name), name) for name in names} for seed in seeds],
     )
 
 
 def _common(entry: Mapping[str, Any], loss: str) -> dict[str, Any]:
     """What all fits have, and their history of losses of that name."""
-    records = [_mapping(each, "history") for each in _list(entry.get("history"), "history")]
+    records = [mapping(each, "history") for each in items(entry.get("history"), "history")]
     return {
-        "encoding": _file_name(entry.get("encoding"), "encoding"),
-        "parameters": _count(entry.get("parameters"), "parameters"),
-        "seconds": _number(entry.get("seconds"), "seconds"),
-        "steps": _count(entry.get("steps"), "steps"),
+        "encoding": file_name(entry.get("encoding"), "encoding"),
+        "parameters": count(entry.get("parameters"), "parameters"),
+        "seconds": number(entry.get("seconds"), "seconds"),
+        "steps": count(entry.get("steps"), "steps"),
         "history": [
             Record(
-                _count(record.get("step"), "step"),
-                _number(record.get("seconds"), "seconds"),
-                _score(record.get(loss), loss),
+                count(record.get("step"), "step"),
+                number(record.get("seconds"), "seconds"),
+                score(record.get(loss), loss),
             )
             for record in records
         ],
@@ -230,68 +245,20 @@ def _common(entry: Mapping[str, Any], loss: str) -> dict[str, Any]:
 def _measures(run: Mapping[str, Any]) -> list[Measure]:
     """Columns of a sequence's table."""
     found = []
-    for entry in _list(run.get("measures"), "measures"):
-        each = _mapping(entry, "a measure")
-        digits = _count(each.get("digits"), "digits")
+    for entry in items(run.get("measures"), "measures"):
+        each = mapping(entry, "a measure")
+        digits = count(each.get("digits"), "digits")
         if digits > 10:
             raise ValueError(f"digits must be 10 or less; they are {digits}")
         found.append(
             Measure(
-                name=_text(each.get("name"), "name"),
-                label=_text(each.get("label"), "label"),
+                name=text(each.get("name"), "name"),
+                label=text(each.get("label"), "label"),
                 digits=digits,
                 higher_is_better=each.get("higher_is_better") is True,
-                meaning=_text(each.get("meaning", ""), "meaning"),
+                meaning=text(each.get("meaning", ""), "meaning"),
             )
         )
     if not found:
         raise ValueError("it has no measures")
     return found
-
-
-def _mapping(value: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be an object; it is {type(value).__name__}")
-    return value
-
-
-def _list(value: Any, name: str) -> list[Any]:
-    if not isinstance(value, list) or len(value) > _MOST_ITEMS:
-        raise ValueError(f"{name} must be a list of at most {_MOST_ITEMS:,} items")
-    return value
-
-
-def _text(value: Any, name: str, *, most: int = 1000) -> str:
-    if not isinstance(value, str) or len(value) > most or (not value.isascii() and "\0" in value):
-        raise ValueError(f"{name} must be a text of at most {most} characters")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{name} is not valid Unicode") from None
-    return value
-
-
-def _file_name(value: Any, name: str) -> str:
-    text = _text(value, name, most=_MOST_NAME)
-    if not text.strip(". ") or set(text) & set("/\\:\0") or not text.isprintable():
-        raise ValueError(f"{name} must be the plain name of a file; it is {text!r}")
-    return text
-
-
-def _count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 53:
-        raise ValueError(f"{name} must be a whole number of 0 or more; it is {value!r:.80}")
-    return value
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
-        raise ValueError(f"{name} must be a finite number; it is {value!r:.80}")
-    return float(value)
-
-
-def _score(value: Any, name: str) -> float:
-    """Read a score: null is NaN, and infinite ones are strings."""
-    if value is None:
-        return math.nan
-    return math.inf if value == "inf" else _number(value, name)

@@ -19,16 +19,16 @@ from app.report.eight_bit import eight_bit
 from app.report.errors import clamped, error_map, reduced_error, sampled_error
 from app.report.figures import error_quantile
 from app.report.headline import headline
-from app.report.page_charts import decibels, octave_rows, page_charts
-from app.report.palette import NUM_COLORS
-from app.report.tables import BASELINE, gain, score_text
+from app.report.page_charts import decibels, forecast_notes, octave_rows, page_charts
+from app.report.palette import NUM_STYLES
+from app.report.tables import BASELINE, gain, score_text, storage_measures
 from app.report.template import render
 from app.report.tiles import TilePyramid
 from app.task import Panel
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import squared_error
 from nerf_posenc.metrics.spectra import spectra
-from nerf_posenc.training.results import STORAGE_MEASURES, FieldResult, Measure
+from nerf_posenc.training.results import FieldResult
 
 # Above this many pixels a lossless image would make the page too heavy: it shows an overview of
 # about as many, and crops at full size.
@@ -93,7 +93,10 @@ def write_page(
         baseline=BASELINE,
         psnr={result.encoding: decibels(result.psnr, 1) for result in results},
         rows=[_row(result, results, i, groups) for i, result in enumerate(results)],
-        storage_labels=[measure.label for measure in _storage_measures(results)],
+        # A heading wraps between its words, not within "8 bits".
+        storage_labels=[
+            m.label.replace("8 bits", "8\u00a0bits") for m in storage_measures(results)
+        ],
         band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
         best=max((r for r in results if r.is_fit), key=_rank, default=results[0]).encoding,
         images=[_shown(panel, scale, part) for panel in panels for part in _parts(panel)],
@@ -102,6 +105,7 @@ def write_page(
         num_panels=len(panels),
         error_scale=f"{scale:.2f}",
         charts=page_charts(panels[0], content, results),
+        forecast_notes=forecast_notes(results),
         bands=octave_rows(content, results),
         turntables={name: _data_url(file) for name, file in (turntables or {}).items()},
         training_videos={n: _data_url(file) for n, file in (training_videos or {}).items()},
@@ -114,11 +118,6 @@ def _rank(result: FieldResult) -> float:
     return -math.inf if math.isnan(result.psnr) else result.psnr
 
 
-def _storage_measures(results: Sequence[FieldResult]) -> Sequence[Measure]:
-    """Columns of what is stored, if that was measured."""
-    return STORAGE_MEASURES if any(result.storage is not None for result in results) else ()
-
-
 def _row(
     result: FieldResult, results: Sequence[FieldResult], number: int, groups: Sequence[Group]
 ) -> dict[str, Any]:
@@ -128,7 +127,7 @@ def _row(
     return {
         "group": group.title if group is not None and is_first else "",
         "settings": "" if group is None else group.settings[result.encoding],
-        "color": str(number % NUM_COLORS),
+        "color": str(number % NUM_STYLES),
         "name": result.encoding,
         "parameters": f"{result.parameters:,}" if result.is_fit else "-",
         "psnr": decibels(result.psnr, 2),
@@ -137,7 +136,7 @@ def _row(
         "seconds": f"{result.seconds:.1f}",
         "storage": [
             score_text(result.scores.get(measure.name, math.nan), measure)
-            for measure in _storage_measures(results)
+            for measure in storage_measures(results)
         ],
         "gain": "-" if gained is None or math.isnan(gained) else f"{gained:+.2f}",
     }

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.report.charts import Mark, Series, line_chart
-from app.report.palette import NUM_COLORS
+from app.report.palette import NUM_STYLES
 from app.task import Panel
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.metrics.spectra import Spectra
@@ -30,7 +30,7 @@ def page_charts(
         content: its frequency content.
         results: the fits.
     """
-    color = {result.encoding: i % NUM_COLORS for i, result in enumerate(results)}
+    color = {result.encoding: i % NUM_STYLES for i, result in enumerate(results)}
     charts = []
     for name, label in (("seconds", "training time (s)"), ("step", "steps")):
         curves = [
@@ -77,7 +77,7 @@ def _parameter_chart(panel: Panel, results: Sequence[FieldResult]) -> list[dict[
     if len({count for line in points.values() for count, _ in line}) < 2:
         return []
     lines = [
-        Series(encoding, [x for x, _ in sorted(line)], [y for _, y in sorted(line)], i % NUM_COLORS)
+        Series(encoding, [x for x, _ in sorted(line)], [y for _, y in sorted(line)], i % NUM_STYLES)
         for i, (encoding, line) in enumerate(points.items())
     ]
     svg = line_chart(lines, x_label="parameters", y_label="PSNR (dB)", log_x=True)
@@ -88,7 +88,7 @@ def _spectrum_chart(
     panel: Panel, content: Spectra, bands: Sequence[float], color: Mapping[str, int]
 ) -> str:
     frequencies = content.frequencies.tolist()
-    spectra = [Series("original", frequencies, content.original.tolist(), NUM_COLORS)]
+    spectra = [Series("original", frequencies, content.original.tolist(), NUM_STYLES)]
     for name, power in content.power.items():
         spectra.append(Series(name, frequencies, power.tolist(), color[name]))
     height, width, _ = panel.original.shape
@@ -164,6 +164,16 @@ def _forecast_charts(
     title = "Forecast (dashed) and measured PSNR by octave"
     svg = line_chart(lines, x_label="octave", y_label="PSNR (dB)")
     return [{"section": "forecast", "title": title, "svg": svg}]
+
+
+def forecast_notes(results: Sequence[FieldResult]) -> list[str]:
+    """Why fits have no forecast, one line for each reason."""
+    names: dict[str, list[str]] = {}
+    for result in results:
+        reason = result.details.get("no_forecast")
+        if reason is not None:
+            names.setdefault(reason, []).append(result.encoding)
+    return [f"No forecast for {' and '.join(each)}: {reason}." for reason, each in names.items()]
 
 
 def octave_rows(content: Spectra, results: Sequence[FieldResult]) -> list[dict[str, Any]]:

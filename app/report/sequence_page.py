@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from app.report.charts import Series, line_chart
-from app.report.palette import NUM_COLORS
+from app.report.palette import NUM_STYLES
 from app.report.passages import passage_spans
 from app.report.tables import BASELINE, gain, gain_label, score_text
 from app.report.template import render
@@ -107,7 +107,7 @@ def _row(
         values = [seed[measures[0].name] for seed in result.by_seed]
         spread = f"{min(values):.{measures[0].digits}f} to {max(values):.{measures[0].digits}f}"
     return {
-        "color": str(number % NUM_COLORS),
+        "color": str(number % NUM_STYLES),
         "name": result.encoding,
         "scores": [score_text(result.scores[measure.name], measure) for measure in measures],
         "gain": f"{gained:+.{measures[0].digits}f}" if is_known else "-",
@@ -162,7 +162,7 @@ def _maps(results: Sequence[SequenceResult]) -> list[dict[str, Any]]:
                 entries.append(
                     {
                         "name": result.encoding,
-                        "color": number % NUM_COLORS,
+                        "color": number % NUM_STYLES,
                         "columns": each.columns,
                         "rows": rows,
                     }
@@ -177,7 +177,7 @@ def _curves(results: Sequence[SequenceResult]) -> list[dict[str, str]]:
     titles = dict.fromkeys(c.title for result in results for c in result.evaluation.curves)
     for title in titles:
         lines = [
-            (curve, Series(result.encoding, curve.xs, curve.ys, number % NUM_COLORS))
+            (curve, Series(result.encoding, curve.xs, curve.ys, number % NUM_STYLES))
             for number, result in enumerate(results)
             for curve in result.evaluation.curves
             if curve.title == title
@@ -201,7 +201,7 @@ def _training_curves(results: Sequence[SequenceResult]) -> list[dict[str, str]]:
                 result.encoding,
                 [getattr(record, name) for record in result.history],
                 [record.loss for record in result.history],
-                number % NUM_COLORS,
+                number % NUM_STYLES,
             )
             for number, result in enumerate(results)
         ]

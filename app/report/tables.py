@@ -3,7 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from nerf_posenc.training.results import FIELD_MEASURES, FitResult, Measure
+from nerf_posenc.training.results import (
+    FIELD_MEASURES,
+    STORAGE_MEASURES,
+    FieldResult,
+    FitResult,
+    Measure,
+)
 
 BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
@@ -40,6 +46,11 @@ def gain_label(measures: Sequence[Measure]) -> str:
 def score_text(value: float, measure: Measure) -> str:
     """Format a score; a dash if it is undefined."""
     return "-" if math.isnan(value) else f"{value:.{measure.digits}f}"
+
+
+def storage_measures(results: Sequence[FieldResult]) -> Sequence[Measure]:
+    """Columns of what is stored, if that was measured of any fit."""
+    return STORAGE_MEASURES if any(result.storage is not None for result in results) else ()
 
 
 def table(results: Sequence[FitResult], measures: Sequence[Measure] = FIELD_MEASURES) -> str:

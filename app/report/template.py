@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from app.report.palette import NUM_COLORS, PAGE_DARK, PAGE_LIGHT
+from app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT
 
 
 def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
@@ -31,6 +31,7 @@ def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
         light=PAGE_LIGHT,
         dark=PAGE_DARK,
         num_colors=NUM_COLORS,
+        num_styles=NUM_STYLES,
         command=run.get("command", ""),
         details=json.dumps(details, indent=2, allow_nan=False),
         **values,

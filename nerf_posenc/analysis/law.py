@@ -29,8 +29,8 @@ class TransferLaw:
         steps: lengths of the fits that it was calibrated on, rising.
         recovery: by length and octave, dB, for the traits at which the weights are 0.
         weights: by length: dB for each trait of an image (see `traits`).
-        settings: bands of ``"fourier"``, or log2 of the sigma of ``"gaussian"``, rising; empty if
-            there is none.
+        settings: bands of ``"fourier"``, log2 of the sigma of ``"gaussian"``, or log2 of nodes per
+            pixel of the finest level of ``"hash"``, rising; empty if none were calibrated.
         offsets: by setting and octave: dB beside that of the default.
         errors: by length: error of the PSNR in total, dB.
         size_gain: dB more in every octave of an image half as long, each of whose pixels is drawn
@@ -64,7 +64,7 @@ class TransferLaw:
             resolution: pixels along its longer side.
             steps: of the fit, 1 or more; beyond the calibrated lengths the law goes on as a line
                 in the logarithm of the steps.
-            setting: bands or log2 of sigma; None for those of the calibration.
+            setting: as ``settings`` has it; None for that of the calibration.
         """
         halvings = math.log2(self.resolution / resolution)
         shift = halvings if self.follows_nyquist else 0.0

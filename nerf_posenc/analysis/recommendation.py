@@ -1,7 +1,7 @@
-"""Choose the encoding of an image, with its bands or its sigma, before the first fit."""
+"""Choose the encoding of an image, with its bands, sigma or levels, before the first fit."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,13 +12,17 @@ from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.grid_sizes import COARSEST, TABLE_ROWS, level_nodes
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import FitState, fit
 
 # Candidates: more bands are no better on 768 pixels, and sigma beyond them far from any optimum.
 _BANDS = tuple(range(4, 11))
 _SIGMA_FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
-# Fewer bands, or the default sigma, are taken if the forecast loses less than this, in dB.
+# Nodes of a grid's finest level per pixel. More than one are for images that its table has a row
+# for each pixel of; with more pixels that was not measured.
+_NODES_PER_PIXEL = (0.5, 1, 2, 3, 4, 8)
+# Fewer bands or nodes, or the default sigma, are taken if the forecast loses less than this, in dB.
 _NO_WORSE = 0.05
 # Above this many fitted pixels the network between the pixels takes too long to learn.
 _MOST_DOUBLED = 4 << 20
@@ -34,12 +38,15 @@ class Recommendation:
         forecasts: of the best model of each encoding, by its name; empty for held-out pixels,
             which are not forecast.
         models: those models.
+        levels: nodes per axis of each level of the recommended hash grid, whether that is the best
+            encoding or not; empty if none was looked for.
     """
 
     model: ImageModel
     reason: str
     forecasts: Mapping[str, Forecast]
     models: Mapping[str, ImageModel]
+    levels: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         return f"Recommendation({self.model.encoding!r}: {self.reason})"
@@ -51,9 +58,10 @@ def recommend(
     """Recommend an encoding by forecasts of every candidate; nothing is fitted.
 
     Candidates are positional encoding with 4 to 10 bands, Gaussian features of seven sigmas and
-    the hash grid, each with the network of its recipe. With pixels held out there is no forecast:
-    what is best between the pixels is not what fits them best, and the choice is the one that was
-    ahead on photographs and text alike (docs/results.md).
+    hash grids of 8 levels, the finest with 0.5 to 8 nodes per pixel, each with the network of its
+    recipe. Sweeps of levels are in docs/howto/forecast.md. With pixels held out there is no
+    forecast: what is best between the pixels is not what fits them best, and the choice is the one
+    that was ahead on photographs and text alike (docs/results.md).
 
     Args:
         image: its fitted pixels, and those held out.
@@ -78,20 +86,27 @@ def recommend(
         return _between_pixels(image)
     traits = ImageTraits.from_image(image)
     names = ("fourier", "gaussian", "hash")
-    if seconds is not None:
-        budget = {name: max(1, round(seconds / seconds_per_step(image, name))) for name in names}
-    elif isinstance(steps, Mapping):
+    if isinstance(steps, Mapping):
         budget = dict(steps)
     else:
         budget = dict.fromkeys(names, 600 if steps is None else steps)
+    grids = dict.fromkeys(_grids(image), budget["hash"])
+    if seconds is not None:
+        usual = {name: default_model(name) for name in names[:2]}
+        budget = {name: _steps_within(seconds, image, model) for name, model in usual.items()}
+        grids = {model: _steps_within(seconds, image, model) for model in grids}
+    grid = _coarsest_grid(traits, grids)
+    budget["hash"] = grids[grid]
     models = {
         "fourier": _fewest_bands(traits, budget["fourier"]),
         "gaussian": _best_sigma(traits, budget["gaussian"]),
-        "hash": default_model("hash"),
+        "hash": grid,
     }
     forecasts = {n: forecast(traits, m, steps=budget[n]) for n, m in models.items()}
     best = max(forecasts, key=lambda name: forecasts[name].psnr)
-    return Recommendation(models[best], _reason(traits, models, forecasts), forecasts, models)
+    levels = level_nodes(grid.finest or image.resolution)
+    reason = _reason(traits, models, forecasts, levels)
+    return Recommendation(models[best], reason, forecasts, models, levels)
 
 
 def default_model(encoding: str) -> ImageModel:
@@ -100,19 +115,22 @@ def default_model(encoding: str) -> ImageModel:
     return ImageModel(encoding, width=width, depth=depth)
 
 
-def seconds_per_step(image: Image, encoding: str, *, num_steps: int = 3) -> float:
-    """Time a few training steps of an encoding's default model on the CPU.
+def _steps_within(seconds: float, image: Image, model: ImageModel) -> int:
+    return max(1, round(seconds / seconds_per_step(image, model)))
+
+
+def seconds_per_step(image: Image, options: ImageModel, *, num_steps: int = 3) -> float:
+    """Time a few training steps of a model with a ReLU network on the CPU.
 
     Args:
         image: its fitted pixels.
-        encoding: one of the recipes'.
+        options: of the model.
         num_steps: that are timed, after one that is not.
     """
+    encoding = options.encoding
     recipe = recipes.get_recipe(encoding)
     generator = torch.Generator().manual_seed(0)
-    encoder, network = make_image_model(
-        default_model(encoding), image.resolution, generator=generator
-    )
+    encoder, network = make_image_model(options, image.resolution, generator=generator)
     model = nn.Sequential(encoder, network)
     lr = recipes.default_lr("relu", "muon", encoding)
     state = FitState(
@@ -154,8 +172,31 @@ def _best_sigma(traits: ImageTraits, steps: int) -> ImageModel:
     return models[1.0] if scores[1.0] >= scores[best] - _NO_WORSE else models[best]
 
 
+def _grids(image: Image) -> list[ImageModel]:
+    """Hash grids to choose from, from coarse to fine."""
+    default = default_model("hash")
+    most = _NODES_PER_PIXEL[-1] if image.num_pixels <= TABLE_ROWS else 1
+    grids = []
+    for nodes in _NODES_PER_PIXEL:
+        finest = round(nodes * image.resolution)
+        if nodes == 1:
+            grids.append(default)
+        elif finest > COARSEST and nodes <= most:
+            grids.append(replace(default, finest=finest))
+    return grids
+
+
+def _coarsest_grid(traits: ImageTraits, grids: Mapping[ImageModel, int]) -> ImageModel:
+    """The coarsest of those grids that are forecast best, each after its own steps."""
+    scores = {g: forecast(traits, g, steps=steps).psnr for g, steps in grids.items()}
+    return next(g for g, score in scores.items() if score >= max(scores.values()) - _NO_WORSE)
+
+
 def _reason(
-    traits: ImageTraits, models: Mapping[str, ImageModel], forecasts: Mapping[str, Forecast]
+    traits: ImageTraits,
+    models: Mapping[str, ImageModel],
+    forecasts: Mapping[str, Forecast],
+    levels: Sequence[int],
 ) -> str:
     """Such as: 93% of the energy lies below octave 6: ... ; hash forecast best: 38.2 dB."""
     content = traits.spectrum
@@ -166,7 +207,8 @@ def _reason(
     return (
         f"{share:.0%} of the energy lies below octave {octave + 1}: fourier with {bands} bands "
         f"{forecasts['fourier'].psnr:.1f} dB; gaussian with sigma {sigma:.1f} "
-        f"{forecasts['gaussian'].psnr:.1f} dB; hash {forecasts['hash'].psnr:.1f} dB; {best} "
+        f"{forecasts['gaussian'].psnr:.1f} dB; hash with {len(levels)} levels, the finest of "
+        f"{levels[-1]:,} nodes, {forecasts['hash'].psnr:.1f} dB; {best} "
         f"forecast best: {forecasts[best].psnr:.1f} ± {forecasts[best].error:.1f} dB"
     )
 

@@ -1,6 +1,8 @@
 """Models in half precision and in 8 bits: what is stored, and what it costs in PSNR."""
 
 import copy
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +12,8 @@ from nerf_posenc.networks.local_cosine import LocalCosineSeries
 
 _BLOCK = 64
 _LEVELS = 127
+# Of all parameters, at most so many stay in float16: those of the smallest tensors.
+_SMALL_SHARE = 0.04
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,10 @@ def quantize(module: nn.Module, bits: int) -> Quantized:
     """Round a trained model to float16, or to 8 bits without further training.
 
     In 8 bits every 64 parameters have a scale of 16 bits, so that the largest is 127 (block-wise
-    quantization, Dettmers et al. 2022, without their non-linear levels); tensors of fewer, such as
-    the biases of the output, stay in float16. The coefficients of a
+    quantization, Dettmers et al. 2022, without their non-linear levels). The smallest tensors stay
+    in float16: as many as are 4% of the parameters together, and those of fewer than 64. Such are
+    biases, the weights of the output, and all of the network that follows a large grid: each of
+    their parameters changes every pixel. The coefficients of a
     [LocalCosineSeries][nerf_posenc.networks.local_cosine.LocalCosineSeries] are rounded on a
     square-root scale of their own for each frequency, and its lowest frequencies to float16.
 
@@ -52,11 +58,11 @@ def quantize(module: nn.Module, bits: int) -> Quantized:
     num_bits = 0
     series = [m for m in rounded.modules() if isinstance(m, LocalCosineSeries)]
     coefficients = {id(each.coefficients): each for each in series}
-    for parameter in rounded.parameters():
-        if not parameter.requires_grad:
-            continue
+    trained = [p for p in rounded.parameters() if p.requires_grad]
+    small = _small_tensors(trained)
+    for parameter in trained:
         values = torch.view_as_real(parameter) if parameter.is_complex() else parameter
-        if bits == 16 or values.numel() < _BLOCK:
+        if bits == 16 or values.numel() < _BLOCK or id(parameter) in small:
             values.copy_(values.half())
             num_bits += 16 * values.numel()
         elif id(parameter) in coefficients:
@@ -65,6 +71,14 @@ def quantize(module: nn.Module, bits: int) -> Quantized:
             num_bits += _round_blocks(values)
     num_bits += sum(16 * each.num_index_parameters for each in series)
     return Quantized(rounded, num_bits)
+
+
+def _small_tensors(parameters: Sequence[Tensor]) -> set[int]:
+    """Identities of the smallest tensors, as many as take a small share of all parameters."""
+    by_size = sorted(parameters, key=torch.numel)
+    sums = itertools.accumulate(each.numel() for each in by_size)
+    most = _SMALL_SHARE * sum(each.numel() for each in by_size)
+    return {id(each) for each, total in zip(by_size, sums, strict=True) if total <= most}
 
 
 def _round_blocks(values: Tensor) -> int:

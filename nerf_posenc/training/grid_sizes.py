@@ -6,8 +6,13 @@ import torch
 
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 
+TABLE_ROWS = 1 << 19
+"""Most rows of a level's table by default."""
+COARSEST = 16
+"""Nodes per axis of the coarsest level by default."""
 _LEVELS, _FEATURES = 8, 4
-_BASE, _LOG2_ROWS = 16, 19
+_MOST_NODES = 1 << 24
+_LOG2_ROWS = TABLE_ROWS.bit_length() - 1
 _FINEST_BASE, _MOST_LOG2_ROWS = 64, 22
 
 
@@ -16,38 +21,64 @@ def hash_grid(
     resolution: int,
     *,
     num_parameters: int | None = None,
+    finest: int | None = None,
     generator: torch.Generator | None = None,
 ) -> HashGridEncoder:
-    """Hash grid with 8 levels of 4 features, from coarse nodes to one per sample.
+    """Hash grid with 8 levels of 4 features, from coarse nodes to one per sample or ``finest``.
 
     Without ``num_parameters`` it has 16 nodes per axis and tables of up to 2^19 rows.
 
     Args:
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_parameters: most features of all tables together.
+        num_parameters: most features of all tables together; the finest level then has a node per
+            sample.
+        finest: nodes per axis of the finest level, 16 or more; None for one per sample.
         generator: random number generator of the initial features.
 
     Raises:
-        ValueError: If no grid is that small.
+        ValueError: If no grid is that small, or ``finest`` is out of its range.
 
     Examples:
         >>> hash_grid(2, 512, num_parameters=100_000).table.numel() <= 100_000
         True
     """
-    base, log2_rows = _BASE, _LOG2_ROWS
+    base, log2_rows = COARSEST, _LOG2_ROWS
+    if finest is not None and not COARSEST <= finest <= _MOST_NODES:
+        raise ValueError(f"finest must be {COARSEST} to {_MOST_NODES}; got {finest}")
     if num_parameters is not None:
+        if finest is not None:
+            raise ValueError("give a grid's finest level or its num_parameters, not both")
         base, log2_rows = _layout(in_dim, resolution, num_parameters)
-    growth = max(1.0, (resolution / base) ** (1 / (_LEVELS - 1)))
     return HashGridEncoder(
         in_dim,
         _LEVELS,
         features_per_level=_FEATURES,
         log2_table_size=log2_rows,
         base_resolution=base,
-        growth=growth,
+        growth=_growth(base, resolution if finest is None else finest),
         generator=generator,
     )
+
+
+def level_nodes(finest: int, *, base: int = COARSEST) -> tuple[int, ...]:
+    """Nodes per axis of each level of a grid.
+
+    Args:
+        finest: of the finest level; a level is rounded up to whole nodes.
+        base: of the coarsest level.
+
+    Examples:
+        >>> level_nodes(768)
+        (16, 28, 49, 85, 147, 255, 442, 768)
+    """
+    growth = _growth(base, finest)
+    return tuple(math.ceil(base * growth**level - 1) + 1 for level in range(_LEVELS))
+
+
+def _growth(base: int, finest: int) -> float:
+    ratio: float = (finest / base) ** (1 / (_LEVELS - 1))
+    return max(1.0, ratio)
 
 
 def _layout(in_dim: int, resolution: int, most: int) -> tuple[int, int]:
@@ -71,7 +102,6 @@ def _layout(in_dim: int, resolution: int, most: int) -> tuple[int, int]:
 
 def _num_features(in_dim: int, resolution: int, base: int, log2_rows: int) -> int:
     """Features of all tables of a grid."""
-    growth = max(1.0, (resolution / base) ** (1 / (_LEVELS - 1)))
-    nodes: list[int] = [math.ceil(base * growth**level - 1) + 1 for level in range(_LEVELS)]
+    nodes = level_nodes(resolution, base=base)
     rows = [min(math.prod([side] * in_dim), 1 << log2_rows) for side in nodes]
     return _FEATURES * sum(rows)

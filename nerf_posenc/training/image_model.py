@@ -29,6 +29,7 @@ class ImageModel:
         sigma: of ``"gaussian"``; None for its default.
         num_parameters: the model is as large as it can be with at most so many: the tables of a
             grid, else the width of the network; None for the width and the tables' default size.
+        finest: nodes per axis of a grid's finest level; None for one per pixel.
     """
 
     encoding: str
@@ -38,6 +39,7 @@ class ImageModel:
     num_bands: int = 10
     sigma: float | None = None
     num_parameters: int | None = None
+    finest: int | None = None
 
 
 def make_image_model(
@@ -88,6 +90,7 @@ def _encoder(
         num_bands=options.num_bands,
         sigma=options.sigma,
         num_parameters=num_features,
+        finest=options.finest,
         generator=generator,
     )
 

@@ -3,8 +3,8 @@
 A new encoding is an `Encoder` in a file of its own and one row of ``ENCODINGS``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -16,95 +16,20 @@ from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.networks.mlp import hidden_matrices
+from nerf_posenc.training.encoding_recipe import EncoderOptions as EncoderOptions
+from nerf_posenc.training.encoding_recipe import EncodingRecipe as EncodingRecipe
+from nerf_posenc.training.encoding_recipe import HeldOutRecipe as HeldOutRecipe
+from nerf_posenc.training.encoding_recipe import Optimizer as Optimizer
 from nerf_posenc.training.grid_sizes import hash_grid
-from nerf_posenc.training.optimizers import ADAM_LR, MUON_ADAM_LR, MUON_LR, OptimizerGroup
+from nerf_posenc.training.optimizers import ADAM_LR, MUON_LR, OptimizerGroup
 from nerf_posenc.training.optimizers import adam as make_adam
 from nerf_posenc.training.optimizers import muon as make_muon
 
 NetworkName = Literal["relu", "siren", "finer", "gauss", "wire", "mfn"]
-Optimizer = Literal["muon", "adam"]
 
 # Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
 # cycles per unit.
 _SIGMA_TO_NYQUIST = 0.09
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderOptions:
-    """What an encoder is built from.
-
-    Attributes:
-        in_dim: number of coordinates in [-1, 1].
-        resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_bands: frequency bands of ``"fourier"``.
-        sigma: standard deviation of the frequencies of ``"gaussian"``, in cycles per unit; None is
-            ``default_sigma(resolution)``.
-        num_parameters: most trained features of a grid; None for its default size.
-        generator: random number generator of frequencies and initial features; None is torch's
-            own.
-    """
-
-    in_dim: int
-    resolution: int
-    num_bands: int = 10
-    sigma: float | None = None
-    num_parameters: int | None = None
-    generator: torch.Generator | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldOutRecipe:
-    """Learning rates for fits that are evaluated between the fitted pixels (docs/results.md).
-
-    They are low and constant: at the default rate Muon fills the gaps with noise.
-
-    Attributes:
-        lr: of Muon.
-        adam_lr: of Adam beside it.
-        ema_decay: of the moving average, per step.
-    """
-
-    lr: float = 0.01
-    adam_lr: float = 1e-3
-    ema_decay: float = 0.97
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncodingRecipe:
-    """One row of the table of encodings.
-
-    Attributes:
-        description: one line for ``--help``.
-        build: makes the encoder.
-        layers: width and number of the hidden layers that follow the encoding of an image.
-        lrs: peak learning rate by optimizer; None for the network's own.
-        muon_adam_lr: peak learning rate of Adam beside Muon.
-        muon_lr_power: power of the schedule's factor that Muon's learning rate follows. Muon's
-            steps are as long as its learning rate, so that a long fit with a hash grid only
-            converges if the rate falls faster than Adam's.
-        held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
-        is_small: whether the network is so small that bfloat16 is no faster on a CPU.
-        fields: radiance fields that take the encoding.
-        uses_sigma: whether ``--sigma`` changes it.
-        is_doubled: whether an image is fitted at twice its resolution, with values between the
-            pixels from `nerf_posenc.training.patch_network`.
-        is_series: whether an image is a sparse series that is solved for, without a network.
-        fits_images: whether an image can have it.
-    """
-
-    description: str
-    build: Callable[[EncoderOptions], Encoder]
-    layers: tuple[int, int] = (256, 4)
-    lrs: Mapping[Optimizer, float] | None = None
-    muon_adam_lr: float = MUON_ADAM_LR
-    muon_lr_power: float = 1.0
-    held_out: HeldOutRecipe | None = None
-    is_small: bool = False
-    fields: tuple[str, ...] = ("small",)
-    uses_sigma: bool = False
-    is_doubled: bool = False
-    is_series: bool = False
-    fits_images: bool = True
 
 
 def default_sigma(resolution: int) -> float:
@@ -133,12 +58,12 @@ def _hash_grid(options: EncoderOptions) -> Encoder:
         options.in_dim,
         options.resolution,
         num_parameters=options.num_parameters,
+        finest=options.finest,
         generator=options.generator,
     )
 
 
-# The grid stores the detail and is read by a small network (Müller et al. 2022). The learning
-# rates are from a sweep (docs/experiments.md); Adam's is that of Müller et al.
+# A small network reads the grid, as Müller et al. 2022 have it; Muon's rate: docs/experiments.md.
 _HASH = EncodingRecipe(
     description="a hash grid",
     build=_hash_grid,
@@ -227,6 +152,7 @@ def make_encoder(
     num_bands: int = 10,
     sigma: float | None = None,
     num_parameters: int | None = None,
+    finest: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Encoder:
     """Build an encoder for coordinates in [-1, 1].
@@ -238,6 +164,7 @@ def make_encoder(
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
+        finest: nodes per axis of a grid's finest level, 16 or more; None for one per sample.
         generator: random number generator of frequencies and initial features.
 
     Raises:
@@ -253,6 +180,7 @@ def make_encoder(
         num_bands=num_bands,
         sigma=sigma,
         num_parameters=num_parameters,
+        finest=finest,
         generator=generator,
     )
     return get_recipe(encoding).build(options)

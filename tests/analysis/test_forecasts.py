@@ -1,16 +1,19 @@
 """Forecasts and recommendations: their arithmetic, and what they refuse."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
+from nerf_posenc import HashGridEncoder
 from nerf_posenc.analysis import Detail, detail, forecast, recommend
 from nerf_posenc.analysis.calibration import LAWS
 from nerf_posenc.analysis.forecasts import ImageTraits
 from nerf_posenc.analysis.law import TransferLaw, traits
 from nerf_posenc.analysis.recommendation import default_model, seconds_per_step
 from nerf_posenc.images import Image, pixel_centers
+from nerf_posenc.training.image_model import make_image_model
 
 AVERAGE = Detail(0.6, 0.4)
 
@@ -142,6 +145,31 @@ def test_the_recommendation_is_the_best_of_its_forecasts() -> None:
     assert found.models["fourier"].num_bands <= 8
 
 
+def test_the_recommended_levels_are_those_of_the_grid_that_is_built() -> None:
+    image = photograph()
+    found = recommend(image, steps=600)
+    encoder, _ = make_image_model(found.models["hash"], image.resolution)
+    assert isinstance(encoder, HashGridEncoder)
+    assert list(found.levels) == encoder.resolutions
+    assert f"{len(found.levels)} levels, the finest of {found.levels[-1]:,} nodes" in found.reason
+
+
+def test_no_grid_of_other_levels_is_forecast_to_be_better_by_more_than_is_given_up() -> None:
+    image = photograph()
+    found = recommend(image, steps=600)
+    for finest in (image.resolution // 2, None, *(n * image.resolution for n in (2, 3, 4, 8))):
+        other = replace(default_model("hash"), finest=finest)
+        assert forecast(image, other, steps=600).psnr <= found.forecasts["hash"].psnr + 0.05
+
+
+def test_a_table_with_fewer_rows_than_pixels_gets_no_level_finer_than_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    image = photograph()
+    monkeypatch.setattr("nerf_posenc.analysis.recommendation.TABLE_ROWS", image.num_pixels - 1)
+    assert recommend(image, steps=600).models["hash"].finest is None
+
+
 def test_held_out_pixels_are_not_forecast() -> None:
     found = recommend(photograph().split_held_out(), steps=600)
     assert (found.model.encoding, dict(found.forecasts)) == ("hash-internal", {})
@@ -158,6 +186,6 @@ def test_budgets_out_of_range_are_refused() -> None:
 @pytest.mark.slow
 def test_a_budget_in_seconds_is_one_in_steps_of_this_machine() -> None:
     image = photograph()
-    assert seconds_per_step(image, "hash") > 0
+    assert seconds_per_step(image, default_model("hash")) > 0
     found = recommend(image, seconds=2.0)
     assert len({found.forecasts[name].steps for name in ("fourier", "hash")}) == 2

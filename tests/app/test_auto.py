@@ -12,7 +12,7 @@ import train_fit
 from app.auto import choose_encodings, forecast_fit
 from app.config import resolve
 from app.options import parse
-from app.report.page_charts import page_charts
+from app.report.page_charts import forecast_notes, page_charts
 from app.task import Panel
 from nerf_posenc.analysis import forecast
 from nerf_posenc.images import Image
@@ -47,12 +47,38 @@ def test_only_fits_within_the_calibration_are_forecast() -> None:
     image, model = noise(512), ImageModel("fourier", num_bands=6)
     config = resolve(parse(["--steps", "300"]), image.resolution, CPU)
     assert forecast_fit(image, model, config) == forecast(image, model, steps=300)
-    assert forecast_fit(image.split_held_out(), model, config) is None
-    assert forecast_fit(image, replace(model, width=64), config) is None
-    assert forecast_fit(noise(64), model, config) is None
+    assert forecast_fit(image, replace(model, encoding="none"), config) is None
+    reasons = [
+        forecast_fit(image.split_held_out(), model, config),
+        forecast_fit(image, replace(model, width=64), config),
+        forecast_fit(noise(64), model, config),
+    ]
     for changed in (["--lr", "0.1"], ["--batch-size", "100"], ["--optimizer", "adam"]):
         other = resolve(parse(changed), image.resolution, CPU)
-        assert forecast_fit(image, model, other) is None
+        reasons.append(forecast_fit(image, model, other))
+    words = ["not of those between", "4 ReLU layers of 256", "this one has 64 pixels"]
+    for reason, word in zip(reasons, words + ["calibrated for 4 ReLU"] * 3, strict=True):
+        assert isinstance(reason, str)
+        assert word in reason
+
+
+def test_fits_without_a_forecast_say_why_once_per_reason() -> None:
+    def result(encoding: str, **details: str) -> FieldResult:
+        return FieldResult(
+            encoding=encoding,
+            parameters=1,
+            seconds=1.0,
+            steps=3,
+            history=(),
+            details=details,
+            psnr=20.0,
+            ssim=0.5,
+        )
+
+    one, other = {"no_forecast": "too small"}, {"no_forecast": "too short"}
+    results = [result("none"), result("a", **one), result("b", **other), result("c", **one)]
+    expected = ["No forecast for a and c: too small.", "No forecast for b: too short."]
+    assert forecast_notes(results) == expected
 
 
 def test_the_chart_has_the_forecast_beside_what_was_measured() -> None:

@@ -44,6 +44,16 @@ def test_an_image_is_rendered_at_any_size(capsys: pytest.CaptureFixture[str]) ->
     assert np.abs(pixels - fit.render(100).numpy()).max() <= 0.5 / 255 + 1e-5
 
 
+def test_it_is_said_which_of_several_fits_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", "taken.png", "--overwrite"]
+    assert train_fit.main(["render", "image", *out]) == 0
+    note = "note: took hash of hash, none, the one of the highest PSNR; --encoding names another"
+    assert note in capsys.readouterr().out
+    for named in (["image", "--encoding", "hash"], ["image/fits/hash.safetensors"]):
+        assert train_fit.main(["render", *named, *out]) == 0
+        assert "note: took" not in capsys.readouterr().out
+
+
 def test_a_crop_is_a_part_of_the_image() -> None:
     whole, part = ["--out", "whole.png"], ["--crop", "6", "4", "12", "8", "--out", "part.tif"]
     for options in (whole, part):

@@ -2,12 +2,16 @@
 
 import itertools
 import re
+from dataclasses import fields
 
 import pytest
 import torch
 
 import train_fit
 from app import config
+from app.commands.compare import CompareOptions
+from app.commands.export import ExportOptions
+from app.commands.render import RenderOptions
 from app.help import HELP
 from app.options import Options, parse
 from app.sequence_options import SequenceOptions
@@ -36,6 +40,22 @@ def test_help_fits_a_terminal(flag: str, capsys: pytest.CaptureFixture[str]) -> 
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) < 60
     assert max(map(len, printed.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [("compare", CompareOptions), ("render", RenderOptions), ("export", ExportOptions)],
+)
+def test_the_help_of_a_command_fits_a_terminal_and_names_its_options(
+    command: str, kind: type, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main([command, "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) <= 24
+    assert max(map(len, printed.splitlines())) <= 80
+    options = {field.name for field in fields(kind)} - {"run", "runs"}
+    named = {name.replace("-", "_") for name in re.findall(r"--([a-z][a-z-]*)", printed)}
+    assert named == options
 
 
 def test_help_and_the_page_name_every_option() -> None:

@@ -102,8 +102,13 @@ def test_a_cuda_device_that_is_not_there_is_refused(capsys: pytest.CaptureFixtur
 def test_an_unknown_option_is_answered_with_the_nearest_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert train_fit.main(["--band", "3"]) == 2
-    assert "Perhaps you meant: --bands" in capsys.readouterr().err
+    near = {"--band": "--bands", "--encoding": "--encodings", "--parameter": "--parameters"}
+    for option, known in near.items():
+        assert train_fit.main([option, "3"]) == 2
+        printed = capsys.readouterr().err
+        assert f"there is no option {option}; did you mean {known}? (see " in printed
+    assert train_fit.main(["render", "run", "--encodings", "hash"]) == 2
+    assert "did you mean --encoding? (see train_fit.py render --help)" in capsys.readouterr().err
 
 
 def test_a_live_page_without_its_server_is_a_mistake_that_is_named(

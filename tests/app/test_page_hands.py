@@ -1,5 +1,6 @@
 """What a reader does with a page first: sees the headline, scrolls, drags, clicks."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 
 from app import report
+from app.report.page import Group
+from nerf_posenc.training.results import Storage
 from tests.app.test_page import image_panel, results_for, smooth_image
 from tests.app.test_page import page as page
 from tests.app.test_page import page_file as page_file
@@ -46,6 +49,45 @@ def test_headline_and_comparison_stand_above_the_fold(
     stage = opened.locator("#stage").bounding_box()
     assert stage["y"] + stage["height"] <= height
     assert opened.locator("h1").bounding_box()["y"] < stage["y"]
+    opened.close()
+
+
+@needs_chromium
+def test_a_table_with_bits_per_pixel_fits_a_small_screen(browser: Any, tmp_path: Path) -> None:
+    original = smooth_image(96, 144)
+    storage = Storage(bpp_float16=12.34, psnr_float16=29.12, bpp_8bit=11.23, psnr_8bit=29.01)
+    results = [
+        replace(r, encoding=f"run: {r.encoding}", parameters=207_000, storage=storage)
+        for r in results_for(original)
+    ]
+    settings = dict.fromkeys((r.encoding for r in results), "bands 9, sigma 4.32, steps 600")
+    path, panels = tmp_path / "page.html", image_panel("p", original, results)
+    report.write_page(path, "p", panels, results, {}, groups=[Group("p, 144 x 96", settings)])
+    opened = browser.new_page(viewport={"width": 1100, "height": 800})
+    opened.goto(path.as_uri())
+    wide = "document.querySelector('#scores').parentElement"
+    assert opened.evaluate(f"{wide}.scrollWidth <= {wide}.clientWidth")
+    assert opened.locator("#scores thead th").count() == 11
+    opened.close()
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [375, 1280])
+def test_no_labels_of_a_chart_lie_on_each_other(browser: Any, page_file: Path, width: int) -> None:
+    opened = browser.new_page(viewport={"width": width, "height": 800})
+    opened.goto(page_file.as_uri())
+    charts = opened.evaluate(
+        """[...document.querySelectorAll(".chart")].map((chart) =>
+          [...chart.querySelectorAll("text")]
+            .map((text) => [text.textContent, text.getBoundingClientRect().toJSON()])
+            .filter(([, box]) => box.width))"""
+    )
+    for labels in charts:
+        for (one, a), (other, b) in itertools.combinations(labels, 2):
+            across = min(a["right"], b["right"]) - max(a["left"], b["left"])
+            # The box of a line of text is higher than its letters.
+            down = min(a["bottom"], b["bottom"]) - max(a["top"], b["top"])
+            assert across <= 1 or down <= 4, (one, other)
     opened.close()
 
 

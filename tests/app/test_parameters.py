@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import train_fit
+from app.options import parse
+from nerf_posenc import HashGridEncoder
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.networks.local_cosine import LocalCosineSeries
@@ -62,6 +64,30 @@ def test_a_series_is_rendered_exported_and_resumed_like_a_fit(
     assert "a series, which has no network" in capsys.readouterr().err
 
 
+def test_a_page_of_a_series_is_refused_and_says_what_it_can_hold(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with quick_report():
+        run("run", "--parameters", "1500", "--encodings", "none", "local-cosine")
+    capsys.readouterr()
+    assert train_fit.main(["export", "run", "--page", "--encoding", "local-cosine"]) == 2
+    message = "cannot run local-cosine (a series, which has no network); of this run it can hold"
+    assert f"{message} none" in capsys.readouterr().err
+    assert not Path("run/page.html").exists()
+    assert train_fit.main(["export", "run", "--page"]) == 0
+    assert "note: left out local-cosine" in capsys.readouterr().out
+
+
+def test_the_finest_level_of_a_grid_is_that_of_the_saved_fit() -> None:
+    with quick_report():
+        run("run", "--finest", "50", "--encodings", "hash", "fourier")
+    fit = load_fit("run/fits/hash.safetensors")
+    assert isinstance(fit, ImageFit)
+    assert isinstance(fit.encoder, HashGridEncoder)
+    assert fit.encoder.resolutions[-1] == 50
+    assert fit.render().shape[1] == 32
+
+
 def test_a_series_is_ahead_of_what_is_trained_for_a_moment() -> None:
     with quick_report():
         fits = run("run", "--parameters", "1500", "--encodings", "fourier", "local-cosine")
@@ -72,7 +98,23 @@ def test_a_series_is_ahead_of_what_is_trained_for_a_moment() -> None:
 def test_a_series_fits_every_second_pixel_too() -> None:
     with quick_report():
         fits = run("run", "--held-out", "--parameters", "1500", "--encodings", "local-cosine")
+    assert "local-cosine" in parse(["--held-out", "--parameters", "1500"]).fitted
     assert float(str(fits[0]["psnr_db"])) > 10
+
+
+def test_compare_shows_bits_of_those_fits_that_have_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with quick_report():
+        run("sized", "--parameters", "1500", "--encodings", "local-cosine")
+        run("usual", "--encodings", "none")
+    for folders in (["usual", "sized"], ["sized", "usual"], ["usual"]):
+        capsys.readouterr()
+        with quick_report():
+            assert train_fit.main(["compare", *folders, "--out", "-".join(folders)]) == 0
+        printed = capsys.readouterr().out
+        assert ("bits/pixel (8 bits)" in printed) == ("sized" in folders)
+        assert Path("-".join(folders) + ".html").is_file()
 
 
 @pytest.mark.slow
@@ -85,6 +127,7 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
     compared = ["compare", "run1500", "run3000", "--out", "both.html"]
     assert train_fit.main(compared) == 0
     both = Path("both.html").read_text()
+    assert "bits/pixel (float16)" in both
     assert "PSNR against parameters" in both
     assert "parameters 1500" in both
 
@@ -95,6 +138,11 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
         (["--parameters", "20"], "--parameters must be 1000 or more; got 20"),
         (["--parameters", "5000", "--width", "8"], "--parameters chooses the width"),
         (["--parameters", "5000", "--scene", "spheres"], "--parameters is for images"),
+        (["--parameters", "5000", "--finest", "32"], "give it or --finest"),
+        (["--finest", "8"], "--finest must be 16 to 131,072 nodes; got 8"),
+        (["--finest", "64", "--encodings", "fourier"], "--finest is for the hash grid"),
+        (["--finest", "64", "--scene", "spheres"], "--finest is for the hash grid"),
+        (["--finest", "64", "--sequence", "docstrings"], "--finest is for images"),
         (["--encodings", "local-cosine"], "local-cosine needs --parameters N"),
         (["--parameters", "1000", "--depth", "200"], "parameters or more; got 1,000"),
         (["--parameters", "5000", "--sequence", "docstrings"], "--parameters is for images"),

@@ -237,6 +237,8 @@ def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> No
     assert float(row.split()[-1]) == pytest.approx(gained, abs=0.006)
     assert train_fit.main(["compare", "a", "./a", "--out", "twice.html"]) == 2
     assert "given twice" in capsys.readouterr().err
+    assert train_fit.main(["compare", "a", "--out", "page.pdf"]) == 2
+    assert "--out page.pdf: the page is written as .html" in capsys.readouterr().err
     before = Path("both.html").read_bytes()
     assert train_fit.main(["compare", "a", "--out", "both.html"]) == 2
     assert "--overwrite" in capsys.readouterr().err

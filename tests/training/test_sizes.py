@@ -7,7 +7,7 @@ import torch
 
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.networks import MLP, num_parameters
-from nerf_posenc.training.grid_sizes import hash_grid
+from nerf_posenc.training.grid_sizes import hash_grid, level_nodes
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 
 
@@ -58,6 +58,23 @@ def test_a_grid_of_a_small_image_ends_at_its_pixels() -> None:
 def test_a_number_that_is_too_small_is_refused(encoding: str) -> None:
     with pytest.raises(ValueError, match="parameters or more; got 10"):
         make_image_model(ImageModel(encoding, num_parameters=10), 64)
+
+
+@pytest.mark.parametrize("finest", [16, 100, 1024])
+def test_a_grid_ends_at_the_finest_level_that_is_asked_for(finest: int) -> None:
+    grid = hash_grid(2, 200, finest=finest)
+    assert grid.resolutions[-1] == pytest.approx(finest, abs=1)
+    assert tuple(grid.resolutions) == level_nodes(finest)
+    same = hash_grid(2, 200, finest=200)
+    assert same.resolutions == hash_grid(2, 200).resolutions
+
+
+def test_levels_out_of_range_or_given_twice_are_refused() -> None:
+    for finest in (15, 1 << 30):
+        with pytest.raises(ValueError, match=f"finest must be 16 to .* got {finest}"):
+            hash_grid(2, 64, finest=finest)
+    with pytest.raises(ValueError, match="not both"):
+        hash_grid(2, 64, finest=64, num_parameters=10_000)
 
 
 def test_no_features_make_no_grid() -> None:

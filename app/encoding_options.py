@@ -1,0 +1,56 @@
+"""Which encodings the options may name."""
+
+from collections.abc import Sequence
+
+import app.options
+from app.parsing import UsageError
+from nerf_posenc.training.recipes import ENCODINGS
+
+
+def check_names(encodings: Sequence[str] | None) -> None:
+    """Refuse no names, and names given twice.
+
+    Raises:
+        UsageError: Saying which.
+    """
+    if encodings is not None and not encodings:
+        raise UsageError(f"--encodings needs one name or more: {', '.join(ENCODINGS)}")
+    if encodings is not None and len(set(encodings)) < len(encodings):
+        raise UsageError("--encodings names an encoding twice; give each once")
+
+
+def check_encodings(options: "app.options.Options") -> None:
+    """Refuse encodings that are unknown, or that what is fitted does not take.
+
+    Raises:
+        UsageError: Naming those that it takes.
+    """
+    names = ", ".join(ENCODINGS)
+    for encoding in options.fitted:
+        if encoding not in ENCODINGS:
+            raise UsageError(f"--encodings: no encoding {encoding!r}; known are {names}")
+    series = [e for e in options.fitted if ENCODINGS[e].is_series]
+    if series and options.parameters is None and not options.is_scene:
+        raise UsageError(f"{series[0]} needs --parameters N: how many it may keep")
+    uses_sigma = [e for e in options.fitted if ENCODINGS[e].uses_sigma]
+    if options.sigma == "auto" and not uses_sigma:
+        raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")
+    if options.is_scene:
+        _check_field(options)
+        return
+    for encoding in options.fitted:
+        if not ENCODINGS[encoding].fits_images:
+            raise UsageError(f"--encodings: {encoding} is for scenes, with --field factored")
+
+
+def _check_field(options: "app.options.Options") -> None:
+    field = options.scene_field
+    unfit = [e for e in options.fitted if field not in ENCODINGS[e].fields]
+    if unfit:
+        takes = [name for name, recipe in ENCODINGS.items() if field in recipe.fields]
+        is_for_small = all("small" in ENCODINGS[e].fields for e in unfit)
+        mend = "use the small field" if is_for_small else "name others by --encodings"
+        raise UsageError(
+            f"--field {field} takes the encodings {', '.join(takes)}, not "
+            f"{', '.join(unfit)}; {mend}"
+        )

@@ -1,0 +1,87 @@
+"""One row of the table of encodings: how the program builds and trains an encoding."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.training.optimizers import MUON_ADAM_LR
+
+Optimizer = Literal["muon", "adam"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions:
+    """What an encoder is built from.
+
+    Attributes:
+        in_dim: number of coordinates in [-1, 1].
+        resolution: samples across [-1, 1] along the longest axis, 1 or more.
+        num_bands: frequency bands of ``"fourier"``.
+        sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
+        num_parameters: most trained features of a grid; None for its default size.
+        finest: nodes per axis of a grid's finest level; None for one per sample.
+        generator: of frequencies and initial features; None is torch's own.
+    """
+
+    in_dim: int
+    resolution: int
+    num_bands: int = 10
+    sigma: float | None = None
+    num_parameters: int | None = None
+    finest: int | None = None
+    generator: torch.Generator | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutRecipe:
+    """Learning rates for fits that are evaluated between the fitted pixels (docs/results.md).
+
+    Attributes:
+        lr: of Muon.
+        adam_lr: of Adam beside it.
+        ema_decay: of the moving average, per step.
+    """
+
+    lr: float = 0.01
+    adam_lr: float = 1e-3
+    ema_decay: float = 0.97
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncodingRecipe:
+    """One row of the table of encodings.
+
+    Attributes:
+        description: one line for ``--help``.
+        build: makes the encoder.
+        layers: width and number of the hidden layers that follow the encoding of an image.
+        lrs: peak learning rate by optimizer; None for the network's own.
+        muon_adam_lr: peak learning rate of Adam beside Muon.
+        muon_lr_power: power of the schedule's factor that Muon's learning rate follows. Its steps
+            are as long as the rate, so a long fit converges only if it falls faster than Adam's.
+        held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
+        is_small: whether the network is so small that bfloat16 is no faster on a CPU.
+        fields: radiance fields that take the encoding.
+        uses_sigma: whether ``--sigma`` changes it.
+        is_doubled: whether an image is fitted at twice its resolution, with values between the
+            pixels from `nerf_posenc.training.patch_network`.
+        is_series: whether an image is a sparse series that is solved for, without a network.
+        fits_images: whether an image can have it.
+    """
+
+    description: str
+    build: Callable[[EncoderOptions], Encoder]
+    layers: tuple[int, int] = (256, 4)
+    lrs: Mapping[Optimizer, float] | None = None
+    muon_adam_lr: float = MUON_ADAM_LR
+    muon_lr_power: float = 1.0
+    held_out: HeldOutRecipe | None = None
+    is_small: bool = False
+    fields: tuple[str, ...] = ("small",)
+    uses_sigma: bool = False
+    is_doubled: bool = False
+    is_series: bool = False
+    fits_images: bool = True
