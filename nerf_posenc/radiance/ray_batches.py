@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, pixel_radii, ray_aabb_intersect
-from nerf_posenc.radiance.sampling import stratified_edges, stratified_samples
+from nerf_posenc.radiance.sampling import Jitter, stratified_edges, stratified_samples
 from nerf_posenc.radiance.views import Background, Views, background_gray
 
 
@@ -22,7 +22,7 @@ class RayBatch(NamedTuple):
     """
 
     rays: Rays
-    generator: torch.Generator
+    generator: Jitter
 
 
 class RayBatches:
