@@ -141,6 +141,21 @@ class World:
             dist.broadcast_object_list(values, src=0, device=torch.device("cpu"))
         return values[0]
 
+    def from_first(self, function: Callable[[], Any]) -> Any:
+        """Call a function on rank 0, and return its value or raise its exception on all ranks."""
+        if self.size == 1:
+            return function()
+        value, error = None, None
+        if self.is_first:
+            try:
+                value = function()
+            except Exception as raised:
+                error = raised
+        value, error = self.broadcast((value, error))
+        if error is not None:
+            raise error
+        return value
+
     def gather(self, value: Any) -> list[Any]:
         """Values of all ranks, any that can be pickled."""
         values = [value] * self.size
