@@ -134,11 +134,13 @@ def _fail(
     """
     if not world.is_first_to(_REPORT):
         return status
+    # The line may hold the progress bar of rank 0.
+    lead = "" if world.is_first else "\n"
     rank = f"rank {world.rank}: " if is_own and not world.is_first else ""
     line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():
         line += f"; resume with: {resume_command(stop.folder)}"
-    print(printable(line), file=sys.stderr)
+    print(lead + printable(line), file=sys.stderr)
     return status
 
 
