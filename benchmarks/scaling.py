@@ -33,11 +33,13 @@ class Fit:
         encoding: its name.
         step_seconds: seconds of training per step.
         losses: at each record.
+        psnr: in dB.
     """
 
     encoding: str
     step_seconds: float
     losses: Sequence[float]
+    psnr: float
 
 
 def main() -> None:
@@ -56,9 +58,7 @@ def main() -> None:
     for _ in range(options.rounds):
         for (kind, count), size in batch_sizes.items():
             runs[kind, count].append(fits(count, [*arguments, "--batch-size", str(size)]))
-    print(
-        "encoding  scaling  processes  ms/step  speedup  efficiency  largest difference of losses"
-    )
+    print("encoding  scaling  processes  ms/step  speedup  efficiency    dB  difference of losses")
     for index in range(len(runs["strong", 1][0])):
         one = [each[index] for each in runs["strong", 1]]
         for (kind, count), rounds in runs.items():
@@ -78,8 +78,13 @@ def fits(num_processes: int, arguments: Sequence[str]) -> list[Fit]:
         )
         found = json.loads((out / "metrics.json").read_text())["fits"]
     return [
-        Fit(f["encoding"], f["seconds"] / f["steps"], [record["mse"] for record in f["history"]])
-        for f in found
+        Fit(
+            encoding=fit["encoding"],
+            step_seconds=fit["seconds"] / fit["steps"],
+            losses=[record["mse"] for record in fit["history"]],
+            psnr=float(fit["psnr_db"]),
+        )
+        for fit in found
     ]
 
 
@@ -92,10 +97,10 @@ def row(kind: str, count: int, one: Sequence[Fit], several: Sequence[Fit]) -> st
     if kind == "strong" and count > 1:
         pairs = list(zip(one[0].losses, several[0].losses, strict=True))
         largest, relative = max(abs(a - b) for a, b in pairs), max(abs(a - b) / a for a, b in pairs)
-        difference = f"{largest:.1e}, {relative:.1e} of the loss"
+        difference = f"up to {largest:.1e}, {relative:.1e} of the loss"
     return (
         f"{one[0].encoding:8}  {kind:7}  {count:9}  {1e3 * seconds:7.1f}  {speedup:7.2f}  "
-        f"{speedup / count:10.0%}  {difference}"
+        f"{speedup / count:10.0%}  {several[0].psnr:4.1f}  {difference}"
     )
 
 
