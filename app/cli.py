@@ -162,16 +162,24 @@ def _signals(stop: Stop) -> Iterator[list[int]]:
         yield received
         return
 
+    several, is_ending = find_world().size > 1, False
+
     def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
+        if several and (is_ending or (stop.is_training and stop.ends_run)):
+            # torchrun passes on what the terminal or a scheduler has sent to all processes.
+            return
         # Outside of a fit everything is saved already; a third request ends a fit unsaved.
         if stop.is_training and not stop.ends_run:
             received.append(number)
-            stop.request(run=number != signal.SIGINT)
+            # torchrun itself ends at the first one.
+            stop.request(run=several or number != signal.SIGINT)
         elif _is_importing(frame):
             # An exception within an import that C++ asked for would abort the process.
             threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         else:
             received.append(number)
+            is_ending = True
             raise KeyboardInterrupt
 
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]

@@ -216,7 +216,7 @@ def join_world() -> World:
     if has_nccl and world.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(world.local_rank)
     with peer_errors():
-        store, rank, size = next(iter(rendezvous("env://", timeout=_TIMEOUT)))
+        store, rank, size = next(iter(rendezvous("env://")))
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if has_nccl else "gloo",
             store=store,

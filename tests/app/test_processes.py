@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 import train_fit
+from app import cli
 from app.config import resolve
 from app.options import parse
 from app.parsing import UsageError
@@ -24,7 +26,7 @@ from app.processes import (
     require_rows,
     require_same_data,
 )
-from app.stop import Stop
+from app.stop import Stop, Stopped
 from nerf_posenc.training.distributed import ALONE, World
 from tests.small import SMALL_RUN, SMALL_SCENE
 
@@ -111,12 +113,37 @@ def test_all_processes_stop_if_one_of_them_was_asked_to() -> None:
     assert stop.ends_run
 
 
-def test_the_command_to_resume_starts_as_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert command_words() == ["python", "train_fit.py"]
+def test_torchrun_may_repeat_a_signal_that_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_from_torchrun(monkeypatch)
+    stop = Stop()
+    with cli._signals(stop) as received:
+        with pytest.raises(Stopped), stop.training():
+            interrupt(3)
+        assert stop.ends_run
+        # After a fit one of them ends the program, and the second does not interrupt that.
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert received == [signal.SIGINT, signal.SIGTERM]
+
+
+def interrupt(times: int) -> None:
+    """Press Ctrl-C so many times."""
+    for _ in range(times):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def as_from_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process be rank 3, on the second of two machines with two processes each."""
     variables = {"RANK": 3, "LOCAL_RANK": 1, "WORLD_SIZE": 4, "LOCAL_WORLD_SIZE": 2}
     variables |= {"GROUP_WORLD_SIZE": 2, "MASTER_PORT": 1}
     for name, value in {**variables, "MASTER_ADDR": "a"}.items():
         monkeypatch.setenv(name, str(value))
+
+
+def test_the_command_to_resume_starts_as_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command_words() == ["python", "train_fit.py"]
+    as_from_torchrun(monkeypatch)
     assert command_words() == [
         *("torchrun", "--nnodes", "2", "--nproc-per-node", "2", "train_fit.py")
     ]
