@@ -15,6 +15,7 @@ import torch
 from app.commands import compare, export, render
 from app.failures import is_out_of_memory
 from app.fit_file import SaveError
+from app.follow import follow
 from app.help import COMMAND_HELP, HELP
 from app.options import parse
 from app.parsing import PROGRAM, UsageError
@@ -27,12 +28,23 @@ from app.task import Openers
 from app.terminal import lasting_streams, printable
 from nerf_posenc import __version__
 from nerf_posenc.training.devices import keep_freed_memory
+from nerf_posenc.training.distributed import (
+    ALONE,
+    PeerError,
+    World,
+    find_world,
+    join_world,
+    leave_world,
+)
 
 COMMANDS: Mapping[str, Callable[[Sequence[str], Openers], None]] = {
     "compare": compare,
     "render": render,
     "export": export,
 }
+
+# What the first of several processes that fails has done.
+_REPORT = "report"
 
 
 def main(arguments: Sequence[str], openers: Openers) -> int:
@@ -43,21 +55,31 @@ def main(arguments: Sequence[str], openers: Openers) -> int:
         the number of the signal that ended it.
     """
     keep_freed_memory()
-    stop = Stop()
+    stop, world = Stop(), find_world()
     with lasting_streams() as (out, err), _signals(stop) as signals:
         try:
-            status = _run(arguments, openers, stop)
+            if _begins_fit(arguments):
+                world = join_world()
+            status = _run(arguments, openers, stop, world)
+            leave_world()
         except UsageError as error:
-            status = _fail(str(error), 2)
+            # Of several processes all have it.
+            status = _fail(str(error), 2, world=world) if world.is_first else 2
         except SaveError as error:
-            status = _fail(str(error), 1, stop)
+            status = _fail(str(error), 1, stop, world)
+        except PeerError as error:
+            status = _fail(str(error), 1, stop, world, is_own=False)
         except (Stopped, KeyboardInterrupt):
-            status = _fail("stopped", 128 + (signals[-1] if signals else signal.SIGINT), stop)
-        except (RuntimeError, MemoryError) as error:
+            status = 128 + (signals[-1] if signals else signal.SIGINT)
+            if world.is_first:
+                _fail("stopped", status, stop, world)
+        except Exception as error:
             if not is_out_of_memory(error):
+                # The traceback says why; the other processes need not.
+                world.is_first_to(_REPORT)
                 raise
             message = "out of memory; use a smaller --batch-size, --width or --size"
-            status = _fail(message, 1, stop)
+            status = _fail(message, 1, stop, world)
         out.flush()
         if out.error is not None and not isinstance(out.error, BrokenPipeError):
             print(f"{PROGRAM}: error: cannot print: {out.error}", file=err)
@@ -65,7 +87,18 @@ def main(arguments: Sequence[str], openers: Openers) -> int:
     return status
 
 
-def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
+def _begins_fit(arguments: Sequence[str]) -> bool:
+    """Whether a command line is for a fit, not for a command, its help or the version."""
+    is_command = bool(arguments) and not arguments[0].startswith("-")
+    return not is_command and not {"-h", "--help", "--version"} & set(arguments)
+
+
+def _run(arguments: Sequence[str], openers: Openers, stop: Stop, world: World) -> int:
+    context = RunContext(arguments, openers, stop, os.getcwd(), world=world)
+    if not world.is_first:
+        if _begins_fit(arguments):
+            follow(context)
+        return 0
     if arguments and arguments[0] in COMMANDS:
         if any(argument in ("-h", "--help") for argument in arguments):
             print(COMMAND_HELP[arguments[0]], end="")
@@ -83,7 +116,6 @@ def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         guess = f"did you mean {near[0]}?" if near else f"to fit an image, --image {name}"
         raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
-    context = RunContext(arguments, openers, stop, os.getcwd())
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
         return 0 if resume(arguments, context) else 1
     options = parse(arguments)
@@ -91,12 +123,27 @@ def _run(arguments: Sequence[str], openers: Openers, stop: Stop) -> int:
     return 0 if fit_all(options, context) else 1
 
 
-def _fail(message: str, status: int, stop: Stop | None = None) -> int:
-    """Print why the program ends, and how to go on with what it saved."""
-    line = f"{PROGRAM}: error: {message}" if status < 128 else f"{PROGRAM}: {message}"
+def _fail(
+    message: str,
+    status: int,
+    stop: Stop | None = None,
+    world: World = ALONE,
+    *,
+    is_own: bool = True,
+) -> int:
+    """Print why the program ends, and how to go on with what it saved.
+
+    Of several processes the first that fails prints it.
+    """
+    if not world.is_first_to(_REPORT):
+        return status
+    # The line may hold the progress bar of rank 0.
+    lead = "" if world.is_first else "\n"
+    rank = f"rank {world.rank}: " if is_own and not world.is_first else ""
+    line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():
         line += f"; resume with: {resume_command(stop.folder)}"
-    print(printable(line), file=sys.stderr)
+    print(lead + printable(line), file=sys.stderr)
     return status
 
 
@@ -118,16 +165,24 @@ def _signals(stop: Stop) -> Iterator[list[int]]:
         yield received
         return
 
+    several, is_ending = find_world().size > 1, False
+
     def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
+        if several and (is_ending or (stop.is_training and stop.ends_run)):
+            # torchrun passes on what the terminal or a scheduler has sent to all processes.
+            return
         # Outside of a fit everything is saved already; a third request ends a fit unsaved.
         if stop.is_training and not stop.ends_run:
             received.append(number)
-            stop.request(run=number != signal.SIGINT)
+            # torchrun itself ends at the first one.
+            stop.request(run=several or number != signal.SIGINT)
         elif _is_importing(frame):
             # An exception within an import that C++ asked for would abort the process.
             threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         else:
             received.append(number)
+            is_ending = True
             raise KeyboardInterrupt
 
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]

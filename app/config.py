@@ -7,7 +7,12 @@ from typing import Any, Literal
 
 import torch
 
-from app.image_defaults import default_bands, default_encodings, default_length
+from app.image_defaults import (
+    default_bands,
+    default_encodings,
+    default_length,
+    default_scene_length,
+)
 from app.options import Options
 from app.parsing import UsageError
 from nerf_posenc.radiance.recipes import FieldName
@@ -194,7 +199,7 @@ def resolve(
     Raises:
         UsageError: If the optimizer does not fit the network.
     """
-    on_cpu, is_full = device.type == "cpu", options.scene_field in ("nerf", "mip")
+    on_cpu = device.type == "cpu"
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = recipes.default_optimizer(options.network)
@@ -203,9 +208,7 @@ def resolve(
     except ValueError as error:
         raise UsageError(f"--network {error}") from None
     if options.is_scene:
-        steps, batch_size = (700, 1024) if on_cpu else (5000, 1024 if is_full else 8192)
-        if on_cpu and options.scene_field == "factored":
-            steps, batch_size = 2000, 2048
+        steps, batch_size = default_scene_length(options.scene_field, on_cpu=on_cpu)
     else:
         steps, batch_size = default_length(num_pixels, on_cpu=on_cpu, seconds=options.seconds)
     most = bands_to_nyquist(resolution) + SPARE_BANDS

@@ -13,7 +13,7 @@ import torch
 import nerf_posenc
 from app.config import RunConfig
 from app.options import Options
-from app.parsing import PROGRAM
+from app.processes import command_words
 from app.task import Task
 from app.terminal import printable
 
@@ -45,7 +45,7 @@ def run_details(
         batch_sizes: by encoding, where they differ from the run's.
     """
     return {
-        "command": printable(shlex.join(["python", PROGRAM, *arguments])),
+        "command": printable(shlex.join([*command_words(), *arguments])),
         "options": _as_text(asdict(options)),
         "config": _as_text(config.as_json()),
         "fits_with": {

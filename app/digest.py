@@ -6,7 +6,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from nerf_posenc.images import strips, unit_range
+from nerf_posenc.images import Image, strips, unit_range
+from nerf_posenc.radiance.views import Scene
 from nerf_posenc.training.checkpoints import bytes_of
 
 _PIXELS = (torch.uint8, torch.uint16)
@@ -24,3 +25,16 @@ def digest_of(tensors: Iterable[Tensor]) -> str:
             values = unit_range(strip) if strip.dtype in _PIXELS else strip
             checksum.update(bytes_of(values.contiguous()))
     return checksum.hexdigest()
+
+
+def digest_of_image(image: Image) -> str:
+    """Checksum of all pixels of an image."""
+    evaluated = image.evaluated
+    corner = evaluated.coordinates_at(slice(1), slice(1))
+    return digest_of([image.pixels, evaluated.pixels, corner])
+
+
+def digest_of_scene(scene: Scene) -> str:
+    """Checksum of all pixels and poses of a scene."""
+    views = (scene.train, scene.test)
+    return digest_of([t for v in views for t in (v.rgb, v.opacity, v.world_from_camera)])

@@ -13,7 +13,7 @@ from app.config import FieldRunConfig
 from app.fit_settings import lr_for, precision_for
 from app.report.outputs import REPORT
 from app.report.tiles import TilePyramid
-from app.task import Panel, early_end
+from app.task import FitControl, Panel, early_end
 from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.results import FIELD_MEASURES, FieldResult, Measure
@@ -44,6 +44,10 @@ class FieldTask(ABC):
     def measures(self) -> Sequence[Measure]:
         """Columns of the table."""
         return FIELD_MEASURES
+
+    @abstractmethod
+    def train(self, encoding: str, control: FitControl) -> None:
+        """Train with one encoding together with rank 0, and leave the evaluation to it."""
 
     @abstractmethod
     def truth(self) -> Shaped[Tensor, "*shape 3"]:

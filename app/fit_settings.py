@@ -12,6 +12,7 @@ from app.task import FitControl
 from nerf_posenc.radiance.recipes import FieldOptions, field_lr
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import computes_bfloat16
+from nerf_posenc.training.distributed import ALONE, World
 from nerf_posenc.training.patch_network import PatchNetwork
 from nerf_posenc.training.schedules import constant, cosine_decay
 
@@ -42,6 +43,7 @@ class FitSettings:
             the image itself.
         halved_batch_size: the batch size, if that of the run was too large for the memory.
         seconds: length of the fit in seconds of training, instead of steps; None for steps.
+        world: the processes that fit together.
     """
 
     name: str
@@ -63,6 +65,7 @@ class FitSettings:
     prior: PatchNetwork | None = None
     halved_batch_size: int | None = None
     seconds: float | None = None
+    world: World = ALONE
 
 
 def fit_settings(encoding: str, config: FieldRunConfig, control: FitControl) -> FitSettings:
@@ -88,6 +91,7 @@ def fit_settings(encoding: str, config: FieldRunConfig, control: FitControl) -> 
         file=control.file,
         halved_batch_size=control.batch_size,
         seconds=config.training.seconds,
+        world=control.world,
     )
 
 

@@ -1,6 +1,7 @@
-"""How an image is fitted by default, by the number of its pixels (docs/experiments.md)."""
+"""How images and scenes are fitted by default (docs/experiments.md)."""
 
 from app.options import Options
+from nerf_posenc.radiance.recipes import FieldName
 
 _MEGAPIXEL = 1 << 20
 # From here on larger batches reach more in the same time: most of a step is that of the grid.
@@ -28,6 +29,18 @@ def default_length(
     if num_pixels <= _LARGE_BATCHES or is_short:
         return round(600 * growth), 8192
     return round(300 * growth), 32768
+
+
+def default_scene_length(field: FieldName, *, on_cpu: bool) -> tuple[int, int]:
+    """Steps of a scene's fit and rays per step.
+
+    Args:
+        field: of the scene.
+        on_cpu: whether on a CPU, not on a GPU.
+    """
+    if on_cpu:
+        return (2000, 2048) if field == "factored" else (700, 1024)
+    return 5000, 1024 if field in ("nerf", "mip") else 8192
 
 
 def default_bands(num_pixels: int, *, most: int, to_nyquist: int) -> int:

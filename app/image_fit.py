@@ -91,6 +91,11 @@ class ImageTraining:
         if not self._is_doubled or isinstance(self.batches, PixelBatches):
             return
         self._is_doubled = False
+        targets = self.settings.world.from_first(lambda: self._doubled_targets().cpu())
+        self.batches.targets.copy_(targets)
+
+    def _doubled_targets(self) -> Tensor:
+        """Learn what lies between the pixels, and predict it."""
         if not self.settings.quiet:
             learns = default_steps(self.image.num_pixels) > 0
             if learns:
@@ -105,7 +110,7 @@ class ImageTraining:
             network = fit_patch_network(
                 rgb, seed=self.settings.seed, should_stop=lambda: stop.is_requested
             )
-        self.batches.targets.copy_(double_resolution(rgb, network).reshape(-1, 3))
+        return double_resolution(rgb, network).reshape(-1, 3)
 
     @property
     def num_previews(self) -> int:
@@ -182,12 +187,16 @@ class ImageTraining:
         )
 
 
+OnRecord = Callable[[FitState, Callable[[], Tensor]], None]
+"""Callback with the state of a fit and a function that renders the image as it is now."""
+
+
 def fit_image(
     image: Image,
     options: ImageModel,
     settings: FitSettings,
     *,
-    on_record: Callable[[FitState, Callable[[], Tensor]], None] = lambda state, render: None,
+    on_record: OnRecord = lambda state, render: None,
 ) -> ImageResult:
     """Fit an image with one encoding and evaluate the reconstruction.
 
@@ -195,11 +204,23 @@ def fit_image(
         image: its fitted pixels, and those held out.
         options: which model.
         settings: how to fit.
-        on_record: callback with the state and a function that renders the image as it is now.
+        on_record: called after each record.
 
     Raises:
         FloatingPointError: If the loss is not finite.
     """
+    training, state, snapshots = train_image(image, options, settings, on_record=on_record)
+    return training.result(state, snapshots)
+
+
+def train_image(
+    image: Image,
+    options: ImageModel,
+    settings: FitSettings,
+    *,
+    on_record: OnRecord = lambda state, render: None,
+) -> tuple[ImageTraining, FitState, list[Snapshot]]:
+    """Fit an image with one encoding, without an evaluation; see `fit_image`."""
     image_fit = ImageTraining(image, options, settings)
     optimizer = recipes.make_optimizer(
         image_fit.model,
@@ -224,7 +245,7 @@ def fit_image(
         on_record=lambda now: on_record(now, image_fit.render_whole),
         model=image_fit.description,
     )
-    return image_fit.result(state, snapshots)
+    return image_fit, state, snapshots
 
 
 def interpolation_result(image: Image, method: str) -> ImageResult:

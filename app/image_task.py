@@ -10,10 +10,10 @@ from torch import Tensor
 
 from app.auto import forecast_fit
 from app.config import FieldRunConfig
-from app.digest import digest_of
+from app.digest import digest_of_image
 from app.field_task import FieldTask
 from app.fit_settings import fit_settings, layers_for
-from app.image_fit import ImageResult, fit_image, interpolation_result
+from app.image_fit import ImageResult, fit_image, interpolation_result, train_image
 from app.preview import preview_windows
 from app.report.outputs import write_image_run
 from app.report.tiles import TilePyramid, write_tiles
@@ -86,9 +86,7 @@ class ImageTask(FieldTask):
 
     def digest(self) -> str:
         """Checksum of all pixels."""
-        evaluated = self.image.evaluated
-        corner = evaluated.coordinates_at(slice(1), slice(1))
-        return digest_of([self.image.pixels, evaluated.pixels, corner])
+        return digest_of_image(self.image)
 
     def fit(self, encoding: str, control: FitControl) -> ImageResult:
         """Fit with one encoding and evaluate."""
@@ -110,6 +108,12 @@ class ImageTask(FieldTask):
             else {"forecast": forecast.as_json()}
         )
         return replace(result, details={**result.details, **known})
+
+    def train(self, encoding: str, control: FitControl) -> None:
+        """Train with one encoding; a series is solved by rank 0 alone."""
+        if not recipes.get_recipe(encoding).is_series:
+            settings = fit_settings(encoding, self.config, control)
+            train_image(self.image, self.model(encoding), settings)
 
     def references(self) -> Sequence[ImageResult]:
         """Interpolations of the held-out pixels."""

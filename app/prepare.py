@@ -1,16 +1,17 @@
 """Before the first fit: open the data, resolve the configuration, create the run folder."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Generic
 
 import torch
 
 from app.auto import choose_encodings
 from app.config import RunConfig, band_warning, resolve
+from app.data import open_image_data, open_scene_data
 from app.details import versions
+from app.digest import digest_of_image, digest_of_scene
 from app.fit_file import FitFile
 from app.fit_settings import precision_for
 from app.image_fit import ImageResult
@@ -19,6 +20,7 @@ from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import UsageError
 from app.plan import PLANNED_PIXELS, plan
+from app.processes import require_rows, require_same_data
 from app.run_folder import RunFolder, RunState, closed_on_error, create_run_folder
 from app.scene_fit import SceneResult
 from app.scene_task import SceneTask
@@ -26,9 +28,8 @@ from app.sigma_search import choose_sigma
 from app.stop import Stop
 from app.task import Openers, Result, Task
 from app.terminal import printable
-from nerf_posenc.images import Image
-from nerf_posenc.radiance.views import Scene, Views
 from nerf_posenc.training.devices import describe
+from nerf_posenc.training.distributed import ALONE, World
 from nerf_posenc.training.system import SequenceResult
 
 
@@ -42,6 +43,7 @@ class RunContext:
         stop: what a signal asked for.
         cwd: folder that relative paths start from.
         resumed: state of the run that is resumed; None for a new one.
+        world: the processes that run the program together.
     """
 
     arguments: Sequence[str]
@@ -49,6 +51,7 @@ class RunContext:
     stop: Stop
     cwd: str
     resumed: RunState | None = None
+    world: World = ALONE
 
 
 @dataclass
@@ -96,12 +99,8 @@ def prepare_image(
     Raises:
         UsageError: If the image cannot be opened, options conflict, or the folder cannot be made.
     """
-    name = "cat" if options.image is None else options.image
-    whole = open_data(context, lambda: context.openers.image(name, max_pixels=options.max_pixels))
-    whole = replace(whole, name=printable(whole.name), source=printable(whole.source))
-    if options.size is not None:
-        whole = whole.resized(options.size)
-    image = split_image(whole, options)
+    whole, image = open_image_data(options, context.openers)
+    require_same_data(context.world, image.source, lambda: digest_of_image(image))
     # Checks all options before seconds are spent on choosing sigma.
     config = resolve(options, image.resolution, device, num_pixels=image.num_pixels)
     reason = None
@@ -109,6 +108,7 @@ def prepare_image(
         options, reason = choose_encodings(image, options, config.training.steps)
         config = resolve(options, image.resolution, device, num_pixels=image.num_pixels)
     require_small(image, config)
+    require_rows(config, image.num_pixels, context.world)
     task = ImageTask(image, whole.size, config, reason)
     require_sizes(task)
     if folder is None:
@@ -152,7 +152,8 @@ def _begin_image(prepared: Run[ImageResult], task: ImageTask) -> Run[ImageResult
         task = ImageTask(image, task.size, config, task.reason)
         prepared = replace(prepared, task=task, config=config)
     begin(prepared, sigma)
-    if image.num_pixels > PLANNED_PIXELS and not options.quiet and options.parameters is None:
+    is_planned = options.parameters is None and context.world.size == 1
+    if image.num_pixels > PLANNED_PIXELS and not options.quiet and is_planned:
         prepared.log(plan(task))
     return prepared
 
@@ -165,14 +166,10 @@ def prepare_scene(
     Raises:
         UsageError: If the scene cannot be opened, options conflict, or the folder cannot be made.
     """
-    name, openers = options.scene or "", context.openers
-    if name in openers.built_in and not Path(name).is_dir() and not options.quiet:
-        print(f"rendering the built-in scene {name} ...")
-    scene = open_data(
-        context, lambda: openers.scene(name, size=options.size, max_pixels=options.max_pixels)
-    )
-    scene = _printable_scene(replace(scene, test=scene.test.subset(options.test_views)))
+    scene = open_scene_data(options, context.openers)
+    require_same_data(context.world, scene.source, lambda: digest_of_scene(scene))
     config = resolve(options, max(scene.train.size), device)
+    require_rows(config, config.training.batch_size, context.world)
     if folder is None:
         folder = create_run_folder(options.out, scene.name, overwrite=options.overwrite)
     prepared: Run[SceneResult] = Run(SceneTask(scene, config), config, options, folder, context)
@@ -182,50 +179,14 @@ def prepare_scene(
     return prepared
 
 
-def open_data(context: RunContext, opener: Callable[[], Any]) -> Any:
-    """Open data.
-
-    Raises:
-        UsageError: If it cannot be opened.
-    """
-    try:
-        return opener()
-    except context.openers.errors as error:
-        raise UsageError(str(error)) from None
-
-
-def _printable_scene(scene: Scene) -> Scene:
-    def views(part: Views) -> Views:
-        return replace(part, names=[printable(name) for name in part.names])
-
-    return replace(
-        scene,
-        name=printable(scene.name),
-        source=printable(scene.source),
-        notes=tuple(printable(note) for note in scene.notes),
-        train=views(scene.train),
-        test=views(scene.test),
-    )
-
-
-def split_image(image: Image, options: Options) -> Image:
-    """Hold pixels out if the options say so.
-
-    Raises:
-        UsageError: If the image has none to hold out.
-    """
-    try:
-        return image.split_held_out() if options.held_out else image
-    except ValueError as error:
-        raise UsageError(f"--held-out: {image.source}: {error}") from None
-
-
 def announce(prepared: AnyRun) -> None:
     """Print what is about to be fitted."""
     task, config = prepared.task, prepared.config
     for line in task.summary():
         prepared.log(line)
-    prepared.log(f"device   {describe(config.runtime.device)}")
+    size = prepared.context.world.size
+    processes = "" if size == 1 else f", {size} processes"
+    prepared.log(f"device   {describe(config.runtime.device)}{processes}")
 
 
 def begin(prepared: AnyRun, sigma: float | None) -> None:

@@ -2,8 +2,9 @@
 
 import torch
 
+from app.data import open_data
 from app.options import Options
-from app.prepare import Run, RunContext, announce, begin, open_data
+from app.prepare import Run, RunContext, announce, begin
 from app.run_folder import RunFolder, closed_on_error, create_run_folder
 from app.sequence_config import resolve_sequence, system_options
 from app.sequence_task import SequenceTask
@@ -21,7 +22,7 @@ def prepare_sequence(
             folder cannot be made.
     """
     name, asked = options.sequences.sequence or "", system_options(options)
-    system = open_data(context, lambda: context.openers.sequence(name, asked))
+    system = open_data(context.openers, lambda: context.openers.sequence(name, asked))
     config = resolve_sequence(options, system, device)
     if folder is None:
         folder = create_run_folder(options.out, printable(system.name), overwrite=options.overwrite)

@@ -15,6 +15,7 @@ from app.snapshots import Snapshots
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.distributed import PeerError
 from nerf_posenc.training.loop import FitState, Loss, fit, mse
 from nerf_posenc.training.results import Snapshot
 
@@ -60,6 +61,7 @@ def fit_with_progress(
     Raises:
         CheckpointError: If the file is damaged, of another version or of another fit.
         FloatingPointError: If the loss is not finite.
+        PeerError: If another process of the fit has ended; the fit is saved.
         SaveError: If the fit cannot be saved as it ends.
         Stopped: If the run was asked to end.
     """
@@ -81,20 +83,13 @@ def fit_with_progress(
         session.save_if_due()
 
     with bar, settings.stop.training():
-        fit(
-            state,
+        session.fit(
             draw_batch,
             loss_fn,
             forward=forward,
-            schedule=settings.schedule,
-            autocast_dtype=settings.autocast_dtype,
-            compiled=settings.compiled,
             after_step=step_callback,
             on_record=record_callback,
-            should_stop=lambda: settings.stop.is_requested,
         )
-        if not state.is_complete:
-            session.save()
         sum_up(bar, _summary(state, loss_text))
     if not was_complete:
         session.finish()
@@ -168,6 +163,7 @@ class _Session:
         members: "SavedHistory | None",
     ) -> None:
         self.state = state
+        self._settings = settings
         self.snapshots = Snapshots(settings, render_preview)
         self._average: AveragedModel | None = None
         if settings.ema_decay is not None:
@@ -177,6 +173,33 @@ class _Session:
         self._model = model
         self._members = members
         self._halved_batch_size = settings.halved_batch_size
+
+    def fit(self, draw_batch: DrawBatch, loss_fn: Loss, **callbacks: Any) -> None:
+        """Run the fit, and save it if it ends early.
+
+        Raises:
+            PeerError: If another process has ended.
+        """
+        settings = self._settings
+        try:
+            fit(
+                self.state,
+                draw_batch,
+                loss_fn,
+                schedule=settings.schedule,
+                autocast_dtype=settings.autocast_dtype,
+                compiled=settings.compiled,
+                should_stop=lambda: settings.stop.is_agreed(settings.world),
+                world=settings.world,
+                **callbacks,
+            )
+        except PeerError:
+            # The state is that after the last step that all took.
+            if not self.state.is_complete:
+                self.save()
+            raise
+        if not self.state.is_complete:
+            self.save()
 
     def average_weights(self) -> None:
         """Take a step's weights into the average."""
@@ -221,8 +244,9 @@ class _Session:
         Raises:
             CheckpointError: If it is of another fit, or not complete.
         """
-        saved = None if self._file is None else self._file.read()
-        if self._file is None or saved is None:
+        file = self._file
+        saved = self._settings.world.from_first(lambda: None if file is None else file.read())
+        if saved is None:
             return
         try:
             self.state.load_state_dict(saved["fit"])
@@ -233,7 +257,8 @@ class _Session:
                 self._members.load_state_dict(saved["members"])
         except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
             reason = " ".join(str(error).split())
-            raise CheckpointError(f"{self._file.path} cannot be resumed: {reason}") from None
+            path = "the fit" if file is None else file.path
+            raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
 
 
 def checkpoint_values(

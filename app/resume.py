@@ -65,6 +65,7 @@ def resume(arguments: Sequence[str], context: RunContext) -> bool:
         if not options.images and _is_complete(asked.resume, state):
             if not options.quiet:
                 print(printable(f"{asked.resume} is complete: nothing is missing"))
+            context.world.broadcast(None)
             return True
         if options.images:
             return run_many(options, context, folder)

@@ -16,6 +16,7 @@ from app.options import Options
 from app.parsing import PROGRAM
 from app.prepare import AnyRun, Run, RunContext, prepare_image, prepare_scene
 from app.prepare_sequence import prepare_sequence
+from app.processes import command_words, require_distributable, require_own_gpu
 from app.report.metrics_file import METRICS
 from app.report.outputs import REPORT
 from app.run_folder import RunFolder
@@ -41,7 +42,11 @@ def run(options: Options, context: RunContext, folder: RunFolder | None = None) 
         Stopped: If the run was asked to end.
         UsageError: If the data cannot be opened, or options conflict.
     """
+    world = context.world
+    require_distributable(options, world)
+    world.broadcast(options)
     device = resolve_device(options)
+    require_own_gpu(device, world)
     with contextlib.ExitStack() as stack:
         prepared: AnyRun
         if options.is_sequence:
@@ -51,7 +56,9 @@ def run(options: Options, context: RunContext, folder: RunFolder | None = None) 
         else:
             prepared = prepare_image(options, device, context, folder)
         stack.callback(prepared.folder.close)
+        world.broadcast((prepared.config, prepared.folder.path))
         fit_encodings(prepared)
+        world.broadcast(None)
         return finish(prepared)
 
 
@@ -77,7 +84,8 @@ def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> 
         Stopped: If the run was asked to end.
     """
     stop, fit_file = prepared.context.stop, prepared.fit_file(encoding)
-    control = FitControl(stop, viewer, fit_file, fit_file.saved_batch_size())
+    world = prepared.context.world
+    control = FitControl(stop, viewer, fit_file, fit_file.saved_batch_size(), world)
     saved = fit_file.saved_steps()
     if saved is not None:
         of = f" of {saved[1]}" if prepared.config.training.seconds is None else ""
@@ -85,6 +93,9 @@ def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> 
     try:
         result, control = _fit_in_memory(prepared, encoding, control)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
+        if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
+            # The other processes do not have it, and wait in the middle of a step.
+            raise
         print(printable(f"{PROGRAM}: error: {encoding}: {failure_reason(error)}"), file=sys.stderr)
         return
     prepared.results.append(result)
@@ -103,11 +114,14 @@ def _fit_in_memory(
     prepared: Run[Any], encoding: str, control: FitControl
 ) -> tuple[FitResult, FitControl]:
     """Fit; if the batches are too large for the memory, once more with half of them."""
+    world = prepared.context.world
+    world.broadcast((encoding, control.batch_size))
     try:
         return prepared.task.fit(encoding, control), control
     except (RuntimeError, MemoryError) as error:
         batch_size = prepared.config.training.batch_size
-        if not is_out_of_memory(error) or batch_size < 2 or control.batch_size is not None:
+        cannot_halve = batch_size < 2 or control.batch_size is not None or world.size > 1
+        if not is_out_of_memory(error) or cannot_halve:
             raise
         print(
             f"{PROGRAM}: warning: {encoding}: out of memory with batches of {batch_size}; once "
@@ -120,7 +134,7 @@ def _fit_in_memory(
 
 def resume_command(folder: Path) -> str:
     """Command that goes on with a run."""
-    return shlex.join(["python", PROGRAM, "--resume", str(folder)])
+    return shlex.join([*command_words(), "--resume", str(folder)])
 
 
 def finish(prepared: Run[Any]) -> bool:

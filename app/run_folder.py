@@ -60,18 +60,21 @@ class RunState:
 
 
 class RunFolder:
-    """A run folder that this process alone writes to, until it is closed.
+    """A run folder that no other run writes to, until it is closed.
 
     Args:
         path: of the folder, which exists.
+        is_joined: whether rank 0 has locked it for all processes of the run.
 
     Raises:
         UsageError: If another process writes to it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_joined: bool = False) -> None:
         self.path = path
         self._lock = FileLock(path / _LOCK)
+        if is_joined:
+            return
         try:
             self._lock.acquire(timeout=0)
         except Timeout:

@@ -3,7 +3,6 @@
 import contextlib
 import shlex
 import sys
-import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,16 +10,21 @@ from pathlib import Path
 
 from app import report
 from app.config import resolve_device
-from app.failures import failure_reason
-from app.fit_file import FitFile, SaveError
-from app.fit_settings import fit_settings
-from app.image_ensemble import fit_images
+from app.data import open_data
+from app.ensembles import WaitingImages
+from app.fit_file import SaveError
 from app.image_fit import ImageResult
-from app.image_task import ImageTask
 from app.options import Options
 from app.parsing import PROGRAM, UsageError
-from app.prepare import Run, RunContext, open_data, prepare_image
-from app.run import finish, fit_encodings, fit_one
+from app.prepare import Run, RunContext, prepare_image
+from app.processes import (
+    command_words,
+    report_error,
+    require_distributable,
+    require_own_gpu,
+    require_same_data,
+)
+from app.run import finish, fit_encodings
 from app.run_folder import (
     STATE,
     RunFolder,
@@ -31,16 +35,12 @@ from app.run_folder import (
     short_name,
     write_text,
 )
-from app.task import FitControl
 from app.terminal import printable
-from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.distributed import ALONE
 
 INDEX = "index.html"
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
-
-# A larger ensemble gains nothing: this many fill any GPU, and the memory grows with each.
-MOST_MEMBERS = 16
 
 
 def run_many(options: Options, context: RunContext, folder: RunFolder | None = None) -> bool:
@@ -59,13 +59,15 @@ def run_many(options: Options, context: RunContext, folder: RunFolder | None = N
         Stopped: If the run was asked to end.
         UsageError: If a folder contains no image, or the run folder cannot be created.
     """
+    require_distributable(options, context.world)
+    context.world.broadcast(options)
+    require_own_gpu(resolve_device(options), context.world)
     resumed = context.resumed
     if resumed is not None and resumed.files is not None:
         files = list(resumed.files)
     else:
         files = find_images(options.images or ())
         _require_all(files, options, context)
-    device = resolve_device(options)
     if folder is None:
         folder = create_run_folder(options.out, "images", overwrite=options.overwrite)
         try:
@@ -73,35 +75,92 @@ def run_many(options: Options, context: RunContext, folder: RunFolder | None = N
         except OSError as error:
             raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     context.stop.folder = folder.path
-    uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
-    waiting = _Waiting(folder) if uses_ensembles and not options.live else None
-    names: list[str] = []
     with contextlib.ExitStack() as stack:
         stack.callback(folder.close)
-        for number, file in enumerate(files):
-            name = f"{number:03}-{short_name(Path(file).stem)}"
-            own_folder = folder.path / name
-            names.append(name)
-            if set(_complete_fits(own_folder)) >= set(options.fitted):
-                continue
-            if not options.quiet:
-                print(printable(f"\n[{number + 1} of {len(files)}] {file}"))
-            own = replace(options, image=file, out=own_folder)
-            try:
-                prepared = _prepare(own, context)
-            except UsageError as error:
-                print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
-                continue
-            if waiting is not None and (waiting.had_ensembles or not _is_fitted(prepared)):
-                waiting.add(prepared)
-            else:
-                fit_encodings(prepared)
-                _finish(prepared)
-        if waiting is not None:
-            waiting.fit_all()
+        shared = (folder.path, files, context.arguments, context.cwd, context.resumed)
+        context.world.broadcast(shared)
+        _require_shared(folder.path, context)
+        names = _fit_share(files, folder, options, context)
+        # All are fitted once all ranks have come here.
+        context.world.gather(None)
         # Read back, so that no result is kept while others are fitted.
         scores = {name: _scores_of(folder.path / name) for name in names}
         return _write_tables(folder, scores, options, context)
+
+
+def fit_dealt_images(options: Options, context: RunContext) -> None:
+    """Fit the images that are dealt to a rank above 0.
+
+    Args:
+        options: of rank 0.
+        context: what runs have in common.
+
+    Raises:
+        PeerError: If another process has ended.
+        SaveError: If a fit or a run folder cannot be written.
+        Stopped: If the run was asked to end.
+        UsageError: If a rank has no device, or does not see the run folder.
+    """
+    path, files, arguments, cwd, resumed = context.world.broadcast()
+    context = replace(context, arguments=arguments, cwd=cwd, resumed=resumed)
+    context.stop.folder = path
+    try:
+        require_own_gpu(resolve_device(options), context.world)
+    except UsageError as error:
+        report_error(context.world, str(error))
+        raise
+    _require_shared(path, context)
+    _fit_share(files, RunFolder(path, is_joined=True), options, context)
+    context.world.gather(None)
+
+
+def _require_shared(path: Path, context: RunContext) -> None:
+    """Check that all ranks write to one run folder.
+
+    Raises:
+        UsageError: If one does not see it, as on a machine with other disks.
+    """
+
+    def content() -> str:
+        file = path / STATE
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
+    require_same_data(context.world, str(path), content)
+
+
+def _fit_share(
+    files: Sequence[str], folder: RunFolder, options: Options, context: RunContext
+) -> list[str]:
+    """Fit the images that are dealt to this process, all of them if it is alone.
+
+    Returns:
+        Names of the folders of all images.
+    """
+    device, world = resolve_device(options), context.world
+    uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
+    waiting = WaitingImages(folder, _finish) if uses_ensembles and not options.live else None
+    context = replace(context, world=ALONE)
+    names = [f"{i:03}-{short_name(Path(file).stem)}" for i, file in enumerate(files)]
+    for number in range(world.rank, len(files), world.size):
+        file, own_folder = files[number], folder.path / names[number]
+        if set(_complete_fits(own_folder)) >= set(options.fitted):
+            continue
+        if not options.quiet:
+            print(printable(f"\n[{number + 1} of {len(files)}] {file}"))
+        own = replace(options, image=file, out=own_folder)
+        try:
+            prepared = _prepare(own, context)
+        except UsageError as error:
+            print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
+            continue
+        if waiting is not None and (waiting.had_ensembles or not _is_fitted(prepared)):
+            waiting.add(prepared)
+        else:
+            fit_encodings(prepared)
+            _finish(prepared)
+    if waiting is not None:
+        waiting.fit_all()
+    return names
 
 
 def _write_tables(
@@ -116,7 +175,7 @@ def _write_tables(
     table = report.table_of_images(done, list(dict.fromkeys(names)))
     if done:
         try:
-            command = printable(shlex.join(["python", PROGRAM, *context.arguments]))
+            command = printable(shlex.join([*command_words(), *context.arguments]))
             report.write_index(folder.path / INDEX, done, options.fitted, command)
             # Last: a run with it is complete.
             write_text(folder.path / "images.txt", table + "\n")
@@ -158,7 +217,9 @@ def _require_all(files: Sequence[str], options: Options, context: RunContext) ->
     """
     for file in dict.fromkeys(files):
         if not Path(file).exists():
-            open_data(context, partial(context.openers.image, file, max_pixels=options.max_pixels))
+            open_data(
+                context.openers, partial(context.openers.image, file, max_pixels=options.max_pixels)
+            )
 
 
 def _prepare(options: Options, context: RunContext) -> Run[ImageResult]:
@@ -199,82 +260,3 @@ def _scores_of(folder: Path) -> dict[str, float]:
         return {f.encoding: f.scores["psnr_db"] for f in report.read_metrics(folder).fits}
     except (OSError, ValueError):
         return {}
-
-
-class _Waiting:
-    """Images that wait to be fitted as ensembles, never more than one ensemble takes.
-
-    Args:
-        folder: of the run of all images, where ensembles in progress are saved.
-
-    Attributes:
-        had_ensembles: whether a run that is resumed was interrupted within one.
-    """
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
-        self._groups: dict[int, list[Run[ImageResult]]] = {}
-        self.had_ensembles = any(folder.fits.glob("ensemble-*"))
-
-    def add(self, prepared: Run[ImageResult]) -> None:
-        """Let an image wait; fit the largest group if that makes enough."""
-        num_pixels = image_task(prepared).image.num_pixels
-        batch_size = min(prepared.config.training.batch_size, num_pixels)
-        self._groups.setdefault(batch_size, []).append(prepared)
-        if sum(map(len, self._groups.values())) >= MOST_MEMBERS:
-            self._fit(max(self._groups, key=lambda size: len(self._groups[size])))
-
-    def fit_all(self) -> None:
-        """Fit those that still wait."""
-        for batch_size in list(self._groups):
-            self._fit(batch_size)
-
-    def _fit(self, batch_size: int) -> None:
-        members = self._groups.pop(batch_size)
-        for encoding in members[0].config.encodings:
-            names = [prepared.folder.path.name for prepared in members]
-            number = zlib.crc32("/".join(names).encode())
-            fit_ensemble(members, encoding, self._folder.fit_path(f"ensemble-{encoding}-{number}"))
-        for prepared in members:
-            _finish(prepared)
-
-
-def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str, path: Path) -> None:
-    """Fit images as one batched ensemble; if that fails, each alone.
-
-    Args:
-        runs: of the images.
-        encoding: of all of them.
-        path: where the ensemble is saved until each member is saved in its own run folder.
-
-    Raises:
-        SaveError: If a fit cannot be saved.
-        Stopped: If the run was asked to end.
-    """
-    runs[0].log(f"\n{encoding}: {', '.join(prepared.task.name for prepared in runs)}")
-    files = [prepared.fit_file(encoding) for prepared in runs]
-    is_begun = path.exists() or not any(file.is_complete() for file in files)
-    if len(runs) > 1 and is_begun:
-        tasks = [image_task(prepared) for prepared in runs]
-        images, models = [task.image for task in tasks], [task.model(encoding) for task in tasks]
-        file = FitFile(path, seconds=runs[0].options.save_every)
-        control = FitControl(runs[0].context.stop, file=file)
-        try:
-            settings = fit_settings(encoding, tasks[0].config, control)
-            results = fit_images(images, models, settings, files=files)
-        except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
-            reason = failure_reason(error)
-            print(f"note: {encoding}: {reason}; now each image alone", file=sys.stderr)
-            path.unlink(missing_ok=True)
-        else:
-            for prepared, result in zip(runs, results, strict=True):
-                prepared.results.append(result)
-            return
-    for prepared in runs:
-        fit_one(prepared, encoding)
-
-
-def image_task(prepared: Run[ImageResult]) -> ImageTask:
-    """Return the task of an image's run."""
-    assert isinstance(prepared.task, ImageTask)
-    return prepared.task

@@ -33,7 +33,7 @@ from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState
-from nerf_posenc.training.results import FieldResult
+from nerf_posenc.training.results import FieldResult, Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class SceneResult(FieldResult):
     turntable: Float[Tensor, "frames height width 3"] | None = None
 
 
-class _FieldFit:
+class FieldTraining:
     """A radiance field, its renderer, and the training views."""
 
     def __init__(
@@ -138,25 +138,8 @@ def fit_scene(
         FloatingPointError: If the loss is not finite.
         ValueError: If the field does not take the encoding, or all pixels are transparent.
     """
-    field_fit = _FieldFit(scene.train, options, settings, background, hull)
-    preview = preview_view(scene.test)
-
-    def on_record(state: FitState) -> None:
-        if viewer is not None:
-            viewer.show_field(options.encoding, state, field_fit.render_preview)
-
-    snapshots = fit_with_progress(
-        field_fit.state,
-        field_fit.batches,
-        settings,
-        forward=field_fit.forward,
-        loss_fn=make_loss(options),
-        after_step=update_renderer(field_fit.renderer, autocast_dtype=settings.autocast_dtype),
-        render_preview=lambda: [
-            field_fit.render_preview(preview.cameras[0], preview.world_from_camera[0])
-        ],
-        on_record=on_record,
-        model=describe_scene_fit(options, scene, field_fit.gray),
+    field_fit, snapshots = train_scene(
+        scene, options, settings, background=background, hull=hull, viewer=viewer
     )
     scores, render_seconds = field_fit.evaluate(scene.test)
     encoder = fields_of(field_fit.renderer)[0].position_encoder
@@ -178,3 +161,36 @@ def fit_scene(
         kernel=similarity_kernel(encoder),
         snapshots=snapshots,
     )
+
+
+def train_scene(
+    scene: Scene,
+    options: FieldOptions,
+    settings: FitSettings,
+    *,
+    background: Background = "white",
+    hull: Bool[Tensor, " cells"] | None = None,
+    viewer: Viewer | None = None,
+) -> tuple[FieldTraining, list[Snapshot]]:
+    """Fit a radiance field with one encoding, without an evaluation; see `fit_scene`."""
+    field_fit = FieldTraining(scene.train, options, settings, background, hull)
+    preview = preview_view(scene.test)
+
+    def on_record(state: FitState) -> None:
+        if viewer is not None:
+            viewer.show_field(options.encoding, state, field_fit.render_preview)
+
+    snapshots = fit_with_progress(
+        field_fit.state,
+        field_fit.batches,
+        settings,
+        forward=field_fit.forward,
+        loss_fn=make_loss(options),
+        after_step=update_renderer(field_fit.renderer, autocast_dtype=settings.autocast_dtype),
+        render_preview=lambda: [
+            field_fit.render_preview(preview.cameras[0], preview.world_from_camera[0])
+        ],
+        on_record=on_record,
+        model=describe_scene_fit(options, scene, field_fit.gray),
+    )
+    return field_fit, snapshots

@@ -1,6 +1,7 @@
 """A scene as the program's task: fit it with one encoding, and show it in the report."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from app.config import FieldRunConfig
-from app.digest import digest_of
+from app.digest import digest_of_scene
 from app.field_task import FieldTask
 from app.fit_settings import field_options, fit_settings
 from app.parsing import UsageError
@@ -16,7 +17,7 @@ from app.preview import preview_view
 from app.report.outputs import write_scene_run
 from app.report.video import write_video
 from app.report.viewer import LivePage
-from app.scene_fit import SceneResult, fit_scene
+from app.scene_fit import SceneResult, fit_scene, train_scene
 from app.task import FitControl, Panel
 from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.views import Scene, background_gray, evenly_spaced
@@ -43,9 +44,10 @@ class SceneTask(FieldTask):
         self._gray = background_gray(config.training.background)
 
     @cached_property
-    def _hull(self) -> Tensor:
-        """Visual hull, the same for every encoding."""
-        return visual_hull(self.scene.train)
+    def _initial_hull(self) -> Tensor | None:
+        """Visual hull, the same for every encoding; None for a field without occupancy grid."""
+        has_grid = self.config.model.field in ("small", "factored")
+        return visual_hull(self.scene.train) if has_grid else None
 
     def summary(self) -> list[str]:
         """Lines that are printed before the first fit."""
@@ -59,8 +61,7 @@ class SceneTask(FieldTask):
 
     def digest(self) -> str:
         """Checksum of all pixels and poses."""
-        views = (self.scene.train, self.scene.test)
-        return digest_of([t for v in views for t in (v.rgb, v.opacity, v.world_from_camera)])
+        return digest_of_scene(self.scene)
 
     def fit(self, encoding: str, control: FitControl) -> SceneResult:
         """Fit with one encoding and evaluate on the test views.
@@ -68,17 +69,37 @@ class SceneTask(FieldTask):
         Raises:
             UsageError: If the scene cannot be fitted, as when all its pixels are transparent.
         """
-        options = field_options(encoding, self.config)
-        try:
+        with self._usage_errors():
             return fit_scene(
                 self.scene,
-                options,
+                field_options(encoding, self.config),
                 fit_settings(encoding, self.config, control),
                 background=self.config.training.background,
-                hull=self._hull if options.field in ("small", "factored") else None,
+                hull=self._initial_hull,
                 num_frames=self.config.output.turntable,
                 viewer=control.viewer,
             )
+
+    def train(self, encoding: str, control: FitControl) -> None:
+        """Train with one encoding.
+
+        Raises:
+            UsageError: If the scene cannot be fitted.
+        """
+        with self._usage_errors():
+            train_scene(
+                self.scene,
+                field_options(encoding, self.config),
+                fit_settings(encoding, self.config, control),
+                background=self.config.training.background,
+                hull=self._initial_hull,
+            )
+
+    @contextlib.contextmanager
+    def _usage_errors(self) -> Iterator[None]:
+        """Name the scene in what makes it impossible to fit."""
+        try:
+            yield
         except CheckpointError:
             raise
         except ValueError as error:

@@ -13,6 +13,7 @@ from app.stop import Stop
 from nerf_posenc.images import Image
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
+from nerf_posenc.training.distributed import ALONE, World
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.results import FitResult, Measure
 from nerf_posenc.training.system import Passage, System
@@ -104,12 +105,14 @@ class FitControl:
         viewer: shows it in progress; None for none.
         file: where it is saved and resumed from; None for nowhere.
         batch_size: instead of the run's, for one that did not fit into memory.
+        world: the processes that fit together.
     """
 
     stop: Stop
     viewer: Viewer | None = None
     file: FitFile | None = None
     batch_size: int | None = None
+    world: World = ALONE
 
 
 @runtime_checkable

@@ -50,6 +50,7 @@ from nerf_posenc.encoders.spherical_harmonics import (
 from nerf_posenc.encoders.time2vec import Time2VecEncoder as Time2VecEncoder
 from nerf_posenc.encoders.triangle_wave import TriangleWaveEncoder as TriangleWaveEncoder
 from nerf_posenc.encoders.triplane import TriPlaneEncoder as TriPlaneEncoder
+from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder as VectorMatrixEncoder
 from nerf_posenc.identification import Match as Match
 from nerf_posenc.identification import identify as identify
 from nerf_posenc.positional.alibi import alibi_bias as alibi_bias

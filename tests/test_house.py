@@ -85,6 +85,7 @@ PUBLIC = [
     "Time2VecEncoder",
     "TriPlaneEncoder",
     "TriangleWaveEncoder",
+    "VectorMatrixEncoder",
     "XPosEncoder",
     "alibi_bias",
     "alibi_slopes",

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from nerf_posenc.radiance.factored_field import FactoredField, GridCorners
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
+from nerf_posenc.radiance.sampling import Jitter, uniform
 from nerf_posenc.radiance.volume_rendering import Rendering
 
 # Cells of the occupancy grid along an edge of a coarse cell.
@@ -49,7 +50,7 @@ class PackedSamples(NamedTuple):
 
 @torch.no_grad()
 def packed_samples(
-    grid: OccupancyGrid, rays: Rays, step: float, generator: torch.Generator | None = None
+    grid: OccupancyGrid, rays: Rays, step: float, generator: Jitter | None = None
 ) -> PackedSamples:
     """Samples at equal distances, in the occupied cells that rays cross.
 
@@ -81,7 +82,7 @@ def packed_samples(
     ray, first = is_near.nonzero(as_tuple=True)
     shift = torch.full_like(near, 0.5)
     if generator is not None:
-        shift = torch.rand(len(near), generator=generator, device=near.device)
+        shift = uniform(rays.origins.shape[:1], generator, near)[hits]
     order = first[:, None] * per_bin + torch.arange(per_bin, device=near.device)
     ray = ray.repeat_interleave(per_bin)
     distances = near[ray] + (order.flatten() + shift[ray]) * step
@@ -165,7 +166,7 @@ class PackedRenderer(nn.Module):
         self.field = field
         self.grid = grid
 
-    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
+    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
         """Render rays; with a generator, shift the samples of each ray."""
         step, num_rays = self.field.cell, len(rays.origins)
         samples = packed_samples(self.grid, rays, step, generator)

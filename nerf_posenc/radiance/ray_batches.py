@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach
 from nerf_posenc.radiance.rays import Rays, pixel_radii
+from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import Background, Views, background_gray
 
 
@@ -21,7 +22,7 @@ class RayBatch(NamedTuple):
     """
 
     rays: Rays
-    generator: torch.Generator
+    generator: Jitter
 
 
 class RayBatches:

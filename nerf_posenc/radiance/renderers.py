@@ -10,6 +10,7 @@ from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.sampling import (
+    Jitter,
     conical_frustum_to_gaussian,
     importance_samples,
     stratified_edges,
@@ -54,7 +55,7 @@ class GridRenderer(nn.Module):
         self.grid = grid
         self.num_samples = num_samples
 
-    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
+    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
         """Render rays; with a generator, jitter the samples within their bins."""
         with torch.no_grad():
             near, far = ray_aabb_intersect(rays.origins, rays.directions)
@@ -152,7 +153,7 @@ class HierarchicalRenderer(nn.Module):
         self.num_fine = num_fine
         self.cones = cones
 
-    def forward(self, rays: Rays, generator: torch.Generator | None = None) -> Rendering:
+    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
         """Render rays; with a generator, jitter the samples within their bins."""
         near, far = ray_aabb_intersect(rays.origins, rays.directions)
         edges = stratified_edges(near, far, self.num_coarse)

@@ -4,6 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nerf_posenc.training.distributed import BatchGenerator
+
+Jitter = torch.Generator | BatchGenerator
+"""Random number generator of samples along rays; of a share of a batch, if processes share one."""
+
 
 def stratified_edges(
     near: Float[Tensor, "*batch"], far: Float[Tensor, "*batch"], num_samples: int
@@ -14,7 +19,7 @@ def stratified_edges(
 
 
 def stratified_samples(
-    edges: Float[Tensor, "*batch edges"], generator: torch.Generator | None = None
+    edges: Float[Tensor, "*batch edges"], generator: Jitter | None = None
 ) -> Float[Tensor, "*batch samples"]:
     """One distance in each bin (Mildenhall et al. 2020, equation 2).
 
@@ -26,14 +31,14 @@ def stratified_samples(
     low, high = edges[..., :-1], edges[..., 1:]
     if generator is None:
         return (low + high) / 2
-    return low + (high - low) * _uniform(low.shape, generator, low)
+    return low + (high - low) * uniform(low.shape, generator, low)
 
 
 def importance_samples(
     edges: Float[Tensor, "*batch edges"],
     weights: Float[Tensor, "*batch samples"],
     num_samples: int,
-    generator: torch.Generator | None = None,
+    generator: Jitter | None = None,
 ) -> Float[Tensor, "*batch new"]:
     """Sample distances from the piecewise-constant density of weights (NeRF, section 5.2).
 
@@ -58,7 +63,7 @@ def importance_samples(
     cumulative = torch.nn.functional.pad(share.cumsum(-1), (1, 0))
     cumulative = cumulative / cumulative[..., -1:]
     shape = (*weights.shape[:-1], num_samples)
-    offsets = 0.5 if generator is None else _uniform(torch.Size(shape), generator, edges)
+    offsets = 0.5 if generator is None else uniform(torch.Size(shape), generator, edges)
     quantiles = (torch.arange(num_samples, device=edges.device) + offsets) / num_samples
     quantiles = quantiles.to(edges).expand(shape).contiguous()
     # The bin of each quantile, and how far into it.
@@ -98,5 +103,8 @@ def conical_frustum_to_gaussian(
     return mean, along[..., None] * squares + across[..., None] * (1 - squares)
 
 
-def _uniform(shape: torch.Size, generator: torch.Generator, like: Tensor) -> Tensor:
+def uniform(shape: torch.Size, generator: Jitter, like: Tensor) -> Tensor:
+    """Uniform random numbers in [0, 1), one row per ray of the batch."""
+    if isinstance(generator, BatchGenerator):
+        return generator.rand(shape, like)
     return torch.rand(shape, generator=generator, device=like.device, dtype=like.dtype)

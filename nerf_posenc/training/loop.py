@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.devices import autocast
+from nerf_posenc.training.distributed import ALONE, World, peer_errors
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Record
 from nerf_posenc.training.schedules import cosine_decay
@@ -137,6 +138,7 @@ def fit(
     after_step: Callable[[FitState], None] | None = None,
     on_record: Callable[[FitState], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    world: World = ALONE,
 ) -> FitState:
     """Train a model to the end of its fit, or until it is told to stop.
 
@@ -146,10 +148,13 @@ def fit(
     A fit of so many seconds takes as many steps as the clock allows, one at least: it is not
     reproduced to the same bits.
 
+    Several processes that each call this with the same state and batches train one model: each
+    computes its rows of the batch. Their losses are those of one process up to rounding.
+
     Args:
         state: the fit, new or resumed; it is changed in place.
         draw_batch: from the step to its inputs and targets.
-        loss_fn: from prediction and targets to a scalar.
+        loss_fn: from prediction and targets to a scalar; with several processes a mean over rows.
         forward: from the inputs of a batch to the prediction; None is the model itself.
         schedule: from progress in [0, 1) to the factor of the learning rates.
         autocast_dtype: run the forward pass under autocast in this type; None for float32.
@@ -159,35 +164,43 @@ def fit(
         after_step: callback after each step, for example to update an occupancy grid.
         on_record: callback after each record, for example a progress bar; its time does not count
             as training time.
-        should_stop: checked before each step, for example ``threading.Event().is_set``.
+        should_stop: checked before each step, for example ``threading.Event().is_set``; with
+            several processes all must answer alike.
+        world: the processes that train the model together.
 
     Returns:
         The same state.
 
     Raises:
         FloatingPointError: If the loss is not finite.
+        PeerError: If another process has ended; the state is that after the last step.
+        ValueError: If a compiled model shall be trained by several processes, or a batch has fewer
+            rows than there are processes.
     """
+    if compiled and world.size > 1:
+        raise ValueError("a compiled model is trained by one process; leave out compiled")
     device = next(state.model.parameters()).device
     started = time.perf_counter() - state.seconds
-    run = state.model if forward is None else forward
+    run = world.data_parallel(state.model, state.model if forward is None else forward)
     if compiled:
         mode = "max-autotune" if device.type == "cuda" else None
         run = torch.compile(run, mode=mode, dynamic=False)
     while state.step < state.num_steps and not should_stop():
         inputs, targets = draw_batch(state.step)
-        progress = state.progress_at(time.perf_counter() - started)
+        num_rows = len(targets)
+        inputs, targets = world.share((inputs, targets), num_rows)
+        progress = state.progress_at(_clock(state, started, world))
         state.optimizer.scale_lrs(schedule(progress))
         state.optimizer.zero_grad()
         if compiled:
             torch.compiler.cudagraph_mark_step_begin()
         with autocast(device, autocast_dtype):
             prediction = run(inputs)
-        loss = loss_fn(prediction, targets)
-        loss.backward()
+        loss = _backward(loss_fn(prediction, targets), num_rows, world)
         state.optimizer.step()
-        state.losses.append(loss.detach())
+        state.losses.append(loss)
         state.step += 1
-        state.estimate_length(time.perf_counter() - started)
+        state.estimate_length(_clock(state, started, world))
         if after_step is not None:
             after_step(state)
         if state.step % record_every == 0 or state.step == state.num_steps:
@@ -198,6 +211,25 @@ def fit(
     if state.losses:
         state.seconds = time.perf_counter() - started
     return state
+
+
+def _backward(loss: Tensor, num_rows: int, world: World) -> Tensor:
+    """Backward pass; return the loss of the global batch."""
+    if world.size == 1:
+        loss.backward()
+        return loss.detach()
+    weighted = loss * world.weight(num_rows)
+    with peer_errors():
+        weighted.backward()
+    return world.mean(weighted.detach())
+
+
+def _clock(state: FitState, started: float, world: World) -> float:
+    """Seconds of training; those of rank 0 if the length of the fit depends on them."""
+    seconds = time.perf_counter() - started
+    if world.size == 1 or state.limit_seconds is None:
+        return seconds
+    return world.maximum(seconds if world.is_first else 0.0)
 
 
 def _record(state: FitState, started: float) -> None:

@@ -63,6 +63,12 @@ def _hash_grid(options: EncoderOptions) -> Encoder:
     )
 
 
+def _vector_matrix(options: EncoderOptions) -> Encoder:
+    if options.in_dim != 3:
+        raise ValueError(f"vector-matrix takes 3 coordinates, not {options.in_dim}")
+    return VectorMatrixEncoder(generator=options.generator)
+
+
 # A small network reads the grid, as Müller et al. 2022 have it; Muon's rate: docs/experiments.md.
 _HASH = EncodingRecipe(
     description="a hash grid",
@@ -109,7 +115,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
     ),
     "vector-matrix": EncodingRecipe(
         description="planes times lines of trained features (TensoRF), for --field factored",
-        build=lambda options: VectorMatrixEncoder(generator=options.generator),
+        build=_vector_matrix,
         layers=(64, 2),
         lrs={"muon": 0.02, "adam": 0.01},
         muon_adam_lr=0.02,

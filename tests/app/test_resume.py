@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import train_fit
-from app import fit_file, image_ensemble, run_many
+from app import ensembles, fit_file, image_ensemble
 from tests.faults.signals import run_with_signal
 from tests.faults.soak import content, same
 from tests.small import SMALL_RUN, SMALL_SCENE
@@ -176,8 +176,8 @@ def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyP
         sizes.append(len(images))
         return original(images, *args, **kwargs)
 
-    monkeypatch.setattr(run_many, "MOST_MEMBERS", 2)
-    monkeypatch.setattr(run_many, "fit_images", noted)
+    monkeypatch.setattr(ensembles, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(ensembles, "fit_images", noted)
     names = ["cat", "rocket", "coffee"]
     options = [
         "--stack",

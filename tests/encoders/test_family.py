@@ -64,6 +64,9 @@ CASES = {
         coordinates(2),
     ),
     "dense-grid": Case(lambda: ne.DenseGridEncoder(2, base_resolution=5), coordinates(2)),
+    "vector-matrix": Case(
+        lambda: ne.VectorMatrixEncoder(4, resolution=5, stride=2), coordinates(3)
+    ),
     "tri-plane": Case(lambda: ne.TriPlaneEncoder(4, resolution=5), coordinates(3)),
     "spherical-harmonics": Case(lambda: ne.SphericalHarmonicsEncoder(5), directions),
     "sinusoidal": Case(lambda: ne.SinusoidalEncoder(8), positions, has_axes=False),

@@ -301,6 +301,7 @@ def test_samples_along_rays_are_independent_of_the_pixels_drawn() -> None:
     chosen = torch.randint(total, (64,), generator=fresh)
     background = torch.rand(64, 3, generator=fresh)
     assert torch.equal(batch.rays.background, background)
+    assert isinstance(batch.generator, torch.Generator)
     jitter = torch.rand(64, generator=batch.generator)
     assert torch.equal(jitter, torch.rand(64, generator=fresh))
     assert abs(torch.corrcoef(torch.stack([jitter, chosen / total]))[0, 1]) < 0.5
@@ -311,6 +312,8 @@ def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
     batches = RayBatches(views, 32, seed=0)
     (first, rgb), (again, _) = batches(5), batches(5)
     assert torch.equal(first.rays.directions, again.rays.directions)
+    assert isinstance(first.generator, torch.Generator)
+    assert isinstance(again.generator, torch.Generator)
     assert torch.equal(
         torch.rand(9, generator=first.generator), torch.rand(9, generator=again.generator)
     )

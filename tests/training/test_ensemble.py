@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import train_fit
-from app import run_many
+from app import ensembles
 from app.fit_settings import FitSettings
 from app.image_ensemble import fit_images
 from app.image_fit import fit_image
@@ -149,7 +149,7 @@ def test_the_program_batches_images_of_one_size(
         sizes.append(len(images))
         return fit_images(images, *arguments, **settings)
 
-    monkeypatch.setattr(run_many, "fit_images", counted)
+    monkeypatch.setattr(ensembles, "fit_images", counted)
     arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 1
     printed = capsys.readouterr()
@@ -171,7 +171,7 @@ def test_images_whose_ensemble_fails_are_fitted_alone(
     def fails(*arguments: object, **settings: object) -> None:
         raise FloatingPointError("the loss became nan at step 3")
 
-    monkeypatch.setattr(run_many, "fit_images", fails)
+    monkeypatch.setattr(ensembles, "fit_images", fails)
     arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 0
     assert "now each image alone" in capsys.readouterr().err

@@ -27,10 +27,11 @@ from nerf_posenc.training.recipes import (
 
 @pytest.mark.parametrize("name", list(ENCODINGS))
 def test_every_name_is_an_encoder(name: str) -> None:
-    encoder = make_encoder(name, 2, resolution=300)
-    features = encoder(torch.rand(5, 2))
+    in_dim = 2 if ENCODINGS[name].fits_images else 3
+    encoder = make_encoder(name, in_dim, resolution=300)
+    features = encoder(torch.rand(5, in_dim))
     assert features.shape == (5, encoder.out_dim)
-    assert encoder.in_dim == 2
+    assert encoder.in_dim == in_dim
 
 
 def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
