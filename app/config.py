@@ -16,13 +16,13 @@ from app.image_defaults import (
 from app.options import Options
 from app.parsing import UsageError
 from nerf_posenc.radiance.recipes import FieldName
+from nerf_posenc.radiance.spaces import SpaceName
 from nerf_posenc.radiance.views import Background
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.system import SystemOptions
 
 DEFAULT_BANDS = 10
-
 # Bands this far above the image's Nyquist frequency pass without a warning.
 SPARE_BANDS = 2
 
@@ -40,6 +40,7 @@ class ModelConfig:
         sigma: of ``"gaussian"``, in cycles per unit.
         parameters: most parameters of each model of an image; None for the default sizes.
         finest: nodes per axis of the finest level of an image's hash grid; None for one per pixel.
+        space: coordinates of a scene's factored field.
     """
 
     network: recipes.NetworkName
@@ -49,6 +50,7 @@ class ModelConfig:
     bands: int
     sigma: float
     parameters: int | None
+    space: SpaceName = "box"
     finest: int | None
 
 
@@ -237,7 +239,7 @@ def resolve(
         optimizer=optimizer,
         lr=options.lr,
         held_out=options.held_out,
-        background=options.background,
+        background="white" if options.background == "auto" else options.background,
         seed=options.seed,
     )
     return FieldRunConfig(

@@ -155,4 +155,5 @@ def field_options(encoding: str, config: FieldRunConfig) -> FieldOptions:
         width=model.width,
         depth=model.depth,
         seed=config.training.seed,
+        space=model.space,
     )

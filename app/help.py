@@ -17,7 +17,7 @@ Input
   --size N              first reduce images to N pixels along the longer side
   --held-out            fit every second pixel, evaluate those between
   --test-views N        views of a scene to evaluate on (25)
-  --background NAME     of views with opacity: white, black, random (white)
+  --background NAME     of views: auto, white, black, random (auto)
 Encoding
   --encodings NAME ...  none fourier hash gaussian hash-internal local-cosine
                         (none fourier hash); of a sequence its model's;

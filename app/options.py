@@ -116,8 +116,9 @@ class Options:
     lr: float | None = None
     """Peak learning rate; None is the default of the network and the optimizer."""
 
-    background: Literal["white", "black", "random"] = "white"
-    """Background of a scene whose images have an opacity; random during training only."""
+    background: Literal["auto", "white", "black", "random"] = "auto"
+    """Background of a scene; random during training only. auto is white for images with an
+    opacity, and random for others, so that empty space cannot pass for a white wall."""
 
     test_views: int = 25
     """Test views of a scene, evenly spread over those that are held out."""

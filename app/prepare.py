@@ -22,6 +22,7 @@ from app.parsing import UsageError
 from app.plan import PLANNED_PIXELS, plan
 from app.processes import require_rows, require_same_data
 from app.run_folder import RunFolder, RunState, closed_on_error, create_run_folder
+from app.scene_config import resolve_scene
 from app.scene_fit import SceneResult
 from app.scene_task import SceneTask
 from app.sigma_search import choose_sigma
@@ -168,7 +169,7 @@ def prepare_scene(
     """
     scene = open_scene_data(options, context.openers)
     require_same_data(context.world, scene.source, lambda: digest_of_scene(scene))
-    config = resolve(options, max(scene.train.size), device)
+    config = resolve_scene(options, scene, device)
     require_rows(config, config.training.batch_size, context.world)
     if folder is None:
         folder = create_run_folder(options.out, scene.name, overwrite=options.overwrite)

@@ -42,10 +42,12 @@ class Box:
     Attributes:
         center: in units of the file, ``(3,)``.
         half_size: half the length of an edge.
+        near: distance from the cameras at which the scene begins; None if it is not known.
     """
 
     center: npt.NDArray[np.float64]
     half_size: float
+    near: float | None = None
 
     def to_box(self, pose: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Bring a pose ``(4, 4)`` to coordinates in which the cube is [-1, 1]^3."""
@@ -112,6 +114,7 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int) -> Views:
         cameras,
         torch.from_numpy(poses).float(),
         [frame.path.name for frame in frames],
+        None if box.near is None else box.near / box.half_size,
     )
 
 

@@ -68,7 +68,7 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
     half = float((high - low).max() / 2)
     train, test = split_frames(frames)
-    box = Box((low + high) / 2, half)
+    box = Box((low + high) / 2, half, float(rows[:, 15].min()))
     notes = [held_out_note(len(test))]
     return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
 

@@ -15,6 +15,7 @@ from nerf_posenc.radiance.factored_field import FactoredField, GridCorners
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.sampling import Jitter, uniform
+from nerf_posenc.radiance.spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import Rendering
 
 # Cells of the occupancy grid along an edge of a coarse cell.
@@ -35,12 +36,12 @@ class PackedSamples(NamedTuple):
 
     Attributes:
         rays: index of each sample's ray, rising.
-        distances: from the ray's origin.
+        along: coordinate along the path of the ray; in a box, the distance from its origin.
         positions: in [-1, 1]^3.
     """
 
     rays: Int[Tensor, " n"]
-    distances: Float[Tensor, " n"]
+    along: Float[Tensor, " n"]
     positions: Float[Tensor, "n 3"]
 
     def rows(self, rows: Tensor) -> "PackedSamples":
@@ -50,9 +51,14 @@ class PackedSamples(NamedTuple):
 
 @torch.no_grad()
 def packed_samples(
-    grid: OccupancyGrid, rays: Rays, step: float, generator: Jitter | None = None
+    grid: OccupancyGrid,
+    rays: Rays,
+    step: float,
+    generator: Jitter | None = None,
+    *,
+    space: BoxSpace | None = None,
 ) -> PackedSamples:
-    """Samples at equal distances, in the occupied cells that rays cross.
+    """Samples at equal steps, in the occupied cells that rays cross.
 
     Bins of several steps are tested first, against a coarser grid; so the time goes with the
     occupied part of a ray.
@@ -60,24 +66,29 @@ def packed_samples(
     Args:
         grid: occupancy of the scene; its resolution is a multiple of 4.
         rays: any number.
-        step: distance between samples.
+        step: from sample to sample, in the coordinate along a path of the space.
         generator: random number generator to shift the samples of each ray by up to a step; None
             for half a step.
+        space: in which the cube of the grid is the scene; None for the scene's own box.
 
     Raises:
         ValueError: If the resolution of the grid is not a multiple of 4.
     """
-    coarse = _CoarseOccupancy(grid)
-    near, far = coarse.intersect(rays.origins, rays.directions)
+    space = BoxSpace() if space is None else space
+    coarse, paths = _CoarseOccupancy(grid), space.paths(rays)
+    near, far = paths.near, paths.far
+    if space.is_straight:
+        enters, leaves = coarse.intersect(paths.origins, paths.directions)
+        near, far = torch.maximum(near, enters), torch.minimum(far, leaves)
     per_bin = max(1, int(coarse.cell / step))
     hits = (far > near).nonzero()[:, 0]
     origins, directions, near, far = (
-        column[hits] for column in (rays.origins, rays.directions, near, far)
+        column[hits] for column in (paths.origins, paths.directions, near, far)
     )
     length = per_bin * step
     num_bins = int(((far - near).max() / length).ceil()) if len(hits) else 0
     middles = near[:, None] + (torch.arange(num_bins, device=near.device) + 0.5) * length
-    points = origins[:, None] + directions[:, None] * middles[..., None]
+    points = space.positions(origins[:, None], directions[:, None], middles)
     is_near = coarse(points) & (middles - length / 2 < far[:, None])
     ray, first = is_near.nonzero(as_tuple=True)
     shift = torch.full_like(near, 0.5)
@@ -85,10 +96,10 @@ def packed_samples(
         shift = uniform(rays.origins.shape[:1], generator, near)[hits]
     order = first[:, None] * per_bin + torch.arange(per_bin, device=near.device)
     ray = ray.repeat_interleave(per_bin)
-    distances = near[ray] + (order.flatten() + shift[ray]) * step
-    positions = torch.addcmul(origins[ray], directions[ray], distances[:, None])
-    inside = grid(positions).nonzero()[:, 0]
-    return PackedSamples(hits[ray[inside]], distances[inside], positions[inside])
+    along = near[ray] + (order.flatten() + shift[ray]) * step
+    positions = space.positions(origins[ray], directions[ray], along)
+    inside = (grid(positions) & (along < far[ray] + step)).nonzero()[:, 0]
+    return PackedSamples(hits[ray[inside]], along[inside], positions[inside])
 
 
 class _CoarseOccupancy:
@@ -159,17 +170,21 @@ class PackedRenderer(nn.Module):
     Args:
         field: the radiance field.
         grid: its occupancy; its resolution is a multiple of 4.
+        space: in which the cube of the field is the scene; None for the scene's own box.
     """
 
-    def __init__(self, field: FactoredField, grid: OccupancyGrid) -> None:
+    def __init__(
+        self, field: FactoredField, grid: OccupancyGrid, space: BoxSpace | None = None
+    ) -> None:
         super().__init__()
         self.field = field
         self.grid = grid
+        self.space = BoxSpace() if space is None else space
 
     def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
         """Render rays; with a generator, shift the samples of each ray."""
         step, num_rays = self.field.cell, len(rays.origins)
-        samples = packed_samples(self.grid, rays, step, generator)
+        samples = packed_samples(self.grid, rays, step, generator, space=self.space)
         with torch.no_grad():
             samples, corners, density = self._visible(samples, step, num_rays)
         if torch.is_grad_enabled():
@@ -180,8 +195,9 @@ class PackedRenderer(nn.Module):
         rgb = self.field.color_at(corners.rows(shown), rays.directions[ray])
         total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
         opacity = weights.new_zeros(num_rays).index_add(0, samples.rays, weights)
+        distances = self.space.distances(rays, samples.rays, samples.along)
         distance = weights.new_zeros(num_rays).index_add(
-            0, samples.rays, weights.detach() * samples.distances
+            0, samples.rays, weights.detach() * distances
         )
         return Rendering(
             total + (1 - opacity)[:, None] * rays.background,
@@ -197,7 +213,7 @@ class PackedRenderer(nn.Module):
         They are queried from the front, some of each ray at a time.
         """
         parts: list[tuple[Tensor, GridCorners, Tensor]] = []
-        depth = samples.distances.new_zeros(num_rays)
+        depth = samples.along.new_zeros(num_rays)
         order = _order_in_ray(samples.rays, num_rays)
         for first in range(0, int(order.max()) + 1 if len(order) else 1, _AT_ONCE):
             is_next = (order >= first) & (order < first + _AT_ONCE)

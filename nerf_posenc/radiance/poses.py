@@ -51,7 +51,7 @@ def orbit_poses(
     positions = world_from_camera[:, :3, 3].double()
     backs = F.normalize(world_from_camera[:, :3, 2].double(), dim=-1)
     up = F.normalize(world_from_camera[:, :3, 1].double().mean(0), dim=0)
-    center = _nearest_to_lines(positions, backs)
+    center = nearest_to_lines(positions, backs)
     offsets = positions - center
     heights = offsets @ up
     across = offsets - heights[:, None] * up
@@ -72,8 +72,15 @@ def orbit_poses(
     return torch.stack([look_at(position, center, up) for position in path]).float()
 
 
-def _nearest_to_lines(positions: Tensor, directions: Tensor) -> Tensor:
-    """Point nearest to all lines, or one ahead of the positions if the lines are parallel."""
+def nearest_to_lines(
+    positions: Float[Tensor, "n 3"], directions: Float[Tensor, "n 3"]
+) -> Float[Tensor, " 3"]:
+    """Point nearest to all lines, or one ahead of the positions if the lines are parallel.
+
+    Args:
+        positions: one on each line.
+        directions: unit vectors from what the cameras look at to them.
+    """
     across = torch.eye(3, dtype=positions.dtype) - directions[:, :, None] * directions[:, None, :]
     matrix = across.sum(0)
     right_side = (across @ positions[:, :, None]).sum(0)[:, 0]

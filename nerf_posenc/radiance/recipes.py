@@ -19,6 +19,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
 from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches, occupied_pixels
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
+from nerf_posenc.radiance.spaces import SpaceName, make_space
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training import recipes
@@ -61,6 +62,7 @@ class FieldOptions:
             others.
         depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
             the small field, 2 in the factored and 8 in the others.
+        space: coordinates of the factored field: ``"box"``, ``"contracted"`` or ``"frontal"``.
         num_samples: samples along a ray; None for 96 in the small field, 64 and 128 more in NeRF,
             and twice 128 in mip-NeRF. The factored field has one per cell.
         seed: of the initial weights.
@@ -74,6 +76,7 @@ class FieldOptions:
     depth: int | None = None
     num_samples: int | None = None
     seed: int = 0
+    space: SpaceName = "box"
 
     @property
     def layers(self) -> tuple[int, int]:
@@ -109,9 +112,12 @@ def make_renderer(
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844
     """
-    if options.field in ("small", "factored") and hull is None:
+    if options.space == "box" and options.field in ("small", "factored") and hull is None:
         hull = visual_hull(views)
-    return renderer_for(options, max(views.size), hull)
+    renderer = renderer_for(options, max(views.size), hull)
+    if isinstance(renderer, PackedRenderer):
+        renderer.space = make_space(options.space, views)
+    return renderer
 
 
 def renderer_for(
@@ -196,7 +202,7 @@ def _packed_renderer(
         box=grid.occupied_box(),
         generator=generator,
     )
-    return PackedRenderer(field, grid)
+    return PackedRenderer(field, grid, make_space(options.space))
 
 
 def make_field_optimizer(
@@ -241,7 +247,8 @@ def make_batches(
 ) -> RayBatches:
     """Draw rays of all views; with an occupancy grid, those that meet an occupied cell."""
     grid = getattr(renderer, "grid", None)
-    live = None if grid is None else occupied_pixels(grid, views)
+    is_boxed = not isinstance(renderer, PackedRenderer) or renderer.space.is_box
+    live = None if grid is None or not is_boxed else occupied_pixels(grid, views)
     return RayBatches(views, batch_size, seed=seed, background=background, live=live, device=device)
 
 

@@ -25,6 +25,7 @@ class Views:
         cameras: one per image, all of one size.
         world_from_camera: pose of each camera.
         names: one per image.
+        near: distance from the cameras at which the scene begins; None if it is not known.
     """
 
     rgb: Float[Tensor, "views height width 3"]
@@ -32,6 +33,7 @@ class Views:
     cameras: Sequence[Camera]
     world_from_camera: Float[Tensor, "views 4 4"]
     names: Sequence[str]
+    near: float | None = None
 
     def __post_init__(self) -> None:
         counts = {len(self.cameras), len(self.rgb), len(self.world_from_camera)}
@@ -81,6 +83,7 @@ class Views:
             [self.cameras[i] for i in chosen],
             self.world_from_camera[chosen],
             [self.names[i] for i in chosen],
+            self.near,
         )
 
     def rays(self, view: int, *, background: float = 1.0) -> Rays:

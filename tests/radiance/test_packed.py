@@ -55,7 +55,7 @@ def test_every_occupied_point_of_a_ray_has_a_sample_within_half_a_step(
     for shift in range(-reach, reach + 1):
         inner &= occupied.roll(shift, dims=1)
     for ray in range(60):
-        found = samples.distances[samples.rays == ray]
+        found = samples.along[samples.rays == ray]
         missing = distances[inner[ray]]
         if len(missing):
             gaps = (found - missing[:, None]).abs().amin(-1)

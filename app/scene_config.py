@@ -1,0 +1,35 @@
+"""The configuration of a scene's run: what depends on its views."""
+
+from dataclasses import replace
+
+import torch
+
+from app.config import FieldRunConfig, resolve
+from app.options import Options
+from nerf_posenc.radiance.spaces import space_for
+from nerf_posenc.radiance.views import Scene
+
+
+def resolve_scene(options: Options, scene: Scene, device: torch.device) -> FieldRunConfig:
+    """Resolve the options of a scene into a complete run configuration.
+
+    Images without opacity are fitted over random backgrounds, so that empty space cannot pass for a
+    white wall; the factored field gets the coordinates that suit the views.
+
+    Args:
+        options: as parsed.
+        scene: with the views to fit.
+        device: where to compute.
+
+    Raises:
+        UsageError: If the optimizer does not fit the network.
+    """
+    config = resolve(options, max(scene.train.size), device)
+    background = options.background
+    if background == "auto":
+        background = "white" if bool((scene.train.opacity < 1).any()) else "random"
+    training = replace(config.training, background=background)
+    model = config.model
+    if model.field == "factored":
+        model = replace(model, space=space_for(scene.train))
+    return replace(config, training=training, model=model)

@@ -1,0 +1,167 @@
+"""Captures without opacity: what the coordinates and the background of a field are worth.
+
+The built-in scene ``spheres`` in surroundings that reach to infinity: a patterned ground and a sky,
+photographed from all around (``around``), or a wall behind it, photographed from one side
+(``frontal``). All pixels are opaque, as in photographs. PSNR of held-out views, and the share of
+their pixels in which the field has a hole: less than half opaque.
+"""
+
+import argparse
+import math
+import statistics
+import time
+
+import torch
+from torch import Tensor
+
+from benchmarks.timing import machine
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.evaluation import evaluate_views
+from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.rays import Rays, camera_rays
+from nerf_posenc.radiance.ray_batches import RayBatch
+from nerf_posenc.radiance.recipes import (
+    FieldOptions,
+    make_batches,
+    make_field_optimizer,
+    make_renderer,
+    update_renderer,
+)
+from nerf_posenc.radiance.renderers import photometric_loss
+from nerf_posenc.radiance.spaces import SpaceName, space_for
+from nerf_posenc.radiance.views import Background, Scene, Views
+from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory
+from nerf_posenc.training.loop import FitState, fit
+from scenes.analytic import BUILT_IN
+from scenes.quadrature import render_exactly
+
+_GROUND, _WALL = -1.1, -4.0
+UP = torch.tensor([0.0, 0.0, 1.0])
+
+
+def pattern(x: Tensor, y: Tensor, distance: Tensor) -> Tensor:
+    """A color at each point of a plane, with detail of several sizes that fades into a haze."""
+    waves = [torch.sin(3 * x + 1), torch.sin(5 * y), torch.sin(2 * x - 3 * y) * torch.sin(9 * x)]
+    detail = 0.2 * torch.stack(waves, dim=-1) + 0.15 * torch.sin(7 * (x + y))[:, None]
+    # A pixel far away would cover several waves, which no camera shows.
+    return 0.5 + detail * torch.exp(-((distance - 3).clamp(min=0)) / 3)[:, None]
+
+
+def surroundings(rays: Rays, kind: str) -> Tensor:
+    """Color behind the scene, for each ray."""
+    axis, at = (2, _GROUND) if kind == "around" else (1, _WALL)
+    distance = (at - rays.origins[:, axis]) / rays.directions[:, axis]
+    hits = (distance > 0) & (distance < 60)
+    points = rays.origins + rays.directions * distance.clamp(0, 60)[:, None]
+    across = points[:, 0], points[:, 1 if axis == 2 else 2]
+    azimuth = torch.atan2(rays.directions[:, 1], rays.directions[:, 0])
+    height = rays.directions[:, 2]
+    sky = torch.stack([0.4 + 0.3 * height, 0.6 + 0.2 * torch.cos(2 * azimuth), 0.9 - 0.3 * height])
+    return torch.where(hits[:, None], pattern(*across, distance), sky.T).clamp(0, 1)
+
+
+def poses(count: int, kind: str, shift: float) -> Tensor:
+    """Cameras all around, or on a grid before the scene."""
+    found = []
+    for i in range(count):
+        turn = (i + shift) * 2.399963
+        if kind == "around":
+            low = 0.15 + 0.7 * ((i + shift) / count)
+            flat = math.sqrt(1 - low * low)
+            place = 2.6 * torch.tensor([flat * math.cos(turn), flat * math.sin(turn), low])
+        else:
+            radius = 0.7 * math.sqrt((i + shift) / count)
+            place = torch.tensor([radius * math.cos(turn), 3.0, 0.3 + radius * math.sin(turn)])
+        target = torch.zeros(3) if kind == "around" else torch.tensor([0.0, -1.0, 0.0])
+        found.append(look_at(place, target, UP))
+    return torch.stack(found)
+
+
+def capture(kind: str, size: int, num_train: int = 48, num_test: int = 8) -> Scene:
+    """Render the scene with its surroundings, all pixels opaque."""
+    camera, medium = Camera.from_angle(size, size, 0.9), BUILT_IN["spheres"]()
+
+    def views(at: Tensor, name: str) -> Views:
+        rays = Rays.cat(camera_rays(camera, pose, background=0.0) for pose in at)
+        rendering = render_exactly(medium, rays)
+        rgb = rendering.rgb.float() + (1 - rendering.opacity.float())[:, None] * surroundings(
+            rays, kind
+        )
+        shape = len(at), size, size
+        names = [f"{name} {i}" for i in range(len(at))]
+        return Views(rgb.view(*shape, 3), torch.ones(shape), [camera] * len(at), at, names, 1.5)
+
+    train, test = poses(num_train, kind, 0.0), poses(num_test, kind, 0.5)
+    return Scene(kind, views(train, "train"), views(test, "test"), f"spheres, {kind}")
+
+
+def fit_for(
+    scene: Scene, options: FieldOptions, background: Background, seconds: float
+) -> tuple[float, float, int, float]:
+    """Fit a field; return PSNR in dB, the share of holes, the steps and the seconds per view."""
+    renderer = make_renderer(options, scene.train)
+    rays = 2048 if options.field == "factored" else 1024
+    draw = make_batches(renderer, scene.train, rays, seed=0, background=background)
+    dtype = torch.bfloat16 if computes_bfloat16(torch.device("cpu")) else None
+    state = FitState(
+        renderer, make_field_optimizer(renderer, "muon"), 1 << 40, limit_seconds=seconds
+    )
+
+    def forward(batch: RayBatch) -> Rendering:
+        rendering: Rendering = renderer(batch.rays, batch.generator)
+        return rendering
+
+    fit(
+        state,
+        draw,
+        photometric_loss,
+        forward=forward,
+        autocast_dtype=dtype,
+        after_step=update_renderer(renderer, autocast_dtype=dtype),
+    )
+    started = time.perf_counter()
+    scores = evaluate_views(renderer, scene.test)
+    per_view = (time.perf_counter() - started) / len(scores)
+    holes = statistics.mean(float((s.rendering.opacity < 0.5).float().mean()) for s in scores)
+    return statistics.mean(score.psnr for score in scores), holes, state.step, per_view
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", nargs="+", default=["around", "frontal"])
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--fields", nargs="+", default=["small", "factored"])
+    options = parser.parse_args()
+    keep_freed_memory()
+    print(f"{machine()}\n{options.size} pixels, {options.seconds:g} s each")
+    print(f"{'capture':<9} {'field':<20} {'background':<10} {'dB':>6} {'holes':>6} steps s/view")
+    for kind in options.kinds:
+        scene = capture(kind, options.size)
+        suited = space_for(scene.train)
+        cases: list[tuple[str, SpaceName, Background]] = []
+        if "small" in options.fields:
+            cases += [("small", "box", "white"), ("small", "box", "random")]
+        if "factored" in options.fields:
+            cases += [
+                ("factored", "box", "white"),
+                ("factored", suited, "white"),
+                ("factored", suited, "random"),
+            ]
+        for name, space, background in cases:
+            field = (
+                FieldOptions("factored", "vector-matrix", space=space)
+                if name == "factored"
+                else FieldOptions("small", "fourier")
+            )
+            psnr, holes, steps, per_view = fit_for(scene, field, background, options.seconds)
+            print(
+                f"{kind:<9} {name + ', ' + space:<20} {background:<10} {psnr:6.2f} {holes:6.1%} "
+                f"{steps:5d} {per_view:.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Coordinates in which a scene fills the cube [-1, 1]^3: a box, all of space, or a frustum.
+
+A ray becomes a path in the cube, with a coordinate along it that grows by equal amounts from sample
+to sample. Densities are per unit of that coordinate, as in NeRF's normalized device coordinates.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nerf_posenc.radiance.poses import nearest_to_lines
+from nerf_posenc.radiance.rays import Rays
+from nerf_posenc.radiance.views import Views
+
+SpaceName = Literal["box", "contracted", "frontal"]
+
+# Farther away, in radii of the cameras, everything is one shell.
+_FARTHEST = 1000.0
+# Mean length of the viewing directions above which all views look the same way.
+_ONE_SIDED = 0.85
+# Rays closer to the plane of the cameras than this have no frustum in common.
+_LEAST_FORWARD = 0.1
+# Where nothing says where the scene begins, as a share of the distance that the views look at.
+_NEAR_SHARE = 0.3
+
+
+class Paths(NamedTuple):
+    """Rays as paths in the cube.
+
+    Attributes:
+        origins: where they start, in the coordinates of the space.
+        directions: unit vectors there.
+        near: coordinate along the path at which it enters the cube.
+        far: where it leaves; no more than ``near`` for a ray that misses.
+    """
+
+    origins: Float[Tensor, "n 3"]
+    directions: Float[Tensor, "n 3"]
+    near: Float[Tensor, " n"]
+    far: Float[Tensor, " n"]
+
+
+class BoxSpace(nn.Module):
+    """The scene's own box: paths are the rays themselves."""
+
+    is_box = True
+    """Whether the cube is the scene's own box."""
+    is_straight = True
+    """Whether rays are straight in the cube."""
+
+    def paths(self, rays: Rays) -> Paths:
+        """Rays as paths; the caller intersects them with what is occupied."""
+        zero = torch.zeros_like(rays.origins[:, 0])
+        return Paths(rays.origins, rays.directions, zero, zero + math.inf)
+
+    def positions(
+        self,
+        origins: Float[Tensor, "*#batch 3"],
+        directions: Float[Tensor, "*#batch 3"],
+        along: Float[Tensor, "*batch"],
+    ) -> Float[Tensor, "*batch 3"]:
+        """Positions in the cube at coordinates along paths."""
+        return torch.addcmul(origins, directions, along[..., None])
+
+    def distances(
+        self, rays: Rays, index: Tensor, along: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """Distances from the origins of the rays ``index``, in units of the scene."""
+        return along
+
+
+class ContractedSpace(BoxSpace):
+    r"""All of space, contracted to a cube (Barron et al. 2022, mip-NeRF 360, equation 10).
+
+    Positions are centered where the cameras look and divided by the distance of the farthest
+    camera. Up to 1 they stay; beyond, $u$ becomes $(2 - 1/|u|)\,u/|u|$ with the largest coordinate
+    as the norm, so that the cube is filled. The steps along a ray grow with the distance.
+
+    Args:
+        views: whose cameras are enclosed; None for those of a state that is loaded.
+    """
+
+    is_box = False
+    is_straight = False
+
+    center: Tensor
+    radius: Tensor
+
+    def __init__(self, views: Views | None = None) -> None:
+        super().__init__()
+        center, radius = torch.zeros(3), torch.ones(())
+        if views is not None:
+            positions = views.world_from_camera[:, :3, 3]
+            backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
+            center = nearest_to_lines(positions.double(), backs.double()).float()
+            radius = (positions - center).norm(dim=-1).max().clamp(min=1e-3)
+        self.register_buffer("center", center)
+        self.register_buffer("radius", radius)
+
+    def paths(self, rays: Rays) -> Paths:
+        """Rays in units of the cameras' radius; the coordinate is logarithmic beyond 1."""
+        zero = torch.zeros_like(rays.origins[:, 0])
+        origins = (rays.origins - self.center) / self.radius
+        # The cube is half as wide as the contracted space.
+        return Paths(origins, rays.directions, zero, zero + (1 + math.log(_FARTHEST)) / 2)
+
+    def positions(
+        self,
+        origins: Float[Tensor, "*#batch 3"],
+        directions: Float[Tensor, "*#batch 3"],
+        along: Float[Tensor, "*batch"],
+    ) -> Float[Tensor, "*batch 3"]:
+        """Contracted positions at coordinates along paths."""
+        points = torch.addcmul(origins, directions, _from_log(2 * along)[..., None])
+        size = points.abs().amax(-1, keepdim=True).clamp(min=1)
+        return (2 - 1 / size) / size * points / 2
+
+    def distances(
+        self, rays: Rays, index: Tensor, along: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """Distances from the origins of the rays ``index``, in units of the scene."""
+        return _from_log(2 * along) * self.radius
+
+
+class FrontalSpace(BoxSpace):
+    """Normalized device coordinates of views that look the same way (NeRF, appendix C).
+
+    In axes of the mean view, the frustum from the nearest point of the scene to infinity becomes
+    the cube, with equal steps in disparity. Rays stay straight.
+
+    Args:
+        views: that all look the same way; None for those of a state that is loaded.
+    """
+
+    is_box = False
+
+    frame: Tensor
+    scale: Tensor
+    near: Tensor
+
+    def __init__(self, views: Views | None = None) -> None:
+        super().__init__()
+        frame, scale, near = torch.eye(4), torch.ones(2), torch.ones(())
+        if views is not None:
+            frame, scale, near = _frustum(views)
+        self.register_buffer("frame", frame)
+        self.register_buffer("scale", scale)
+        self.register_buffer("near", near)
+
+    def _in_frame(self, rays: Rays) -> tuple[Tensor, Tensor, Tensor]:
+        """Origins on the near plane, directions, and the distances to that plane."""
+        # No matrix product, which autocast would round to half precision.
+        turn = self.frame[:3, :3].T
+        origins = ((rays.origins - self.frame[:3, 3])[:, None] * turn).sum(-1)
+        directions = (rays.directions[:, None] * turn).sum(-1)
+        forward = directions[:, 2].clamp(max=-_LEAST_FORWARD)
+        before = -(self.near + origins[:, 2]) / forward
+        return origins + directions * before[:, None], directions, before
+
+    def paths(self, rays: Rays) -> Paths:
+        """Rays in normalized device coordinates."""
+        origins, directions, _ = self._in_frame(rays)
+        z, forward = origins[:, 2:], directions[:, 2:].clamp(max=-_LEAST_FORWARD)
+        start = torch.cat([-origins[:, :2] / z * self.scale, 1 + 2 * self.near / z], dim=-1)
+        slope = directions[:, :2] / forward - origins[:, :2] / z
+        end = torch.cat([-slope * self.scale, -2 * self.near / z], dim=-1)
+        length = end.norm(dim=-1)
+        return Paths(start, end / length[:, None], torch.zeros_like(length), length)
+
+    def distances(
+        self, rays: Rays, index: Tensor, along: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """Distances from the origins of the rays ``index``, in units of the scene."""
+        _, directions, before = self._in_frame(rays)
+        share = (along / self.paths(rays).far[index]).clamp(max=1 - 1 / _FARTHEST)
+        forward = -directions[index, 2].clamp(max=-_LEAST_FORWARD)
+        return before[index] + self.near / forward * share / (1 - share)
+
+
+def _from_log(value: Tensor) -> Tensor:
+    """Distance at a coordinate that is linear up to 1 and logarithmic beyond."""
+    return torch.where(value <= 1, value, torch.exp(value.clamp(min=1) - 1))
+
+
+def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean pose of views, half the width of their common frustum at depth 1, and its near plane."""
+    poses = views.world_from_camera.double()
+    frame = torch.eye(4, dtype=torch.float64)
+    back = F.normalize(poses[:, :3, 2].mean(0), dim=0)
+    right = F.normalize(torch.linalg.cross(poses[:, :3, 1].mean(0), back), dim=0)
+    frame[:3, 0], frame[:3, 1], frame[:3, 2] = right, torch.linalg.cross(back, right), back
+    frame[:3, 3] = poses[:, :3, 3].mean(0)
+    near = views.near
+    if near is None:
+        center = nearest_to_lines(poses[:, :3, 3], F.normalize(poses[:, :3, 2], dim=-1))
+        near = _NEAR_SHARE * max(float((frame[:3, 3] - center) @ back), 1e-3)
+    space = FrontalSpace()
+    space.frame, space.near = frame.float(), torch.tensor(near)
+    widest = torch.full((2,), 1e-6)
+    for view in range(len(views)):
+        origins, directions, _ = space._in_frame(views.rays(view))
+        slopes = directions[:, :2] / directions[:, 2:].clamp(max=-_LEAST_FORWARD)
+        for edge in (origins[:, :2] / near, slopes):
+            widest = torch.maximum(widest, edge.abs().amax(0))
+    return frame.float(), 1 / widest, torch.tensor(near)
+
+
+def space_for(views: Views) -> SpaceName:
+    """Choose the coordinates that suit the views.
+
+    A scene with opacity has a box around it. Opaque images show all that is behind a scene: of
+    views that look the same way, in a frustum; otherwise all around.
+    """
+    if bool((views.opacity < 1).any()):
+        return "box"
+    backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
+    mean = backs.mean(0)
+    corners = torch.cat([views.rays(view).directions for view in range(len(views))])
+    looks_forward = bool((corners @ F.normalize(mean, dim=0) < -2 * _LEAST_FORWARD).all())
+    return "frontal" if float(mean.norm()) > _ONE_SIDED and looks_forward else "contracted"
+
+
+def make_space(name: SpaceName, views: Views | None = None) -> BoxSpace:
+    """Build a space for views, or for a state that is loaded."""
+    if name == "contracted":
+        return ContractedSpace(views)
+    return FrontalSpace(views) if name == "frontal" else BoxSpace()
