@@ -3,14 +3,15 @@
     python -m benchmarks.scaling [--processes 1 2] [--rounds 3] [arguments of train_fit.py]
 
 Strong scaling shares one global batch; weak scaling gives each process a batch of that size. Every
-round starts each number of processes once by torchrun; the figures are medians over the rounds of
-the seconds of training per step, and ratios to one process. ``OMP_NUM_THREADS`` is 1 unless it is
-set. Two processes on two shared cores show that the losses are right; how a fit scales is seen
-where each process has a GPU, or a machine, of its own.
+round starts each number of processes once by torchrun. The figures are medians over the rounds:
+seconds of training per step, and pixels or rays per second as a ratio to one process.
+``OMP_NUM_THREADS`` is 1 unless it is set. Two processes on two shared cores show that the losses
+are right; how a fit scales is seen where each process has a GPU, or a machine, of its own.
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -31,12 +32,14 @@ class Fit:
 
     Attributes:
         encoding: its name.
+        num_rows: pixels or rays of a step.
         step_seconds: seconds of training per step.
         losses: at each record.
         psnr: in dB.
     """
 
     encoding: str
+    num_rows: int
     step_seconds: float
     losses: Sequence[float]
     psnr: float
@@ -76,23 +79,26 @@ def fits(num_processes: int, arguments: Sequence[str]) -> list[Fit]:
             env={"OMP_NUM_THREADS": "1", **os.environ},
             check=True,
         )
-        found = json.loads((out / "metrics.json").read_text())["fits"]
+        metrics = json.loads((out / "metrics.json").read_text())
+    num_rows = int(metrics["config"]["training"]["batch_size"])
+    if "image" in metrics:
+        num_rows = min(num_rows, math.prod(metrics["image"]["size"]))
     return [
         Fit(
             encoding=fit["encoding"],
+            num_rows=num_rows,
             step_seconds=fit["seconds"] / fit["steps"],
             losses=[record["mse"] for record in fit["history"]],
             psnr=float(fit["psnr_db"]),
         )
-        for fit in found
+        for fit in metrics["fits"]
     ]
 
 
 def row(kind: str, count: int, one: Sequence[Fit], several: Sequence[Fit]) -> str:
     """Line of the table: the rounds of so many processes beside those of one."""
     seconds, alone = (statistics.median(f.step_seconds for f in each) for each in (several, one))
-    # A step of weak scaling has so many times the rows.
-    speedup = alone / seconds * (count if kind == "weak" else 1)
+    speedup = (several[0].num_rows / seconds) / (one[0].num_rows / alone)
     difference = "-"
     if kind == "strong" and count > 1:
         pairs = list(zip(one[0].losses, several[0].losses, strict=True))

@@ -37,6 +37,7 @@ ROOT = Path(__file__).parents[2]
 EXACT = ["--device", "cpu", "--precision", "float32", "--quiet"]
 IMAGE = [*("--image", "cat", "--encodings", "none", "fourier", "hash"), *SMALL_RUN, *EXACT]
 SCENE = [*SMALL_SCENE, "--encodings", "fourier", "--background", "random", *EXACT]
+FACTORED = [*SMALL_SCENE, "--field", "factored", "--background", "random", *EXACT]
 
 
 class Others(World):
@@ -178,7 +179,7 @@ def errors(finished: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [IMAGE, SCENE], ids=["image", "scene"])
+@pytest.mark.parametrize("arguments", [IMAGE, SCENE, FACTORED], ids=["image", "scene", "factored"])
 def test_two_processes_have_the_losses_of_one_with_the_same_global_batch(
     arguments: list[str],
 ) -> None:
