@@ -2,8 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -15,11 +14,12 @@ from app.image_defaults import (
 )
 from app.options import Options
 from app.parsing import UsageError
+from app.runtime_config import OutputConfig, RuntimeConfig, output_config, runtime_config
 from nerf_posenc.radiance.recipes import FieldName
-from nerf_posenc.radiance.spaces import SpaceName
+from nerf_posenc.radiance.scene_spaces import SpaceName
 from nerf_posenc.radiance.views import Background
 from nerf_posenc.training import recipes
-from nerf_posenc.training.devices import describe, pick_device
+from nerf_posenc.training.devices import describe
 from nerf_posenc.training.system import SystemOptions
 
 DEFAULT_BANDS = 10
@@ -41,6 +41,7 @@ class ModelConfig:
         parameters: most parameters of each model of an image; None for the default sizes.
         finest: nodes per axis of the finest level of an image's hash grid; None for one per pixel.
         space: coordinates of a scene's factored field.
+        exposures: training views whose exposures it learns.
     """
 
     network: recipes.NetworkName
@@ -51,6 +52,7 @@ class ModelConfig:
     sigma: float
     parameters: int | None
     space: SpaceName = "box"
+    exposures: int = 0
     finest: int | None
 
 
@@ -86,44 +88,6 @@ class FieldTraining(TrainingConfig):
     optimizer: recipes.Optimizer
     held_out: bool
     background: Background
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuntimeConfig:
-    """Device and precision.
-
-    Attributes:
-        device: where to compute.
-        precision: type that the network trains in; ``"auto"`` chooses by encoding and device.
-        compile: whether to compile the model.
-        live: whether to serve a page with the fits in progress.
-        quiet: whether to print errors only.
-    """
-
-    device: torch.device
-    precision: Literal["auto", "float32", "bfloat16"]
-    compile: bool
-    live: bool
-    quiet: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class OutputConfig:
-    """What the run folder contains.
-
-    Attributes:
-        out: the folder; None for a new one under ``runs/``.
-        overwrite: whether the folder may already contain files.
-        figures: whether to write every figure for print.
-        snapshots: frames of the training video; 0 for none.
-        turntable: frames of the turntable video; 0 for none.
-    """
-
-    out: Path | None
-    overwrite: bool
-    figures: bool
-    snapshots: int
-    turntable: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,18 +133,6 @@ class FieldRunConfig(RunConfig):
     is_scene: bool
 
 
-def resolve_device(options: Options) -> torch.device:
-    """Choose the device.
-
-    Raises:
-        UsageError: If it is not available.
-    """
-    try:
-        return pick_device(options.device)
-    except ValueError as error:
-        raise UsageError(f"--device {error}") from None
-
-
 def resolve(
     options: Options,
     resolution: int,
@@ -213,12 +165,10 @@ def resolve(
         steps, batch_size = default_scene_length(options.scene_field, on_cpu=on_cpu)
     else:
         steps, batch_size = default_length(num_pixels, on_cpu=on_cpu, seconds=options.seconds)
-    most = bands_to_nyquist(resolution) + SPARE_BANDS
+    to_nyquist = bands_to_nyquist(resolution)
+    most = DEFAULT_BANDS if options.is_scene else to_nyquist + SPARE_BANDS
     if options.held_out:
         most = most_held_out_bands(resolution)
-    elif options.is_scene:
-        most = DEFAULT_BANDS
-    to_nyquist = bands_to_nyquist(resolution)
     bands = default_bands(num_pixels, most=most, to_nyquist=to_nyquist)
     if sigma is None and options.sigma != "auto":
         sigma = options.sigma
@@ -249,28 +199,6 @@ def resolve(
         runtime=runtime_config(options, device),
         output=output_config(options),
         is_scene=options.is_scene,
-    )
-
-
-def runtime_config(options: Options, device: torch.device) -> RuntimeConfig:
-    """Device and precision as asked for."""
-    return RuntimeConfig(
-        device=device,
-        precision=options.precision,
-        compile=options.compile,
-        live=options.live,
-        quiet=options.quiet,
-    )
-
-
-def output_config(options: Options) -> OutputConfig:
-    """Output as asked for."""
-    return OutputConfig(
-        out=options.out,
-        overwrite=options.overwrite,
-        figures=options.figures,
-        snapshots=options.video,
-        turntable=options.turntable,
     )
 
 

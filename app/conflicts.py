@@ -55,6 +55,8 @@ def check_conflicts(options: "app.options.Options") -> None:
         "--compile is for images: the samples of a scene change their number each step": (
             options.compile and options.is_scene
         ),
+        "--exposure is for a --scene with --field factored or auto": options.exposure
+        and not (options.is_scene and options.scene_field == "factored"),
         f"--network {options.network} is for images; a --scene has a --field": options.is_scene
         and options.network != "relu",
         "--sigma auto is for images; give a --scene a number": options.sigma == "auto"

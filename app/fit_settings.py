@@ -9,7 +9,8 @@ from app.config import FieldRunConfig
 from app.fit_file import FitFile
 from app.stop import Stop
 from app.task import FitControl
-from nerf_posenc.radiance.recipes import FieldOptions, field_lr
+from nerf_posenc.radiance.field_training import field_lr
+from nerf_posenc.radiance.recipes import FieldOptions
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import computes_bfloat16
 from nerf_posenc.training.distributed import ALONE, World
@@ -156,4 +157,5 @@ def field_options(encoding: str, config: FieldRunConfig) -> FieldOptions:
         depth=model.depth,
         seed=config.training.seed,
         space=model.space,
+        num_exposures=model.exposures,
     )

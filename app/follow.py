@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from app.config import FieldRunConfig, resolve_device
+from app.config import FieldRunConfig
 from app.data import open_image_data, open_scene_data
 from app.digest import digest_of_image, digest_of_scene
 from app.field_task import FieldTask
@@ -18,6 +18,7 @@ from app.parsing import UsageError
 from app.prepare import RunContext
 from app.processes import report_error, require_own_gpu, require_same_data
 from app.run_many import fit_dealt_images
+from app.runtime_config import resolve_device
 from app.scene_task import SceneTask
 from app.task import FitControl
 from nerf_posenc.training.checkpoints import CheckpointError

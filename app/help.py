@@ -18,6 +18,7 @@ Input
   --held-out            fit every second pixel, evaluate those between
   --test-views N        views of a scene to evaluate on (25)
   --background NAME     of views: auto, white, black, random (auto)
+  --exposure            learn each photograph's exposure (field factored)
 Encoding
   --encodings NAME ...  none fourier hash gaussian hash-internal local-cosine
                         (none fourier hash); of a sequence its model's;

@@ -120,6 +120,10 @@ class Options:
     """Background of a scene; random during training only. auto is white for images with an
     opacity, and random for others, so that empty space cannot pass for a white wall."""
 
+    exposure: bool = False
+    """Learn a gain for each photograph and color channel, with --field factored or auto: for
+    captures with automatic exposure. Test views are rendered at the mean exposure."""
+
     test_views: int = 25
     """Test views of a scene, evenly spread over those that are held out."""
 

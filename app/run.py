@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from app import report
-from app.config import resolve_device
 from app.details import run_details
 from app.failures import failure_reason, is_out_of_memory
 from app.options import Options
@@ -20,6 +19,7 @@ from app.processes import command_words, require_distributable, require_own_gpu
 from app.report.metrics_file import METRICS
 from app.report.outputs import REPORT
 from app.run_folder import RunFolder
+from app.runtime_config import resolve_device
 from app.task import FitControl, Viewer
 from app.terminal import printable
 from nerf_posenc.training.checkpoints import CheckpointError

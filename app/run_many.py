@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from app import report
-from app.config import resolve_device
 from app.data import open_data
 from app.ensembles import WaitingImages
 from app.fit_file import SaveError
@@ -35,6 +34,7 @@ from app.run_folder import (
     short_name,
     write_text,
 )
+from app.runtime_config import resolve_device
 from app.terminal import printable
 from nerf_posenc.training.distributed import ALONE
 

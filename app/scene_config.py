@@ -6,7 +6,7 @@ import torch
 
 from app.config import FieldRunConfig, resolve
 from app.options import Options
-from nerf_posenc.radiance.spaces import space_for
+from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Scene
 
 
@@ -31,5 +31,6 @@ def resolve_scene(options: Options, scene: Scene, device: torch.device) -> Field
     training = replace(config.training, background=background)
     model = config.model
     if model.field == "factored":
-        model = replace(model, space=space_for(scene.train))
+        exposures = len(scene.train) if options.exposure else 0
+        model = replace(model, space=space_for(scene.train), exposures=exposures)
     return replace(config, training=training, model=model)

@@ -18,19 +18,16 @@ from nerf_posenc.fits import describe_scene_fit
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import ViewScore, evaluate_views, render_camera
-from nerf_posenc.radiance.poses import orbit_poses
-from nerf_posenc.radiance.ray_batches import RayBatch
-from nerf_posenc.radiance.recipes import (
-    FieldOptions,
-    fields_of,
+from nerf_posenc.radiance.field_training import (
+    forward_for,
     make_batches,
     make_field_optimizer,
     make_loss,
-    make_renderer,
     update_renderer,
 )
+from nerf_posenc.radiance.poses import orbit_poses
+from nerf_posenc.radiance.recipes import FieldOptions, fields_of, make_renderer
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
-from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.results import FieldResult, Snapshot
@@ -77,11 +74,6 @@ class FieldTraining:
         self.state = FitState(
             self.renderer, optimizer, settings.steps, limit_seconds=settings.seconds
         )
-
-    def forward(self, batch: RayBatch) -> Rendering:
-        """Render a batch of rays."""
-        rendering: Rendering = self.renderer(batch.rays, batch.generator)
-        return rendering
 
     def render_preview(self, camera: Camera, pose: Tensor) -> Tensor:
         """Render a camera in the type of training."""
@@ -184,7 +176,7 @@ def train_scene(
         field_fit.state,
         field_fit.batches,
         settings,
-        forward=field_fit.forward,
+        forward=forward_for(field_fit.renderer),
         loss_fn=make_loss(options),
         after_step=update_renderer(field_fit.renderer, autocast_dtype=settings.autocast_dtype),
         render_preview=lambda: [

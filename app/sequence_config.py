@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from app.config import RunConfig, TrainingConfig, output_config, runtime_config
+from app.config import RunConfig, TrainingConfig
 from app.options import Options
 from app.parsing import UsageError
+from app.runtime_config import output_config, runtime_config
 from nerf_posenc.training.system import System, SystemOptions
 
 

@@ -10,6 +10,7 @@ import argparse
 import math
 import statistics
 import time
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -17,20 +18,18 @@ from torch import Tensor
 from benchmarks.timing import machine
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views
-from nerf_posenc.radiance.poses import look_at
-from nerf_posenc.radiance.rays import Rays, camera_rays
-from nerf_posenc.radiance.ray_batches import RayBatch
-from nerf_posenc.radiance.recipes import (
-    FieldOptions,
+from nerf_posenc.radiance.field_training import (
+    forward_for,
     make_batches,
     make_field_optimizer,
-    make_renderer,
     update_renderer,
 )
+from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.rays import Rays, camera_rays
+from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
 from nerf_posenc.radiance.renderers import photometric_loss
-from nerf_posenc.radiance.spaces import SpaceName, space_for
+from nerf_posenc.radiance.scene_spaces import SpaceName, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views
-from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory
 from nerf_posenc.training.loop import FitState, fit
 from scenes.analytic import BUILT_IN
@@ -108,15 +107,11 @@ def fit_for(
         renderer, make_field_optimizer(renderer, "muon"), 1 << 40, limit_seconds=seconds
     )
 
-    def forward(batch: RayBatch) -> Rendering:
-        rendering: Rendering = renderer(batch.rays, batch.generator)
-        return rendering
-
     fit(
         state,
         draw,
         photometric_loss,
-        forward=forward,
+        forward=forward_for(renderer),
         autocast_dtype=dtype,
         after_step=update_renderer(renderer, autocast_dtype=dtype),
     )
@@ -132,11 +127,14 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=["around", "frontal"])
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument(
+        "--exposure", action="store_true", help="photographs of different exposure, 15%% apart"
+    )
     parser.add_argument("--fields", nargs="+", default=["small", "factored"])
     options = parser.parse_args()
     keep_freed_memory()
     print(f"{machine()}\n{options.size} pixels, {options.seconds:g} s each")
-    print(f"{'capture':<9} {'field':<20} {'background':<10} {'dB':>6} {'holes':>6} steps s/view")
+    print(f"{'capture':<9} {'field':<36} {'background':<10} {'dB':>6} {'holes':>6} steps s/view")
     for kind in options.kinds:
         scene = capture(kind, options.size)
         suited = space_for(scene.train)
@@ -149,15 +147,26 @@ def main() -> None:
                 ("factored", suited, "white"),
                 ("factored", suited, "random"),
             ]
+        if options.exposure:
+            gains = torch.randn(len(scene.train), 3, generator=torch.Generator().manual_seed(1))
+            rgb = scene.train.rgb * torch.exp(0.15 * (gains - gains.mean(0)))[:, None, None]
+            scene = replace(scene, train=replace(scene.train, rgb=rgb.clamp(0, 1)))
+            cases = [("factored", suited, "random")]
+            cases += [("factored with exposures", suited, "random")]
         for name, space, background in cases:
             field = (
-                FieldOptions("factored", "vector-matrix", space=space)
-                if name == "factored"
+                FieldOptions(
+                    "factored",
+                    "vector-matrix",
+                    space=space,
+                    num_exposures=len(scene.train) if "exposures" in name else 0,
+                )
+                if name.startswith("factored")
                 else FieldOptions("small", "fourier")
             )
             psnr, holes, steps, per_view = fit_for(scene, field, background, options.seconds)
             print(
-                f"{kind:<9} {name + ', ' + space:<20} {background:<10} {psnr:6.2f} {holes:6.1%} "
+                f"{kind:<9} {name + ', ' + space:<36} {background:<10} {psnr:6.2f} {holes:6.1%} "
                 f"{steps:5d} {per_view:.2f}",
                 flush=True,
             )

@@ -14,15 +14,9 @@ from torch import nn
 
 from benchmarks.timing import machine
 from nerf_posenc.radiance.evaluation import evaluate_views
+from nerf_posenc.radiance.field_training import make_batches, make_field_optimizer, make_loss
 from nerf_posenc.radiance.ray_batches import RayBatch
-from nerf_posenc.radiance.recipes import (
-    FieldName,
-    FieldOptions,
-    make_batches,
-    make_field_optimizer,
-    make_loss,
-    make_renderer,
-)
+from nerf_posenc.radiance.recipes import FieldName, FieldOptions, make_renderer
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory, pick_device
 from nerf_posenc.training.loop import FitState, fit

@@ -23,17 +23,11 @@ from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.evaluation import evaluate_views
+from nerf_posenc.radiance.field_training import make_batches, make_field_optimizer, update_renderer
 from nerf_posenc.radiance.fields import RadianceField, hash_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.ray_batches import RayBatch
-from nerf_posenc.radiance.recipes import (
-    FieldOptions,
-    make_batches,
-    make_field_optimizer,
-    make_renderer,
-    update_renderer,
-    without_pruning,
-)
+from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, without_pruning
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -132,7 +126,9 @@ def whole_views(views: Views, device: torch.device) -> DrawBatch:
         generator = torch.Generator().manual_seed(step)
         view = int(torch.randint(len(views), (1,), generator=generator))
         samples = torch.Generator(device).manual_seed(step)
-        return RayBatch(views.rays(view).to(device), samples), truth[view].to(device)
+        rays = views.rays(view).to(device)
+        views_of = torch.full_like(rays.radii, view, dtype=torch.long)
+        return RayBatch(rays, samples, views_of), truth[view].to(device)
 
     return draw
 

@@ -42,8 +42,7 @@ def open_scene(
     except OSError as error:
         raise SceneError(f"no scene at {path}: {error.strerror}") from None
     if is_folder:
-        scene = open_folder(path, max_pixels=max_pixels)
-        return scene if size is None else scene.resized(size)
+        return open_folder(path, max_pixels=max_pixels, size=size)
     if name_or_path in BUILT_IN:
         return analytic_scene(name_or_path, size=_ANALYTIC_SIZE if size is None else size)
     if path.is_file():
@@ -54,21 +53,21 @@ def open_scene(
     )
 
 
-def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
+def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None) -> Scene:
     """Read a folder of posed images, in the format of the files in it.
 
     Raises:
         SceneError: If the format is unknown, or the files cannot be used.
     """
     if (folder / "transforms_train.json").is_file():
-        return open_nerf_synthetic(folder, max_pixels=max_pixels)
+        return open_nerf_synthetic(folder, max_pixels=max_pixels, size=size)
     if (folder / "transforms.json").is_file():
-        return open_transforms(folder, max_pixels=max_pixels)
+        return open_transforms(folder, max_pixels=max_pixels, size=size)
     if (folder / "poses_bounds.npy").is_file():
-        return open_llff(folder, max_pixels=max_pixels)
+        return open_llff(folder, max_pixels=max_pixels, size=size)
     for model in (folder / name for name in ("sparse/0", "colmap/sparse/0", "sparse")):
         if any((model / f"images.{kind}").is_file() for kind in ("bin", "txt")):
-            return open_colmap(folder, model, max_pixels=max_pixels)
+            return open_colmap(folder, model, max_pixels=max_pixels, size=size)
     raise SceneError(
         f"{folder} contains no posed images: no transforms_train.json, transforms.json, "
         "poses_bounds.npy or sparse/0 is in it"

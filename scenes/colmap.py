@@ -32,7 +32,9 @@ _BYTES_PER_SECOND = 10e6
 _LARGEST = 1e9
 
 
-def open_colmap(folder: Path, model: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
+def open_colmap(
+    folder: Path, model: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None
+) -> Scene:
     """Read a COLMAP model, text or binary, and ``images/``.
 
     Raises:
@@ -69,7 +71,7 @@ def open_colmap(folder: Path, model: Path, *, max_pixels: int = MAX_PIXELS) -> S
     if values["num_broken_points"]:
         notes.append(f"{values['num_broken_points']} points of the model are not finite: left out")
     box = Box((low + high) / 2, half)
-    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
+    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
 
 
 def _read(model: Path) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Posed image files, and the views loaded from them."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
+from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene, Views
 from scenes.errors import SceneError
@@ -64,8 +67,9 @@ def load_scene(
     notes: list[str],
     *,
     max_pixels: int,
+    size: int | None,
 ) -> Scene:
-    """Load the images of a folder's frames.
+    """Load the images of a folder's frames, one at a time, averaged down to ``size`` at once.
 
     Raises:
         SceneError: If there is no view to fit or to test, or an image or camera cannot be used.
@@ -76,8 +80,8 @@ def load_scene(
         )
     return Scene(
         folder.resolve().name,
-        _load_views(train, box, max_pixels),
-        _load_views(test, box, max_pixels),
+        _load_views(train, box, max_pixels, size),
+        _load_views(test, box, max_pixels, size),
         str(folder),
         box.half_size,
         tuple(notes),
@@ -85,23 +89,34 @@ def load_scene(
     )
 
 
-def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int) -> Views:
-    images = [rgba_from_file(frame.path, max_pixels=max_pixels) for frame in frames]
-    shapes = {tuple(image.shape[:2]) for image in images}
-    if len(shapes) > 1:
-        sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
-        raise SceneError(
-            f"the images beside {frames[0].path} have several sizes ({sizes}); bring them to one"
-        )
+def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None) -> Views:
+    rgba, shapes = torch.empty(0), set[tuple[int, ...]]()
+    for i, frame in enumerate(frames):
+        image = rgba_from_file(frame.path, max_pixels=max_pixels)
+        shapes.add(tuple(image.shape[:2]))
+        if len(shapes) > 1:
+            sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
+            raise SceneError(
+                f"the images beside {frames[0].path} have several sizes ({sizes}); bring them to "
+                "one"
+            )
+        # Colors are averaged by their opacity.
+        image = torch.cat([image[..., :3] * image[..., 3:], image[..., 3:]], dim=-1)
+        if size is not None:
+            image = resize_area(image[None], size)[0]
+        if i == 0:
+            _require_memory(len(frames), image, frames[0].path)
+            rgba = torch.empty(len(frames), *image.shape)
+        rgba[i] = image
     height, width = shapes.pop()
     try:
         cameras = [frame.camera(width, height) for frame in frames]
+        cameras = [camera.resized(rgba.shape[2], rgba.shape[1]) for camera in cameras]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(cameras):
             camera.directions()
     except ValueError as error:
         raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
-    rgba = torch.stack(images)
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
     if not np.abs(poses).max() < _FARTHEST:
         raise SceneError(
@@ -109,13 +124,31 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int) -> Views:
             "scene away from it"
         )
     return Views(
-        rgba[..., :3] * rgba[..., 3:],
-        rgba[..., 3].contiguous(),
+        rgba[..., :3],
+        rgba[..., 3],
         cameras,
         torch.from_numpy(poses).float(),
         [frame.path.name for frame in frames],
         None if box.near is None else box.near / box.half_size,
     )
+
+
+def _require_memory(count: int, image: Tensor, path: Path) -> None:
+    """Refuse views that would not leave half of the machine's memory for their fit.
+
+    Raises:
+        SceneError: Saying how much they take.
+    """
+    if not hasattr(os, "sysconf"):  # As on Windows, which refuses what it cannot hold.
+        return
+    needed = count * image.numel() * image.element_size()
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > available / 2:
+        height, width = image.shape[:2]
+        raise SceneError(
+            f"{count} views of {width} x {height} beside {path} take {needed / 1e9:.1f} GB, more "
+            f"than half of the {available / 1e9:.1f} GB of this machine; reduce them by --size"
+        )
 
 
 def split_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:

@@ -27,7 +27,7 @@ _LARGEST = 1e12
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 
-def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
+def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None) -> Scene:
     """Read ``poses_bounds.npy`` and ``images/`` (Mildenhall et al. 2019).
 
     Raises:
@@ -70,7 +70,7 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
     train, test = split_frames(frames)
     box = Box((low + high) / 2, half, float(rows[:, 15].min()))
     notes = [held_out_note(len(test))]
-    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
+    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
 
 
 def _read_table(file: Path) -> npt.NDArray[np.float64]:

@@ -36,7 +36,9 @@ _LARGEST = 1e12
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
 
 
-def open_nerf_synthetic(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
+def open_nerf_synthetic(
+    folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None
+) -> Scene:
     """Read ``transforms_train.json`` and its siblings.
 
     Raises:
@@ -52,10 +54,12 @@ def open_nerf_synthetic(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
         frames, test = split_frames(frames)
         notes.append(held_out_note(len(test)))
     box = Box(np.zeros(3), _BLENDER_HALF_SIZE)
-    return load_scene(folder, frames, test, box, notes, max_pixels=max_pixels)
+    return load_scene(folder, frames, test, box, notes, max_pixels=max_pixels, size=size)
 
 
-def open_transforms(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
+def open_transforms(
+    folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None
+) -> Scene:
     """Read ``transforms.json``.
 
     Raises:
@@ -78,7 +82,7 @@ def open_transforms(folder: Path, *, max_pixels: int = MAX_PIXELS) -> Scene:
         notes.append(held_out_note(len(test)))
     half = 0.5 * _number(meta.get("aabb_scale", 1), "aabb_scale", file) / _NGP_SCALE
     box = Box(np.zeros(3), half)
-    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels)
+    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
 
 
 def _names(meta: dict[str, Any], key: str, file: Path) -> list[str]:

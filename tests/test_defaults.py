@@ -12,7 +12,7 @@ import nerf_posenc as ne
 from app import config
 from app.options import Options
 from nerf_posenc.networks import MLP, activations, implicit
-from nerf_posenc.radiance import fields, occupancy, renderers
+from nerf_posenc.radiance import field_training, fields, occupancy, renderers
 from nerf_posenc.radiance import recipes as fields_by_name
 from nerf_posenc.training import image_model, optimizers, recipes, schedules
 
@@ -161,7 +161,7 @@ def test_the_learning_rates_are_those_of_the_experiments() -> None:
         )
     held_out = recipes.HeldOutRecipe()
     assert (held_out.lr, held_out.adam_lr, held_out.ema_decay) == (0.01, 1e-3, 0.97)
-    assert dict(fields_by_name.FIELD_LRS) == {"muon": 0.02, "adam": 5e-4}
+    assert dict(field_training.FIELD_LRS) == {"muon": 0.02, "adam": 5e-4}
 
 
 def test_behind_a_hash_grid_the_rate_of_muon_falls_with_the_square_of_the_schedule() -> None:
@@ -224,5 +224,5 @@ def test_the_fields_have_the_samples_of_their_papers() -> None:
     small = fields_by_name.FieldOptions()
     assert small.layers == (128, 4)
     assert fields_by_name.FieldOptions("nerf").layers == (256, 8)
-    loss = fields_by_name.make_loss(fields_by_name.FieldOptions("mip"))
+    loss = field_training.make_loss(fields_by_name.FieldOptions("mip"))
     assert loss.keywords["coarse_weight"] == 0.1  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from nerf_posenc.radiance.factored_field import FactoredField, GridCorners
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.sampling import Jitter, uniform
-from nerf_posenc.radiance.spaces import BoxSpace
+from nerf_posenc.radiance.scene_spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import Rendering
 
 # Cells of the occupancy grid along an edge of a coarse cell.
@@ -171,18 +171,40 @@ class PackedRenderer(nn.Module):
         field: the radiance field.
         grid: its occupancy; its resolution is a multiple of 4.
         space: in which the cube of the field is the scene; None for the scene's own box.
+        num_exposures: views whose exposures are learned: a gain for each color channel, as in
+            photographs with automatic exposure and white balance; 0 for none.
     """
 
     def __init__(
-        self, field: FactoredField, grid: OccupancyGrid, space: BoxSpace | None = None
+        self,
+        field: FactoredField,
+        grid: OccupancyGrid,
+        space: BoxSpace | None = None,
+        *,
+        num_exposures: int = 0,
     ) -> None:
         super().__init__()
         self.field = field
         self.grid = grid
         self.space = BoxSpace() if space is None else space
+        self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
 
-    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
-        """Render rays; with a generator, shift the samples of each ray."""
+    def forward(
+        self,
+        rays: Rays,
+        generator: Jitter | None = None,
+        *,
+        views: Int[Tensor, " n"] | None = None,
+    ) -> Rendering:
+        """Render rays.
+
+        Args:
+            rays: any number.
+            generator: random number generator to shift the samples of each ray; None for samples in
+                the middle of their steps.
+            views: training view of each ray, to render it with the exposure of that view; None for
+                the mean exposure.
+        """
         step, num_rays = self.field.cell, len(rays.origins)
         samples = packed_samples(self.grid, rays, step, generator, space=self.space)
         with torch.no_grad():
@@ -194,6 +216,9 @@ class PackedRenderer(nn.Module):
         ray = samples.rays[shown]
         rgb = self.field.color_at(corners.rows(shown), rays.directions[ray])
         total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
+        if self.log_gains is not None and views is not None:
+            # Relative to the mean, which the field itself has.
+            total = total * torch.exp(self.log_gains - self.log_gains.mean(0))[views]
         opacity = weights.new_zeros(num_rays).index_add(0, samples.rays, weights)
         distances = self.space.distances(rays, samples.rays, samples.along)
         distance = weights.new_zeros(num_rays).index_add(

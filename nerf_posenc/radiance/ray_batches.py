@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -19,10 +19,12 @@ class RayBatch(NamedTuple):
     Attributes:
         rays: the rays.
         generator: random number generator for the samples along them.
+        views: index of the view that each ray is of.
     """
 
     rays: Rays
     generator: Jitter
+    views: Int[Tensor, " n"]
 
 
 class RayBatches:
@@ -104,7 +106,7 @@ class RayBatches:
         )
         opacity = self._opacity[view, pixel, None]
         rgb = self._rgb[view, pixel] + (1 - opacity) * background
-        return RayBatch(rays, generator), rgb
+        return RayBatch(rays, generator, view), rgb
 
 
 @torch.no_grad()

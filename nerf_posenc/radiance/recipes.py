@@ -1,10 +1,7 @@
 """The fields by name: their renderers, optimizers, batches and losses."""
 
-from bisect import bisect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Literal, get_args
 
 import torch
@@ -17,31 +14,18 @@ from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
 from nerf_posenc.radiance.packed import PackedRenderer
-from nerf_posenc.radiance.ray_batches import RayBatches, occupied_pixels
-from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
-from nerf_posenc.radiance.spaces import SpaceName, make_space
-from nerf_posenc.radiance.views import Background, Views
-from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
+from nerf_posenc.radiance.scene_spaces import SpaceName, make_space
+from nerf_posenc.radiance.views import Views
 from nerf_posenc.training import recipes
-from nerf_posenc.training.devices import autocast
-from nerf_posenc.training.loop import FitState
-from nerf_posenc.training.optimizers import OptimizerGroup
 
 FieldName = Literal["small", "nerf", "mip", "factored"]
 Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer
 
-FIELD_LRS: Mapping[recipes.Optimizer, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
-"""Peak learning rate of a field by optimizer."""
-
-# The first step with an update of the occupancy grid; by renderer, the steps between updates and
-# the share of the cells that each one evaluates.
-_GRID_START = 100
-_GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}
-
-# Of the factored field: nodes per pixel of a view's longer side and their bounds, strides between
-# the nodes in use, and the shares of the fit after which the next one is taken.
+# Of the factored field: nodes per pixel of a view's longer side, and their bounds.
 _NODES_PER_PIXEL, _FEWEST_NODES, _MOST_NODES = 0.4, 64, 512
-_STRIDES, _REFINE_AT = (4, 2, 1), (0.13, 0.27)
+STRIDES = (4, 2, 1)
+"""Of the factored field, from one node in use to the next: at first, and as it is refined."""
 
 # Integrated encoding damps bands above a sample's resolution, so that mip-NeRF can have more.
 _MIP_EXTRA_BANDS = 6
@@ -62,6 +46,7 @@ class FieldOptions:
             others.
         depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
             the small field, 2 in the factored and 8 in the others.
+        num_exposures: training views whose exposures the factored field learns; 0 for none.
         space: coordinates of the factored field: ``"box"``, ``"contracted"`` or ``"frontal"``.
         num_samples: samples along a ray; None for 96 in the small field, 64 and 128 more in NeRF,
             and twice 128 in mip-NeRF. The factored field has one per cell.
@@ -77,6 +62,7 @@ class FieldOptions:
     num_samples: int | None = None
     seed: int = 0
     space: SpaceName = "box"
+    num_exposures: int = 0
 
     @property
     def layers(self) -> tuple[int, int]:
@@ -195,94 +181,20 @@ def _packed_renderer(
     nodes = _NODES_PER_PIXEL * resolution
     nodes = min(max(nodes, _FEWEST_NODES), _MOST_NODES)
     field = FactoredField(
-        resolution=_STRIDES[0] * round(nodes / _STRIDES[0]) + 1,
-        stride=_STRIDES[0],
+        resolution=STRIDES[0] * round(nodes / STRIDES[0]) + 1,
+        stride=STRIDES[0],
         width=width,
         depth=depth,
         box=grid.occupied_box(),
         generator=generator,
     )
-    return PackedRenderer(field, grid, make_space(options.space))
-
-
-def make_field_optimizer(
-    renderer: nn.Module, optimizer: recipes.Optimizer, lr: float | None = None
-) -> OptimizerGroup:
-    """Build the optimizer of a renderer's fields.
-
-    Args:
-        renderer: from `make_renderer`.
-        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
-        lr: peak learning rate; None for `field_lr`.
-    """
-    is_factored = isinstance(renderer, PackedRenderer)
-    return recipes.make_optimizer(
-        renderer,
-        optimizer,
-        field_lr("factored" if is_factored else "small", optimizer) if lr is None else lr,
-        encoding="vector-matrix" if is_factored else "none",
-        matrices=[m for field in fields_of(renderer) for m in field.hidden_matrices()],
-    )
+    space = make_space(options.space)
+    return PackedRenderer(field, grid, space, num_exposures=options.num_exposures)
 
 
 def fields_of(renderer: nn.Module) -> list[RadianceField | FactoredField]:
     """Radiance fields of a renderer: a coarse and a fine one, or one."""
     return [m for m in renderer.modules() if isinstance(m, RadianceField | FactoredField)]
-
-
-def field_lr(field: FieldName, optimizer: recipes.Optimizer) -> float:
-    """Default peak learning rate of a field."""
-    lrs = recipes.get_recipe("vector-matrix").lrs if field == "factored" else None
-    return (lrs or FIELD_LRS)[optimizer]
-
-
-def make_batches(
-    renderer: nn.Module,
-    views: Views,
-    batch_size: int,
-    *,
-    seed: int,
-    background: Background = "white",
-    device: torch.device | str = "cpu",
-) -> RayBatches:
-    """Draw rays of all views; with an occupancy grid, those that meet an occupied cell."""
-    grid = getattr(renderer, "grid", None)
-    is_boxed = not isinstance(renderer, PackedRenderer) or renderer.space.is_box
-    live = None if grid is None or not is_boxed else occupied_pixels(grid, views)
-    return RayBatches(views, batch_size, seed=seed, background=background, live=live, device=device)
-
-
-def update_renderer(
-    renderer: nn.Module, *, autocast_dtype: torch.dtype | None = None
-) -> Callable[[FitState], None]:
-    """Make the callback that updates a renderer after training steps.
-
-    It updates an occupancy grid, and refines a factored field at the shares of the fit where
-    ``_REFINE_AT`` says so.
-
-    Args:
-        renderer: without a grid, the callback does nothing.
-        autocast_dtype: as for the fit.
-    """
-    every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
-
-    def update(state: FitState) -> None:
-        if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
-            return
-        if isinstance(renderer, PackedRenderer):
-            stride = _STRIDES[bisect(_REFINE_AT, state.step / state.num_steps)]
-            if stride < renderer.field.stride:
-                renderer.field.refine(stride)
-        if state.step >= _GRID_START and state.step % every == 0:
-            with autocast(renderer.grid.density.device, autocast_dtype):
-                renderer.grid.update(renderer.field.density, seed=state.step, share=share)
-
-    return update
-
-
-def make_loss(options: FieldOptions) -> Callable[[Rendering, Tensor], Tensor]:
-    """Build the loss of a field; mip-NeRF weights its coarse pass by a tenth."""
-    return partial(photometric_loss, coarse_weight=0.1 if options.field == "mip" else 1.0)
 
 
 def without_pruning(renderer: GridRenderer) -> GridRenderer:

@@ -10,18 +10,15 @@ from torch.nn import functional as F
 from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
-from nerf_posenc.radiance.occupancy import OccupancyGrid
-from nerf_posenc.radiance.recipes import (
-    FieldName,
-    FieldOptions,
+from nerf_posenc.radiance.field_training import (
     make_batches,
     make_field_optimizer,
     make_loss,
-    renderer_for,
     update_renderer,
-    without_pruning,
 )
+from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
+from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.recipes import FieldName, FieldOptions, renderer_for, without_pruning
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering

@@ -13,21 +13,18 @@ from nerf_posenc import FourierEncoder, OneBlobEncoder, SphericalHarmonicsEncode
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views, render
+from nerf_posenc.radiance.field_training import (
+    make_batches,
+    make_field_optimizer,
+    make_loss,
+    update_renderer,
+)
 from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers, visual_hull
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
-from nerf_posenc.radiance.recipes import (
-    FieldName,
-    FieldOptions,
-    make_batches,
-    make_field_optimizer,
-    make_loss,
-    make_renderer,
-    update_renderer,
-    without_pruning,
-)
+from nerf_posenc.radiance.recipes import FieldName, FieldOptions, make_renderer, without_pruning
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering

@@ -8,16 +8,11 @@ from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.factored_field import FactoredField
+from nerf_posenc.radiance.field_training import make_field_optimizer, update_renderer
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples, packed_weights
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.recipes import (
-    FieldOptions,
-    make_field_optimizer,
-    make_renderer,
-    renderer_for,
-    update_renderer,
-)
+from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import weights_from_density
 from nerf_posenc.training.loop import FitState
@@ -204,3 +199,37 @@ def test_a_saved_field_is_rebuilt_without_the_views() -> None:
     again.load_state_dict(renderer.state_dict())
     rays = random_rays(20)
     assert torch.equal(again(rays).rgb, renderer(rays).rgb)
+
+
+def test_exposures_are_gains_relative_to_their_mean() -> None:
+    renderer = PackedRenderer(field(), OccupancyGrid(8), num_exposures=2)
+    rays = random_rays(30)._replace(background=torch.zeros(30, 3))
+    views_of = torch.arange(30) % 2
+    mean = renderer(rays).rgb
+    torch.testing.assert_close(renderer(rays, views=views_of).rgb, mean)
+    assert renderer.log_gains is not None
+    with torch.no_grad():
+        renderer.log_gains.copy_(torch.tensor([[1.3, 1.0, 1.0], [0.7, 1.0, 1.0]]))
+    exposed = renderer(rays, views=views_of).rgb
+    factors = torch.tensor([0.3, -0.3]).exp()[views_of]
+    torch.testing.assert_close(exposed[:, 0], mean[:, 0] * factors)
+    torch.testing.assert_close(exposed[:, 1:], mean[:, 1:])
+    # Without views there is nothing to expose by, as in an evaluation.
+    torch.testing.assert_close(renderer(rays).rgb, mean)
+
+
+def test_exposures_of_photographs_are_recovered_by_a_fit() -> None:
+    renderer = PackedRenderer(field(), OccupancyGrid(8), num_exposures=2)
+    rays, views_of = random_rays(200), torch.arange(200) % 2
+    rays = rays._replace(background=torch.zeros(200, 3))
+    with torch.no_grad():
+        target = renderer(rays).rgb * torch.tensor([1.25, 0.8])[views_of, None]
+    optimizer = torch.optim.Adam([renderer.log_gains], lr=0.03)  # type: ignore[list-item]
+    for _ in range(60):
+        optimizer.zero_grad()
+        (renderer(rays, views=views_of).rgb - target).square().mean().backward()
+        optimizer.step()
+    assert renderer.log_gains is not None
+    gains = (renderer.log_gains - renderer.log_gains.mean(0)).detach().exp()
+    expected = torch.tensor([1.25, 0.8])[:, None].expand(2, 3)
+    torch.testing.assert_close(gains, expected, atol=0.02, rtol=0)

@@ -271,3 +271,25 @@ def test_a_broken_folder_gets_one_clear_error(what: str, tmp_path: Path) -> None
 def test_an_unknown_scene_is_answered_with_those_there_are() -> None:
     with pytest.raises(SceneError, match="blocks, cloud, spheres, struts"):
         open_scene("dragon")
+
+
+def test_views_that_would_fill_the_memory_are_refused_with_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_blender(tmp_path)
+    sizes = {"SC_PHYS_PAGES": 2, "SC_PAGE_SIZE": 512}
+    monkeypatch.setattr("scenes.frames.os.sysconf", sizes.__getitem__)
+    with pytest.raises(
+        SceneError, match=r"views of \d+ x \d+ .* half of .*; reduce them by --size"
+    ):
+        open_scene(str(tmp_path))
+    # Reduced as they are read, they fit.
+    assert max(open_scene(str(tmp_path), size=2).train.size) == 2
+
+
+def test_views_reduced_as_they_are_read_are_those_reduced_afterwards(tmp_path: Path) -> None:
+    write_blender(tmp_path)
+    early, late = open_scene(str(tmp_path), size=3), open_scene(str(tmp_path)).resized(3)
+    torch.testing.assert_close(early.train.rgb, late.train.rgb)
+    torch.testing.assert_close(early.train.opacity, late.train.opacity)
+    assert early.train.cameras == late.train.cameras

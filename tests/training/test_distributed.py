@@ -106,7 +106,7 @@ def test_renderings_of_all_shares_are_the_rendering_of_the_batch() -> None:
     rays = Rays(-2 * directions, directions, torch.rand(7), torch.rand(7, 3))
 
     def rgb(world: World) -> torch.Tensor:
-        batch = RayBatch(rays, torch.Generator().manual_seed(1))
+        batch = RayBatch(rays, torch.Generator().manual_seed(1), torch.zeros(7, dtype=torch.long))
         shared = world.share(batch, 7)
         assert isinstance(shared, RayBatch)
         rendering: Rendering = renderer(shared.rays, shared.generator)

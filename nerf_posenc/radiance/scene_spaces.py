@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nerf_posenc.encoders.spaces import contract
 from nerf_posenc.radiance.poses import nearest_to_lines
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.views import Views
@@ -116,8 +117,7 @@ class ContractedSpace(BoxSpace):
     ) -> Float[Tensor, "*batch 3"]:
         """Contracted positions at coordinates along paths."""
         points = torch.addcmul(origins, directions, _from_log(2 * along)[..., None])
-        size = points.abs().amax(-1, keepdim=True).clamp(min=1)
-        return (2 - 1 / size) / size * points / 2
+        return contract(points, order=math.inf) / 2
 
     def distances(
         self, rays: Rays, index: Tensor, along: Float[Tensor, " n"]

@@ -1,0 +1,120 @@
+"""How radiance fields are trained: optimizers, batches, losses, and what happens between steps."""
+
+from bisect import bisect
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.radiance.packed import PackedRenderer
+from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
+from nerf_posenc.radiance.recipes import STRIDES, FieldName, FieldOptions, Renderer, fields_of
+from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
+from nerf_posenc.radiance.views import Background, Views
+from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import autocast
+from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.optimizers import OptimizerGroup
+
+FIELD_LRS: Mapping[recipes.Optimizer, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
+"""Peak learning rate of a field by optimizer."""
+
+# The first step with an update of the occupancy grid; by renderer, the steps between updates and
+# the share of the cells that each one evaluates.
+_GRID_START = 100
+_GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}
+
+# Shares of the fit after which a factored field gets its next stride.
+_REFINE_AT = (0.13, 0.27)
+
+
+def field_lr(field: FieldName, optimizer: recipes.Optimizer) -> float:
+    """Default peak learning rate of a field."""
+    lrs = recipes.get_recipe("vector-matrix").lrs if field == "factored" else None
+    return (lrs or FIELD_LRS)[optimizer]
+
+
+def make_field_optimizer(
+    renderer: nn.Module, optimizer: recipes.Optimizer, lr: float | None = None
+) -> OptimizerGroup:
+    """Build the optimizer of a renderer's fields.
+
+    Args:
+        renderer: from `make_renderer`.
+        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
+        lr: peak learning rate; None for `field_lr`.
+    """
+    is_factored = isinstance(renderer, PackedRenderer)
+    return recipes.make_optimizer(
+        renderer,
+        optimizer,
+        field_lr("factored" if is_factored else "small", optimizer) if lr is None else lr,
+        encoding="vector-matrix" if is_factored else "none",
+        matrices=[m for field in fields_of(renderer) for m in field.hidden_matrices()],
+    )
+
+
+def make_batches(
+    renderer: nn.Module,
+    views: Views,
+    batch_size: int,
+    *,
+    seed: int,
+    background: Background = "white",
+    device: torch.device | str = "cpu",
+) -> RayBatches:
+    """Draw rays of all views; with an occupancy grid, those that meet an occupied cell."""
+    grid = getattr(renderer, "grid", None)
+    is_boxed = not isinstance(renderer, PackedRenderer) or renderer.space.is_box
+    live = None if grid is None or not is_boxed else occupied_pixels(grid, views)
+    return RayBatches(views, batch_size, seed=seed, background=background, live=live, device=device)
+
+
+def update_renderer(
+    renderer: nn.Module, *, autocast_dtype: torch.dtype | None = None
+) -> Callable[[FitState], None]:
+    """Make the callback that updates a renderer after training steps.
+
+    It updates an occupancy grid, and refines a factored field at the shares of the fit where
+    ``_REFINE_AT`` says so.
+
+    Args:
+        renderer: without a grid, the callback does nothing.
+        autocast_dtype: as for the fit.
+    """
+    every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
+
+    def update(state: FitState) -> None:
+        if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
+            return
+        if isinstance(renderer, PackedRenderer):
+            stride = STRIDES[bisect(_REFINE_AT, state.step / state.num_steps)]
+            if stride < renderer.field.stride:
+                renderer.field.refine(stride)
+        if state.step >= _GRID_START and state.step % every == 0:
+            with autocast(renderer.grid.density.device, autocast_dtype):
+                renderer.grid.update(renderer.field.density, seed=state.step, share=share)
+
+    return update
+
+
+def forward_for(renderer: Renderer) -> Callable[[RayBatch], Rendering]:
+    """Make the forward pass of a training step; with exposures, those of the batch's views."""
+
+    def forward(batch: RayBatch) -> Rendering:
+        rendering: Rendering
+        if isinstance(renderer, PackedRenderer):
+            rendering = renderer(batch.rays, batch.generator, views=batch.views)
+        else:
+            rendering = renderer(batch.rays, batch.generator)
+        return rendering
+
+    return forward
+
+
+def make_loss(options: FieldOptions) -> Callable[[Rendering, Tensor], Tensor]:
+    """Build the loss of a field; mip-NeRF weights its coarse pass by a tenth."""
+    return partial(photometric_loss, coarse_weight=0.1 if options.field == "mip" else 1.0)

@@ -1,0 +1,137 @@
+"""Coordinates of a field: contraction, normalized device coordinates, and which one suits views."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.packed import PackedRenderer, packed_samples
+from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.rays import Rays
+from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, renderer_for
+from nerf_posenc.radiance.scene_spaces import (
+    BoxSpace,
+    ContractedSpace,
+    FrontalSpace,
+    make_space,
+    space_for,
+)
+from nerf_posenc.radiance.views import Views
+
+UP = torch.tensor([0.0, 0.0, 1.0])
+
+
+def views_at(positions: Tensor, targets: Tensor, near: float | None = None) -> Views:
+    camera = Camera.from_angle(6, 4, 0.8)
+    poses = [look_at(p, t, UP) for p, t in zip(positions, targets, strict=True)]
+    count = len(positions)
+    blank = torch.zeros(count, 4, 6, 3), torch.ones(count, 4, 6)
+    names = [str(i) for i in range(count)]
+    return Views(*blank, [camera] * count, torch.stack(poses), names, near)
+
+
+def around(center: Tensor, radius: float) -> Views:
+    angles = torch.arange(8) * 0.785
+    circle = torch.stack([angles.cos(), angles.sin(), torch.full((8,), 0.3)], dim=-1)
+    positions = center + radius * F.normalize(circle, dim=-1)
+    return views_at(positions, center.expand(8, 3))
+
+
+def frontal(near: float | None = 2.0) -> Views:
+    generator = torch.Generator().manual_seed(0)
+    positions = torch.rand(8, 3, generator=generator) * torch.tensor([0.6, 0.1, 0.6])
+    return views_at(positions, positions + torch.tensor([0.05, 5.0, 0.1]), near)
+
+
+def rays_of(views: Views) -> Rays:
+    return Rays.cat(views.rays(view) for view in range(len(views)))
+
+
+def positions_along(space: BoxSpace, rays: Rays, along: Tensor) -> Tensor:
+    paths = space.paths(rays)
+    return space.positions(paths.origins, paths.directions, along)
+
+
+def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer() -> None:
+    views = around(torch.tensor([1.0, 2.0, -1.0]), 3.0)
+    space, rays = ContractedSpace(views), rays_of(views)
+    torch.testing.assert_close(space.center, torch.tensor([1.0, 2.0, -1.0]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(space.radius, torch.tensor(3.0), atol=1e-4, rtol=0)
+    paths = space.paths(rays)
+    for share in (0.0, 0.05, 0.3, 0.8, 1.0):
+        along = paths.far * share
+        distance = space.distances(rays, torch.arange(len(along)), along)
+        u = (rays.origins + rays.directions * distance[:, None] - space.center) / space.radius
+        size = u.abs().amax(-1, keepdim=True)
+        expected = torch.where(size <= 1, u, (2 - 1 / size) * u / size) / 2
+        found = positions_along(space, rays, along)
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+        assert bool((found.abs() <= 1).all())
+    assert bool((positions_along(space, rays, paths.far).abs().amax(-1) > 0.99).all())
+
+
+def test_normalized_device_coordinates_are_those_of_nerf() -> None:
+    views = frontal()
+    space, rays = FrontalSpace(views), rays_of(views)
+    paths = space.paths(rays)
+    torch.testing.assert_close(paths.directions.norm(dim=-1), torch.ones(len(paths.far)))
+    for share in (0.0, 0.2, 0.6, 0.9):
+        along = paths.far * share
+        distance = space.distances(rays, torch.arange(len(along)), along)
+        points = rays.origins + rays.directions * distance[:, None]
+        local = (points - space.frame[:3, 3]) @ space.frame[:3, :3]
+        depth = -local[:, 2]
+        across = local[:, :2] / depth[:, None] * space.scale
+        expected = torch.cat([across, (1 - 2 * space.near / depth)[:, None]], dim=-1)
+        found = positions_along(space, rays, along)
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+        # The common frustum holds all rays from the near plane on.
+        assert bool((found.abs() <= 1 + 1e-4).all())
+    start, end = (positions_along(space, rays, paths.far * share)[:, 2] for share in (0, 1))
+    torch.testing.assert_close(start, -torch.ones(len(start)), atol=1e-4, rtol=0)
+    torch.testing.assert_close(end, torch.ones(len(end)), atol=1e-4, rtol=0)
+
+
+def test_the_space_follows_the_views() -> None:
+    center = torch.zeros(3)
+    assert space_for(around(center, 2.0)) == "contracted"
+    assert space_for(frontal()) == "frontal"
+    transparent = around(center, 2.0)
+    transparent.opacity[0, 0, 0] = 0.5
+    assert space_for(transparent) == "box"
+
+
+@pytest.mark.parametrize("name", ["contracted", "frontal"])
+def test_rays_have_samples_from_where_the_scene_begins_to_far_away(name: str) -> None:
+    views = around(torch.zeros(3), 2.0) if name == "contracted" else frontal()
+    space, rays = make_space(name, views), rays_of(views)  # type: ignore[arg-type]
+    samples = packed_samples(OccupancyGrid(16), rays, 0.05, space=space)
+    distances = space.distances(rays, samples.rays, samples.along)
+    for ray in range(0, len(rays.origins), 17):
+        own = distances[samples.rays == ray]
+        assert bool((own.diff() > 0).all())
+        assert float(own.max()) > 50
+        assert float(own.min()) < 2.5
+
+
+def test_a_capture_without_a_known_beginning_has_one_before_what_is_looked_at() -> None:
+    positions = torch.tensor([[-0.5, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.5]])
+    views = views_at(positions, torch.tensor([0.0, 4.0, 0.2]).expand(3, 3))
+    assert 0.5 < float(FrontalSpace(views).near) < 3.9
+
+
+@pytest.mark.parametrize("name", ["contracted", "frontal"])
+def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str) -> None:
+    views = around(torch.zeros(3), 2.0) if name == "contracted" else frontal()
+    options = FieldOptions("factored", "vector-matrix", space=name)  # type: ignore[arg-type]
+    renderer = make_renderer(options, views)
+    assert isinstance(renderer, PackedRenderer)
+    again = renderer_for(options, max(views.size))
+    again.load_state_dict(renderer.state_dict())
+    rays = rays_of(views)
+    with torch.no_grad():
+        first, second = renderer(rays), again(rays)
+    assert torch.equal(first.rgb, second.rgb)
+    assert torch.equal(first.depth, second.depth)
