@@ -224,7 +224,7 @@ def test_exposures_of_photographs_are_recovered_by_a_fit() -> None:
     rays = rays._replace(background=torch.zeros(200, 3))
     with torch.no_grad():
         target = renderer(rays).rgb * torch.tensor([1.25, 0.8])[views_of, None]
-    optimizer = torch.optim.Adam([renderer.log_gains], lr=0.03)  # type: ignore[list-item]
+    optimizer = torch.optim.Adam([renderer.log_gains], lr=0.03)  # type: ignore[arg-type]
     for _ in range(60):
         optimizer.zero_grad()
         (renderer(rays, views=views_of).rgb - target).square().mean().backward()

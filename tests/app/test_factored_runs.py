@@ -1,0 +1,93 @@
+"""Runs of the factored field: by name, of captures, saved and loaded."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import train_fit
+from nerf_posenc.fits import SceneFit, load_fit
+from nerf_posenc.radiance.packed import PackedRenderer
+from nerf_posenc.radiance.poses import look_at
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+RUN = ["--steps", "3", "--batch-size", "64", "--turntable", "0", "--video", "0", "--quiet"]
+
+
+def write_capture(folder: Path) -> None:
+    """Opaque photographs from all around, the last ones darker."""
+    folder.mkdir()
+    frames = []
+    for i in range(9):
+        turn = 0.7 * i
+        at = torch.tensor([2 * math.cos(turn), 2 * math.sin(turn), 0.5])
+        pose = look_at(at, torch.zeros(3), torch.tensor([0.0, 0.0, 1.0]))
+        pixels = np.full((6, 8, 3), 200 - 10 * i, np.uint8)
+        pixels[:, :4] //= 2
+        Image.fromarray(pixels).save(folder / f"{i}.png")
+        frames.append({"file_path": f"{i}.png", "transform_matrix": pose.tolist()})
+    meta = {"camera_angle_x": 0.8, "frames": frames}
+    (folder / "transforms.json").write_text(json.dumps(meta))
+
+
+@pytest.mark.slow
+def test_the_field_of_auto_is_fitted_saved_and_rendered_again() -> None:
+    data = ["--scene", "spheres", "--size", "8", "--field", "auto", "--out", "run"]
+    assert train_fit.main([*data, *RUN]) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert [fit["encoding"] for fit in metrics["fits"]] == ["vector-matrix"]
+    assert Path("run/report.html").is_file()
+    assert train_fit.main(["render", "run", "--out", "view.png"]) == 0
+    assert Path("view.png").is_file()
+    fit = load_fit("run/fits/vector-matrix.safetensors")
+    assert isinstance(fit, SceneFit)
+    assert fit.options.space == "box"
+    density, rgb = fit.field(torch.rand(4, 3), torch.rand(4, 3))
+    assert (density.shape, rgb.shape) == ((4,), (4, 3))
+
+
+@pytest.mark.slow
+def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
+    write_capture(Path("capture"))
+    data = ["--scene", "capture", "--field", "auto", "--exposure", "--out", "run"]
+    assert train_fit.main([*data, *RUN]) == 0
+    fit = load_fit("run/fits/vector-matrix.safetensors")
+    assert isinstance(fit, SceneFit)
+    assert isinstance(fit.renderer, PackedRenderer)
+    assert fit.options.space == "contracted"
+    # Every eighth of the nine views is a test view.
+    assert fit.renderer.log_gains is not None
+    assert fit.renderer.log_gains.shape == (7, 3)
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["config"]["training"]["background"] == "random"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--scene", "spheres", "--field", "auto", "--encodings", "fourier"],
+            "--field factored takes the encodings vector-matrix, not fourier; use the small field",
+        ),
+        (
+            ["--image", "cat", "--encodings", "vector-matrix"],
+            "--encodings: vector-matrix is for scenes, with --field factored",
+        ),
+        (
+            ["--scene", "spheres", "--exposure"],
+            "--exposure is for a --scene with --field factored or auto",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_the_factored_field_are_named(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main(options) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
