@@ -28,13 +28,10 @@ def check_conflicts(options: "app.options.Options") -> None:
         raise UsageError("give one of --image, --images, --scene and --sequence")
     if options.is_sequence:
         _check_sequence_conflicts(options)
-    refusals = {
+    refusals = _scene_refusals(options) | {
         "--encodings auto stands alone: it is for one --image, and chooses --bands, --sigma and "
         "--finest for the default network": options.is_auto
         and (options.encodings != ("auto",) or _differs(options, _OF_AUTO)),
-        "--parameters is for images; a --scene takes --width and --depth": (
-            options.parameters is not None and options.is_scene
-        ),
         "--parameters chooses the width; give one of the two": (
             options.parameters is not None and options.width is not None
         ),
@@ -48,10 +45,22 @@ def check_conflicts(options: "app.options.Options") -> None:
         "--steps and --seconds both say how long a fit is; give one of them": (
             options.steps is not None and options.seconds is not None
         ),
-        "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
         "--stack on is for several images: --images": options.stack == "on" and not options.images,
         "--live shows one image at a time; leave out --stack on": options.stack == "on"
         and options.live,
+    }
+    for message, is_refused in refusals.items():
+        if is_refused:
+            raise UsageError(message)
+
+
+def _scene_refusals(options: "app.options.Options") -> dict[str, bool]:
+    """What a scene has no use for, and what only a scene has."""
+    return {
+        "--parameters is for images; a --scene takes --width and --depth": (
+            options.parameters is not None and options.is_scene
+        ),
+        "--held-out is for images; a scene has test views": options.held_out and options.is_scene,
         "--compile is for images: the samples of a scene change their number each step": (
             options.compile and options.is_scene
         ),
@@ -62,9 +71,6 @@ def check_conflicts(options: "app.options.Options") -> None:
         "--sigma auto is for images; give a --scene a number": options.sigma == "auto"
         and options.is_scene,
     }
-    for message, is_refused in refusals.items():
-        if is_refused:
-            raise UsageError(message)
 
 
 # Options of images and scenes that a sequence has no use for.

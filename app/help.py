@@ -16,9 +16,8 @@ Input
                         sources
   --size N              first reduce images to N pixels along the longer side
   --held-out            fit every second pixel, evaluate those between
-  --test-views N        views of a scene to evaluate on (25)
+  --test-views N --exposure    of a scene (25); gains of photographs, learned
   --background NAME     of views: auto, white, black, random (auto)
-  --exposure            learn each photograph's exposure (field factored)
 Encoding
   --encodings NAME ...  none fourier hash gaussian hash-internal local-cosine
                         (none fourier hash); of a sequence its model's;

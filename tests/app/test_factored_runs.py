@@ -42,8 +42,8 @@ def test_the_field_of_auto_is_fitted_saved_and_rendered_again() -> None:
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["encoding"] for fit in metrics["fits"]] == ["vector-matrix"]
     assert Path("run/report.html").is_file()
-    assert train_fit.main(["render", "run", "--out", "view.png"]) == 0
-    assert Path("view.png").is_file()
+    assert train_fit.main(["render", "run", "--out", "turn.webp", "--size", "8"]) == 0
+    assert Path("turn.webp").is_file()
     fit = load_fit("run/fits/vector-matrix.safetensors")
     assert isinstance(fit, SceneFit)
     assert fit.options.space == "box"
