@@ -121,7 +121,7 @@ class FactoredField(nn.Module):
 
     @property
     def stride(self) -> int:
-        """Each so-manieth node of the grids is in use."""
+        """Step between the nodes of the grids that are in use, in nodes; 1 if all are."""
         return int(self.density_encoder.stride)
 
     @property
