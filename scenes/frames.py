@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.rays import ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, Views
 from scenes.errors import SceneError
 from scenes.image_files import rgba_from_file
@@ -78,9 +79,11 @@ def load_scene(
         raise SceneError(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each"
         )
+    train_views = _load_views(train, box, max_pixels, size)
+    _require_sight(train_views, folder)
     return Scene(
         folder.resolve().name,
-        _load_views(train, box, max_pixels, size),
+        train_views,
         _load_views(test, box, max_pixels, size),
         str(folder),
         box.half_size,
@@ -130,6 +133,23 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
         torch.from_numpy(poses).float(),
         [frame.path.name for frame in frames],
         None if box.near is None else box.near / box.half_size,
+    )
+
+
+def _require_sight(views: Views, folder: Path) -> None:
+    """Refuse views that all look past the scene.
+
+    Raises:
+        SceneError: If no ray of any view meets the box.
+    """
+    for view in range(len(views)):
+        near, far = ray_aabb_intersect(*views.rays(view)[:2])
+        if bool((far > near).any()):
+            return
+    raise SceneError(
+        f"no view of {folder} looks at the scene: the rays of all {len(views)} miss its box; "
+        "cameras look down their -z axis, with x right and y up, and positions are in units of "
+        "the file"
     )
 
 

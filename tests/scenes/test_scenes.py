@@ -293,3 +293,15 @@ def test_views_reduced_as_they_are_read_are_those_reduced_afterwards(tmp_path: P
     torch.testing.assert_close(early.train.rgb, late.train.rgb)
     torch.testing.assert_close(early.train.opacity, late.train.opacity)
     assert early.train.cameras == late.train.cameras
+
+
+def test_views_that_all_look_away_are_refused(tmp_path: Path) -> None:
+    write_blender(tmp_path)
+    file = tmp_path / "transforms_train.json"
+    meta = json.loads(file.read_text())
+    for frame in meta["frames"]:
+        turned = np.array(frame["transform_matrix"]) @ np.diag([-1.0, 1.0, -1.0, 1.0])
+        frame["transform_matrix"] = turned.tolist()
+    file.write_text(json.dumps(meta))
+    with pytest.raises(SceneError, match=r"no view of .* looks at the scene"):
+        open_scene(str(tmp_path))
