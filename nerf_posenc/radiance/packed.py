@@ -154,8 +154,9 @@ def packed_weights(
     if not len(rays):
         return density, density
     thickness = density * step
-    # Over all rays in float64, less what lies before the first sample of each ray.
-    before = thickness.double().cumsum(0) - thickness
+    # Over all rays in float64, which MPS lacks, less what lies before each ray's first sample.
+    wide = thickness if thickness.device.type == "mps" else thickness.double()
+    before = wide.cumsum(0) - thickness
     counts = torch.bincount(rays, minlength=num_rays)
     first = (counts.cumsum(0) - counts).clamp(max=len(rays) - 1)
     depth = (before - before[first][rays]).to(density.dtype)
