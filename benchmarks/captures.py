@@ -68,12 +68,12 @@ def poses(count: int, kind: str, shift: float) -> Tensor:
         if kind == "around":
             low = 0.15 + 0.7 * ((i + shift) / count)
             flat = math.sqrt(1 - low * low)
-            place = 2.6 * torch.tensor([flat * math.cos(turn), flat * math.sin(turn), low])
+            position = 2.6 * torch.tensor([flat * math.cos(turn), flat * math.sin(turn), low])
         else:
             radius = 0.7 * math.sqrt((i + shift) / count)
-            place = torch.tensor([radius * math.cos(turn), 3.0, 0.3 + radius * math.sin(turn)])
+            position = torch.tensor([radius * math.cos(turn), 3.0, 0.3 + radius * math.sin(turn)])
         target = torch.zeros(3) if kind == "around" else torch.tensor([0.0, -1.0, 0.0])
-        found.append(look_at(place, target, UP))
+        found.append(look_at(position, target, UP))
     return torch.stack(found)
 
 

@@ -16,8 +16,7 @@ from nerf_posenc.core.encoder import require_coordinates
 
 Interpolation = Literal["linear", "smoothstep"]
 
-# Rows of so many features are added up row by row, which is up to ten times as fast (mean of 5 on
-# two CPU cores, 16 to 48 features); with fewer, sorting takes longer than it saves.
+# Rows of so many features are added up row by row; for fewer, sorting takes longer than it saves.
 _WIDE = 8
 
 

@@ -15,8 +15,8 @@ from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.networks.mlp import seeded_linear
 from nerf_posenc.radiance.fields import at_least_float32
 
-# Density of 1 / length per unit of the features, and what is taken from them, so that a new field
-# is nearly transparent (TensoRF's settings, for a scene twice as wide).
+# Density of 1 / length per unit of the features, as in TensoRF's code, and what is taken from them
+# first, so that a new field is nearly transparent.
 _DENSITY_SCALE = 25.0
 _DENSITY_SHIFT = 5.0
 

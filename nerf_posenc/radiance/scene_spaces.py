@@ -116,7 +116,7 @@ class ContractedSpace(BoxSpace):
         along: Float[Tensor, "*batch"],
     ) -> Float[Tensor, "*batch 3"]:
         """Contracted positions at coordinates along paths."""
-        points = torch.addcmul(origins, directions, _from_log(2 * along)[..., None])
+        points = super().positions(origins, directions, _from_log(2 * along))
         return contract(points, order=math.inf) / 2
 
     def distances(
