@@ -1,7 +1,8 @@
 """Checksums of data, to tell whether a run is resumed with what it was begun with."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,13 +19,7 @@ def digest_of(tensors: Iterable[Tensor]) -> str:
 
     Those of 8 or 16 bits count as the values in [0, 1] that they stand for.
     """
-    checksum = hashlib.blake2b(digest_size=16)
-    for tensor in tensors:
-        checksum.update(repr(tuple(tensor.shape)).encode())
-        for strip in strips(tensor) if tensor.ndim > 1 else [tensor]:
-            values = unit_range(strip) if strip.dtype in _PIXELS else strip
-            checksum.update(bytes_of(values.contiguous()))
-    return checksum.hexdigest()
+    return _checksum((tensor.shape, [tensor]) for tensor in tensors)
 
 
 def digest_of_image(image: Image) -> str:
@@ -35,6 +30,25 @@ def digest_of_image(image: Image) -> str:
 
 
 def digest_of_scene(scene: Scene) -> str:
-    """Checksum of all pixels and poses of a scene."""
-    views = (scene.train, scene.test)
-    return digest_of([t for v in views for t in (v.rgb, v.opacity, v.world_from_camera)])
+    """Checksum of all pixels and poses of a scene, of the values that a fit gets from them."""
+    parts: list[tuple[Sequence[int], Iterable[Tensor]]] = []
+    for views in (scene.train, scene.test):
+        shape, every = views.pixels.shape[:3], range(len(views))
+        parts += [
+            ((*shape, 3), map(partial(views.over, background=0.0), every)),
+            (shape, map(views.opacity, every)),
+            (views.world_from_camera.shape, [views.world_from_camera]),
+        ]
+    return _checksum(parts)
+
+
+def _checksum(parts: Iterable[tuple[Sequence[int], Iterable[Tensor]]]) -> str:
+    """Checksum of tensors by their shapes and the parts along their first axis."""
+    checksum = hashlib.blake2b(digest_size=16)
+    for shape, tensors in parts:
+        checksum.update(repr(tuple(shape)).encode())
+        for tensor in tensors:
+            for strip in strips(tensor) if tensor.ndim > 1 else [tensor]:
+                values = unit_range(strip) if strip.dtype in _PIXELS else strip
+                checksum.update(bytes_of(values.contiguous()))
+    return checksum.hexdigest()

@@ -1,10 +1,11 @@
 """What the tasks of an image and a scene have in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
@@ -50,8 +51,8 @@ class FieldTask(ABC):
         """Train with one encoding together with rank 0, and leave the evaluation to it."""
 
     @abstractmethod
-    def truth(self) -> Shaped[Tensor, "*shape 3"]:
-        """All pixels that fits are evaluated on."""
+    def truths(self) -> Iterable[Shaped[Tensor, "height width 3"]]:
+        """The images that fits are evaluated on, one at a time."""
 
     @abstractmethod
     def preview_truth(self) -> list[Tensor]:
@@ -104,8 +105,7 @@ class FieldTask(ABC):
 
     def notes(self, results: Sequence[FieldResult]) -> Iterator[str]:
         """Remarks that a reader of the table should know."""
-        truth = self.truth()
-        flat_db = _constant_psnr(truth)
+        flat_db = _constant_psnr(self.truths())
         yield from _interpolation_notes(results)
         length = "--steps" if self.config.training.seconds is None else "--seconds"
         for result in results:
@@ -123,12 +123,18 @@ class FieldTask(ABC):
                 )
 
 
-def _constant_psnr(truth: Tensor) -> float:
+def _constant_psnr(images: Iterable[Tensor]) -> float:
     """PSNR of the mean color."""
-    parts = truth.reshape(-1, truth.shape[-1]).split(_CHUNK_PIXELS)
-    mean = sum(unit_range(part).double().sum(0) for part in parts) / (truth.numel() / 3)
-    error = sum(float((unit_range(part).double() - mean).square().sum()) for part in parts)
-    return psnr_from_mse(error / truth.numel())
+    count, total, squares = 0, torch.zeros(3, dtype=torch.float64), 0.0
+    for image in images:
+        for part in image.reshape(-1, 3).split(_CHUNK_PIXELS):
+            values = unit_range(part).double()
+            count += len(values)
+            total += values.sum(0)
+            squares += float(values.square().sum())
+    # Rounding may leave less than nothing.
+    error = max(0.0, squares / count - float((total / count).square().sum()))
+    return psnr_from_mse(error / 3)
 
 
 def _interpolation_notes(results: Sequence[FieldResult]) -> Iterator[str]:

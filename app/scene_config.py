@@ -27,7 +27,7 @@ def resolve_scene(options: Options, scene: Scene, device: torch.device) -> Field
     config = resolve(options, max(scene.train.size), device)
     background = options.background
     if background == "auto":
-        background = "white" if bool((scene.train.opacity < 1).any()) else "random"
+        background = "random" if scene.train.is_opaque else "white"
     training = replace(config.training, background=background)
     model = config.model
     if model.field == "factored":

@@ -109,24 +109,27 @@ class SceneTask(FieldTask):
         """Nothing."""
         return ()
 
-    def truth(self) -> Float[Tensor, "views height width 3"]:
+    def truth(self, view: int) -> Float[Tensor, "height width 3"]:
+        """A test view."""
+        return self.scene.test.over(view, self._gray)
+
+    def truths(self) -> Iterator[Tensor]:
         """All test views."""
-        return self.scene.test.over(self._gray)
+        return map(self.truth, range(len(self.scene.test)))
 
     def preview_truth(self) -> list[Tensor]:
         """The true image of a snapshot."""
-        return [preview_view(self.scene.test).over(self._gray)[0]]
+        return [preview_view(self.scene.test).over(0, self._gray)]
 
     def panels(self, results: Sequence[SceneResult]) -> list[Panel]:
         """Some of the test views beside their renderings, evenly spread."""
-        truth = self.truth()
         panels = []
-        for view in evenly_spaced(_MOST_VIEWS, len(truth)):
+        for view in evenly_spaced(_MOST_VIEWS, len(self.scene.test)):
             renderings = {r.encoding: r.views[view].rendering for r in results}
             panels.append(
                 Panel(
                     results[0].views[view].name,
-                    truth[view],
+                    self.truth(view),
                     {name: rendering.rgb for name, rendering in renderings.items()},
                     {name: visible_depth(rendering) for name, rendering in renderings.items()},
                 )
@@ -141,7 +144,7 @@ class SceneTask(FieldTask):
     def write(self, folder: Path, results: Sequence[SceneResult]) -> dict[str, Path]:
         """Write views, figures and turntable videos to the run folder."""
         views = {result.encoding: result.views for result in results}
-        write_scene_run(folder, self.truth(), views, results, figures=self.config.output.figures)
+        write_scene_run(folder, self.truth, views, results, figures=self.config.output.figures)
         videos = {}
         for result in results:
             if result.turntable is not None:

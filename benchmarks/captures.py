@@ -87,9 +87,8 @@ def capture(kind: str, size: int, num_train: int = 48, num_test: int = 8) -> Sce
         rgb = rendering.rgb.float() + (1 - rendering.opacity.float())[:, None] * surroundings(
             rays, kind
         )
-        shape = len(at), size, size
         names = [f"{name} {i}" for i in range(len(at))]
-        return Views(rgb.view(*shape, 3), torch.ones(shape), [camera] * len(at), at, names, 1.5)
+        return Views(rgb.view(-1, size, size, 3), [camera] * len(at), at, names, 1.5)
 
     train, test = poses(num_train, kind, 0.0), poses(num_test, kind, 0.5)
     return Scene(kind, views(train, "train"), views(test, "test"), f"spheres, {kind}")
@@ -149,8 +148,8 @@ def main() -> None:
             ]
         if options.exposure:
             gains = torch.randn(len(scene.train), 3, generator=torch.Generator().manual_seed(1))
-            rgb = scene.train.rgb * torch.exp(0.15 * (gains - gains.mean(0)))[:, None, None]
-            scene = replace(scene, train=replace(scene.train, rgb=rgb.clamp(0, 1)))
+            rgb = scene.train.pixels * torch.exp(0.15 * (gains - gains.mean(0)))[:, None, None]
+            scene = replace(scene, train=replace(scene.train, pixels=rgb.clamp(0, 1)))
             cases = [("factored", suited, "random")]
             cases += [("factored with exposures", suited, "random")]
         for name, space, background in cases:

@@ -120,7 +120,6 @@ TABLE = {
 
 def whole_views(views: Views, device: torch.device) -> DrawBatch:
     """One view a step, as tiny-NeRF draws them."""
-    truth = views.over(1.0).flatten(1, 2)
 
     def draw(step: int) -> tuple[RayBatch, Tensor]:
         generator = torch.Generator().manual_seed(step)
@@ -128,7 +127,8 @@ def whole_views(views: Views, device: torch.device) -> DrawBatch:
         samples = torch.Generator(device).manual_seed(step)
         rays = views.rays(view).to(device)
         views_of = torch.full_like(rays.radii, view, dtype=torch.long)
-        return RayBatch(rays, samples, views_of), truth[view].to(device)
+        truth = views.over(view, 1.0).flatten(0, 1)
+        return RayBatch(rays, samples, views_of), truth.to(device)
 
     return draw
 

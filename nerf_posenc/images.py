@@ -145,7 +145,10 @@ class Image:
 def unit_range(pixels: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Values in [0, 1] of 8 or 16 bits without a sign, exactly rounded; others as they are."""
     largest = _LARGEST.get(pixels.dtype)
-    return pixels if largest is None else pixels.float() / largest
+    if largest is None:
+        return pixels
+    # A divisor on the device: by one on the host, GPUs multiply by a rounded reciprocal.
+    return pixels.float() / torch.full((), float(largest), device=pixels.device)
 
 
 def to_eight_bits(pixels: Shaped[Tensor, "*shape"]) -> UInt8[Tensor, "*shape"]:

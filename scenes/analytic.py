@@ -266,8 +266,9 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
             medium, Rays.cat(camera_rays(camera, pose, background=0.0) for pose in poses)
         )
         return Views(
-            rendering.rgb.view(-1, size, size, 3).float(),
-            rendering.opacity.view(-1, size, size).float(),
+            torch.cat([rendering.rgb, rendering.opacity[:, None]], dim=-1)
+            .view(-1, size, size, 4)
+            .float(),
             [camera] * len(poses),
             poses,
             [f"{kind} {i}" for i in range(len(poses))],

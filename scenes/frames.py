@@ -1,6 +1,5 @@
 """Posed image files, and the views loaded from them."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,10 @@ from torch import Tensor
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import ray_aabb_intersect
-from nerf_posenc.radiance.views import Scene, Views
+from nerf_posenc.radiance.views import Scene, Views, premultiplied
 from scenes.errors import SceneError
-from scenes.image_files import rgba_from_file
+from scenes.image_files import pixels_from_file
+from scenes.pixel_stacks import mapped_note, stack_images
 
 _HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.
@@ -81,10 +81,14 @@ def load_scene(
         )
     train_views = _load_views(train, box, max_pixels, size)
     _require_sight(train_views, folder)
+    test_views = _load_views(test, box, max_pixels, size)
+    mapped = [views.pixels for views in (train_views, test_views) if views.is_mapped]
+    if mapped:
+        notes = [*notes, mapped_note(sum(pixels.nbytes for pixels in mapped))]
     return Scene(
         folder.resolve().name,
         train_views,
-        _load_views(test, box, max_pixels, size),
+        test_views,
         str(folder),
         box.half_size,
         tuple(notes),
@@ -93,28 +97,24 @@ def load_scene(
 
 
 def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None) -> Views:
-    rgba, shapes = torch.empty(0), set[tuple[int, ...]]()
-    for i, frame in enumerate(frames):
-        image = rgba_from_file(frame.path, max_pixels=max_pixels)
-        shapes.add(tuple(image.shape[:2]))
+    shapes = set[tuple[int, int]]()
+
+    def read(i: int) -> Tensor:
+        image = pixels_from_file(frames[i].path, max_pixels=max_pixels)
+        shapes.add((image.shape[0], image.shape[1]))
         if len(shapes) > 1:
             sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
             raise SceneError(
                 f"the images beside {frames[0].path} have several sizes ({sizes}); bring them to "
                 "one"
             )
-        # Colors are averaged by their opacity.
-        image = torch.cat([image[..., :3] * image[..., 3:], image[..., 3:]], dim=-1)
-        if size is not None:
-            image = resize_area(image[None], size)[0]
-        if i == 0:
-            _require_memory(len(frames), image, frames[0].path)
-            rgba = torch.empty(len(frames), *image.shape)
-        rgba[i] = image
+        return _reduced(image, size)
+
+    pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
     height, width = shapes.pop()
     try:
         cameras = [frame.camera(width, height) for frame in frames]
-        cameras = [camera.resized(rgba.shape[2], rgba.shape[1]) for camera in cameras]
+        cameras = [camera.resized(pixels.shape[2], pixels.shape[1]) for camera in cameras]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(cameras):
             camera.directions()
@@ -127,13 +127,22 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
             "scene away from it"
         )
     return Views(
-        rgba[..., :3],
-        rgba[..., 3],
+        pixels,
         cameras,
         torch.from_numpy(poses).float(),
         [frame.path.name for frame in frames],
         None if box.near is None else box.near / box.half_size,
+        is_mapped,
     )
+
+
+def _reduced(image: Tensor, size: int | None) -> Tensor:
+    """Pixels as `Views` holds them, of pixels as stored; colors are averaged by their opacity."""
+    if image.is_floating_point() and image.shape[2] == 4:
+        image[..., :3] *= image[..., 3:]
+    if size is None or max(image.shape) <= size:
+        return image
+    return resize_area(premultiplied(image)[None], size)[0]
 
 
 def _require_sight(views: Views, folder: Path) -> None:
@@ -151,24 +160,6 @@ def _require_sight(views: Views, folder: Path) -> None:
         "cameras look down their -z axis, with x right and y up, and positions are in units of "
         "the file"
     )
-
-
-def _require_memory(count: int, image: Tensor, path: Path) -> None:
-    """Refuse views that would not leave half of the machine's memory for their fit.
-
-    Raises:
-        SceneError: Saying how much they take.
-    """
-    if not hasattr(os, "sysconf"):  # As on Windows, which refuses what it cannot hold.
-        return
-    needed = count * image.numel() * image.element_size()
-    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > available / 2:
-        height, width = image.shape[:2]
-        raise SceneError(
-            f"{count} views of {width} x {height} beside {path} take {needed / 1e9:.1f} GB, more "
-            f"than half of the {available / 1e9:.1f} GB of this machine; reduce them by --size"
-        )
 
 
 def split_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Shaped
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, Image
@@ -78,23 +78,32 @@ def open_image(name_or_path: str, *, max_pixels: int = MAX_PIXELS) -> Image:
     )
 
 
-def rgba_from_file(path: Path, *, max_pixels: int = MAX_PIXELS) -> Float[Tensor, "height width 4"]:
-    """RGB and opacity of an image file, values in [0, 1], not premultiplied.
+def pixels_from_file(
+    path: Path, *, max_pixels: int = MAX_PIXELS
+) -> Shaped[Tensor, "height width channels"]:
+    """RGB of an image file, and its alpha if it has one, not premultiplied.
 
     Args:
         path: of the file.
         max_pixels: a file with more is refused before it is decoded.
 
+    Returns:
+        8 or 16 bits of a file that has them, else float32 in [0, 1].
+
     Raises:
         SceneError: If the file cannot be read.
     """
     pixels = read_pixels(path, max_pixels)
-    rgba = np.empty((*pixels.shape[:2], 4), dtype=np.float32)
+    height, width, channels = pixels.shape
+    num_colors = channels - (channels in (2, 4))
+    is_kept = pixels.dtype in (np.uint8, np.uint16)
+    dtype = pixels.dtype if is_kept else np.dtype(np.float32)
+    stored = np.empty((height, width, channels - num_colors + 3), dtype)
     for rows in _strips(pixels):
-        values = _unit_range(pixels[rows])
-        rgba[rows, :, :3] = values[..., :1] if values.shape[2] < 3 else values[..., :3]
-        rgba[rows, :, 3] = values[..., -1] if values.shape[2] in (2, 4) else 1
-    return torch.from_numpy(rgba)
+        values = pixels[rows] if is_kept else _unit_range(pixels[rows])
+        stored[rows, :, :3] = values[..., :num_colors]
+        stored[rows, :, 3:] = values[..., num_colors:]
+    return torch.from_numpy(stored)
 
 
 def _rgb_from_file(path: Path, max_pixels: int) -> Tensor:

@@ -92,14 +92,14 @@ def evaluate_views(
         background: gray value of the background.
         on_view: callback after each view.
     """
-    truth = views.over(background)
     scores = []
     for i, name in enumerate(views.names):
         rendering = render_camera(
             renderer, views.cameras[i], views.world_from_camera[i], background=background
         )
+        truth = views.over(i, background)
         scores.append(
-            ViewScore(name, psnr(rendering.rgb, truth[i]), ssim(rendering.rgb, truth[i]), rendering)
+            ViewScore(name, psnr(rendering.rgb, truth), ssim(rendering.rgb, truth), rendering)
         )
         on_view()
     return scores

@@ -1,16 +1,20 @@
 """Batches of rays from posed images."""
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach
+from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach, largest_within
 from nerf_posenc.radiance.rays import Rays, pixel_radii
 from nerf_posenc.radiance.sampling import Jitter
-from nerf_posenc.radiance.views import Background, Views, background_gray
+from nerf_posenc.radiance.views import Background, Views, background_gray, over_background
+
+_BLOCK_BITS = 64
 
 
 class RayBatch(NamedTuple):
@@ -36,9 +40,9 @@ class RayBatches:
         seed: of the draws.
         background: white, black, or random: a new color for each ray, so that only empty space
             explains transparent pixels.
-        live: pixels to draw from, for example those whose rays meet an occupied cell; None
-            for all.
-        device: where the batches are drawn.
+        live: pixels of each view to draw from, for example those whose rays meet an occupied cell;
+            None for all.
+        device: where the batches are drawn; pixels in a memory-mapped file stay on the CPU.
 
     Raises:
         ValueError: If no pixel is live.
@@ -46,8 +50,7 @@ class RayBatches:
     Examples:
         >>> from nerf_posenc.radiance import Camera
         >>> camera = Camera.from_angle(4, 4, 1.0)
-        >>> black = torch.zeros(1, 4, 4, 3), torch.ones(1, 4, 4)
-        >>> views = Views(*black, [camera], torch.eye(4)[None], ["a"])
+        >>> views = Views(torch.zeros(1, 4, 4, 3), [camera], torch.eye(4)[None], ["a"])
         >>> batch, rgb = RayBatches(views, 8, seed=0)(step=0)
         >>> batch.rays.directions.shape, rgb.shape
         (torch.Size([8, 3]), torch.Size([8, 3]))
@@ -60,7 +63,7 @@ class RayBatches:
         *,
         seed: int,
         background: Background = "white",
-        live: Bool[Tensor, "views height width"] | None = None,
+        live: Iterable[Bool[Tensor, "height width"]] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.batch_size = batch_size
@@ -72,9 +75,9 @@ class RayBatches:
         self._directions = torch.stack(directions).flatten(1, 2).to(device)
         self._radii = torch.stack([pixel_radii(d) for d in directions]).flatten(1).to(device)
         self._poses = views.world_from_camera.to(device)
-        self._rgb = views.rgb.flatten(1, 2).to(device)
-        self._opacity = views.opacity.flatten(1).to(device)
-        self._live = None if live is None else live.flatten().nonzero()[:, 0].to(device)
+        pixels = views.pixels.flatten(1, 2)
+        self._pixels = pixels if views.is_mapped else pixels.to(device)
+        self._live = None if live is None else PixelSet(live, device)
         if self._live is not None and len(self._live) == 0:
             raise ValueError("no pixel to draw from: every view is transparent all over")
 
@@ -84,12 +87,13 @@ class RayBatches:
         device = self._poses.device
         # On the device: a copy from the host would wait for it.
         generator = torch.Generator(device).manual_seed(self.seed * 1_000_003 + step)
-        num_pixels = self._rgb.shape[1]
+        num_pixels = self._pixels.shape[1]
         total = len(self._live) if self._live is not None else len(self._poses) * num_pixels
         drawn = torch.randint(total, (self.batch_size,), generator=generator, device=device)
         if self._live is not None:
-            drawn = self._live[drawn]
-        view, pixel = drawn // num_pixels, drawn % num_pixels
+            view, pixel = self._live.select(drawn)
+        else:
+            view, pixel = drawn // num_pixels, drawn % num_pixels
         camera = self._camera_of[view]
         poses = self._poses[view]
         directions = (poses[:, :3, :3] @ self._directions[camera, pixel, :, None])[..., 0]
@@ -104,14 +108,57 @@ class RayBatches:
             self._radii[camera, pixel],
             background,
         )
-        opacity = self._opacity[view, pixel, None]
-        rgb = self._rgb[view, pixel] + (1 - opacity) * background
-        return RayBatch(rays, generator, view), rgb
+        stored = self._pixels.device
+        pixels = self._pixels[view.to(stored), pixel.to(stored)].to(device)
+        return RayBatch(rays, generator, view), over_background(pixels, background)
+
+
+class PixelSet:
+    """Pixels of several views, in a quarter of a byte for each pixel of the views.
+
+    Bits in blocks of 64, and the running count of the blocks (Jacobson 1989, rank and select).
+
+    Args:
+        masks: of the views, one after the other, all of one size.
+        device: where pixels are selected.
+
+    Examples:
+        >>> pixels = PixelSet(torch.tensor([[[True, False]], [[True, True]]]))
+        >>> len(pixels), pixels.select(torch.tensor([0, 1, 2]))
+        (3, (tensor([0, 1, 1]), tensor([0, 0, 1])))
+    """
+
+    def __init__(
+        self, masks: Iterable[Bool[Tensor, "height width"]], device: torch.device | str = "cpu"
+    ) -> None:
+        bits, counts = [], []
+        for mask in masks:
+            padded = F.pad(mask.flatten(), (0, -mask.numel() % _BLOCK_BITS))
+            bits.append(torch.from_numpy(np.packbits(padded.cpu().numpy(), bitorder="little")))
+            counts.append(padded.view(-1, _BLOCK_BITS).sum(1).cpu())
+        self._blocks_per_view = len(counts[0])
+        self._bits = torch.cat(bits).view(-1, _BLOCK_BITS // 8).to(device)
+        self._ends = torch.cat(counts).cumsum(0).to(device)
+        self._count = int(self._ends[-1])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def select(self, ranks: Int[Tensor, " n"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+        """Views and pixels within them, row by row, of these ranks among all pixels of the set."""
+        block = torch.searchsorted(self._ends, ranks, right=True)
+        shifts = torch.arange(8, dtype=torch.uint8, device=ranks.device)
+        bits = (self._bits[block][..., None] >> shifts & 1).flatten(1)
+        # Within the block, from its end, where its running count is.
+        following = bits.flip(1).cumsum(1)
+        place = _BLOCK_BITS - 1 - (following < (self._ends[block] - ranks)[:, None]).sum(1)
+        pixel = block % self._blocks_per_view * _BLOCK_BITS + place
+        return block // self._blocks_per_view, pixel
 
 
 @torch.no_grad()
-def occupied_pixels(grid: OccupancyGrid, views: Views) -> Bool[Tensor, "views height width"]:
-    """Pixels that an occupied cell may cover; a fit learns nothing from the others.
+def occupied_pixels(grid: OccupancyGrid, views: Views) -> Iterator[Bool[Tensor, "height width"]]:
+    """Pixels of each view that an occupied cell may cover; a fit learns nothing from the others.
 
     Args:
         grid: occupancy of the scene.
@@ -120,17 +167,16 @@ def occupied_pixels(grid: OccupancyGrid, views: Views) -> Bool[Tensor, "views he
     centers = grid.centers(grid.occupied.nonzero()[:, 0]).cpu()
     half_diagonal = 3**0.5 / grid.resolution
     width, height = views.size
-    live = torch.zeros(len(views), height, width)
-    for camera, pose, pixels in zip(views.cameras, views.world_from_camera, live, strict=True):
+    for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):
         points = (centers - pose[:3, 3]) @ pose[:3, :3]
         reach = footprint_reach(points, camera, half_diagonal)
         if reach is None or reach > max(width, height):
-            pixels.fill_(1)
+            yield torch.ones(height, width, dtype=torch.bool)
             continue
         column, row = camera.project(points).unbind(-1)
         near = (
             (column > -reach) & (column < width + reach) & (row > -reach) & (row < height + reach)
         )
+        pixels = torch.zeros(height, width)
         pixels[row[near].long().clamp(0, height - 1), column[near].long().clamp(0, width - 1)] = 1
-        pixels.copy_(F.max_pool2d(pixels[None, None], 2 * reach + 1, stride=1, padding=reach)[0, 0])
-    return live > 0
+        yield largest_within(pixels, reach) > 0

@@ -92,8 +92,7 @@ def make_renderer(
     Examples:
         >>> from nerf_posenc.radiance.cameras import Camera
         >>> camera = Camera.from_angle(8, 8, 0.7)
-        >>> blank = torch.ones(1, 8, 8, 3), torch.ones(1, 8, 8)
-        >>> views = Views(*blank, [camera], torch.eye(4)[None], ["a"])
+        >>> views = Views(torch.ones(1, 8, 8, 3), [camera], torch.eye(4)[None], ["a"])
         >>> renderer = make_renderer(FieldOptions("nerf"), views)
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844

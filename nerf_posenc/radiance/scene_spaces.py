@@ -215,13 +215,16 @@ def space_for(views: Views) -> SpaceName:
     A scene with opacity has a box around it. Opaque images show all that is behind a scene: of
     views that look the same way, in a frustum; otherwise all around.
     """
-    if bool((views.opacity < 1).any()):
+    if not views.is_opaque:
         return "box"
     backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
     mean = backs.mean(0)
-    corners = torch.cat([views.rays(view).directions for view in range(len(views))])
-    looks_forward = bool((corners @ F.normalize(mean, dim=0) < -2 * _LEAST_FORWARD).all())
-    return "frontal" if float(mean.norm()) > _ONE_SIDED and looks_forward else "contracted"
+    axis = F.normalize(mean, dim=0)
+    looks_forward = float(mean.norm()) > _ONE_SIDED and all(
+        bool((views.rays(view).directions @ axis < -2 * _LEAST_FORWARD).all())
+        for view in range(len(views))
+    )
+    return "frontal" if looks_forward else "contracted"
 
 
 def make_space(name: SpaceName, views: Views | None = None) -> BoxSpace:

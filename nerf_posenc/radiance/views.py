@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from nerf_posenc.images import resize_area
+from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import Rays, camera_rays
 
@@ -19,33 +19,43 @@ Background = Literal["white", "black", "random"]
 class Views:
     """Posed images, in coordinates in which the scene lies in [-1, 1]^3.
 
+    The pixels stay in the type that they are stored in, 3 or 4 bytes each for most files.
+
     Attributes:
-        rgb: values in [0, 1], multiplied by the opacity.
-        opacity: share of each pixel that the scene covers; all 1 if a file has no alpha.
+        pixels: sRGB as stored, with or without an opacity: the share of a pixel that the scene
+            covers. Either 8 or 16 bits without a sign; or floating-point values in [0, 1], RGB
+            multiplied by the opacity.
         cameras: one per image, all of one size.
         world_from_camera: pose of each camera.
         names: one per image.
         near: distance from the cameras at which the scene begins; None if it is not known.
+        is_mapped: whether the pixels are read from a memory-mapped file as they are asked for;
+            they then stay on the CPU.
     """
 
-    rgb: Float[Tensor, "views height width 3"]
-    opacity: Float[Tensor, "views height width"]
+    pixels: Shaped[Tensor, "views height width channels"]
     cameras: Sequence[Camera]
     world_from_camera: Float[Tensor, "views 4 4"]
     names: Sequence[str]
     near: float | None = None
+    is_mapped: bool = False
 
     def __post_init__(self) -> None:
-        counts = {len(self.cameras), len(self.rgb), len(self.world_from_camera)}
+        counts = {len(self.cameras), len(self.pixels), len(self.world_from_camera)}
         if len(counts) > 1 or len(self.names) not in counts or 0 in counts:
             raise ValueError(
                 f"each of the views, 1 or more, needs an image, a camera, a pose and a name; got "
-                f"{len(self.rgb)}, {len(self.cameras)}, {len(self.world_from_camera)} and "
+                f"{len(self.pixels)}, {len(self.cameras)}, {len(self.world_from_camera)} and "
                 f"{len(self.names)}"
+            )
+        if self.pixels.ndim != 4 or self.pixels.shape[3] not in (3, 4):
+            raise ValueError(
+                "pixels must have shape (views, height, width, 3 or 4), RGB or RGBA; got "
+                f"{tuple(self.pixels.shape)}"
             )
 
     def __len__(self) -> int:
-        return len(self.rgb)
+        return len(self.pixels)
 
     def __repr__(self) -> str:
         width, height = self.size
@@ -54,36 +64,51 @@ class Views:
     @property
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
-        return self.rgb.shape[2], self.rgb.shape[1]
+        return self.pixels.shape[2], self.pixels.shape[1]
 
-    def over(self, background: float) -> Float[Tensor, "views height width 3"]:
-        """Composite the images over a gray background of this value."""
-        return self.rgb + (1 - self.opacity)[..., None] * background
+    @property
+    def is_opaque(self) -> bool:
+        """Whether the scene covers all pixels of all views."""
+        return self.pixels.shape[3] == 3 or all(
+            bool((self.opacity(view) >= 1).all()) for view in range(len(self))
+        )
+
+    def opacity(self, view: int) -> Float[Tensor, "height width"]:
+        """Opacity of a view; all 1 without one."""
+        pixels = self.pixels[view]
+        if pixels.shape[2] == 3:
+            return torch.ones(pixels.shape[:2])
+        return unit_range(pixels[..., 3])
+
+    def over(self, view: int, background: float) -> Float[Tensor, "height width 3"]:
+        """Composite a view over a gray background of this value."""
+        return over_background(self.pixels[view], background)
 
     def resized(self, longer_side: int) -> "Views":
         """Average pixels by area until the longer side is ``longer_side``; never enlarges."""
-        rgba = torch.cat([self.rgb, self.opacity[..., None]], dim=-1)
-        small = resize_area(rgba, longer_side)
-        if small is rgba:
+        if 1 <= max(self.size) <= longer_side:
             return self
-        height, width = small.shape[1:3]
+        small = [resize_area(premultiplied(image)[None], longer_side)[0] for image in self.pixels]
+        height, width, _ = small[0].shape
         return replace(
             self,
-            rgb=small[..., :3].contiguous(),
-            opacity=small[..., 3].contiguous(),
+            pixels=torch.stack(small),
             cameras=[camera.resized(width, height) for camera in self.cameras],
+            is_mapped=False,
         )
 
     def subset(self, count: int) -> "Views":
         """Select views, evenly spread; all if there are no more than ``count``."""
+        if count >= len(self):
+            return self
         chosen = evenly_spaced(count, len(self))
-        return Views(
-            self.rgb[chosen],
-            self.opacity[chosen],
-            [self.cameras[i] for i in chosen],
-            self.world_from_camera[chosen],
-            [self.names[i] for i in chosen],
-            self.near,
+        return replace(
+            self,
+            pixels=self.pixels[chosen],
+            cameras=[self.cameras[i] for i in chosen],
+            world_from_camera=self.world_from_camera[chosen],
+            names=[self.names[i] for i in chosen],
+            is_mapped=False,
         )
 
     def rays(self, view: int, *, background: float = 1.0) -> Rays:
@@ -118,6 +143,33 @@ class Scene:
         return replace(
             self, train=self.train.resized(longer_side), test=self.test.resized(longer_side)
         )
+
+
+def premultiplied(
+    pixels: Shaped[Tensor, "*shape channels"],
+) -> Float[Tensor, "*shape channels"]:
+    """Values in [0, 1], RGB multiplied by the opacity, of pixels as `Views` holds them."""
+    if pixels.is_floating_point():
+        return pixels
+    values = unit_range(pixels)
+    if values.shape[-1] == 4:
+        values[..., :3] *= values[..., 3:]
+    return values
+
+
+def over_background(
+    pixels: Shaped[Tensor, "*shape channels"], background: Float[Tensor, "*shape 3"] | float
+) -> Float[Tensor, "*shape 3"]:
+    """Composite pixels, as `Views` holds them, over a background.
+
+    Args:
+        pixels: RGB, or RGB and opacity.
+        background: gray value, or color of each pixel.
+    """
+    values = premultiplied(pixels)
+    if values.shape[-1] == 3:
+        return values
+    return values[..., :3] + (1 - values[..., 3:]) * background
 
 
 def evenly_spaced(count: int, total: int) -> list[int]:

@@ -236,7 +236,7 @@ def test_rays_are_drawn_of_the_pixels_that_meet_an_occupied_cell() -> None:
     pose = torch.eye(4)
     pose[2, 3] = 4.0
     rgb: Tensor = torch.arange(16.0).view(1, 4, 4, 1).expand(1, 4, 4, 3) / 16
-    views = Views(rgb, torch.ones(1, 4, 4), [camera], pose[None], ["a"])
+    views = Views(rgb, [camera], pose[None], ["a"])
     renderer = renderer_for(FieldOptions(width=4, depth=1), 8)
     assert isinstance(renderer, GridRenderer)
     assert renderer.grid is not None

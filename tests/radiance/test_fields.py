@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -316,7 +317,7 @@ def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
     )
     assert not torch.equal(first.rays.directions, batches(6)[0].rays.directions)
     every = [views.rays(i) for i in range(len(views))]
-    truth = views.over(1.0).flatten(1, 2)
+    truth = torch.stack([views.over(i, 1.0).flatten(0, 1) for i in range(len(views))])
     for row in range(32):
         found = [
             (i, int(pixel))
@@ -332,9 +333,7 @@ def test_batches_are_pixels_of_the_views_and_depend_on_the_step_alone() -> None:
 
 def test_a_random_background_is_behind_the_rays_and_the_colors() -> None:
     views = small_views()
-    clear = Views(
-        views.rgb * 0, views.opacity * 0, views.cameras, views.world_from_camera, views.names
-    )
+    clear = replace(views, pixels=views.pixels * 0)
     batch, rgb = RayBatches(clear, 16, seed=0, background="random")(0)
     assert torch.equal(batch.rays.background, rgb)
     assert float(rgb.std()) > 0.1
@@ -348,28 +347,21 @@ def test_the_visual_hull_holds_the_scene_and_is_smaller_than_the_cube() -> None:
     # Cells with something in them that no corner of the image cuts off.
     assert bool(grid.occupied[clearance < -0.02].all())
     assert 0.02 < float(grid.occupied.float().mean()) < 0.6
-    live = occupied_pixels(grid, views)
-    assert bool(live[views.opacity > 0.05].all())
+    live = torch.stack(list(occupied_pixels(grid, views)))
+    assert bool(live[views.pixels[..., 3] > 0.05].all())
     assert float(live.float().mean()) < 0.9
 
 
 def test_views_without_opacity_exclude_nothing() -> None:
     views = small_views()
-    solid = Views(
-        views.rgb,
-        torch.ones_like(views.opacity),
-        views.cameras,
-        views.world_from_camera,
-        views.names,
-    )
+    solid = replace(views, pixels=views.pixels[..., :3])
     assert bool(visual_hull(solid, 8).all())
 
 
 def test_transparent_views_exclude_everything() -> None:
     views = small_views(2, 8)
     camera, poses = Camera.from_angle(8, 8, 0.7), torch.stack([look_at_origin(0.0, 0.1, 9.0)] * 2)
-    nothing = torch.zeros(2, 8, 8)
-    clear = Views(views.rgb * 0, nothing, [camera] * 2, poses, views.names)
+    clear = Views(torch.zeros(2, 8, 8, 4), [camera] * 2, poses, views.names)
     assert not bool(visual_hull(clear, 8).any())
 
 
@@ -408,7 +400,8 @@ def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding
         after_step=update_renderer(renderer),
     )
     scores = evaluate_views(renderer, views.subset(2))
-    blank = -10 * math.log10(float((1 - views.subset(2).over(1.0)).square().mean()))
+    truth = torch.stack([views.subset(2).over(i, 1.0) for i in range(2)])
+    blank = -10 * math.log10(float((1 - truth).square().mean()))
     assert sum(score.psnr for score in scores) / 2 > blank + 1
     assert scores[0].rendering.rgb.shape == (16, 16, 3)
 

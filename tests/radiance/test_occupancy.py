@@ -96,7 +96,9 @@ def one_view(opacity: Tensor, angle: float = 0.9, distance: float = DISTANCE) ->
     up = torch.tensor([0.0, 1.0, 0.0])
     pose = look_at(torch.tensor([0.0, 0.0, distance]), torch.zeros(3), up)
     camera = Camera.from_angle(SIZE, SIZE, angle)
-    return Views(torch.zeros(1, SIZE, SIZE, 3), opacity[None], [camera], pose[None], ["a"])
+    pixels = torch.zeros(1, SIZE, SIZE, 4)
+    pixels[0, ..., 3] = opacity
+    return Views(pixels, [camera], pose[None], ["a"])
 
 
 @pytest.mark.parametrize("pixel", [(32, 32), (20, 41)])

@@ -168,8 +168,7 @@ def views() -> Views:
     camera = Camera.from_angle(8, 8, 0.7)
     pose = torch.eye(4)
     pose[2, 3] = 3.0
-    blank = torch.ones(1, 8, 8, 3), torch.ones(1, 8, 8)
-    return Views(*blank, [camera], pose[None], ["a"])
+    return Views(torch.ones(1, 8, 8, 3), [camera], pose[None], ["a"])
 
 
 def test_a_fit_refines_its_field_and_ends_on_all_nodes() -> None:

@@ -8,7 +8,7 @@ import torch
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
-from nerf_posenc.radiance.ray_batches import RayBatches, occupied_pixels
+from nerf_posenc.radiance.ray_batches import PixelSet, RayBatches, occupied_pixels
 from nerf_posenc.radiance.rays import ray_aabb_intersect
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray, evenly_spaced
 
@@ -21,8 +21,9 @@ def mixed_views(size: int = 5) -> Views:
     origins = torch.tensor([[3.0, 0.0, 0.5], [0.0, 3.0, 0.5], [-3.0, 0.5, 0.5]])
     poses = torch.stack([look_at(origin, torch.zeros(3), UP) for origin in origins])
     rgb = torch.arange(3 * size * size).view(3, size, size, 1).expand(-1, -1, -1, 3) / 1000
-    opacity = torch.linspace(0.1, 1.0, 3 * size * size).view(3, size, size)
-    return Views(rgb, opacity, [narrow, wide, narrow], poses, ["a", "b", "c"])
+    opacity = torch.linspace(0.1, 1.0, 3 * size * size).view(3, size, size, 1)
+    pixels = torch.cat([rgb, opacity], dim=-1)
+    return Views(pixels, [narrow, wide, narrow], poses, ["a", "b", "c"])
 
 
 @pytest.mark.parametrize(("background", "gray"), [("white", 1.0), ("black", 0.0)])
@@ -32,7 +33,7 @@ def test_each_ray_is_that_of_its_pixel_in_its_own_camera(
     views = mixed_views()
     batch, rgb = RayBatches(views, 200, seed=1, background=background)(7)
     every = [views.rays(i, background=gray) for i in range(3)]
-    truth = views.over(gray).view(-1, 3)
+    truth = torch.cat([views.over(i, gray).view(-1, 3) for i in range(3)])
     # The color tells which pixel was drawn.
     number = ((rgb[:, None] - truth).abs().sum(-1)).argmin(-1)
     torch.testing.assert_close(rgb, truth[number])
@@ -49,7 +50,20 @@ def test_only_live_pixels_are_drawn_and_all_of_them() -> None:
     live[0, 1, 2] = live[2, 4, 4] = live[1, 0, 0] = True
     _, rgb = RayBatches(views, 100, seed=0, live=live)(0)
     found = {round(value, 5) for value in rgb[:, 0].tolist()}
-    assert found == {round(value, 5) for value in views.over(1.0)[live][:, 0].tolist()}
+    truth = torch.stack([views.over(i, 1.0) for i in range(3)])
+    assert found == {round(value, 5) for value in truth[live][:, 0].tolist()}
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
+def test_a_set_of_pixels_selects_each_of_its_pixels_by_its_rank(share: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    masks = torch.rand(3, 9, 31, generator=generator) < share
+    masks[1] = False
+    pixels = PixelSet(masks)
+    expected = masks.flatten(1).nonzero()
+    assert len(pixels) == len(expected)
+    view, pixel = pixels.select(torch.arange(len(expected)))
+    assert torch.equal(torch.stack([view, pixel], dim=-1), expected)
 
 
 def test_batches_of_two_seeds_have_no_step_in_common() -> None:
@@ -62,10 +76,9 @@ def test_batches_of_two_seeds_have_no_step_in_common() -> None:
 def test_all_pixels_whose_ray_meets_an_occupied_cell_are_live() -> None:
     camera = Camera.from_angle(100, 100, 1.2)
     pose = look_at(torch.tensor([3.0, 0.4, 0.5]), torch.zeros(3), UP)
-    blank = torch.zeros(2, 100, 100, 3), torch.zeros(2, 100, 100)
-    views = Views(*blank, [camera] * 2, torch.stack([pose, pose]), ["a", "b"])
+    views = Views(torch.zeros(2, 100, 100, 4), [camera] * 2, torch.stack([pose, pose]), ["a", "b"])
     grid = OccupancyGrid(32, possible=(cell_centers(32).abs() < 0.5).all(-1))
-    live = occupied_pixels(grid, views)
+    live = torch.stack(list(occupied_pixels(grid, views)))
     near, far = ray_aabb_intersect(*views.rays(0)[:2], half_size=0.5)
     meets = (far > near).view(1, 100, 100).expand(2, -1, -1)
     assert bool(live[meets].all())
@@ -75,10 +88,9 @@ def test_all_pixels_whose_ray_meets_an_occupied_cell_are_live() -> None:
 
 def test_all_pixels_are_live_of_a_camera_among_occupied_cells() -> None:
     camera = Camera.from_angle(10, 10, 1.0)
-    views = Views(
-        torch.zeros(1, 10, 10, 3), torch.zeros(1, 10, 10), [camera], torch.eye(4)[None], ["a"]
-    )
-    assert bool(occupied_pixels(OccupancyGrid(8), views).all())
+    views = Views(torch.zeros(1, 10, 10, 4), [camera], torch.eye(4)[None], ["a"])
+    (live,) = occupied_pixels(OccupancyGrid(8), views)
+    assert bool(live.all())
 
 
 def test_pixels_are_live_by_the_samples_along_their_rays() -> None:
@@ -86,26 +98,24 @@ def test_pixels_are_live_by_the_samples_along_their_rays() -> None:
     grid = OccupancyGrid(64, possible=cell_centers(64)[:, 1] > 0)
     camera = Camera.from_angle(100, 100, 0.4)
     pose = look_at(torch.tensor([4.0, 0.0, 0.0]), torch.zeros(3), UP)
-    blank = torch.zeros(1, 100, 100, 3), torch.zeros(1, 100, 100)
-    live = occupied_pixels(grid, Views(*blank, [camera], pose[None], ["a"]))
+    views = Views(torch.zeros(1, 100, 100, 4), [camera], pose[None], ["a"])
+    (live,) = occupied_pixels(grid, views)
     # From +x with z up, y runs to the right.
-    assert bool(live[0, :, 50:].all())
-    assert not bool(live[0, :, :40].any())
+    assert bool(live[:, 50:].all())
+    assert not bool(live[:, :40].any())
 
 
 def test_transparent_pixels_show_the_background_by_their_share() -> None:
     views = mixed_views(2)
-    expected = views.rgb + (1 - views.opacity[..., None]) * 0.5
-    torch.testing.assert_close(views.over(0.5), expected)
+    rgb, opacity = views.pixels[1].split([3, 1], dim=-1)
+    torch.testing.assert_close(views.over(1, 0.5), rgb + (1 - opacity) * 0.5)
 
 
 def test_views_are_resized_with_their_cameras_and_never_enlarged() -> None:
     views = mixed_views(8)
     small = views.resized(4)
-    blocks = views.rgb.unflatten(1, (4, 2)).unflatten(3, (4, 2)).mean((2, 4))
-    torch.testing.assert_close(small.rgb, blocks)
-    shares = views.opacity.unflatten(1, (4, 2)).unflatten(3, (4, 2)).mean((2, 4))
-    torch.testing.assert_close(small.opacity, shares)
+    blocks = views.pixels.unflatten(1, (4, 2)).unflatten(3, (4, 2)).mean((2, 4))
+    torch.testing.assert_close(small.pixels, blocks)
     assert (small.size, small.cameras[1].width, small.cameras[1].height) == ((4, 4), 4, 4)
     assert views.resized(8) is views
     assert views.resized(9) is views
@@ -125,24 +135,21 @@ def test_a_subset_keeps_what_belongs_together() -> None:
     two = views.subset(2)
     assert two.names == ["a", "b"]
     assert two.cameras == list(views.cameras[:2])
-    assert torch.equal(two.rgb, views.rgb[:2])
-    assert torch.equal(two.opacity, views.opacity[:2])
+    assert torch.equal(two.pixels, views.pixels[:2])
     assert torch.equal(two.world_from_camera, views.world_from_camera[:2])
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_each_view_needs_an_image_a_camera_a_pose_and_a_name() -> None:
     views = mixed_views()
-    parts: list[Any] = [
-        views.rgb,
-        views.opacity,
-        views.cameras,
-        views.world_from_camera,
-        views.names,
-    ]
-    for i in (0, 2, 3, 4):
+    parts: list[Any] = [views.pixels, views.cameras, views.world_from_camera, views.names]
+    for i in range(4):
         short = [part[:-1] if i == j else part for j, part in enumerate(parts)]
         with pytest.raises(ValueError, match="each of the views"):
             Views(*short)
+    for channels in (1, 5):
+        wrong = torch.zeros(3, 5, 5, channels)
+        with pytest.raises(ValueError, match="3 or 4"):
+            Views(wrong, *parts[1:])
     with pytest.raises(ValueError, match="1 or more"):
         Views(*(part[:0] for part in parts))

@@ -27,9 +27,10 @@ def views_at(positions: Tensor, targets: Tensor, near: float | None = None) -> V
     camera = Camera.from_angle(6, 4, 0.8)
     poses = [look_at(p, t, UP) for p, t in zip(positions, targets, strict=True)]
     count = len(positions)
-    blank = torch.zeros(count, 4, 6, 3), torch.ones(count, 4, 6)
+    pixels = torch.zeros(count, 4, 6, 4)
+    pixels[..., 3] = 1
     names = [str(i) for i in range(count)]
-    return Views(*blank, [camera] * count, torch.stack(poses), names, near)
+    return Views(pixels, [camera] * count, torch.stack(poses), names, near)
 
 
 def around(center: Tensor, radius: float) -> Views:
@@ -99,7 +100,7 @@ def test_the_space_follows_the_views() -> None:
     assert space_for(around(center, 2.0)) == "contracted"
     assert space_for(frontal()) == "frontal"
     transparent = around(center, 2.0)
-    transparent.opacity[0, 0, 0] = 0.5
+    transparent.pixels[0, 0, 0, 3] = 0.5
     assert space_for(transparent) == "box"
 
 

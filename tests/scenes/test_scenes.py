@@ -77,7 +77,7 @@ def test_a_built_in_scene_has_views_to_fit_and_others_to_test() -> None:
     assert scene.train.size == (8, 8)
     assert len(scene.train) == 48
     assert len(scene.test) == 8
-    assert 0.1 < float(scene.train.opacity.mean()) < 0.9
+    assert 0.1 < float(scene.train.opacity(0).mean()) < 0.9
     between = torch.cdist(
         scene.test.world_from_camera[:, :3, 3], scene.train.world_from_camera[:, :3, 3]
     )
@@ -109,14 +109,14 @@ def test_a_nerf_synthetic_folder_is_read(tmp_path: Path) -> None:
     torch.testing.assert_close(
         scene.train.world_from_camera[0, :3, 3], torch.tensor(POSE)[:3, 3] / 1.5
     )
-    assert scene.train.opacity[0, 0].tolist() == [0.0] * 4 + [1.0] * 4
+    assert scene.train.opacity(0)[0].tolist() == [0.0] * 4 + [1.0] * 4
     # Transparent pixels are white over white, whatever color they store.
-    assert scene.train.over(1.0)[0, 0, 0].tolist() == [1.0, 1.0, 1.0]
-    assert scene.train.over(0.0)[0, 0, 0].tolist() == [0.0, 0.0, 0.0]
+    assert scene.train.over(0, 1.0)[0, 0].tolist() == [1.0, 1.0, 1.0]
+    assert scene.train.over(0, 0.0)[0, 0].tolist() == [0.0, 0.0, 0.0]
     assert scene.train.cameras[0].fx == pytest.approx(4 / math.tan(0.35))
     small = open_scene(str(tmp_path), size=4)
     assert small.train.size == (4, 3)
-    assert small.train.opacity[0, 0].tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert small.train.opacity(0)[0].tolist() == [0.0, 0.0, 1.0, 1.0]
     assert small.train.cameras[0].fx == pytest.approx(2 / math.tan(0.35))
 
 
@@ -273,25 +273,10 @@ def test_an_unknown_scene_is_answered_with_those_there_are() -> None:
         open_scene("dragon")
 
 
-def test_views_that_would_fill_the_memory_are_refused_with_their_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_blender(tmp_path)
-    sizes = {"SC_PHYS_PAGES": 2, "SC_PAGE_SIZE": 512}
-    monkeypatch.setattr("scenes.frames.os.sysconf", sizes.__getitem__)
-    with pytest.raises(
-        SceneError, match=r"views of \d+ x \d+ .* half of .*; reduce them by --size"
-    ):
-        open_scene(str(tmp_path))
-    # Reduced as they are read, they fit.
-    assert max(open_scene(str(tmp_path), size=2).train.size) == 2
-
-
 def test_views_reduced_as_they_are_read_are_those_reduced_afterwards(tmp_path: Path) -> None:
     write_blender(tmp_path)
     early, late = open_scene(str(tmp_path), size=3), open_scene(str(tmp_path)).resized(3)
-    torch.testing.assert_close(early.train.rgb, late.train.rgb)
-    torch.testing.assert_close(early.train.opacity, late.train.opacity)
+    assert torch.equal(early.train.pixels, late.train.pixels)
     assert early.train.cameras == late.train.cameras
 
 
