@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import app.options
 from app.parsing import UsageError
+from nerf_posenc.training.recipes import ENCODINGS
 
 
 def check_conflicts(options: "app.options.Options") -> None:
@@ -49,9 +50,21 @@ def check_conflicts(options: "app.options.Options") -> None:
         "--live shows one image at a time; leave out --stack on": options.stack == "on"
         and options.live,
     }
+    refusals |= _series_refusals(options)
     for message, is_refused in refusals.items():
         if is_refused:
             raise UsageError(message)
+
+
+def _series_refusals(options: "app.options.Options") -> dict[str, bool]:
+    """What a series has no use for, if nothing else is fitted."""
+    if options.is_sequence or not all(ENCODINGS[e].is_series for e in options.fitted):
+        return {}
+    return {
+        f"--{name.replace('_', '-')} is for networks, and {options.fitted[0]} has none: it is "
+        "solved for": _differs(options, [name])
+        for name in _OF_NETWORKS
+    }
 
 
 def _scene_refusals(options: "app.options.Options") -> dict[str, bool]:
@@ -73,6 +86,11 @@ def _scene_refusals(options: "app.options.Options") -> dict[str, bool]:
     }
 
 
+# Options of an image that a series has no use for.
+_OF_NETWORKS = (
+    *("bands", "network", "width", "depth", "sigma", "optimizer", "lr", "steps", "seconds"),
+    "batch_size",
+)
 # Options of images and scenes that a sequence has no use for.
 _OF_FIELDS = (
     *(

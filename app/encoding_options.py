@@ -29,9 +29,6 @@ def check_encodings(options: "app.options.Options") -> None:
     for encoding in options.fitted:
         if encoding not in ENCODINGS:
             raise UsageError(f"--encodings: no encoding {encoding!r}; known are {names}")
-    series = [e for e in options.fitted if ENCODINGS[e].is_series]
-    if series and options.parameters is None and not options.is_scene:
-        raise UsageError(f"{series[0]} needs --parameters N: how many it may keep")
     uses_sigma = [e for e in options.fitted if ENCODINGS[e].uses_sigma]
     if options.sigma == "auto" and not uses_sigma:
         raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")

@@ -8,7 +8,8 @@ _MEGAPIXEL = 1 << 20
 _LARGE_BATCHES = 4 * _MEGAPIXEL
 # Shorter fits need more steps rather than more pixels.
 _SHORT_SECONDS = 60.0
-# From here on raw coordinates are not fitted: to render them takes minutes and shows little.
+# From here on raw coordinates are not fitted: to render them takes minutes and shows little. A
+# series is, beside the grid: it shows in seconds what so many parameters can store.
 _WITHOUT_BASELINE = 8 * _MEGAPIXEL
 
 
@@ -55,7 +56,7 @@ def default_bands(num_pixels: int, *, most: int, to_nyquist: int) -> int:
 
 
 def default_encodings(options: Options, num_pixels: int) -> tuple[str, ...]:
-    """Encodings to fit: without raw coordinates if the image is one of many megapixels.
+    """Encodings to fit: a series instead of raw coordinates for an image of many megapixels.
 
     Args:
         options: as parsed; if they name encodings, those. Several images have the same ones.
@@ -64,4 +65,6 @@ def default_encodings(options: Options, num_pixels: int) -> tuple[str, ...]:
     is_chosen = options.encodings is not None or options.images is not None
     if is_chosen or options.held_out or num_pixels <= _WITHOUT_BASELINE:
         return options.fitted
-    return tuple(encoding for encoding in options.fitted if encoding != "none")
+    encodings = tuple(encoding for encoding in options.fitted if encoding != "none")
+    takes_series = "hash" in encodings and "local-cosine" not in encodings
+    return (*encodings, "local-cosine") if takes_series else encodings

@@ -125,10 +125,6 @@ class ImageTraining:
         """Render the whole image, reduced."""
         return self._render(self._previews[0], exact=False)
 
-    def render_fitted(self) -> Tensor:
-        """Render the fitted pixels."""
-        return self._render(self.image.coordinates, exact=True)
-
     def _render(
         self, grid: Tensor, *, exact: bool, model: nn.Module | None = None
     ) -> Float[Tensor, "_height _width 3"]:

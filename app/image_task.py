@@ -23,6 +23,7 @@ from app.task import FitControl, Panel
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.interpolation import INTERPOLATIONS
 from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.results import FIELD_MEASURES, STORAGE_MEASURES, Measure
@@ -99,6 +100,8 @@ class ImageTask(FieldTask):
         model = self.model(encoding)
         fit = solve_series if recipes.get_recipe(encoding).is_series else fit_image
         result = fit(self.image, model, settings, on_record=show)
+        if self.image.is_large:
+            return_freed_memory()
         forecast = forecast_fit(self.image, model, self.config)
         if forecast is None:
             return result
@@ -125,6 +128,10 @@ class ImageTask(FieldTask):
         """All pixels that fits are evaluated on; as stored if they are many."""
         evaluated = self.image.evaluated
         return evaluated.pixels if evaluated.is_large else evaluated.rgb
+
+    def truths(self) -> list[Tensor]:
+        """The one image."""
+        return [self.truth()]
 
     def preview_truth(self) -> list[Tensor]:
         """The true images of a snapshot."""

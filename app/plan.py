@@ -25,6 +25,9 @@ _REPORT_SECONDS_PER_MEGAPIXEL = 2.0
 # Weights, gradients, two moments, planes of the backward pass, and a copy while they are saved.
 _BYTES_PER_PARAMETER = 32
 _BASE_BYTES = 600e6
+# A series: its solution and its rendering, and its coefficients, sorted ones and masks.
+_SERIES_SECONDS_PER_MEGAPIXEL = 3.0
+_SERIES_BYTES_PER_PIXEL = 20
 _PROBED_STEPS = 3
 _PROBED_PIXELS = 1 << 14
 
@@ -39,26 +42,32 @@ def plan(task: ImageTask) -> str:
     """
     config, image = task.config, task.image
     training = config.training
-    seconds, parameters = 0.0, 0
+    seconds, working = 0.0, 0
     for encoding in config.encodings:
-        # A series takes no steps.
         if recipes.get_recipe(encoding).is_series:
+            seconds += _SERIES_SECONDS_PER_MEGAPIXEL * image.evaluated.num_pixels / 1e6
+            working = max(working, _SERIES_BYTES_PER_PIXEL * image.num_pixels)
             continue
         step, render, count = _probe(task, encoding)
         whole = step * training.steps if training.seconds is None else training.seconds
         seconds += whole + render * image.evaluated.num_pixels
-        parameters = max(parameters, count)
+        working = max(working, _BYTES_PER_PARAMETER * count)
     megapixels = image.evaluated.num_pixels / 1e6
     seconds += _REPORT_SECONDS_PER_MEGAPIXEL * megapixels * len(config.encodings)
-    length = f"{training.steps:,} steps of {training.batch_size:,} pixels"
+    trained = [e for e in config.encodings if not recipes.get_recipe(e).is_series]
+    length = f"{training.steps:,} steps of {training.batch_size:,} pixels each"
     if training.seconds is not None:
-        length = f"{training.seconds:g} s"
-    memory = _BASE_BYTES + _BYTES_PER_PARAMETER * parameters
+        length = f"{training.seconds:g} s each"
+    if not trained:
+        length = "solved for"
+    elif len(trained) < len(config.encodings):
+        length += ", local-cosine solved for"
+    memory = _BASE_BYTES + working
     # The image, its reconstructions, and two planes of the spectrum or of floating-point values.
     memory += image.evaluated.num_pixels * (3 + 3 * len(config.encodings) + 8)
     names = ", ".join(config.encodings)
     return (
-        f"plan     {names}: {length} each; about {max(1, round(seconds / 60))} min and "
+        f"plan     {names}: {length}; about {max(1, round(seconds / 60))} min and "
         f"{memory / 1e9:.1f} GB in all"
     )
 

@@ -13,10 +13,17 @@ from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.grid_sizes import default_features
 from nerf_posenc.training.image_model import ImageModel
-from nerf_posenc.training.loop import FitState, mse
+from nerf_posenc.training.loop import FitState, mse, predict
 from nerf_posenc.training.results import Record
+
+# The loss is that of so many pixels.
+_LOSS_PIXELS = 1 << 18
+# A series of less is a mean color, if anything.
+_LEAST_PARAMETERS = 100
 
 
 @torch.no_grad()
@@ -28,6 +35,9 @@ def solve_series(
     on_record: Callable[[FitState, Callable[[], Tensor]], None] = lambda state, render: None,
 ) -> ImageResult:
     """Find the series of an image that has at most so many parameters, and evaluate it.
+
+    Without a number it has as many as the default hash grid, and at most a quarter of the numbers
+    of the fitted pixels, but not below 100.
 
     Args:
         image: its fitted pixels, and those held out.
@@ -43,18 +53,25 @@ def solve_series(
     training = ImageTraining(image, options, settings)
     series, most = training.network, options.num_parameters
     assert isinstance(series, LocalCosineSeries)
-    assert most is not None
+    if most is None:
+        quarter = max(3 * image.num_pixels // 4, _LEAST_PARAMETERS)
+        most = min(default_features(2, image.resolution), quarter)
     optimizer = recipes.make_optimizer(training.model, "adam", 1.0)
     state = FitState(training.model, optimizer, num_steps=0)
     if _restore(state, settings):
         return training.result(state, ())
     begin = time.perf_counter()
     with progress_bar(settings.name, 1, "solution", quiet=settings.quiet) as bar:
-        series.fit(image.rgb.to(settings.device), image.coordinates, most)
+        series.fit(image, most)
         state.seconds = time.perf_counter() - begin
-        loss = float(mse(training.render_fitted(), image.rgb))
+        points, colors = PixelBatches(
+            image, _LOSS_PIXELS, seed=settings.seed, device=settings.device
+        )(0)
+        loss = float(mse(predict(training.model, points), colors))
         state.history = [Record(0, state.seconds, loss)]
-        sum_up(bar, f"solved in {state.seconds:.1f} s, PSNR {psnr_from_mse(loss):.2f} dB")
+        of = "" if len(points) == image.num_pixels else f" of {len(points):,} pixels"
+        decibels = psnr_from_mse(loss)
+        sum_up(bar, f"solved in {state.seconds:.1f} s, PSNR{of} {decibels:.2f} dB")
     on_record(state, training.render_whole)
     if settings.file is not None:
         settings.file.write(checkpoint_values(state, (), training.description))

@@ -1,7 +1,7 @@
 """Figures of a run, drawn with matplotlib."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def _outline(crop: Window) -> Rectangle:
 
 def save_views(
     path: Path,
-    truth: Float[Tensor, "views height width 3"],
+    truth: Callable[[int], Float[Tensor, "height width 3"]],
     views: Mapping[str, Sequence[ViewScore]],
     results: Sequence[FieldResult],
     *,
@@ -97,25 +97,26 @@ def save_views(
 
     Args:
         path: file to write, in the format of its suffix, such as .png or .svg.
-        truth: all test views, values in [0, 1].
+        truth: from the index of a test view to its values in [0, 1].
         views: test views as each field renders them, by encoding.
         results: the fits.
         rows: views to draw, evenly spaced, at most all.
     """
-    chosen = evenly_spaced(rows, len(truth))
-    height, width = truth.shape[1:3]
+    chosen = evenly_spaced(rows, len(views[results[0].encoding]))
+    images = [truth(view) for view in chosen]
+    height, width, _ = images[0].shape
     figure, axes = _panels(len(chosen), 1 + 3 * len(results), height / width)
     scores = [[views[result.encoding][i] for i in chosen] for result in results]
     errors = [
-        [(s.rendering.rgb - truth[i]).abs().mean(-1) for s, i in zip(row, chosen, strict=True)]
+        [(s.rendering.rgb - i).abs().mean(-1) for s, i in zip(row, images, strict=True)]
         for row in scores
     ]
     depths = [[visible_depth(score.rendering) for score in row] for row in scores]
     scale = max(1 / 255, *(error_quantile(error) for row in errors for error in row))
     finite = torch.cat([d[d.isfinite()] for row in depths for d in row])
     nearest, farthest = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
-    for row, view in enumerate(chosen):
-        axes[row, 0].imshow(truth[view].clamp(0, 1).numpy())
+    for row, image in enumerate(images):
+        axes[row, 0].imshow(image.clamp(0, 1).numpy())
         axes[row, 0].set_ylabel(scores[0][row].name, fontsize=9)
         for fit in range(len(results)):
             panels = axes[row, 1 + 3 * fit : 4 + 3 * fit]

@@ -31,12 +31,12 @@ def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str |
 
     Returns:
         A sentence with the numbers of the table, rounded; None if there is nothing to compare the
-        best fit with: neither a fit on raw coordinates nor, with pixels held out, interpolation.
+        best fit with: neither another fit nor, with pixels held out, interpolation.
     """
     baseline = next((result for result in results if result.encoding == BASELINE), None)
     others = [r for r in results if r is not baseline and r.is_fit and not math.isnan(r.psnr)]
     if baseline is None or not others or not math.isfinite(baseline.psnr):
-        return _beside_interpolation(results) if held_out else None
+        return _beside_interpolation(results) if held_out else _side_by_side(others)
     best = max(others, key=lambda result: result.psnr)
     if math.isinf(best.psnr):
         reached = f"raw coordinates reach {baseline.psnr:.1f} dB"
@@ -68,6 +68,17 @@ def _best_interpolation(results: Sequence[FieldResult]) -> FieldResult | None:
     """The best of what is shown beside the fits without training, if anything is."""
     references = [r for r in results if not r.is_fit and not math.isnan(r.psnr)]
     return max(references, key=lambda result: result.psnr, default=None)
+
+
+def _side_by_side(fits: Sequence[FieldResult]) -> str | None:
+    """Say what each of several fits reaches, the best first."""
+    is_clear = all(fit.encoding in _TITLES and math.isfinite(fit.psnr) for fit in fits)
+    if len(fits) < 2 or not is_clear:
+        return None
+    best, *others = sorted(fits, key=lambda result: result.psnr, reverse=True)
+    names = [(title(other.encoding), other.psnr) for other in others]
+    beside = [f"{name[0].lower()}{name[1:]} {psnr:.1f} dB" for name, psnr in names]
+    return f"{title(best.encoding)} reaches {best.psnr:.1f} dB, {', '.join(beside)}"
 
 
 def _beside_interpolation(results: Sequence[FieldResult]) -> str | None:

@@ -1,6 +1,6 @@
 """The images and figures of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -52,7 +52,7 @@ def write_image_run(
 
 def write_scene_run(
     folder: Path,
-    truth: Float[Tensor, "views height width 3"],
+    truth: Callable[[int], Float[Tensor, "height width 3"]],
     views: Mapping[str, Sequence[ViewScore]],
     results: Sequence[FieldResult],
     *,
@@ -62,22 +62,23 @@ def write_scene_run(
 
     Args:
         folder: of the run.
-        truth: the test views, values in [0, 1].
+        truth: from the index of a test view to its values in [0, 1].
         views: test views as each field renders them, by encoding.
         results: the fits.
         figures: also write every figure for print, as PNG and SVG, in ``figures/``; the
             frequencies are those of the first view.
     """
-    _write_views(folder / "truth", list(truth))
+    count = len(next(iter(views.values())))
+    _write_views(folder / "truth", map(truth, range(count)))
     for encoding, scores in views.items():
-        _write_views(folder / encoding, [score.rendering.rgb for score in scores])
+        _write_views(folder / encoding, (score.rendering.rgb for score in scores))
     save_views(folder / "comparison.png", truth, views, results)
     save_curves(folder / "curves.png", results)
     if figures:
         first_views = {encoding: scores[0].rendering.rgb for encoding, scores in views.items()}
         for file in _figure_files(folder, "comparison"):
             save_views(file, truth, views, results)
-        _write_figures(folder, truth[0], first_views, results)
+        _write_figures(folder, truth(0), first_views, results)
 
 
 def _write_figures(
@@ -98,7 +99,7 @@ def _figure_files(folder: Path, name: str) -> list[Path]:
     return [folder / "figures" / f"{name}{suffix}" for suffix in (".png", ".svg")]
 
 
-def _write_views(folder: Path, images: Sequence[Tensor]) -> None:
+def _write_views(folder: Path, images: Iterable[Tensor]) -> None:
     folder.mkdir(exist_ok=True)
     for i, image in enumerate(images):
         _write_png(folder / f"view_{i:03}.png", image)

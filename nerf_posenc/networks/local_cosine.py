@@ -1,20 +1,21 @@
 """Sparse local cosine series: windowed cosines per cell, of which only the largest are kept."""
 
-import lzma
 import math
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.images import Image, strips, unit_range
+from nerf_posenc.networks.coefficient_masks import compress, kept_positions, largest, num_words
 
 CELL = 8
 """Pixels along the side of a cell, and cosines per axis in it."""
 
-_BITS_PER_WORD = 16
+# The transform of so many pixels is computed at a time.
+_STRIP_PIXELS = 1 << 20
 # An image file has at most 200 megapixels unless the user says otherwise.
 _MOST_PIXELS = 1 << 28
 
@@ -36,10 +37,9 @@ class LocalCosineSeries(nn.Module):
     Examples:
         >>> series = LocalCosineSeries()
         >>> rows, columns = torch.meshgrid(torch.arange(16.0), torch.arange(24.0), indexing="ij")
-        >>> image = (rows / 40 + columns / 80)[..., None].expand(-1, -1, 3)
-        >>> coordinates = torch.stack([columns, rows], dim=-1)
-        >>> series.fit(image, coordinates, num_parameters=200)
-        >>> bool((series(coordinates) - image).abs().max() < 0.01)
+        >>> image = Image.from_rgb((rows / 40 + columns / 80)[..., None].expand(-1, -1, 3))
+        >>> series.fit(image, num_parameters=200)
+        >>> bool((series(image.coordinates) - image.rgb).abs().max() < 0.01)
         True
     """
 
@@ -65,7 +65,7 @@ class LocalCosineSeries(nn.Module):
     @property
     def num_index_parameters(self) -> int:
         """Size of the mask, the size and the grid in parameters of 16 bits."""
-        return _num_words(self.mask.numel()) + self.size.numel() + self.grid.numel()
+        return num_words(self.mask.numel()) + self.size.numel() + self.grid.numel()
 
     @property
     def frequencies(self) -> Int[Tensor, " kept"]:
@@ -77,61 +77,62 @@ class LocalCosineSeries(nn.Module):
         return self._positions // per_row * CELL + self._positions % CELL
 
     @torch.no_grad()
-    def fit(
-        self,
-        rgb: Float[Tensor, "height width 3"],
-        coordinates: Float[Tensor, "height width 2"],
-        num_parameters: int,
-    ) -> None:
+    def fit(self, image: Image, num_parameters: int) -> None:
         """Find the best series of so many parameters, in closed form.
 
         Args:
-            rgb: values in [0, 1].
-            coordinates: (x, y) of the pixel centers, evenly spaced, the same along both axes.
+            image: its fitted pixels, evenly spaced, the same along both axes. About 6 bytes are
+                held for each of their values, beside the image and the series.
             num_parameters: at most so many, the mask's among them.
 
         Raises:
             ValueError: If that is too few for a single coefficient.
         """
-        height, width, _ = rgb.shape
         device = self.coefficients.device
+        width, height = image.size
         self.size = torch.tensor([height, width], device=device)
         self.cells = math.ceil(height / CELL), math.ceil(width / CELL)
-        spacing = (coordinates[-1, -1] - coordinates[0, 0]).max() / max(1, max(height, width) - 1)
+        extent = torch.stack([image.x[-1] - image.x[0], image.y[-1] - image.y[0]]).max()
+        spacing = extent / max(1, max(height, width) - 1)
         spacing = spacing if spacing > 0 else torch.ones_like(spacing)
-        self.grid = torch.stack([*coordinates[0, 0], spacing]).to(device, torch.float32)
-        flat = rgb.reshape(-1, 3).double()
-        mean = flat.mean(0)
-        axes = torch.linalg.eigh((flat - mean).T @ (flat - mean)).eigenvectors.flip(1).T
-        self.color.data = torch.cat([mean[None], axes]).to(device, torch.float32)
-        values = self._analyze(((rgb - mean.float()) @ axes.float().T).to(device))
+        self.grid = torch.stack([image.x[0], image.y[0], spacing]).to(device, torch.float32)
+        self.color.data = _principal_axes(image).to(device, torch.float32)
+        values = self._analyze(image)
         others = self.color.numel() + self.size.numel() + self.grid.numel()
-        mask = _choose(values, num_parameters - others)
+        mask = largest(values, num_parameters - others)
         if mask is None:
             raise ValueError(f"{num_parameters} parameters are too few for a local cosine series")
-        self._set_mask(mask)
-        kept = values.reshape(-1)[self._positions.to(device)]
-        self.coefficients, self._dense = nn.Parameter(kept), None
+        self.mask = compress(mask).to(device)
+        self._positions = mask.nonzero().squeeze(1)
+        kept = values.reshape(-1)[self._positions]
+        self.coefficients, self._dense = nn.Parameter(kept.to(device)), None
 
     def forward(self, x: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 3"]:
         """RGB at coordinates; those outside the image are moved to its edge.
+
+        It is computed in the type of the coefficients, also under autocast, whose 8 bits of
+        precision would cost more than the series leaves out.
 
         Raises:
             ValueError: If the series was neither fitted nor loaded.
         """
         if not all(self.cells):
             raise ValueError("the local cosine series is empty; fit it or load a state dict")
+        with torch.autocast(x.device.type, enabled=False):
+            return self._evaluate(x.to(self.coefficients.dtype))
+
+    def _evaluate(self, x: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 3"]:
         position = (x.reshape(-1, 2) - self.grid[:2]) / self.grid[2] + 0.5
         cells_down, cells_across = self.cells
         columns, across = self._functions(position[:, 0], cells_across)
         rows, down = self._functions(position[:, 1], cells_down)
-        dense = self._dense_coefficients().permute(2, 3, 0, 1, 4)
+        dense = self._dense_coefficients()
         total = x.new_zeros(position.shape[0], 3)
         for row, down_values in zip(rows, down, strict=True):
             for column, across_values in zip(columns, across, strict=True):
-                nearby = dense[row, column].reshape(-1, 3 * CELL, CELL)
-                along = (nearby @ across_values[..., None]).reshape(-1, 3, CELL)
-                total = total + (along @ down_values[..., None]).squeeze(-1)
+                nearby = nn.functional.embedding(row * cells_across + column, dense)
+                products = (down_values[:, :, None] * across_values[:, None]).flatten(1)
+                total = total + (nearby.unflatten(1, (3, -1)) @ products[..., None]).squeeze(-1)
         return (total @ self.color[1:] + self.color[0]).reshape(*x.shape[:-1], 3)
 
     def _functions(
@@ -147,7 +148,8 @@ class LocalCosineSeries(nn.Module):
         rising = torch.where(is_last, 0.0, torch.where(is_first, 1.0, rising))
         falling = torch.where(is_first, 0.0, torch.where(is_last, 1.0, falling))
         before, after = self._cosines(offset + CELL), self._cosines(offset)
-        index = edge.long()
+        # A coordinate that is not a number has such values, in any cell.
+        index = edge.nan_to_num(0.0).long()
         return (
             torch.stack([(index - 1).clamp(min=0), index.clamp(max=cells - 1)]),
             torch.stack([falling[:, None] * before, rising[:, None] * after]),
@@ -158,29 +160,47 @@ class LocalCosineSeries(nn.Module):
         values: Tensor = self.cosines(offset[:, None])
         return math.sqrt(2 / CELL) * values[:, CELL:]
 
-    def _dense_coefficients(self) -> Float[Tensor, "3 8 down across 8"]:
-        """All coefficients, zeros included; kept while they do not change."""
+    def _dense_coefficients(self) -> Float[Tensor, "all_cells 192"]:
+        """All coefficients by cell, zeros included; kept while they do not change."""
         version = self.coefficients._version, self.coefficients.device, self.coefficients.dtype
         tracks = torch.is_grad_enabled() and self.coefficients.requires_grad
         if not tracks and self._dense is not None and self._dense[0] == version:
             return self._dense[1]
-        zeros = self.coefficients.new_zeros(3 * CELL * CELL * math.prod(self.cells))
-        dense = zeros.scatter(0, self._positions.to(zeros.device), self.coefficients)
-        dense = dense.reshape(3, CELL, *self.cells, CELL)
+        cells = math.prod(self.cells)
+        cell = self._positions // CELL % cells
+        function = self.frequencies
+        places = (cell * (3 * CELL * CELL) + function).to(self.coefficients.device)
+        # In place, without a second copy of what a large image takes.
+        dense = self.coefficients.new_zeros(cells * 3 * CELL * CELL)
+        dense = dense.scatter_(0, places, self.coefficients).reshape(cells, -1)
         self._dense = None if tracks else (version, dense)
         return dense
 
-    def _analyze(
+    def _analyze(self, image: Image) -> Float[Tensor, "3 8 down across 8"]:
+        """Inner products of an image with all functions, some rows of cells at a time."""
+        down, across = self.cells
+        values = torch.empty(3, CELL, down, across, CELL)
+        count = max(1, _STRIP_PIXELS // (across * CELL * CELL))
+        for first in range(0, down, count):
+            last = min(first + count, down)
+            # The functions of a cell reach into its neighbors.
+            top, bottom = max(0, first - 1), min(down, last + 1)
+            pixels = image.pixels[top * CELL : bottom * CELL].to(self.color.device)
+            colors = (unit_range(pixels) - self.color[0]) @ self.color[1:].T
+            values[:, :, first:last] = self._analyze_rows(colors)[:, :, first - top : last - top]
+        return values
+
+    def _analyze_rows(
         self, values: Float[Tensor, "height width 3"]
     ) -> Float[Tensor, "3 8 down across 8"]:
-        """Inner products of an image with all functions."""
-        down, across = self.cells
+        """Inner products of some rows of cells with all functions."""
         height, width, _ = values.shape
+        down, across = math.ceil(height / CELL), self.cells[1]
         padding = (0, across * CELL - width, 0, down * CELL - height)
         padded = nn.functional.pad(values.permute(2, 0, 1), padding, mode="replicate")
         along = self._analyze_axis(padded).reshape(3, down * CELL, across * CELL).mT
         both = self._analyze_axis(along).reshape(3, across, CELL, down, CELL)
-        return both.permute(0, 4, 3, 1, 2).contiguous()
+        return both.permute(0, 4, 3, 1, 2)
 
     def _analyze_axis(
         self, values: Float[Tensor, "channels lines samples"]
@@ -196,12 +216,6 @@ class LocalCosineSeries(nn.Module):
         cells[..., 1:, :half] = rising * after + falling * before
         cells[..., :-1, half:] = (rising * before - falling * after).flip(-1)
         return cells @ self._cosines(centers)
-
-    def _set_mask(self, mask: Bool[Tensor, " functions"]) -> None:
-        """Keep the coefficients of a mask."""
-        packed = np.frombuffer(_compressed(mask), dtype=np.uint8).copy()
-        self.mask = torch.from_numpy(packed).to(self.coefficients.device)
-        self._positions = mask.nonzero().squeeze(1)
 
     def __getstate__(self) -> dict[str, Any]:
         # The coefficients of a copy may be changed as often as these were.
@@ -220,7 +234,7 @@ class LocalCosineSeries(nn.Module):
         if not (min(height, width) >= 1 and height * width <= _MOST_PIXELS):
             raise ValueError(f"a local cosine series cannot be of {width} x {height} pixels")
         self.cells = math.ceil(height / CELL), math.ceil(width / CELL)
-        self._positions = _positions(self.mask, 3 * CELL * CELL * math.prod(self.cells))
+        self._positions = kept_positions(self.mask, 3 * CELL * CELL * math.prod(self.cells))
         if self._positions.shape != self.coefficients.shape:
             raise ValueError(
                 f"the mask of a local cosine series keeps {len(self._positions)} coefficients and "
@@ -229,68 +243,11 @@ class LocalCosineSeries(nn.Module):
         self._dense = None
 
 
-def _choose(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " functions"] | None:
-    """Mask of the largest coefficients that fit into a budget together with the mask itself."""
-    magnitudes = values.abs().reshape(-1)
-    descending = magnitudes.sort(descending=True).values
-    best: Tensor | None = None
-    # So many fit, and so many are too many.
-    fits, too_many = 0, min(budget, len(descending)) + 1
-    most = too_many - 1
-    while most > fits and (best is None or too_many - fits > budget // 1000 + 1):
-        mask = (magnitudes >= descending[most - 1]).cpu()
-        mask[mask.nonzero().squeeze(1)[most:]] = False
-        words = _num_words(len(_compressed(mask)))
-        if most + words <= budget:
-            best, fits = mask, most
-        else:
-            too_many = most
-        # The mask of nearly as many is nearly as large.
-        most = budget - words
-        if not fits < most < too_many:
-            most = (fits + too_many) // 2
-    return best
-
-
-def _num_words(num_bytes: int) -> int:
-    return math.ceil(num_bytes * 8 / _BITS_PER_WORD)
-
-
-def _filters(num_bytes: int) -> list[dict[str, int]]:
-    """LZMA for a mask of so many bytes: with the memory that it needs, and no more."""
-    return [
-        {
-            "id": lzma.FILTER_LZMA2,
-            "preset": 9 | lzma.PRESET_EXTREME,
-            "dict_size": max(1 << 12, num_bytes),
-            # Bits that belong together lie in neighboring bytes: contexts by bytes only dilute.
-            "lc": 0,
-            "lp": 0,
-            "pb": 0,
-        }
-    ]
-
-
-def _compressed(mask: Bool[Tensor, " functions"]) -> bytes:
-    packed = np.packbits(mask.numpy()).tobytes()
-    return lzma.compress(packed, format=lzma.FORMAT_RAW, filters=_filters(len(packed)))
-
-
-def _positions(packed: UInt8[Tensor, " bytes"], count: int) -> Int[Tensor, " kept"]:
-    """Positions of the ones in a compressed mask of so many bits.
-
-    Raises:
-        ValueError: If it is damaged.
-    """
-    size = math.ceil(count / 8)
-    decoder = lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=_filters(size))
-    try:
-        data = decoder.decompress(packed.cpu().numpy().tobytes(), max_length=size + 1)
-    except lzma.LZMAError as error:
-        raise ValueError(f"the mask of a local cosine series is damaged: {error}") from None
-    if len(data) != size:
-        raise ValueError(
-            f"the mask of a local cosine series has {len(data)} bytes and must have {size}"
-        )
-    bits = np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count)
-    return torch.from_numpy(np.flatnonzero(bits))
+def _principal_axes(image: Image) -> Float[Tensor, "4 3"]:
+    """Mean color, and the axes along which the colors vary, most first."""
+    mean = image.mean_color().double()
+    squares = torch.zeros(3, 3, dtype=torch.float64)
+    for strip in strips(image.pixels):
+        colors = unit_range(strip).reshape(-1, 3).double() - mean
+        squares += colors.T @ colors
+    return torch.cat([mean[None], torch.linalg.eigh(squares).eigenvectors.flip(1).T])

@@ -54,6 +54,13 @@ def test_without_raw_coordinates_held_out_pixels_are_compared_with_interpolation
     )
 
 
+def test_without_raw_coordinates_every_fit_is_named_best_first() -> None:
+    results = [fit("fourier", 28.0), fit("hash", 32.04), fit("local-cosine", 52.4, steps=0)]
+    assert headline(results) == (
+        "A local cosine series reaches 52.4 dB, a hash grid 32.0 dB, positional encoding 28.0 dB"
+    )
+
+
 def test_there_is_none_without_anything_to_compare_with() -> None:
     assert headline([fit("fourier", 30.0)]) is None
     assert headline([fit("fourier", 30.0)], held_out=True) is None

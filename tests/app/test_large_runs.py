@@ -48,7 +48,7 @@ def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
 
 
 def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:
-    assert resolved(9 * MEGAPIXEL, 4000).encodings == ("fourier", "hash")
+    assert resolved(9 * MEGAPIXEL, 4000).encodings == ("fourier", "hash", "local-cosine")
     assert resolved(8 * MEGAPIXEL, 4000).encodings == ("none", "fourier", "hash")
     assert resolved(9 * MEGAPIXEL, 4000, encodings=("none",)).encodings == ("none",)
     assert resolved(9 * MEGAPIXEL, 4000, bands=5).encodings == ("fourier",)
@@ -63,16 +63,22 @@ def test_a_plan_says_what_a_large_fit_takes(
     assert train_fit.main([*run, "--steps", "20", "--video", "0"]) == 0
     printed = capsys.readouterr().out
     assert "plan     none: 20 steps of 8,192 pixels each; about 1 min and 0.6 GB in all" in printed
+    series = ["--image", "a.png", "--encodings", "local-cosine", "--video", "0", "--out", "series"]
+    assert train_fit.main(series) == 0
+    printed = capsys.readouterr().out
+    assert "plan     local-cosine: solved for; about 1 min and 0.6 GB in all" in printed
     assert callable(plan)
 
 
 def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Path) -> None:
     image = pixels(60, 90).numpy()
     PIL.Image.fromarray(image).save("a.png")
-    run = ["--image", "a.png", "--encodings", "fourier", "--width", "16", "--depth", "2"]
-    command = [*run, "--bands", "4", "--steps", "20", "--quiet", "--video", "2"]
+    run = ["--image", "a.png", "--encodings", "fourier", "local-cosine", "--width", "16"]
+    command = [*run, "--depth", "2", "--bands", "4", "--steps", "20", "--quiet", "--video", "2"]
     assert train_fit.main([*command, "--out", "run"]) == 0
-    (fit,) = json.loads(Path("run/metrics.json").read_text())["fits"]
+    fit, series = json.loads(Path("run/metrics.json").read_text())["fits"]
+    # Without --parameters a series keeps at most a quarter of the image's values.
+    assert 0.98 * image.size / 4 <= series["parameters"] <= image.size / 4
     kept = np.asarray(PIL.Image.open("run/fourier.png")) / 255
     error = ((kept - image / 255) ** 2).mean()
     assert fit["psnr_db"] == pytest.approx(-10 * np.log10(error), abs=0.05)
@@ -80,7 +86,7 @@ def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Pat
     assert Path("run/tiles/original/0-0-0.jpg").is_file()
     assert Path("run/tiles/fourier/0-0-0.jpg").is_file()
     assert '"width": 90' in Path("run/report.html").read_text()
-    assert list(read_metrics(Path("run")).complete_fits()) == ["fourier"]
+    assert list(read_metrics(Path("run")).complete_fits()) == ["fourier", "local-cosine"]
     assert train_fit.main(["--resume", "run"]) == 0
     assert train_fit.main(["compare", "run", "--out", "page.html"]) == 0
 

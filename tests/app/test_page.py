@@ -340,5 +340,6 @@ def test_captions_of_the_training_video_have_the_page_s_colors_in_dark_mode(
 def test_views_are_drawn_as_a_figure(tmp_path: Path) -> None:
     truth = torch.rand(4, 12, 16, 3)
     results = scene_results(truth)
-    save_views(tmp_path / "views.png", truth, {r.encoding: r.views for r in results}, results)
+    views = {r.encoding: r.views for r in results}
+    save_views(tmp_path / "views.png", truth.__getitem__, views, results)
     assert (tmp_path / "views.png").stat().st_size > 10_000

@@ -1,8 +1,10 @@
 """Runs within a number of parameters."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import PIL.Image
 import pytest
 
 import train_fit
@@ -19,8 +21,13 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 SMALL = ["--size", "32", "--steps", "10", "--batch-size", "200", "--video", "0"]
 
 
-def run(folder: str, *arguments: str) -> list[dict[str, object]]:
-    assert train_fit.main([*SMALL, "--quiet", "--out", folder, *arguments]) == 0
+SERIES = ["--size", "32", "--video", "0"]
+
+
+def run(
+    folder: str, *arguments: str, small: Sequence[str] = tuple(SMALL)
+) -> list[dict[str, object]]:
+    assert train_fit.main([*small, "--quiet", "--out", folder, *arguments]) == 0
     fits: list[dict[str, object]] = json.loads(Path(folder, "metrics.json").read_text())["fits"]
     return fits
 
@@ -50,7 +57,7 @@ def test_a_series_is_rendered_exported_and_resumed_like_a_fit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = ["--parameters", "1500", "--encodings", "local-cosine"]
-    first = run("run", *arguments)
+    first = run("run", *arguments, small=SERIES)
     Path("run/metrics.json").unlink()
     assert train_fit.main(["--resume", "run"]) == 0
     again = json.loads(Path("run/metrics.json").read_text())["fits"]
@@ -97,7 +104,8 @@ def test_a_series_is_ahead_of_what_is_trained_for_a_moment() -> None:
 
 def test_a_series_fits_every_second_pixel_too() -> None:
     with quick_report():
-        fits = run("run", "--held-out", "--parameters", "1500", "--encodings", "local-cosine")
+        arguments = ["--held-out", "--parameters", "1500", "--encodings", "local-cosine"]
+        fits = run("run", *arguments, small=SERIES)
     assert "local-cosine" in parse(["--held-out", "--parameters", "1500"]).fitted
     assert float(str(fits[0]["psnr_db"])) > 10
 
@@ -106,7 +114,7 @@ def test_compare_shows_bits_of_those_fits_that_have_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with quick_report():
-        run("sized", "--parameters", "1500", "--encodings", "local-cosine")
+        run("sized", "--parameters", "1500", "--encodings", "local-cosine", small=SERIES)
         run("usual", "--encodings", "none")
     for folders in (["usual", "sized"], ["sized", "usual"], ["usual"]):
         capsys.readouterr()
@@ -143,7 +151,8 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
         (["--finest", "64", "--encodings", "fourier"], "--finest is for the hash grid"),
         (["--finest", "64", "--scene", "spheres"], "--finest is for the hash grid"),
         (["--finest", "64", "--sequence", "docstrings"], "--finest is for images"),
-        (["--encodings", "local-cosine"], "local-cosine needs --parameters N"),
+        (["--encodings", "local-cosine", "--steps", "5"], "--steps is for networks, and local-cos"),
+        (["--encodings", "local-cosine", "--lr", "0.1"], "--lr is for networks, and local-cosine"),
         (["--parameters", "1000", "--depth", "200"], "parameters or more; got 1,000"),
         (["--parameters", "5000", "--sequence", "docstrings"], "--parameters is for images"),
     ],
@@ -164,3 +173,14 @@ def test_a_file_that_asks_for_a_huge_model_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "huge.safetensors", saved)
     with pytest.raises(CheckpointError, match="num_parameters is 1000000000000"):
         load_fit(tmp_path / "huge.safetensors")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (7, 9)])
+@pytest.mark.usefixtures("no_report")
+def test_a_tiny_image_has_a_series(size: tuple[int, int]) -> None:
+    PIL.Image.new("RGB", size, (90, 120, 30)).save("tiny.png")
+    command = ["--image", "tiny.png", "--encodings", "local-cosine", "--quiet", "--video", "0"]
+    assert train_fit.main([*command, "--out", "run"]) == 0
+    (fit,) = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert fit["parameters"] <= 100
+    assert float(fit["psnr_db"]) > 40

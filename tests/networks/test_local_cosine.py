@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.images import Image
+from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr
-from nerf_posenc.networks import num_parameters
+from nerf_posenc.networks import coefficient_masks, local_cosine, num_parameters
 from nerf_posenc.networks.local_cosine import CELL, LocalCosineSeries
 
 
@@ -24,7 +24,7 @@ def textured(height: int, width: int) -> Image:
 
 def solved(image: Image, most: int) -> LocalCosineSeries:
     series = LocalCosineSeries()
-    series.fit(image.rgb, image.coordinates, most)
+    series.fit(image, most)
     return series
 
 
@@ -87,6 +87,17 @@ def test_it_takes_at_most_the_parameters_that_it_may_and_nearly_all_of_them(most
     assert num_parameters(series) >= len(series.coefficients) + series.mask.numel() // 2
 
 
+def test_in_strips_it_is_the_same_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = textured(75, 61)
+    image = Image.from_rgb(to_eight_bits(image.rgb))
+    whole = solved(image, 20_000)
+    monkeypatch.setattr(local_cosine, "_STRIP_PIXELS", 2 * CELL * 64)
+    monkeypatch.setattr(coefficient_masks, "_PART", 1000)
+    series = solved(image, 20_000)
+    assert torch.equal(series.mask, whole.mask)
+    torch.testing.assert_close(series.coefficients, whole.coefficients, atol=1e-6, rtol=0)
+
+
 def test_more_parameters_are_never_worse() -> None:
     image = textured(48, 64)
     with torch.no_grad():
@@ -122,6 +133,22 @@ def test_coordinates_beyond_the_image_are_moved_to_its_edge() -> None:
     beyond = torch.tensor([[-3.0, 0.1], [0.1, 7.0]])
     with torch.no_grad():
         torch.testing.assert_close(series(beyond), series(beyond.clamp(-1, 1)))
+
+
+def test_a_coordinate_that_is_not_a_number_has_no_color() -> None:
+    series = solved(textured(16, 16), 5000)
+    with torch.no_grad():
+        colors = series(torch.tensor([[math.nan, 0.1], [0.1, math.nan], [0.1, 0.1]]))
+    assert colors.isnan().all(dim=1).tolist() == [True, True, False]
+
+
+def test_autocast_does_not_round_it() -> None:
+    image = textured(16, 24)
+    series = solved(image, 5000)
+    with torch.no_grad():
+        expected = series(image.coordinates)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(series(image.coordinates), expected)
 
 
 def test_a_gradient_is_the_value_of_a_function() -> None:
@@ -176,9 +203,11 @@ def test_a_damaged_series_is_refused(damage: str) -> None:
         LocalCosineSeries().load_state_dict(state)
 
 
-def test_too_few_parameters_are_refused() -> None:
-    with pytest.raises(ValueError, match="20 parameters are too few for a local cosine series"):
-        solved(textured(24, 40), 20)
+@pytest.mark.parametrize("most", [20, 3])
+def test_too_few_parameters_are_refused(most: int) -> None:
+    message = f"{most} parameters are too few for a local cosine series"
+    with pytest.raises(ValueError, match=message):
+        solved(textured(24, 40), most)
 
 
 def test_an_empty_series_says_so() -> None:

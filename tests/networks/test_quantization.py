@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from nerf_posenc import HashGridEncoder
+from nerf_posenc.images import Image
 from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.networks.quantization import quantize
@@ -19,9 +20,8 @@ def network() -> MLP:
 def series() -> LocalCosineSeries:
     generator = torch.Generator().manual_seed(0)
     rgb = torch.rand(40, 48, 3, generator=generator)
-    rows, columns = torch.meshgrid(torch.arange(40.0), torch.arange(48.0), indexing="ij")
     made = LocalCosineSeries()
-    made.fit(rgb, torch.stack([columns, rows], dim=-1), 3000)
+    made.fit(Image.from_rgb(rgb), 3000)
     return made
 
 
