@@ -3,7 +3,8 @@
 Every second pixel of every second row is fitted and those diagonally between are tested, the
 protocol of Tancik et al. 2020, section 6. All encodings fit the same images in one run. With
 ``--prior FOLDER`` a patch network learns first from the whole images there, which must be others,
-and a row of its own shows what a hash grid reaches that fits its predictions.
+and a row of its own shows what a hash grid reaches that fits its predictions. Images
+that --out already has are not fitted again.
 """
 
 import argparse
@@ -76,7 +77,11 @@ def main() -> None:
         known = [open_image(str(path)).rgb for path in sorted(options.prior.glob("*.png"))]
         prior = fit_patch_network_to(known, num_steps=options.prior_steps)
     rows: dict[str, dict[str, float]] = {}
+    if options.out.exists():
+        rows = json.loads(options.out.read_text())["scores"]
     for path in tqdm(sorted(options.folder.glob("*.png"))[: options.images]):
+        if path.name in rows:
+            continue
         rows[path.name] = scores_of(path, tuple(options.encodings), options.steps, prior)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps({"machine": machine(), "scores": rows}, indent=1))

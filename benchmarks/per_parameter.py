@@ -139,7 +139,7 @@ def solve(most: int, image: Image) -> dict[str, float]:
     """The local cosine series of a size."""
     series = LocalCosineSeries()
     begin = time.perf_counter()
-    series.fit(image.rgb, image.coordinates, most)
+    series.fit(image, most)
     return scores(series, image, time.perf_counter() - begin)
 
 

@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"networks", "encoders", "core", "images"},
     "encoders": {"core"},
     "positional": {"core"},
-    "networks": {"core"},
+    "networks": {"core", "images"},
     "metrics": {"images"},
     "images": set(),
     "interpolation": {"images"},

@@ -1,7 +1,7 @@
 """Choose the encoding of an image, with its bands, sigma or levels, before the first fit."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -104,8 +104,9 @@ def recommend(
     }
     forecasts = {n: forecast(traits, m, steps=budget[n]) for n, m in models.items()}
     best = max(forecasts, key=lambda name: forecasts[name].psnr)
-    levels = level_nodes(grid.finest or image.resolution)
-    reason = _reason(traits, models, forecasts, levels)
+    finest = grid.finest or image.resolution
+    levels = level_nodes(finest)
+    reason = _reason(traits, models, forecasts, len(levels), finest)
     return Recommendation(models[best], reason, forecasts, models, levels)
 
 
@@ -196,7 +197,8 @@ def _reason(
     traits: ImageTraits,
     models: Mapping[str, ImageModel],
     forecasts: Mapping[str, Forecast],
-    levels: Sequence[int],
+    num_levels: int,
+    finest: int,
 ) -> str:
     """Such as: 93% of the energy lies below octave 6: ... ; hash forecast best: 38.2 dB."""
     content = traits.spectrum
@@ -207,8 +209,8 @@ def _reason(
     return (
         f"{share:.0%} of the energy lies below octave {octave + 1}: fourier with {bands} bands "
         f"{forecasts['fourier'].psnr:.1f} dB; gaussian with sigma {sigma:.1f} "
-        f"{forecasts['gaussian'].psnr:.1f} dB; hash with {len(levels)} levels, the finest of "
-        f"{levels[-1]:,} nodes, {forecasts['hash'].psnr:.1f} dB; {best} "
+        f"{forecasts['gaussian'].psnr:.1f} dB; hash with {num_levels} levels, the finest of "
+        f"{finest:,} nodes, {forecasts['hash'].psnr:.1f} dB; {best} "
         f"forecast best: {forecasts[best].psnr:.1f} ± {forecasts[best].error:.1f} dB"
     )
 

@@ -77,6 +77,14 @@ def keep_freed_memory() -> bool:
     return all(mallopt(setting, value) for setting, value in settings.items())
 
 
+def return_freed_memory() -> None:
+    """Give memory that the C library keeps back to the system, where it is glibc."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return
+
+
 def autocast(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
     """Autocast in this type; None for no autocast."""
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

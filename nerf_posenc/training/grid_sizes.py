@@ -76,6 +76,20 @@ def level_nodes(finest: int, *, base: int = COARSEST) -> tuple[int, ...]:
     return tuple(math.ceil(base * growth**level - 1) + 1 for level in range(_LEVELS))
 
 
+def default_features(in_dim: int, resolution: int) -> int:
+    """Features of all tables of the default grid.
+
+    Args:
+        in_dim: number of coordinates.
+        resolution: samples across [-1, 1] along the longest axis.
+
+    Examples:
+        >>> default_features(2, 512) == hash_grid(2, 512).table.numel()
+        True
+    """
+    return _num_features(in_dim, resolution, COARSEST, _LOG2_ROWS)
+
+
 def _growth(base: int, finest: int) -> float:
     ratio: float = (finest / base) ** (1 / (_LEVELS - 1))
     return max(1.0, ratio)
