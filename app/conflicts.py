@@ -30,9 +30,8 @@ def check_conflicts(options: "app.options.Options") -> None:
     if options.is_sequence:
         _check_sequence_conflicts(options)
     refusals = _scene_refusals(options) | {
-        "--encodings auto stands alone: it is for one --image, and chooses --bands, --sigma and "
-        "--finest for the default network": options.is_auto
-        and (options.encodings != ("auto",) or _differs(options, _OF_AUTO)),
+        "--encodings auto stands alone; leave out the other names": options.is_auto
+        and options.encodings != ("auto",),
         "--parameters chooses the width; give one of the two": (
             options.parameters is not None and options.width is not None
         ),
@@ -50,10 +49,21 @@ def check_conflicts(options: "app.options.Options") -> None:
         "--live shows one image at a time; leave out --stack on": options.stack == "on"
         and options.live,
     }
-    refusals |= _series_refusals(options)
+    refusals |= _auto_refusals(options) | _series_refusals(options)
     for message, is_refused in refusals.items():
         if is_refused:
             raise UsageError(message)
+
+
+def _auto_refusals(options: "app.options.Options") -> dict[str, bool]:
+    """What an automatic choice has no use for."""
+    if not options.is_auto:
+        return {}
+    return {
+        "--encodings auto is for one --image, and chooses --bands, --sigma and --finest for the "
+        f"default network; leave out --{name}": _differs(options, [name])
+        for name in _OF_AUTO
+    }
 
 
 def _series_refusals(options: "app.options.Options") -> dict[str, bool]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import app.options
 from app.parsing import UsageError
+from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.training.recipes import ENCODINGS
 
 
@@ -25,10 +26,10 @@ def check_encodings(options: "app.options.Options") -> None:
     Raises:
         UsageError: Naming those that it takes.
     """
-    names = ", ".join(ENCODINGS)
     for encoding in options.fitted:
         if encoding not in ENCODINGS:
-            raise UsageError(f"--encodings: no encoding {encoding!r}; known are {names}")
+            known = unknown_name("encoding", encoding, _known(options))
+            raise UsageError(f"--encodings: {known}")
     uses_sigma = [e for e in options.fitted if ENCODINGS[e].uses_sigma]
     if options.sigma == "auto" and not uses_sigma:
         raise UsageError("--sigma auto is for gaussian features; name gaussian in --encodings")
@@ -40,14 +41,20 @@ def check_encodings(options: "app.options.Options") -> None:
             raise UsageError(f"--encodings: {encoding} is for scenes, with --field factored")
 
 
+def _known(options: "app.options.Options") -> list[str]:
+    """Names that what is fitted takes."""
+    if options.is_scene:
+        return [name for name, recipe in ENCODINGS.items() if options.scene_field in recipe.fields]
+    return [*(name for name, recipe in ENCODINGS.items() if recipe.fits_images), "auto"]
+
+
 def _check_field(options: "app.options.Options") -> None:
     field = options.scene_field
     unfit = [e for e in options.fitted if field not in ENCODINGS[e].fields]
     if unfit:
-        takes = [name for name, recipe in ENCODINGS.items() if field in recipe.fields]
         is_for_small = all("small" in ENCODINGS[e].fields for e in unfit)
         mend = "use the small field" if is_for_small else "name others by --encodings"
         raise UsageError(
-            f"--field {field} takes the encodings {', '.join(takes)}, not "
+            f"--field {field} takes the encodings {', '.join(_known(options))}, not "
             f"{', '.join(unfit)}; {mend}"
         )

@@ -39,7 +39,8 @@ def quantize(module: nn.Module, bits: int) -> Quantized:
     biases, the weights of the output, and all of the network that follows a large grid: each of
     their parameters changes every pixel. The coefficients of a
     [LocalCosineSeries][nerf_posenc.networks.local_cosine.LocalCosineSeries] are rounded on a
-    square-root scale of their own for each frequency, and its lowest frequencies to float16.
+    square-root scale of their own for each frequency, and its lowest frequencies to float16;
+    all of them to float16 where there are too few for scales to pay.
 
     Args:
         module: its trainable parameters are rounded.
@@ -96,6 +97,12 @@ def _round_series(series: LocalCosineSeries) -> int:
     """Round the coefficients of a series in place; return the bits stored."""
     coefficients = series.coefficients
     groups = series.frequencies.to(coefficients.device)
+    # The means of cells are large, and an error of one is seen as a square.
+    is_lowest = groups % 64 == 0
+    num_bits = 8 * len(groups) + 8 * int(is_lowest.sum()) + 2 * 16 * len(groups.unique())
+    if num_bits >= 16 * len(groups):
+        coefficients.copy_(coefficients.half())
+        return 16 * len(groups)
     root = coefficients.abs().sqrt()
     bounds = [
         root.new_zeros(int(groups.max()) + 1)
@@ -107,7 +114,5 @@ def _round_series(series: LocalCosineSeries) -> int:
     least, span = bounds[0], (bounds[1] - bounds[0]).clamp(min=torch.finfo(torch.float16).tiny)
     level = ((root - least) / span * _LEVELS).round().clamp(0, _LEVELS)
     rounded = (least + level / _LEVELS * span).square() * coefficients.sign()
-    # The means of cells are large, and an error of one is seen as a square.
-    is_lowest = groups % 64 == 0
     coefficients.copy_(torch.where(is_lowest, coefficients.half().float(), rounded))
-    return 8 * len(groups) + 8 * int(is_lowest.sum()) + 2 * 16 * len(groups.unique())
+    return num_bits

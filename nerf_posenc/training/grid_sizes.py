@@ -103,7 +103,7 @@ def _layout(in_dim: int, resolution: int, most: int) -> tuple[int, int]:
     """
     best, largest = None, 0
     for log2_rows in range(2, _MOST_LOG2_ROWS + 1):
-        for base in range(2, min(resolution, _FINEST_BASE) + 1):
+        for base in range(2, max(2, min(resolution, _FINEST_BASE)) + 1):
             size = _num_features(in_dim, resolution, base, log2_rows)
             if size > most:
                 break

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from nerf_posenc.core.encoder import Encoder, Identity
+from nerf_posenc.core.encoder import Encoder, Identity, unknown_name
 from nerf_posenc.networks import NETWORKS, num_parameters
 from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.training import recipes
@@ -64,7 +64,7 @@ def make_image_model(
         torch.Size([5, 3])
     """
     if options.network not in NETWORKS:
-        raise ValueError(f"no network {options.network!r}; known are {', '.join(NETWORKS)}")
+        raise ValueError(unknown_name("network", options.network, NETWORKS))
     if recipes.get_recipe(options.encoding).is_series:
         return Identity(2), LocalCosineSeries()
     width, num_features = options.width, None

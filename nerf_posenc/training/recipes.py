@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import Encoder, Identity, require_positive
+from nerf_posenc.core.encoder import Encoder, Identity, require_positive, unknown_name
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
@@ -146,7 +146,7 @@ def get_recipe(encoding: str) -> EncodingRecipe:
         ValueError: If the name is unknown.
     """
     if encoding not in ENCODINGS:
-        raise ValueError(f"no encoding {encoding!r}; known are {', '.join(ENCODINGS)}")
+        raise ValueError(unknown_name("encoding", encoding, ENCODINGS))
     return ENCODINGS[encoding]
 
 

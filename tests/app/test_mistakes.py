@@ -107,6 +107,11 @@ def test_an_unknown_option_is_answered_with_the_nearest_one(
         assert train_fit.main([option, "3"]) == 2
         printed = capsys.readouterr().err
         assert f"there is no option {option}; did you mean {known}? (see " in printed
+    for subject in ([], ["--scene", "spheres"]):
+        assert train_fit.main([*subject, "--encodings", "gausian"]) == 2
+        assert "no encoding 'gausian'; did you mean gaussian?" in capsys.readouterr().err
+    assert train_fit.main(["--encodings", "auto", "--parameters", "5000"]) == 2
+    assert "leave out --parameters" in capsys.readouterr().err
     assert train_fit.main(["render", "run", "--encodings", "hash"]) == 2
     assert "did you mean --encoding? (see train_fit.py render --help)" in capsys.readouterr().err
 

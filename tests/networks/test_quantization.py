@@ -17,11 +17,11 @@ def network() -> MLP:
     return MLP(10, 3, width=32, depth=2, generator=torch.Generator().manual_seed(0))
 
 
-def series() -> LocalCosineSeries:
+def series(parameters: int = 3000) -> LocalCosineSeries:
     generator = torch.Generator().manual_seed(0)
     rgb = torch.rand(40, 48, 3, generator=generator)
     made = LocalCosineSeries()
-    made.fit(Image.from_rgb(rgb), 3000)
+    made.fit(Image.from_rgb(rgb), parameters)
     return made
 
 
@@ -105,6 +105,14 @@ def test_a_series_in_8_bits_has_256_levels_per_frequency_and_small_errors() -> N
         level = (root.max() - root.min()) / 127
         # Half a level on the scale of square roots, and the rounding of the bounds.
         assert bool(((after.abs().sqrt() - root).abs() <= 0.51 * level + 1e-3).all())
+
+
+def test_a_series_too_small_for_scales_is_the_same_in_8_bits_as_in_16() -> None:
+    original = series(300)
+    halves, eighths = quantize(original, 16), quantize(original, 8)
+    assert eighths.num_bits == halves.num_bits
+    for before, after in zip(halves.module.parameters(), eighths.module.parameters(), strict=True):
+        assert torch.equal(after, before)
 
 
 @pytest.mark.parametrize("bits", [4, 7, 32])

@@ -73,7 +73,7 @@ def test_every_network_has_an_optimizer_and_a_learning_rate() -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="wire cannot be trained with muon; use adam"):
         default_lr("wire", "muon")
-    with pytest.raises(ValueError, match="no encoding 'magic'; known are none, fourier"):
+    with pytest.raises(ValueError, match="no encoding 'magic'; there are fourier, gaussian"):
         make_encoder("magic", 2, resolution=10)
     with pytest.raises(ValueError, match="lr must be finite and positive"):
         make_optimizer(FourierEncoder(2, 2), "adam", float("nan"))

@@ -48,10 +48,11 @@ def test_a_hash_grid_keeps_within_its_features(most: int) -> None:
     assert grid.resolutions[-1] == pytest.approx(512, abs=1)
 
 
-def test_a_grid_of_a_small_image_ends_at_its_pixels() -> None:
-    grid = hash_grid(2, 16, num_parameters=10_000_000)
+@pytest.mark.parametrize("pixels", [1, 2, 16])
+def test_a_grid_of_a_small_image_ends_at_its_pixels(pixels: int) -> None:
+    grid = hash_grid(2, pixels, num_parameters=10_000_000)
     assert isinstance(grid, HashGridEncoder)
-    assert max(grid.resolutions) <= 17
+    assert max(grid.resolutions) <= max(2, pixels) + 1
 
 
 @pytest.mark.parametrize("encoding", ["none", "fourier", "hash"])
