@@ -163,19 +163,27 @@ def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
 
 
 def save_curves(path: Path, results: Sequence[FieldResult]) -> None:
-    """Draw the PSNR of the training batches over steps and over seconds."""
+    """Draw the PSNR of the training batches over steps and over seconds.
+
+    What took no steps is a point in time; if nothing took any, no file is written.
+    """
+    if not any(result.steps for result in results):
+        return
     figure, axes = _charts(2, sharey=True)
     for result, color in zip(results, figure_colors(len(results)), strict=True):
         if not result.history:
             continue
         psnrs = [psnr_from_mse(record.loss) for record in result.history]
         for axis, name in zip(axes, ("step", "seconds"), strict=True):
+            if not result.steps and name == "step":
+                continue
             xs = [getattr(record, name) for record in result.history]
-            axis.plot(xs, psnrs, color=color, lw=1.6, label=result.encoding)
+            marker = None if result.steps else "o"
+            axis.plot(xs, psnrs, color=color, lw=1.6, marker=marker, label=result.encoding)
     axes[0].set_xlabel("training steps")
     axes[1].set_xlabel("training time (s)")
     axes[0].set_ylabel("PSNR of the batches (dB)")
-    axes[0].legend(frameon=False)
+    axes[1].legend(frameon=False)
     figure.savefig(path, dpi=_DPI)
 
 

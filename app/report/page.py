@@ -90,6 +90,8 @@ def write_page(
         measure="PSNR (held-out)" if held_out else "PSNR",
         held_out=held_out,
         is_scene=bool(panels[0].depths),
+        has_networks=any(result.steps for result in results),
+        has_series=any(result.is_fit and not result.steps for result in results),
         baseline=BASELINE,
         psnr={result.encoding: decibels(result.psnr, 1) for result in results},
         rows=[_row(result, results, i, groups) for i, result in enumerate(results)],

@@ -31,20 +31,7 @@ def page_charts(
         results: the fits.
     """
     color = {result.encoding: i % NUM_STYLES for i, result in enumerate(results)}
-    charts = []
-    for name, label in (("seconds", "training time (s)"), ("step", "steps")):
-        curves = [
-            Series(
-                result.encoding,
-                [getattr(record, name) for record in result.history],
-                [psnr_from_mse(record.loss) for record in result.history],
-                color[result.encoding],
-            )
-            for result in results
-            if result.history
-        ]
-        chart = line_chart(curves, x_label=label, y_label="PSNR of the batches (dB)")
-        charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
+    charts = _training_charts(results, color)
     charts += _parameter_chart(panel, results)
     # The bands of a scene are those of its box, not of the image plane.
     bands = [] if panel.depths else [band for result in results for band in result.bands]
@@ -64,6 +51,29 @@ def page_charts(
         )
         title = "Similarity of features by distance"
         charts.append({"section": "kernel", "title": title, "svg": chart})
+    return charts
+
+
+def _training_charts(
+    results: Sequence[FieldResult], color: Mapping[str, int]
+) -> list[dict[str, str]]:
+    """PSNR over the time and the steps of training; what took no steps is a point in time."""
+    if not any(result.steps for result in results):
+        return []
+    charts = []
+    for name, label in (("seconds", "training time (s)"), ("step", "steps")):
+        curves = [
+            Series(
+                result.encoding,
+                [getattr(record, name) for record in result.history],
+                [psnr_from_mse(record.loss) for record in result.history],
+                color[result.encoding],
+            )
+            for result in results
+            if result.history and (result.steps or name == "seconds")
+        ]
+        chart = line_chart(curves, x_label=label, y_label="PSNR of the batches (dB)")
+        charts.append({"section": "curves", "title": f"PSNR against {name}", "svg": chart})
     return charts
 
 

@@ -213,6 +213,26 @@ def test_images_and_table_are_there_without_javascript(browser: Any, page_file: 
     context.close()
 
 
+def test_a_series_is_no_network_and_has_no_curve_over_steps(tmp_path: Path) -> None:
+    original = smooth_image(64, 64)
+    network, *_ = results_for(original)
+    point = [Record(0, 0.2, 0.001)]
+    series = replace(network, encoding="local-cosine", steps=0, history=point)
+    page = tmp_path / "report.html"
+    # Whether the chart over seconds, and that over steps, has the series.
+    for results, shown in (
+        ([network], [False, False]),
+        ([network, series], [True, False]),
+        ([series], []),
+    ):
+        report.write_page(page, "image", image_panel("image", original, results), results, {})
+        html = page.read_text()
+        assert ("A small network on raw coordinates" in html) == bool(shown)
+        assert ("malvar1990" in html) == (results[-1] is series)
+        curves = re.findall(r"PSNR against (?:seconds|step)</h3>.*?data-series='(.*?)'", html)
+        assert ["local-cosine" in curve for curve in curves] == shown
+
+
 def test_a_large_image_gets_an_overview_and_a_crop_at_full_size(tmp_path: Path) -> None:
     original = torch.full((900, 1600, 3), 0.5)
     original[600:700, 1200:1300] = torch.rand(100, 100, 3)
