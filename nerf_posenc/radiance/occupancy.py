@@ -90,6 +90,12 @@ class OccupancyGrid(nn.Module):
         """
         return cell_centers(self.resolution, cells, device=self.density.device)
 
+    def surface(self) -> Bool[Tensor, " cells"]:
+        """Occupied cells that have an empty neighbor, or lie at the edge of the cube."""
+        empty = ~self.occupied.view(1, *[self.resolution] * 3)
+        outside = F.pad(empty.float(), (1,) * 6, value=1.0)
+        return self.occupied & (F.max_pool3d(outside, 3, stride=1) > 0).flatten()
+
     def occupied_box(self) -> Float[Tensor, "2 3"]:
         """Lower and upper corner of the box around all occupied cells; the cube if none is."""
         centers = self.centers(self.occupied.nonzero()[:, 0])

@@ -164,7 +164,8 @@ def occupied_pixels(grid: OccupancyGrid, views: Views) -> Iterator[Bool[Tensor, 
         grid: occupancy of the scene.
         views: the images.
     """
-    centers = grid.centers(grid.occupied.nonzero()[:, 0]).cpu()
+    # A ray that meets the occupied cells leaves them through one of their surface.
+    centers = grid.centers(grid.surface().nonzero()[:, 0]).cpu()
     half_diagonal = 3**0.5 / grid.resolution
     width, height = views.size
     for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):

@@ -1,5 +1,6 @@
 """Occupancy grids and visual hulls, cell by cell."""
 
+import itertools
 import math
 
 import pytest
@@ -71,6 +72,17 @@ def test_a_share_of_the_cells_is_evaluated_and_the_others_keep_their_density() -
     # The standard error of a share of 4096 cells is 0.007.
     assert float(evaluated.float().mean()) == pytest.approx(0.25, abs=0.03)
     assert torch.equal(grid.occupied, ~evaluated)
+
+
+def test_the_surface_is_the_occupied_cells_with_an_empty_cell_around_them() -> None:
+    possible = torch.rand(6**3, generator=torch.Generator().manual_seed(0)) < 0.97
+    surface = OccupancyGrid(6, possible=possible).surface().view(6, 6, 6)
+    inner = torch.zeros(6, 6, 6, dtype=torch.bool)
+    for x, y, z in itertools.product(range(1, 5), repeat=3):
+        around = tuple(slice(i - 1, i + 2) for i in (x, y, z))
+        inner[x, y, z] = bool(possible.view(6, 6, 6)[around].all())
+    assert bool(inner.any())
+    assert torch.equal(surface, possible.view(6, 6, 6) & ~inner)
 
 
 def test_a_grid_without_a_possible_cell_has_nothing_to_evaluate() -> None:
