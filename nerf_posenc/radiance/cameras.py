@@ -5,6 +5,7 @@ Camera axes are OpenGL's: x right, y up, looking down -z. Pixel (column i, row j
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,6 +20,7 @@ Distortion = tuple[int | float, int | float, int | float, int | float]
 # Newton's method on a lens converges in a few steps if it converges at all.
 _LENS_ITERATIONS = 30
 _LENS_TOLERANCE = 1e-9
+_LENS_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,9 @@ class Camera:
         return flat * flat.new_tensor(focal) + flat.new_tensor(center)
 
 
-def distort(points: Float[Tensor, "*batch 2"], distortion: Distortion) -> Float[Tensor, "*batch 2"]:
+def distort(
+    points: Float[Tensor, "*batch 2"], distortion: Distortion | Sequence[Float[Tensor, " *batch"]]
+) -> Float[Tensor, "*batch 2"]:
     r"""Apply lens distortion to points of the plane z = 1, x right and y down.
 
     $x (1 + k_1 r^2 + k_2 r^4) + 2 p_1 x y + p_2 (r^2 + 2 x^2)$, and the same for y with
@@ -127,7 +131,7 @@ def distort(points: Float[Tensor, "*batch 2"], distortion: Distortion) -> Float[
 
     Args:
         points: x and y.
-        distortion: k1, k2, p1, p2.
+        distortion: k1, k2, p1, p2; numbers, or one of each point.
     """
     k1, k2, p1, p2 = distortion
     x, y = points.unbind(-1)
@@ -143,13 +147,13 @@ def distort(points: Float[Tensor, "*batch 2"], distortion: Distortion) -> Float[
 
 
 def undistort(
-    points: Float[Tensor, "*batch 2"], distortion: Distortion
+    points: Float[Tensor, "*batch 2"], distortion: Distortion | Sequence[Float[Tensor, " *batch"]]
 ) -> Float[Tensor, "*batch 2"]:
     """Invert `distort` by Newton's method in float64.
 
     Args:
         points: distorted x and y.
-        distortion: k1, k2, p1, p2.
+        distortion: k1, k2, p1, p2; numbers, or one of each point.
 
     Raises:
         ValueError: If a point has no preimage, as far from the axis of a strong lens.
@@ -167,7 +171,10 @@ def undistort(
         error_x, error_y = (distort(found, distortion) - target).unbind(-1)
         determinant = xx * yy - xy * xy
         step = torch.stack([yy * error_x - xy * error_y, xx * error_y - xy * error_x], dim=-1)
-        found = found - step / determinant[..., None]
+        step = step / determinant[..., None]
+        found = found - step
+        if bool((step.abs() < _LENS_ROUNDING).all()):
+            break
     residual = (distort(found, distortion) - target).abs()
     folds = determinant <= 0
     if not bool((residual < _LENS_TOLERANCE).all()) or bool(folds.any()):

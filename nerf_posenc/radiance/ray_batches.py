@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach, largest_within
-from nerf_posenc.radiance.rays import Rays, pixel_radii
+from nerf_posenc.radiance.rays import PixelDirections, Rays
 from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import Background, Views, background_gray, over_background
 
@@ -70,10 +70,8 @@ class RayBatches:
         self.seed = seed
         self.background = background
         unique = list(dict.fromkeys(views.cameras))
-        directions = [camera.directions() for camera in unique]
         self._camera_of = torch.tensor([unique.index(c) for c in views.cameras], device=device)
-        self._directions = torch.stack(directions).flatten(1, 2).to(device)
-        self._radii = torch.stack([pixel_radii(d) for d in directions]).flatten(1).to(device)
+        self._directions = PixelDirections(unique, device)
         self._poses = views.world_from_camera.to(device)
         pixels = views.pixels.flatten(1, 2)
         self._pixels = pixels if views.is_mapped else pixels.to(device)
@@ -96,7 +94,8 @@ class RayBatches:
             view, pixel = drawn // num_pixels, drawn % num_pixels
         camera = self._camera_of[view]
         poses = self._poses[view]
-        directions = (poses[:, :3, :3] @ self._directions[camera, pixel, :, None])[..., 0]
+        directions, radii = self._directions(camera, pixel)
+        directions = (poses[:, :3, :3] @ directions[..., None])[..., 0]
         if self.background == "random":
             background = torch.rand(self.batch_size, 3, generator=generator, device=device)
         else:
@@ -105,7 +104,7 @@ class RayBatches:
         rays = Rays(
             poses[:, :3, 3],
             F.normalize(directions, dim=-1),
-            self._radii[camera, pixel],
+            radii,
             background,
         )
         stored = self._pixels.device

@@ -1,15 +1,15 @@
 """Rays through pixels, and their intersection with the scene box."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.cameras import Camera, undistort
 
 
 class Rays(NamedTuple):
@@ -78,6 +78,65 @@ def pixel_radii(directions: Float[Tensor, "height width 3"]) -> Float[Tensor, "h
     else:
         widths = torch.zeros(directions.shape[:2])
     return widths * (2 / math.sqrt(12))
+
+
+class PixelDirections:
+    """Directions through pixels of several cameras, without a table of all their pixels.
+
+    Args:
+        cameras: one or more, of one size.
+        device: where they are computed; on the CPU if it has no float64.
+
+    Raises:
+        ValueError: If a distortion cannot be inverted at every pixel.
+
+    Examples:
+        >>> directions = PixelDirections([Camera.from_angle(4, 2, math.pi / 2)])
+        >>> directions(torch.tensor([0]), torch.tensor([5]))[0]
+        tensor([[-0.2500, -0.2500, -1.0000]])
+    """
+
+    def __init__(self, cameras: Sequence[Camera], device: torch.device | str = "cpu") -> None:
+        self._width = cameras[0].width
+        self._is_distorted = any(any(camera.distortion) for camera in cameras)
+        for camera in cameras:
+            if any(camera.distortion):
+                # Now, and not in the middle of a fit.
+                camera.directions()
+        lenses = [[c.fx, c.fy, c.cx, c.cy, *c.distortion] for c in cameras]
+        has_float64 = torch.device(device).type != "mps"
+        self._lenses = torch.tensor(lenses, dtype=torch.float64).to(
+            device if has_float64 else "cpu"
+        )
+
+    def __call__(
+        self, camera: Int[Tensor, " n"], pixel: Int[Tensor, " n"]
+    ) -> tuple[Float[Tensor, "n 3"], Float[Tensor, " n"]]:
+        """Directions in camera axes, with z = -1, and the radii of `pixel_radii`.
+
+        Args:
+            camera: indices of cameras.
+            pixel: indices of their pixels, row by row.
+        """
+        device = pixel.device
+        camera, pixel = camera.to(self._lenses.device), pixel.to(self._lenses.device)
+        column, row = pixel % self._width, pixel // self._width
+        # The last column is as wide as the one before it.
+        left = column.clamp(max=max(self._width - 2, 0))
+        lenses = self._lenses[camera]
+        ends = [self._directions_at(lenses, left + step, row) for step in (0, 1)]
+        here = torch.where((column == left)[:, None], ends[0], ends[1])
+        units = [F.normalize(end, dim=-1) for end in ends]
+        widths = (units[1] - units[0]).norm(dim=-1) * (self._width > 1)
+        return here.to(device), (widths * (2 / math.sqrt(12))).to(device)
+
+    def _directions_at(self, lenses: Tensor, column: Tensor, row: Tensor) -> Tensor:
+        pixels = torch.stack([column, row], dim=-1) + 0.5
+        points = (pixels - lenses[:, 2:4]) / lenses[:, :2]
+        if self._is_distorted:
+            points = undistort(points, lenses[:, 4:].unbind(-1))
+        right, down = points.unbind(-1)
+        return torch.stack([right, -down, -torch.ones_like(right)], dim=-1).float()
 
 
 def ray_aabb_intersect(

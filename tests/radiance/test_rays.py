@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nerf_posenc.radiance.cameras import Camera, distort, undistort
-from nerf_posenc.radiance.rays import Rays, pixel_radii, ray_aabb_intersect
+from nerf_posenc.radiance.cameras import Camera, Distortion, distort, undistort
+from nerf_posenc.radiance.rays import PixelDirections, Rays, pixel_radii, ray_aabb_intersect
 from nerf_posenc.radiance.sampling import (
     conical_frustum_to_gaussian,
     importance_samples,
@@ -173,3 +173,26 @@ def test_rays_are_selected_and_concatenated_by_row() -> None:
     rays = Rays(torch.arange(9.0).view(3, 3), torch.ones(3, 3), torch.ones(3), torch.ones(3, 3))
     assert torch.equal(rays.rows(slice(1, 3)).origins, rays.origins[1:])
     assert torch.equal(Rays.cat([rays.rows(slice(2, 3)), rays]).origins[1:], rays.origins)
+
+
+@pytest.mark.parametrize("distortion", [(0.0, 0.0, 0.0, 0.0), LENS])
+@pytest.mark.parametrize("size", [(1, 5), (7, 4)])
+def test_directions_of_single_pixels_are_those_of_whole_images(
+    size: tuple[int, int], distortion: Distortion
+) -> None:
+    cameras = [
+        Camera(*size, 30.0, 31.0, size[0] / 2, 2.5),
+        Camera(*size, 40.0 / 3, 17.0, 3.0, 1.0, distortion),
+    ]
+    every = torch.arange(size[0] * size[1])
+    directions = PixelDirections(cameras)
+    for i, camera in enumerate(cameras):
+        order = torch.randperm(len(every), generator=torch.Generator().manual_seed(i))
+        found, radii = directions(torch.full_like(every, i), every[order])
+        assert torch.equal(found, camera.directions().flatten(0, 1)[order])
+        assert torch.equal(radii, pixel_radii(camera.directions()).flatten()[order])
+
+
+def test_a_lens_that_cannot_be_inverted_is_refused_before_any_batch() -> None:
+    with pytest.raises(ValueError, match="cannot be undone over the whole image"):
+        PixelDirections([Camera(9, 9, 4.0, 4.0, 4.5, 4.5, (-0.9, 0.0, 0.0, 0.0))])
