@@ -39,7 +39,9 @@ from scenes.quadrature import hemisphere_poses
 _SMALL = ("spheres", 32)
 
 
-def write_scene(folder: Path, count: int, width: int, height: int, kind: str) -> None:
+def write_scene(
+    folder: Path, count: int, width: int, height: int, kind: str, *, own_lenses: bool
+) -> None:
     """Write views of a disk of smooth colors and noise; ``rgba`` is transparent around it."""
     y, x = np.mgrid[0:height, 0:width] / max(width, height)
     noise = np.random.default_rng(0).integers(0, 16, (height, width))
@@ -52,7 +54,8 @@ def write_scene(folder: Path, count: int, width: int, height: int, kind: str) ->
         name = f"{i:03}.{'jpg' if kind == 'jpg' else 'png'}"
         pixels = np.dstack([rgb, alpha]) if kind == "rgba" else rgb
         Image.fromarray(pixels).save(folder / name, quality=90, compress_level=1)
-        frames.append({"file_path": name, "transform_matrix": pose.tolist()})
+        frame = {"file_path": name, "transform_matrix": pose.tolist()}
+        frames.append(frame | ({"camera_angle_x": 0.7 + 1e-4 * i} if own_lenses else {}))
     meta = {"camera_angle_x": 0.7, "aabb_scale": 1, "frames": frames}
     (folder / "transforms.json").write_text(json.dumps(meta))
 
@@ -102,6 +105,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1600)
     parser.add_argument("--height", type=int, default=1200)
     parser.add_argument("--kind", choices=["png", "rgba", "jpg"], default="png")
+    parser.add_argument("--own-lenses", action="store_true", help="a focal length of each view")
     parser.add_argument("--field", choices=["small", "factored"], default="small")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--mapped", action="store_true", help="as if the memory were too small")
@@ -121,7 +125,8 @@ def main() -> None:
     common = ["--field", options.field, "--steps", str(options.steps)]
     common += ["--mapped"] if options.mapped else []
     with tempfile.TemporaryDirectory() as folder:
-        write_scene(Path(folder), count, width, height, options.kind)
+        lenses = options.own_lenses
+        write_scene(Path(folder), count, width, height, options.kind, own_lenses=lenses)
         for scene in (_SMALL[0], folder):
             peaks = peaks_of([*common, "--scene", scene])
             print(
