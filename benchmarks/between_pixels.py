@@ -39,7 +39,11 @@ WITH_PRIOR = "hash grid, prior of other images"
 
 
 def scores_of(
-    path: Path, encodings: tuple[str, ...], steps: int | None, prior: PatchNetwork | None
+    path: Path,
+    encodings: tuple[str, ...],
+    steps: int | None,
+    prior: PatchNetwork | None,
+    seed: int,
 ) -> dict[str, float]:
     """PSNR of the held-out pixels of one image, by what predicts them."""
     whole = open_image(str(path))
@@ -48,7 +52,9 @@ def scores_of(
         method: psnr(interpolate_held_out(image, method), image.evaluated.rgb)
         for method in INTERPOLATIONS
     }
-    options = Options(held_out=True, encodings=encodings, steps=steps, video=0, quiet=True)
+    options = Options(
+        held_out=True, encodings=encodings, steps=steps, seed=seed, video=0, quiet=True
+    )
     config = resolve(options, image.resolution, torch.device("cpu"), num_pixels=image.num_pixels)
     task = ImageTask(image, whole.size, config)
     for encoding in encodings:
@@ -68,6 +74,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=None, help="None is the program's default")
     parser.add_argument("--prior", type=Path, default=None, help="folder of other images")
     parser.add_argument("--prior-steps", type=int, default=MOST_STEPS_OF_IMAGES)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/between_pixels.json"))
     options = parser.parse_args()
     keep_freed_memory()
@@ -75,14 +82,15 @@ def main() -> None:
     prior = None
     if options.prior is not None:
         known = [open_image(str(path)).rgb for path in sorted(options.prior.glob("*.png"))]
-        prior = fit_patch_network_to(known, num_steps=options.prior_steps)
+        prior = fit_patch_network_to(known, seed=options.seed, num_steps=options.prior_steps)
     rows: dict[str, dict[str, float]] = {}
     if options.out.exists():
         rows = json.loads(options.out.read_text())["scores"]
     for path in tqdm(sorted(options.folder.glob("*.png"))[: options.images]):
         if path.name in rows:
             continue
-        rows[path.name] = scores_of(path, tuple(options.encodings), options.steps, prior)
+        encodings = tuple(options.encodings)
+        rows[path.name] = scores_of(path, encodings, options.steps, prior, options.seed)
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps({"machine": machine(), "scores": rows}, indent=1))
     print(f"\nheld-out PSNR (dB), mean over {len(rows)} images of {options.folder}")
