@@ -151,7 +151,7 @@ def resolve(
         sigma: chosen for ``--sigma auto``.
 
     Raises:
-        UsageError: If the optimizer does not fit the network.
+        UsageError: If the optimizer does not fit the network, or a series not the image.
     """
     on_cpu = device.type == "cpu"
     optimizer = options.optimizer

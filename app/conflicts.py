@@ -72,7 +72,7 @@ def _series_refusals(options: "app.options.Options") -> dict[str, bool]:
         return {}
     return {
         f"--{name.replace('_', '-')} is for networks, and {options.fitted[0]} has none: it is "
-        "solved for": _differs(options, [name])
+        "computed in closed form": _differs(options, [name])
         for name in _OF_NETWORKS
     }
 
@@ -99,7 +99,7 @@ def _scene_refusals(options: "app.options.Options") -> dict[str, bool]:
 # Options of an image that a series has no use for.
 _OF_NETWORKS = (
     *("bands", "network", "width", "depth", "sigma", "optimizer", "lr", "steps", "seconds"),
-    "batch_size",
+    *("batch_size", "compile", "precision", "stack"),
 )
 # Options of images and scenes that a sequence has no use for.
 _OF_FIELDS = (

@@ -15,6 +15,7 @@ from app.prepare import Run
 from app.run import fit_one
 from app.run_folder import RunFolder
 from app.task import FitControl
+from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 
 # A larger ensemble gains nothing: this many fill any GPU, and the memory grows with each.
@@ -62,7 +63,7 @@ class WaitingImages:
 
 
 def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str, path: Path) -> None:
-    """Fit images as one batched ensemble; if that fails, each alone.
+    """Fit images as one batched ensemble; a series, or if that fails, each alone.
 
     Args:
         runs: of the images.
@@ -76,7 +77,7 @@ def fit_ensemble(runs: Sequence[Run[ImageResult]], encoding: str, path: Path) ->
     runs[0].log(f"\n{encoding}: {', '.join(prepared.task.name for prepared in runs)}")
     files = [prepared.fit_file(encoding) for prepared in runs]
     is_begun = path.exists() or not any(file.is_complete() for file in files)
-    if len(runs) > 1 and is_begun:
+    if len(runs) > 1 and is_begun and not recipes.get_recipe(encoding).is_series:
         tasks = [image_task(prepared) for prepared in runs]
         images, models = [task.image for task in tasks], [task.model(encoding) for task in tasks]
         file = FitFile(path, seconds=runs[0].options.save_every)

@@ -1,6 +1,8 @@
 """How images and scenes are fitted by default (docs/experiments.md)."""
 
 from app.options import Options
+from app.parsing import UsageError
+from nerf_posenc.networks.local_cosine import MOST_PIXELS
 from nerf_posenc.radiance.recipes import FieldName
 
 _MEGAPIXEL = 1 << 20
@@ -11,6 +13,7 @@ _SHORT_SECONDS = 60.0
 # From here on raw coordinates are not fitted: to render them takes minutes and shows little. A
 # series is, beside the grid: it shows in seconds what so many parameters can store.
 _WITHOUT_BASELINE = 8 * _MEGAPIXEL
+_SERIES = "local-cosine"
 
 
 def default_length(
@@ -56,15 +59,24 @@ def default_bands(num_pixels: int, *, most: int, to_nyquist: int) -> int:
 
 
 def default_encodings(options: Options, num_pixels: int) -> tuple[str, ...]:
-    """Encodings to fit: a series instead of raw coordinates for an image of many megapixels.
+    """Encodings to fit: beside a hash grid a series, not raw coordinates, of many megapixels.
 
     Args:
         options: as parsed; if they name encodings, those. Several images have the same ones.
         num_pixels: to fit; 0 for a scene.
+
+    Raises:
+        UsageError: If they name a series, and the image is too large for one.
     """
-    is_chosen = options.encodings is not None or options.images is not None
-    if is_chosen or options.held_out or num_pixels <= _WITHOUT_BASELINE:
-        return options.fitted
-    encodings = tuple(encoding for encoding in options.fitted if encoding != "none")
-    takes_series = "hash" in encodings and "local-cosine" not in encodings
-    return (*encodings, "local-cosine") if takes_series else encodings
+    is_chosen = options.encodings is not None or options.images is not None or options.held_out
+    encodings = options.fitted
+    if not is_chosen and num_pixels > _WITHOUT_BASELINE:
+        encodings = tuple(encoding for encoding in encodings if encoding != "none")
+        if {"hash", _SERIES} & set(encodings) == {"hash"} and num_pixels <= MOST_PIXELS:
+            encodings += (_SERIES,)
+    if _SERIES in encodings and num_pixels > MOST_PIXELS:
+        raise UsageError(
+            f"--encodings: {_SERIES} takes at most {MOST_PIXELS:,} pixels; got {num_pixels:,}; "
+            "reduce the image by --size"
+        )
+    return encodings

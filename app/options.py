@@ -26,7 +26,7 @@ ENCODING_HELP = (
     "Encodings to fit: "
     + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
     + ". None: none and fourier, and for images without --bands hash, the fastest; above 8 "
-    "megapixels local-cosine instead of none; with "
+    "megapixels, beside hash, local-cosine instead of none; with "
     "--held-out none, fourier, gaussian and hash-internal; with --parameters none, fourier, hash "
     "and local-cosine; with both none, fourier, gaussian, hash-internal and local-cosine. auto: "
     "none and the best by forecast."

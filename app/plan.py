@@ -27,7 +27,7 @@ _BYTES_PER_PARAMETER = 32
 _BASE_BYTES = 600e6
 # A series: its solution and its rendering, and its coefficients, sorted ones and masks.
 _SERIES_SECONDS_PER_MEGAPIXEL = 3.0
-_SERIES_BYTES_PER_PIXEL = 20
+_SERIES_BYTES_PER_PIXEL = 30
 _PROBED_STEPS = 3
 _PROBED_PIXELS = 1 << 14
 
@@ -59,9 +59,10 @@ def plan(task: ImageTask) -> str:
     if training.seconds is not None:
         length = f"{training.seconds:g} s each"
     if not trained:
-        length = "solved for"
+        length = "closed form"
     elif len(trained) < len(config.encodings):
-        length += ", local-cosine solved for"
+        series = [e for e in config.encodings if e not in trained]
+        length += f", {', '.join(series)} in closed form"
     memory = _BASE_BYTES + working
     # The image, its reconstructions, and two planes of the spectrum or of floating-point values.
     memory += image.evaluated.num_pixels * (3 + 3 * len(config.encodings) + 8)

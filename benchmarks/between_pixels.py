@@ -3,8 +3,8 @@
 Every second pixel of every second row is fitted and those diagonally between are tested, the
 protocol of Tancik et al. 2020, section 6. All encodings fit the same images in one run. With
 ``--prior FOLDER`` a patch network learns first from the whole images there, which must be others,
-and a row of its own shows what a hash grid reaches that fits its predictions. Images
-that --out already has are not fitted again.
+and a row of its own shows what a hash grid reaches that fits its predictions. A run that was
+interrupted goes on with the images that ``--out`` lacks.
 """
 
 import argparse
@@ -83,19 +83,25 @@ def main() -> None:
     if options.prior is not None:
         known = [open_image(str(path)).rgb for path in sorted(options.prior.glob("*.png"))]
         prior = fit_patch_network_to(known, seed=options.seed, num_steps=options.prior_steps)
+    used = {name: str(value) for name, value in vars(options).items() if name != "images"}
     rows: dict[str, dict[str, float]] = {}
     if options.out.exists():
-        rows = json.loads(options.out.read_text())["scores"]
-    for path in tqdm(sorted(options.folder.glob("*.png"))[: options.images]):
+        before = json.loads(options.out.read_text())
+        if before["options"] != used:
+            parser.error(f"{options.out} is of other options: {before['options']}; choose --out")
+        rows = before["scores"]
+    paths = sorted(options.folder.glob("*.png"))[: options.images]
+    for path in tqdm(paths):
         if path.name in rows:
             continue
         encodings = tuple(options.encodings)
         rows[path.name] = scores_of(path, encodings, options.steps, prior, options.seed)
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps({"machine": machine(), "scores": rows}, indent=1))
-    print(f"\nheld-out PSNR (dB), mean over {len(rows)} images of {options.folder}")
-    for name in next(iter(rows.values())):
-        print(f"{name:<34} {statistics.mean(row[name] for row in rows.values()):6.2f}")
+        values = {"machine": machine(), "options": used, "scores": rows}
+        options.out.write_text(json.dumps(values, indent=1))
+    print(f"\nheld-out PSNR (dB), mean over {len(paths)} images of {options.folder}")
+    for name in rows[paths[0].name]:
+        print(f"{name:<34} {statistics.mean(rows[path.name][name] for path in paths):6.2f}")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def scores(
 def series_score(image: Image, parameters: int, seed: int) -> tuple[float, float, int]:
     """PSNR, seconds and number of parameters of a local cosine series of at most so many.
 
-    Of more than the image has values it has as many.
+    If that is more than the image has values, it keeps them all.
     """
     series, begin = LocalCosineSeries(), time.perf_counter()
     series.fit(image, parameters)
@@ -161,8 +161,8 @@ def tiled(folder: Path) -> Image:
         tile = to_eight_bits(next(tiles))
         if tile.shape[:2] != (height, width):
             tile = tile.transpose(0, 1)
-        place = slice(row * height, (row + 1) * height), slice(column * width, (column + 1) * width)
-        pixels[place] = tile
+        rows = slice(row * height, (row + 1) * height)
+        pixels[rows, column * width : (column + 1) * width] = tile
     return Image.from_rgb(pixels, name=folder.name)
 
 

@@ -60,7 +60,7 @@ class Image:
     @property
     def rgb(self) -> Float[Tensor, "height width 3"]:
         """Values of all pixels in [0, 1], in float32."""
-        return unit_range(self.pixels)
+        return unit_range(self.pixels).float()
 
     @property
     def coordinates(self) -> Float[Tensor, "height width 2"]:

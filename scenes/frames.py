@@ -140,7 +140,7 @@ def _reduced(image: Tensor, size: int | None) -> Tensor:
     """Pixels as `Views` holds them, of pixels as stored; colors are averaged by their opacity."""
     if image.is_floating_point() and image.shape[2] == 4:
         image[..., :3] *= image[..., 3:]
-    if size is None or max(image.shape) <= size:
+    if size is None or max(image.shape[:2]) <= size:
         return image
     return resize_area(premultiplied(image)[None], size)[0]
 

@@ -18,8 +18,6 @@ _TITLES = {
 }
 # These keep the network that the baseline has; after a grid the network is a smaller one.
 _SAME_NETWORK = ("fourier", "gaussian", "learned")
-# No encoding of a network: a transform of all pixels at once.
-_TRANSFORMS = ("local-cosine",)
 
 
 def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str | None:
@@ -36,7 +34,9 @@ def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str |
     baseline = next((result for result in results if result.encoding == BASELINE), None)
     others = [r for r in results if r is not baseline and r.is_fit and not math.isnan(r.psnr)]
     if baseline is None or not others or not math.isfinite(baseline.psnr):
-        return _beside_interpolation(results) if held_out else _side_by_side(others)
+        if held_out:
+            return _beside_interpolation(results)
+        return _side_by_side(others) if baseline is None else None
     best = max(others, key=lambda result: result.psnr)
     if math.isinf(best.psnr):
         reached = f"raw coordinates reach {baseline.psnr:.1f} dB"
@@ -53,7 +53,7 @@ def headline(results: Sequence[FieldResult], *, held_out: bool = False) -> str |
     beside = ""
     if reference is not None:
         beside = f"; {reference.encoding} interpolation reaches {reference.psnr:.1f} dB"
-    if best.encoding in _TRANSFORMS:
+    if best.is_closed_form:
         return (
             f"{title(best.encoding)} reaches {best.psnr:.1f} dB{where}, a network on raw "
             f"coordinates {baseline.psnr:.1f} dB{beside}"

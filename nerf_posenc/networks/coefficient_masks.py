@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 _BITS_PER_WORD = 16
-# So many coefficients are looked at at a time: those of a large image take hundreds of megabytes.
-_PART = 1 << 24
+# Coefficients per chunk: those of a large image take hundreds of megabytes.
+_CHUNK = 1 << 22
 # A mask takes about so many words for each coefficient that it keeps.
 _USUAL_WORDS = 0.12
 
@@ -29,8 +29,8 @@ def largest(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " coef
         budget: parameters of 16 bits.
 
     Returns:
-        A mask of the flat coefficients that leaves at most a thousandth of the budget unused; None
-        if not one fits.
+        A mask of the flat coefficients that leaves at most a thousandth of the budget unused unless
+        all fit; None if not one fits.
     """
     if budget < 1:
         return None
@@ -38,14 +38,14 @@ def largest(values: Float[Tensor, "*shape"], budget: int) -> Bool[Tensor, " coef
     ascending = _largest_magnitudes(flat, budget)
     best: Tensor | None = None
     slack = budget // 1000
-    # So many fit, and so many are too many.
+    # Largest count known to fit, and smallest known not to.
     fits, too_many = 0, min(budget, len(ascending)) + 1
     most = min(too_many - 1, max(1, round(budget / (1 + _USUAL_WORDS))))
     while most > fits:
         smallest = float(ascending[-most])
         mask = torch.empty(len(flat), dtype=torch.bool)
-        for part, kept in zip(flat.split(_PART), mask.split(_PART), strict=True):
-            torch.ge(part.abs(), smallest, out=kept)
+        for chunk, kept in zip(flat.split(_CHUNK), mask.split(_CHUNK), strict=True):
+            torch.ge(chunk.abs(), smallest, out=kept)
         mask[mask.nonzero().squeeze(1)[most:]] = False
         words = num_words(compress(mask).numel())
         if most + words <= budget:
@@ -68,8 +68,8 @@ def _largest_magnitudes(
 ) -> npt.NDArray[np.float32]:
     """At most so many magnitudes, the largest, in ascending order."""
     found = np.empty(0, dtype=np.float32)
-    for part in values.split(_PART):
-        found = np.concatenate([found, part.abs().numpy()])
+    for chunk in values.split(_CHUNK):
+        found = np.concatenate([found, chunk.abs().numpy()])
         if len(found) > count:
             found = np.partition(found, len(found) - count)[-count:]
     return np.sort(found)

@@ -13,11 +13,11 @@ from nerf_posenc.networks.coefficient_masks import compress, kept_positions, lar
 
 CELL = 8
 """Pixels along the side of a cell, and cosines per axis in it."""
+MOST_PIXELS = 1 << 28
+"""Largest image of a series."""
 
 # The transform of so many pixels is computed at a time.
 _STRIP_PIXELS = 1 << 20
-# An image file has at most 200 megapixels unless the user says otherwise.
-_MOST_PIXELS = 1 << 28
 
 
 class LocalCosineSeries(nn.Module):
@@ -81,15 +81,20 @@ class LocalCosineSeries(nn.Module):
         """Find the best series of so many parameters, in closed form.
 
         Args:
-            image: its fitted pixels, evenly spaced, the same along both axes. About 6 bytes are
-                held for each of their values, beside the image and the series.
+            image: its fitted pixels, evenly spaced, the same along both axes. Beside the image,
+                about 30 bytes per pixel are held, with the series.
             num_parameters: at most so many, the mask's among them.
 
         Raises:
-            ValueError: If that is too few for a single coefficient.
+            ValueError: If that is too few for a single coefficient, or the image has more than
+                ``MOST_PIXELS``.
         """
         device = self.coefficients.device
         width, height = image.size
+        if width * height > MOST_PIXELS:
+            raise ValueError(
+                f"a local cosine series has at most {MOST_PIXELS:,} pixels; got {width} x {height}"
+            )
         self.size = torch.tensor([height, width], device=device)
         self.cells = math.ceil(height / CELL), math.ceil(width / CELL)
         extent = torch.stack([image.x[-1] - image.x[0], image.y[-1] - image.y[0]]).max()
@@ -169,10 +174,10 @@ class LocalCosineSeries(nn.Module):
         cells = math.prod(self.cells)
         cell = self._positions // CELL % cells
         function = self.frequencies
-        places = (cell * (3 * CELL * CELL) + function).to(self.coefficients.device)
-        # In place, without a second copy of what a large image takes.
+        indices = (cell * (3 * CELL * CELL) + function).to(self.coefficients.device)
+        # scatter would return a second copy, of hundreds of megabytes.
         dense = self.coefficients.new_zeros(cells * 3 * CELL * CELL)
-        dense = dense.scatter_(0, places, self.coefficients).reshape(cells, -1)
+        dense = dense.scatter_(0, indices, self.coefficients).reshape(cells, -1)
         self._dense = None if tracks else (version, dense)
         return dense
 
@@ -186,7 +191,7 @@ class LocalCosineSeries(nn.Module):
             # The functions of a cell reach into its neighbors.
             top, bottom = max(0, first - 1), min(down, last + 1)
             pixels = image.pixels[top * CELL : bottom * CELL].to(self.color.device)
-            colors = (unit_range(pixels) - self.color[0]) @ self.color[1:].T
+            colors = (unit_range(pixels).float() - self.color[0]) @ self.color[1:].T
             values[:, :, first:last] = self._analyze_rows(colors)[:, :, first - top : last - top]
         return values
 
@@ -231,7 +236,7 @@ class LocalCosineSeries(nn.Module):
         self.mask = torch.empty_like(mask, device=device)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
         height, width = (int(side) for side in self.size)
-        if not (min(height, width) >= 1 and height * width <= _MOST_PIXELS):
+        if not (min(height, width) >= 1 and height * width <= MOST_PIXELS):
             raise ValueError(f"a local cosine series cannot be of {width} x {height} pixels")
         self.cells = math.ceil(height / CELL), math.ceil(width / CELL)
         self._positions = kept_positions(self.mask, 3 * CELL * CELL * math.prod(self.cells))
@@ -246,7 +251,7 @@ class LocalCosineSeries(nn.Module):
 def _principal_axes(image: Image) -> Float[Tensor, "4 3"]:
     """Mean color, and the axes along which the colors vary, most first."""
     mean = image.mean_color().double()
-    squares = torch.zeros(3, 3, dtype=torch.float64)
+    squares = torch.zeros(3, 3, dtype=torch.float64, device=mean.device)
     for strip in strips(image.pixels):
         colors = unit_range(strip).reshape(-1, 3).double() - mean
         squares += colors.T @ colors

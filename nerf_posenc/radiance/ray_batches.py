@@ -150,8 +150,8 @@ class PixelSet:
         bits = (self._bits[block][..., None] >> shifts & 1).flatten(1)
         # Within the block, from its end, where its running count is.
         following = bits.flip(1).cumsum(1)
-        place = _BLOCK_BITS - 1 - (following < (self._ends[block] - ranks)[:, None]).sum(1)
-        pixel = block % self._blocks_per_view * _BLOCK_BITS + place
+        bit = _BLOCK_BITS - 1 - (following < (self._ends[block] - ranks)[:, None]).sum(1)
+        pixel = block % self._blocks_per_view * _BLOCK_BITS + bit
         return block // self._blocks_per_view, pixel
 
 

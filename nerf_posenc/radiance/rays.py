@@ -124,10 +124,11 @@ class PixelDirections:
         # The last column is as wide as the one before it.
         left = column.clamp(max=max(self._width - 2, 0))
         lenses = self._lenses[camera]
-        ends = [self._directions_at(lenses, left + step, row) for step in (0, 1)]
+        right = (left + 1).clamp(max=self._width - 1)
+        ends = [self._directions_at(lenses, each, row) for each in (left, right)]
         here = torch.where((column == left)[:, None], ends[0], ends[1])
         units = [F.normalize(end, dim=-1) for end in ends]
-        widths = (units[1] - units[0]).norm(dim=-1) * (self._width > 1)
+        widths = (units[1] - units[0]).norm(dim=-1)
         return here.to(device), (widths * (2 / math.sqrt(12))).to(device)
 
     def _directions_at(self, lenses: Tensor, column: Tensor, row: Tensor) -> Tensor:

@@ -29,8 +29,8 @@ class Views:
         world_from_camera: pose of each camera.
         names: one per image.
         near: distance from the cameras at which the scene begins; None if it is not known.
-        is_mapped: whether the pixels are read from a memory-mapped file as they are asked for;
-            they then stay on the CPU.
+        is_mapped: whether the pixels are read from a memory-mapped file on demand; they then stay
+            on the CPU.
     """
 
     pixels: Shaped[Tensor, "views height width channels"]
@@ -52,6 +52,13 @@ class Views:
             raise ValueError(
                 "pixels must have shape (views, height, width, 3 or 4), RGB or RGBA; got "
                 f"{tuple(self.pixels.shape)}"
+            )
+        if not (
+            self.pixels.is_floating_point() or self.pixels.dtype in (torch.uint8, torch.uint16)
+        ):
+            raise TypeError(
+                "pixels must be uint8, uint16 or floating-point values in [0, 1]; got "
+                f"{self.pixels.dtype}"
             )
 
     def __len__(self) -> int:
@@ -77,7 +84,7 @@ class Views:
         """Opacity of a view; all 1 without one."""
         pixels = self.pixels[view]
         if pixels.shape[2] == 3:
-            return torch.ones(pixels.shape[:2])
+            return torch.ones(pixels.shape[:2], device=pixels.device)
         return unit_range(pixels[..., 3])
 
     def over(self, view: int, background: float) -> Float[Tensor, "height width 3"]:
@@ -86,7 +93,7 @@ class Views:
 
     def resized(self, longer_side: int) -> "Views":
         """Average pixels by area until the longer side is ``longer_side``; never enlarges."""
-        if 1 <= max(self.size) <= longer_side:
+        if max(self.size) <= longer_side:
             return self
         small = [resize_area(premultiplied(image)[None], longer_side)[0] for image in self.pixels]
         height, width, _ = small[0].shape

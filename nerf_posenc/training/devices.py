@@ -78,7 +78,7 @@ def keep_freed_memory() -> bool:
 
 
 def return_freed_memory() -> None:
-    """Give memory that the C library keeps back to the system, where it is glibc."""
+    """Return memory that glibc has freed to the operating system; elsewhere do nothing."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError, TypeError):

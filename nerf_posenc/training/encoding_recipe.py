@@ -68,7 +68,7 @@ class EncodingRecipe:
         uses_sigma: whether ``--sigma`` changes it.
         is_doubled: whether an image is fitted at twice its resolution, with values between the
             pixels from `nerf_posenc.training.patch_network`.
-        is_series: whether an image is a sparse series that is solved for, without a network.
+        is_series: whether an image is a sparse series in closed form, without a network.
         fits_images: whether an image can have it.
     """
 

@@ -107,7 +107,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         is_doubled=True,
     ),
     "local-cosine": EncodingRecipe(
-        description="the largest coefficients of windowed cosines in cells, solved for",
+        description="the largest coefficients of windowed cosines in cells, in closed form",
         build=lambda options: Identity(options.in_dim),
         layers=(1, 1),
         fields=(),

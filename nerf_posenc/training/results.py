@@ -103,6 +103,11 @@ class FitResult:
         """False for what takes no training, such as interpolation: it has no parameters."""
         return self.parameters > 0
 
+    @property
+    def is_closed_form(self) -> bool:
+        """Whether it is a model that was computed without training steps."""
+        return self.is_fit and self.steps == 0
+
 
 FIELD_MEASURES = (
     Measure(

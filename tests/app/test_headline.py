@@ -65,4 +65,5 @@ def test_there_is_none_without_anything_to_compare_with() -> None:
     assert headline([fit("fourier", 30.0)]) is None
     assert headline([fit("fourier", 30.0)], held_out=True) is None
     assert headline([fit("none", math.nan), fit("fourier", 30.0)]) is None
+    assert headline([fit("none", math.inf), fit("fourier", 30.0), fit("hash", 40.0)]) is None
     assert headline([BICUBIC], held_out=True) is None

@@ -13,6 +13,7 @@ import train_fit
 from app import config
 from app.image_defaults import default_length
 from app.options import Options
+from app.parsing import UsageError
 from app.plan import plan
 from app.report import read_metrics
 from tests.test_large_images import any_is_large as any_is_large
@@ -54,6 +55,12 @@ def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:
     assert resolved(9 * MEGAPIXEL, 4000, bands=5).encodings == ("fourier",)
 
 
+def test_a_series_is_no_default_of_an_image_that_is_too_large_for_one() -> None:
+    assert resolved(300 * MEGAPIXEL, 20_000).encodings == ("fourier", "hash")
+    with pytest.raises(UsageError, match="local-cosine takes at most 268,435,456 pixels"):
+        resolved(300 * MEGAPIXEL, 20_000, encodings=("local-cosine",))
+
+
 def test_a_plan_says_what_a_large_fit_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,7 +73,7 @@ def test_a_plan_says_what_a_large_fit_takes(
     series = ["--image", "a.png", "--encodings", "local-cosine", "--video", "0", "--out", "series"]
     assert train_fit.main(series) == 0
     printed = capsys.readouterr().out
-    assert "plan     local-cosine: solved for; about 1 min and 0.6 GB in all" in printed
+    assert "plan     local-cosine: closed form; about 1 min and 0.6 GB in all" in printed
     assert callable(plan)
 
 

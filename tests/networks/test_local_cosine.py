@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -92,7 +93,7 @@ def test_in_strips_it_is_the_same_series(monkeypatch: pytest.MonkeyPatch) -> Non
     image = Image.from_rgb(to_eight_bits(image.rgb))
     whole = solved(image, 20_000)
     monkeypatch.setattr(local_cosine, "_STRIP_PIXELS", 2 * CELL * 64)
-    monkeypatch.setattr(coefficient_masks, "_PART", 1000)
+    monkeypatch.setattr(coefficient_masks, "_CHUNK", 1000)
     series = solved(image, 20_000)
     assert torch.equal(series.mask, whole.mask)
     torch.testing.assert_close(series.coefficients, whole.coefficients, atol=1e-6, rtol=0)
@@ -208,6 +209,19 @@ def test_too_few_parameters_are_refused(most: int) -> None:
     message = f"{most} parameters are too few for a local cosine series"
     with pytest.raises(ValueError, match=message):
         solved(textured(24, 40), most)
+
+
+def test_an_image_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_cosine, "MOST_PIXELS", 100)
+    with pytest.raises(ValueError, match="at most 100 pixels; got 12 x 10"):
+        LocalCosineSeries().fit(textured(10, 12), 300)
+
+
+def test_an_image_in_float64_has_the_same_series() -> None:
+    image = textured(20, 24)
+    double = replace(image, pixels=image.pixels.double())
+    series, same = solved(image, 900), solved(double, 900)
+    assert torch.equal(series.coefficients, same.coefficients)
 
 
 def test_an_empty_series_says_so() -> None:

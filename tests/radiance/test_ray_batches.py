@@ -151,5 +151,9 @@ def test_each_view_needs_an_image_a_camera_a_pose_and_a_name() -> None:
         wrong = torch.zeros(3, 5, 5, channels)
         with pytest.raises(ValueError, match="3 or 4"):
             Views(wrong, *parts[1:])
+    with pytest.raises(
+        TypeError, match=r"uint16 or floating-point values in \[0, 1\]; got torch.int"
+    ):
+        Views(torch.zeros_like(views.pixels, dtype=torch.int32), *parts[1:])
     with pytest.raises(ValueError, match="1 or more"):
         Views(*(part[:0] for part in parts))

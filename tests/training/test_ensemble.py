@@ -1,5 +1,6 @@
 """Batched ensembles: each member must become what it would alone."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -162,6 +163,17 @@ def test_the_program_batches_images_of_one_size(
     assert rows["002-cat"] == rows["003-cat"]
     for name in ("001-small", "002-cat", "003-cat"):
         assert Path(f"run/{name}/report.html").exists()
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_series_has_no_ensemble(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--images", "cat", "rocket", "--stack", "on", "--size", "16", "--video", "0"]
+    arguments += ["--encodings", "none", "local-cosine", "--steps", "3", "--out", "run"]
+    assert train_fit.main(arguments) == 0
+    assert "note" not in capsys.readouterr().err
+    for folder in ("000-cat", "001-rocket"):
+        fits = json.loads(Path("run", folder, "metrics.json").read_text())["fits"]
+        assert [fit["encoding"] for fit in fits] == ["none", "local-cosine"]
 
 
 @pytest.mark.slow
