@@ -88,13 +88,15 @@ def main() -> dict[str, float]:
     """Train at 6 x 6 patches; return the accuracy there and at 10 x 8."""
     torch.manual_seed(0)
     model = ViT()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    for _ in range(250):
+    optimizer = torch.optim.AdamW(model.parameters())
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=500)
+    for _ in range(500):
         images, labels = batch(64, 6, 6)
         loss = F.cross_entropy(model.train()(images), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
     results = {"6 x 6": accuracy(model, 6, 6), "10 x 8": accuracy(model, 10, 8)}
     for size, share in results.items():
         print(f"{size:8s} {100 * share:5.1f}% right (chance: 25%)")
