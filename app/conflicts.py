@@ -56,7 +56,7 @@ def check_conflicts(options: "app.options.Options") -> None:
 
 
 def _auto_refusals(options: "app.options.Options") -> dict[str, bool]:
-    """What an automatic choice has no use for."""
+    """Options that an automatic choice of the encoding does not take."""
     if not options.is_auto:
         return {}
     return {
@@ -67,7 +67,7 @@ def _auto_refusals(options: "app.options.Options") -> dict[str, bool]:
 
 
 def _series_refusals(options: "app.options.Options") -> dict[str, bool]:
-    """What a series has no use for, if nothing else is fitted."""
+    """Options of networks, which a series alone does not take."""
     if options.is_sequence or not all(ENCODINGS[e].is_series for e in options.fitted):
         return {}
     return {
@@ -96,7 +96,7 @@ def _scene_refusals(options: "app.options.Options") -> dict[str, bool]:
     }
 
 
-# Options of an image that a series has no use for.
+# Options of an image that are for networks.
 _OF_NETWORKS = (
     *("bands", "network", "width", "depth", "sigma", "optimizer", "lr", "steps", "seconds"),
     *("batch_size", "compile", "precision", "stack"),

@@ -42,7 +42,7 @@ def check_encodings(options: "app.options.Options") -> None:
 
 
 def _known(options: "app.options.Options") -> list[str]:
-    """Names that what is fitted takes."""
+    """Encodings that the image or the scene can have."""
     if options.is_scene:
         return [name for name, recipe in ENCODINGS.items() if options.scene_field in recipe.fields]
     return [*(name for name, recipe in ENCODINGS.items() if recipe.fits_images), "auto"]

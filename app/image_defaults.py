@@ -11,7 +11,7 @@ _LARGE_BATCHES = 4 * _MEGAPIXEL
 # Shorter fits need more steps rather than more pixels.
 _SHORT_SECONDS = 60.0
 # From here on raw coordinates are not fitted: to render them takes minutes and shows little. A
-# series is, beside the grid: it shows in seconds what so many parameters can store.
+# series is fitted beside the grid: it takes seconds, and shows what as many parameters can store.
 _WITHOUT_BASELINE = 8 * _MEGAPIXEL
 _SERIES = "local-cosine"
 

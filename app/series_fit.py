@@ -20,9 +20,9 @@ from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState, mse, predict
 from nerf_posenc.training.results import Record
 
-# The loss is that of so many pixels.
+# Number of pixels that the loss is measured on.
 _LOSS_PIXELS = 1 << 18
-# A series of less is a mean color, if anything.
+# With fewer, hardly more than the mean color fits.
 _LEAST_PARAMETERS = 100
 
 

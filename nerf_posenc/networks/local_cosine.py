@@ -16,7 +16,7 @@ CELL = 8
 MOST_PIXELS = 1 << 28
 """Largest image of a series."""
 
-# The transform of so many pixels is computed at a time.
+# Pixels that are transformed at a time.
 _STRIP_PIXELS = 1 << 20
 
 

@@ -201,7 +201,7 @@ def largest_within(
     image: Float[Tensor, "height width"], reach: int
 ) -> Float[Tensor, "height width"]:
     """Largest value in the square of so many pixels to each side, of every pixel."""
-    # Along one axis after the other, which is the square's own maximum in far less time.
+    # One axis after the other gives the same maximum in far less time.
     columns = F.max_pool2d(image[None], (2 * reach + 1, 1), stride=1, padding=(reach, 0))
     return F.max_pool2d(columns, (1, 2 * reach + 1), stride=1, padding=(0, reach))[0]
 

@@ -101,7 +101,7 @@ class PixelDirections:
         self._is_distorted = any(any(camera.distortion) for camera in cameras)
         for camera in cameras:
             if any(camera.distortion):
-                # Now, and not in the middle of a fit.
+                # Refuse a lens now, not in the middle of a fit.
                 camera.directions()
         lenses = [[c.fx, c.fy, c.cx, c.cy, *c.distortion] for c in cameras]
         has_float64 = torch.device(device).type != "mps"
