@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from nerf_posenc.radiance.factored_field import FactoredField, GridCorners
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
+from nerf_posenc.radiance.renderers import PADDED_ROWS
 from nerf_posenc.radiance.sampling import Jitter, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -215,7 +216,9 @@ class PackedRenderer(nn.Module):
         weights, _ = packed_weights(density, step, samples.rays, num_rays)
         shown = (weights.detach() > _VISIBLE).nonzero()[:, 0]
         ray = samples.rays[shown]
-        rgb = self.field.color_at(corners.rows(shown), rays.directions[ray])
+        padded = F.pad(shown, (0, -len(shown) % PADDED_ROWS))
+        directions = rays.directions[samples.rays[padded]]
+        rgb = self.field.color_at(corners.rows(padded), directions)[: len(shown)]
         total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
         if self.log_gains is not None and views is not None:
             # Relative to the mean, which the field itself has.

@@ -20,7 +20,7 @@ from nerf_posenc.radiance.volume_rendering import Rendering, composite, weights_
 
 # A CPU's matrix library sets up every new number of rows, which takes longer than the product
 # itself; rows are padded to a multiple of this.
-_ROWS = 512
+PADDED_ROWS = 512
 
 # Length of NeRF's last interval, which absorbs all remaining light.
 _ENDLESS = 1e10
@@ -104,7 +104,7 @@ class GridRenderer(nn.Module):
         """Density and color of the masked samples, 0 elsewhere."""
         chosen = mask.nonzero(as_tuple=True)
         points = positions[chosen]
-        num_padding = -len(points) % _ROWS
+        num_padding = -len(points) % PADDED_ROWS
         points = F.pad(points, (0, 0, 0, num_padding))
         densities, colors = torch.zeros_like(positions[..., 0]), torch.zeros_like(positions)
         if directions is None:
