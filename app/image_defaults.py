@@ -43,7 +43,7 @@ def default_scene_length(field: FieldName, *, on_cpu: bool) -> tuple[int, int]:
         on_cpu: whether on a CPU, not on a GPU.
     """
     if on_cpu:
-        return (2000, 2048) if field == "factored" else (700, 1024)
+        return 3000 if field == "factored" else 700, 1024
     return 5000, 1024 if field in ("nerf", "mip") else 8192
 
 

@@ -84,8 +84,8 @@ class Options:
     """First reduce the images to this many pixels along their longer side."""
 
     steps: int | None = None
-    """Training steps of each fit; None: image 600, scene 700; on a GPU 2000 and 5000. Above a
-    megapixel the steps of an image grow with the root of its pixels."""
+    """Training steps of each fit; None: image 600, scene 700, with --field factored 3000; on a GPU
+    2000 and 5000. Above a megapixel the steps of an image grow with the root of its pixels."""
 
     seconds: float | None = None
     """Seconds of training of each fit of an image or a scene, instead of --steps: the learning

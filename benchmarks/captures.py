@@ -99,8 +99,7 @@ def fit_for(
 ) -> tuple[float, float, int, float]:
     """Fit a field; return PSNR in dB, the share of holes, the steps and the seconds per view."""
     renderer = make_renderer(options, scene.train)
-    rays = 2048 if options.field == "factored" else 1024
-    draw = make_batches(renderer, scene.train, rays, seed=0, background=background)
+    draw = make_batches(renderer, scene.train, 1024, seed=0, background=background)
     dtype = torch.bfloat16 if computes_bfloat16(torch.device("cpu")) else None
     state = FitState(
         renderer, make_field_optimizer(renderer, "muon"), 1 << 40, limit_seconds=seconds

@@ -29,6 +29,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, without_pruning
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
+from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.batches import DrawBatch
@@ -99,11 +100,11 @@ def instant_ngp(views: Views) -> nn.Module:
 
 def factored(views: Views) -> nn.Module:
     """Our factored field, which ``--field auto`` takes."""
-    return make_renderer(FieldOptions("factored", "vector-matrix"), views)
+    return make_renderer(FieldOptions("factored", "vector-matrix", space=space_for(views)), views)
 
 
 RECIPES = {
-    "ours: factored field": Recipe(factored, by_muon, 2048),
+    "ours: factored field": Recipe(factored, by_muon, 1024),
     "ours: small field, L = 10, Muon": Recipe(small("fourier"), by_muon, 1024),
     "tiny-NeRF": Recipe(tiny_nerf, lambda m: adam(m, lr=5e-4), None),
     "small NeRF, Adam": Recipe(small_nerf, lambda m: adam(m, lr=5e-4), 1024),
@@ -152,6 +153,8 @@ def fit_for(
         large: a view to be timed with and without the occupancy grid; None for none.
     """
     dtype = torch.bfloat16 if computes_bfloat16(device) else None
+    # Over white, a hole in front of a white wall costs nothing.
+    background: Background = "random" if train.is_opaque else recipe.background
 
     def run(seconds: float) -> FitState:
         torch.manual_seed(0)
@@ -159,7 +162,7 @@ def fit_for(
         draw: DrawBatch = whole_views(train, device)
         if recipe.rays is not None:
             draw = make_batches(
-                renderer, train, recipe.rays, seed=0, background=recipe.background, device=device
+                renderer, train, recipe.rays, seed=0, background=background, device=device
             )
         state = FitState(
             renderer, recipe.optimizer(renderer), num_steps=1 << 40, limit_seconds=seconds

@@ -27,8 +27,12 @@ FIELD_LRS: Mapping[recipes.Optimizer, float] = MappingProxyType({"muon": 0.02, "
 _GRID_START = 100
 _GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}
 
-# Shares of the fit after which a factored field gets its next stride.
-_REFINE_AT = (0.13, 0.27)
+# Shares of the fit after which a factored field gets its next stride: in a box, which the visual
+# hull carves from the start, and in other spaces, where coarse grids must first find the surfaces.
+_REFINE_AT_IN_BOX, _REFINE_AT = (0.13, 0.27), (0.4, 0.8)
+
+# Of Adam on a factored field's grids beside Muon, where no box bounds the scene: more leaves fog.
+_UNBOUNDED_ADAM_LR = 0.01
 
 
 def field_lr(field: FieldName, optimizer: recipes.Optimizer) -> float:
@@ -48,11 +52,13 @@ def make_field_optimizer(
         lr: peak learning rate; None for `field_lr`.
     """
     is_factored = isinstance(renderer, PackedRenderer)
+    is_boxed = not isinstance(renderer, PackedRenderer) or renderer.space.is_box
     return recipes.make_optimizer(
         renderer,
         optimizer,
         field_lr("factored" if is_factored else "small", optimizer) if lr is None else lr,
         encoding="vector-matrix" if is_factored else "none",
+        adam_lr=None if is_boxed else _UNBOUNDED_ADAM_LR,
         matrices=[m for field in fields_of(renderer) for m in field.hidden_matrices()],
     )
 
@@ -78,8 +84,8 @@ def update_renderer(
 ) -> Callable[[FitState], None]:
     """Make the callback that updates a renderer after training steps.
 
-    It updates an occupancy grid, and refines a factored field at the shares of the fit where
-    ``_REFINE_AT`` says so.
+    It updates an occupancy grid, and refines a factored field after fixed shares of the fit, later
+    where no box bounds the scene.
 
     Args:
         renderer: without a grid, the callback does nothing.
@@ -91,7 +97,8 @@ def update_renderer(
         if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
             return
         if isinstance(renderer, PackedRenderer):
-            stride = STRIDES[bisect(_REFINE_AT, state.step / state.num_steps)]
+            shares = _REFINE_AT_IN_BOX if renderer.space.is_box else _REFINE_AT
+            stride = STRIDES[bisect(shares, state.step / state.num_steps)]
             if stride < renderer.field.stride:
                 renderer.field.refine(stride)
         if state.step >= _GRID_START and state.step % every == 0:

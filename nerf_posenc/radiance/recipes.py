@@ -24,6 +24,8 @@ Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer
 
 # Of the factored field: nodes per pixel of a view's longer side, and their bounds.
 _NODES_PER_PIXEL, _FEWEST_NODES, _MOST_NODES = 0.4, 64, 512
+# Opacity along a cell's diagonal below which it is empty. A fit of all space starts full of fog.
+_THRESHOLD_IN_BOX, _THRESHOLD = 0.01, 0.08
 STRIDES = (4, 2, 1)
 """Of the factored field, from one node in use to the next: at first, and as it is refined."""
 
@@ -133,7 +135,7 @@ def renderer_for(
         num_samples = 96 if options.num_samples is None else options.num_samples
         return GridRenderer(field, grid, num_samples=num_samples)
     if options.field == "factored":
-        return _packed_renderer(options, resolution, OccupancyGrid(possible=hull), generator)
+        return _packed_renderer(options, resolution, hull, generator)
     is_mip = options.field == "mip"
     bands = options.num_bands + (_MIP_EXTRA_BANDS if is_mip else 0)
     make = partial(
@@ -174,8 +176,13 @@ def _small_field(
 
 
 def _packed_renderer(
-    options: FieldOptions, resolution: int, grid: OccupancyGrid, generator: torch.Generator
+    options: FieldOptions,
+    resolution: int,
+    hull: Bool[Tensor, " cells"] | None,
+    generator: torch.Generator,
 ) -> PackedRenderer:
+    threshold = _THRESHOLD_IN_BOX if options.space == "box" else _THRESHOLD
+    grid = OccupancyGrid(threshold=threshold, possible=hull)
     width, depth = options.layers
     nodes = _NODES_PER_PIXEL * resolution
     nodes = min(max(nodes, _FEWEST_NODES), _MOST_NODES)

@@ -13,6 +13,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples, packed_weights
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, renderer_for
+from nerf_posenc.radiance.scene_spaces import SpaceName
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import weights_from_density
 from nerf_posenc.training.loop import FitState
@@ -171,8 +172,9 @@ def views() -> Views:
     return Views(torch.ones(1, 8, 8, 3), [camera], pose[None], ["a"])
 
 
-def test_a_fit_refines_its_field_and_ends_on_all_nodes() -> None:
-    renderer = make_renderer(FieldOptions("factored", "vector-matrix"), views())
+@pytest.mark.parametrize(("space", "first"), [("box", 13), ("contracted", 40)])
+def test_a_fit_refines_its_field_and_ends_on_all_nodes(space: SpaceName, first: int) -> None:
+    renderer = make_renderer(FieldOptions("factored", "vector-matrix", space=space), views())
     assert isinstance(renderer, PackedRenderer)
     update = update_renderer(renderer)
     state = FitState(renderer, make_field_optimizer(renderer, "muon"), num_steps=100)
@@ -181,7 +183,8 @@ def test_a_fit_refines_its_field_and_ends_on_all_nodes() -> None:
         state.step = step
         update(state)
         strides.append(renderer.field.stride)
-    assert strides[:13] == [4] * 13
+    assert strides[:first] == [4] * first
+    assert strides[first] == 2
     assert strides[-1] == 1
     assert strides == sorted(strides, reverse=True)
     assert set(strides) == {4, 2, 1}
