@@ -58,3 +58,8 @@ def _check_field(options: "app.options.Options") -> None:
             f"--field {field} takes the encodings {', '.join(_known(options))}, not "
             f"{', '.join(unfit)}; {mend}"
         )
+    if field == "factored" and options.bands is not None:
+        raise UsageError(
+            "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
+            "leave one of them out"
+        )

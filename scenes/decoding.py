@@ -69,9 +69,11 @@ def read_pixels(path: Path, max_pixels: int) -> PixelArray:
 
 
 def _damaged(path: Path, error: Exception) -> SceneError:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    # Pillow names the file again.
+    reason = " ".join(str(error).replace(f" {str(path)!r}", "").split())[:200]
     return SceneError(
-        f"cannot read {path} as an image: it is damaged or of an unknown format ({reason})"
+        f"cannot read {path} as an image: it is damaged or of an unknown format "
+        f"({reason or type(error).__name__}); save it anew as PNG or JPEG"
     )
 
 

@@ -77,7 +77,8 @@ def load_scene(
     """
     if not train or not test:
         raise SceneError(
-            f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each"
+            f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
+            "and some 30 for a good fit: add images with their poses"
         )
     train_views = _load_views(train, box, max_pixels, size)
     _require_sight(train_views, folder)

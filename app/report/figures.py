@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from jaxtyping import Float, Shaped
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -15,6 +14,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from app.preview import Window, detail_crop
+from app.report.depths import nearness
 from app.report.errors import MOST_VALUES, clamped, reduced_error, sampled_error
 from app.report.palette import figure_colors
 from app.report.tables import gain
@@ -111,10 +111,8 @@ def save_views(
         [(s.rendering.rgb - i).abs().mean(-1) for s, i in zip(row, images, strict=True)]
         for row in scores
     ]
-    depths = [[visible_depth(score.rendering) for score in row] for row in scores]
     scale = max(1 / 255, *(error_quantile(error) for row in errors for error in row))
-    finite = torch.cat([d[d.isfinite()] for row in depths for d in row])
-    nearest, farthest = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+    near = nearness([visible_depth(score.rendering) for row in scores for score in row])
     for row, image in enumerate(images):
         axes[row, 0].imshow(image.clamp(0, 1).numpy())
         axes[row, 0].set_ylabel(scores[0][row].name, fontsize=9)
@@ -125,9 +123,8 @@ def save_views(
             at = panels[0].transAxes
             panels[0].text(0.02, 0.02, f"{score.psnr:.1f} dB", transform=at, fontsize=9)
             panels[1].imshow(errors[fit][row].numpy(), cmap="magma", vmin=0, vmax=scale)
-            panels[2].imshow(
-                depths[fit][row].numpy(), cmap="viridis_r", vmin=nearest, vmax=farthest
-            )
+            depth = near[fit * len(chosen) + row]
+            panels[2].imshow(depth.numpy(), cmap="viridis", vmin=0, vmax=1)
     axes[0, 0].set_title("truth", fontsize=11)
     for fit, result in enumerate(results):
         axes[0, 1 + 3 * fit].set_title(_title(result, results), fontsize=11)

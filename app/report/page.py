@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from app.preview import Window, detail_crop, most_detailed_window
+from app.report.depths import nearness
 from app.report.eight_bit import eight_bit
 from app.report.errors import clamped, error_map, reduced_error, sampled_error
 from app.report.figures import error_quantile
@@ -211,18 +212,15 @@ def _opened(panels: Sequence[Panel]) -> dict[str, int]:
 def _shown(panel: Panel, scale: float, part: _Part) -> dict[str, Any]:
     original = part.image(panel.original)
     height, width, _ = original.shape
-    distances = [d[d.isfinite()] for d in panel.depths.values()]
-    finite = torch.cat(distances) if distances else torch.zeros(0)
+    near = dict(zip(panel.depths, nearness(list(panel.depths.values())), strict=True))
     fits = []
     for name, fit in panel.fits.items():
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
         fitted = _webp(part.image(clamped(fit)))
         shown = {"name": name, "url": fitted, "error": _webp(_mapped(error, "magma"), 80)}
-        if name in panel.depths and len(finite):
-            near, far = float(finite.min()), float(finite.max())
-            distance = part.image(panel.depths[name][..., None])[..., 0]
-            depth = (distance - near) / max(far - near, 1e-6)
-            shown["depth"] = _webp(_mapped(depth.nan_to_num(1.0), "viridis_r"), 80)
+        if name in near:
+            depth = part.image(near[name][..., None])[..., 0]
+            shown["depth"] = _webp(_mapped(depth, "viridis"), 80)
         fits.append(shown)
     return {
         "name": part.label,

@@ -75,6 +75,10 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
             "--field factored takes the encodings vector-matrix, not fourier; use the small field",
         ),
         (
+            ["--scene", "spheres", "--field", "auto", "--bands", "4"],
+            "--bands is for the fourier encoding, and --field factored has an encoding of its own",
+        ),
+        (
             ["--image", "cat", "--encodings", "vector-matrix"],
             "--encodings: vector-matrix is for scenes, with --field factored",
         ),

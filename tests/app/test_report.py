@@ -14,6 +14,7 @@ from app import report
 from app.features import similarity_kernel
 from app.image_fit import ImageResult
 from app.preview import most_detailed_window
+from app.report.depths import nearness
 from app.report.figures import save_comparison, save_curves, save_frequencies, save_kernels
 from app.report.tables import gain
 from nerf_posenc import FourierEncoder, HashGridEncoder
@@ -153,3 +154,16 @@ def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_
     assert (
         report.write_training_video(tmp_path / "none", [gray(1.0)], [result("none", 20.0)]) is None
     )
+
+
+def test_a_horizon_leaves_the_depths_of_what_is_near_apart() -> None:
+    depth = torch.full((10, 20), 1000.0)
+    depth[:, :5], depth[:, 5:10] = 1.0, 2.0
+    depth[0] = math.nan
+    (near,) = nearness([depth])
+    assert torch.allclose(near[1:, :5], torch.ones(()))
+    assert torch.allclose(near[1:, 5:10], torch.tensor(0.5), atol=1e-3)
+    assert near[:, 10:].max() == 0
+    assert near[0].max() == 0
+    assert nearness([torch.full((2, 2), math.nan)])[0].max() == 0
+    assert nearness([]) == []
