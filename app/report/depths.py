@@ -27,5 +27,5 @@ def nearness(depths: Sequence[Float[Tensor, "height width"]]) -> list[Tensor]:
     sample = visible[:: 1 + len(visible) // MOST_VALUES]
     ends = torch.tensor([_BEYOND, 1 - _BEYOND], dtype=sample.dtype)
     far, near = sample.quantile(ends)
-    span = (near - far).clamp(min=1e-6)
+    span = torch.maximum(near - far, 1e-6 * near)
     return [((part - far) / span).clamp(0, 1).nan_to_num(0.0) for part in inverse]
