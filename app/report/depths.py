@@ -13,7 +13,7 @@ _BEYOND = 0.01
 
 
 def nearness(depths: Sequence[Float[Tensor, "height width"]]) -> list[Tensor]:
-    """Brightness of depths on one scale: 1 is nearest, 0 is farthest or empty.
+    """Brightness of depths on one scale: 1 is nearest, 0 is farthest, NaN is empty.
 
     It is linear in 1 / depth, since the depths of photographs reach to the horizon.
 
@@ -23,9 +23,9 @@ def nearness(depths: Sequence[Float[Tensor, "height width"]]) -> list[Tensor]:
     inverse = [1 / depth.clamp(min=1e-6) for depth in depths]
     visible = torch.cat([part[part.isfinite()] for part in inverse] or [torch.zeros(0)])
     if not len(visible):
-        return [torch.zeros_like(part) for part in inverse]
+        return inverse
     sample = visible[:: 1 + len(visible) // MOST_VALUES]
     ends = torch.tensor([_BEYOND, 1 - _BEYOND], dtype=sample.dtype)
     far, near = sample.quantile(ends)
     span = torch.maximum(near - far, 1e-6 * near)
-    return [((part - far) / span).clamp(0, 1).nan_to_num(0.0) for part in inverse]
+    return [((part - far) / span).clamp(0, 1) for part in inverse]

@@ -220,7 +220,7 @@ def _shown(panel: Panel, scale: float, part: _Part) -> dict[str, Any]:
         shown = {"name": name, "url": fitted, "error": _webp(_mapped(error, "magma"), 80)}
         if name in near:
             depth = part.image(near[name][..., None])[..., 0]
-            shown["depth"] = _webp(_mapped(depth, "viridis"), 80)
+            shown["depth"] = _webp(_mapped(depth.nan_to_num(0.0), "viridis"), 80)
         fits.append(shown)
     return {
         "name": part.label,

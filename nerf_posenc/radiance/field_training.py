@@ -41,6 +41,11 @@ def field_lr(field: FieldName, optimizer: recipes.Optimizer) -> float:
     return (lrs or FIELD_LRS)[optimizer]
 
 
+def _is_boxed(renderer: nn.Module) -> bool:
+    """Whether the renderer's cube is the scene's own box."""
+    return not isinstance(renderer, PackedRenderer) or renderer.space.is_box
+
+
 def make_field_optimizer(
     renderer: nn.Module, optimizer: recipes.Optimizer, lr: float | None = None
 ) -> OptimizerGroup:
@@ -52,13 +57,12 @@ def make_field_optimizer(
         lr: peak learning rate; None for `field_lr`.
     """
     is_factored = isinstance(renderer, PackedRenderer)
-    is_boxed = not isinstance(renderer, PackedRenderer) or renderer.space.is_box
     return recipes.make_optimizer(
         renderer,
         optimizer,
         field_lr("factored" if is_factored else "small", optimizer) if lr is None else lr,
         encoding="vector-matrix" if is_factored else "none",
-        adam_lr=None if is_boxed else _UNBOUNDED_ADAM_LR,
+        adam_lr=None if _is_boxed(renderer) else _UNBOUNDED_ADAM_LR,
         matrices=[m for field in fields_of(renderer) for m in field.hidden_matrices()],
     )
 
@@ -74,8 +78,7 @@ def make_batches(
 ) -> RayBatches:
     """Draw rays of all views; with an occupancy grid, those that meet an occupied cell."""
     grid = getattr(renderer, "grid", None)
-    is_boxed = not isinstance(renderer, PackedRenderer) or renderer.space.is_box
-    live = None if grid is None or not is_boxed else occupied_pixels(grid, views)
+    live = None if grid is None or not _is_boxed(renderer) else occupied_pixels(grid, views)
     return RayBatches(views, batch_size, seed=seed, background=background, live=live, device=device)
 
 
@@ -97,7 +100,7 @@ def update_renderer(
         if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
             return
         if isinstance(renderer, PackedRenderer):
-            shares = _REFINE_AT_IN_BOX if renderer.space.is_box else _REFINE_AT
+            shares = _REFINE_AT_IN_BOX if _is_boxed(renderer) else _REFINE_AT
             stride = STRIDES[bisect(shares, state.step / state.num_steps)]
             if stride < renderer.field.stride:
                 renderer.field.refine(stride)
