@@ -1,168 +1,111 @@
-"""Command-line options, and the combinations that are refused."""
+"""The options of the command line: one dataclass per kind of data, which is also its configuration.
 
-import dataclasses
+A field is an option: its type and `Range` are checked, the line below it is its help, and once a
+kind has resolved what depends on the data, the same object is the complete configuration of a run.
+"""
+
+import contextlib
+import difflib
+import importlib.util
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
-from app.conflicts import check_conflicts
-from app.encoding_options import check_encodings, check_names
-from app.parsing import UsageError, read_options
-from app.sequence_options import SequenceOptions, check_sequence_options
-from nerf_posenc.radiance.recipes import FieldName
-from nerf_posenc.training.recipes import ENCODINGS, NetworkName
+PROGRAM = "train_fit.py"
 
-# Cycles per unit: far above the Nyquist frequency of any image.
-_MOST_SIGMA = 1e6
-_LEAST_PARAMETERS = 1000
-# Nodes per axis of a grid: those of its coarsest level, and more than any image has pixels.
-_LEAST_NODES, _MOST_NODES = 16, 1 << 17
+Asked = TypeVar("Asked")
 
-ENCODING_HELP = (
-    "Encodings to fit: "
-    + ", ".join(f"{name} ({recipe.description})" for name, recipe in ENCODINGS.items())
-    + ". None: none and fourier, and for images without --bands hash, the fastest; above 8 "
-    "megapixels, beside hash, local-cosine instead of none; with "
-    "--held-out none, fourier, gaussian and hash-internal; with --parameters none, fourier, hash "
-    "and local-cosine; with both none, fourier, gaussian, hash-internal and local-cosine. auto: "
-    "none and the best by forecast."
-)
+
+class UsageError(Exception):
+    """A mistake in the command line; the message says how to correct it."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values that a numeric option may have.
+
+    Attributes:
+        low: smallest value, or the bound below all values if ``is_open``.
+        high: largest value.
+        is_open: whether ``low`` itself is no such value.
+    """
+
+    low: float
+    high: float = math.inf
+    is_open: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return False
+        return self.low < value <= self.high if self.is_open else self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        if self.high < math.inf:
+            return f"{'above ' if self.is_open else ''}{self.low:,g} to {self.high:,g}"
+        return f"above {self.low:g}" if self.is_open else f"{self.low:,g} or more"
+
+
+Count = Annotated[int | None, Range(1, 1 << 53)]
+"""Option that counts something; None is the default of the kind, the model or the data."""
+Seconds = Annotated[float | None, Range(0, is_open=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Fit an image, a scene or a sequence with and without encoding."""
+class CommonOptions:
+    """What holds for all kinds of data."""
 
-    image: str | None = None
-    """Image to fit: a file or a bundled sample; cat if no --scene is given either."""
+    encodings: tuple[str, ...] | None = None
+    """Encodings to fit, one after the other; by default some that suit the data."""
 
-    images: tuple[str, ...] | None = None
-    """Several images, or folders of images, each with its own run; their mean is printed last."""
+    width: Count = None
+    """Units per hidden layer."""
 
-    stack: Literal["auto", "on", "off"] = "auto"
-    """Train the models of --images as one batched ensemble; auto: on a GPU."""
+    depth: Count = None
+    """Hidden layers."""
 
-    scene: str | None = None
-    """Scene to fit: a folder of posed images, or blocks, cloud, spheres or struts."""
+    steps: Count = None
+    """Training steps of each fit."""
 
-    sequences: Annotated[SequenceOptions, tyro.conf.OmitArgPrefixes] = dataclasses.field(
-        default_factory=SequenceOptions
-    )
+    seconds: Seconds = None
+    """Train each fit for so many seconds instead of steps."""
 
-    bands: int | None = None
-    """Frequency bands L of the fourier encoding: sin and cos of 2^k pi x for k = 0 ... L-1; None is
-    10, on a small image at most two above its Nyquist frequency, above a megapixel all up to it;
-    with --held-out the bands up to one octave below it, 10 at most."""
+    batch_size: Count = None
+    """Pixels, rays or examples per step."""
 
-    encodings: Annotated[
-        tuple[str, ...] | None,
-        tyro.conf.arg(metavar=f"[{{{','.join(ENCODINGS)},auto}} ...]", help=ENCODING_HELP),
-    ] = None
+    lr: Annotated[float | None, Range(0, is_open=True)] = None
+    """Peak learning rate."""
 
-    parameters: int | None = None
-    """Most parameters of the model of an image: the largest network or grid within them is fitted
-    by each encoding, and what it takes in float16 and in 8 bits is printed. None: the width and the
-    tables' default size."""
-
-    sigma: float | Literal["auto"] | None = None
-    """Standard deviation of the gaussian frequencies in cycles per unit; auto chooses it by
-    held-out pixels of the image; None is 0.09 of Nyquist."""
-
-    finest: int | None = None
-    """Nodes per axis of the finest level of an image's hash grid; None is one per pixel. More store
-    more of the image, and take more parameters and time."""
-
-    held_out: bool = False
-    """Fit every second pixel of every second row of an image, and evaluate and show those between:
-    what an encoding predicts at positions that it was not given."""
-
-    size: int | None = None
-    """First reduce the images to this many pixels along their longer side."""
-
-    steps: int | None = None
-    """Training steps of each fit; None: image 600, scene 700, with --field factored 3000; on a GPU
-    2000 and 5000. Above a megapixel the steps of an image grow with the root of its pixels."""
-
-    seconds: float | None = None
-    """Seconds of training of each fit of an image or a scene, instead of --steps: the learning
-    rates follow the clock, and a second run does not give the same bits."""
-
-    batch_size: int | None = None
-    """Pixels or rays per step; None: 8192 and 1024; on a GPU 65536 and 8192. Images of more than 4
-    megapixels have 32768."""
-
-    network: NetworkName = "relu"
-    """Network after the encoding of an image; all but relu are meant for raw coordinates."""
-
-    field: Literal[FieldName, "auto"] = "small"
-    """Field of a scene: small (with an occupancy grid), nerf, mip (mip-NeRF), or factored
-    (TensoRF's grids: the best images in the shortest time). auto is factored."""
-
-    width: int | None = None
-    """Units per hidden layer; None: image 256, after a hash grid 64; scene 128; 64 for factored and
-    256 for nerf and mip."""
-
-    depth: int | None = None
-    """Hidden layers; None is 4; 2 for an image after a hash grid and for factored; 8 for nerf and
-    mip."""
-
-    optimizer: Literal["auto", "muon", "adam"] = "auto"
-    """Muon on matrices with Adam on the rest, or Adam; auto is muon for relu, else adam."""
-
-    lr: float | None = None
-    """Peak learning rate; None is the default of the network and the optimizer."""
-
-    background: Literal["auto", "white", "black", "random"] = "auto"
-    """Background of a scene; random during training only. auto is white for images with an
-    opacity, and random for others, so that empty space cannot pass for a white wall."""
-
-    exposure: bool = False
-    """Learn a gain for each photograph and color channel, with --field factored or auto: for
-    captures with automatic exposure. Test views are rendered at the mean exposure."""
-
-    test_views: int = 25
-    """Test views of a scene, evenly spread over those that are held out."""
-
-    turntable: int = 20
-    """Frames of the turntable video of a fitted scene; 0 for none."""
-
-    video: int = 16
-    """Frames of the training video, 2 or more; 0 for none."""
-
-    figures: bool = False
-    """Also write every figure for print, as PNG and SVG."""
-
-    live: bool = False
-    """Show the fits in progress on a page at 127.0.0.1; a scene's camera can be moved."""
-
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type that the network trains in; auto is bfloat16 if the hardware supports it."""
+    seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
+    """Seed of the initial weights and the batches."""
 
     device: str = "auto"
     """Where to compute: auto, cpu, cuda, cuda:N or mps."""
 
-    compile: bool = False
-    """Compile the model of an image first, on a GPU with CUDA graphs: a minute's wait before a
-    long fit."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Type that the network trains in."""
 
-    seed: int = 0
-    """Seed of the initial weights and the batches."""
+    video: Annotated[int, Range(0, 10_000)] = 16
+    """Frames of the training video; 0 for none."""
 
     out: Path | None = None
-    """Run folder to create; None is a new one under runs/."""
-
-    save_every: float = 60.0
-    """Seconds between two saves of a fit; train_fit.py --resume RUN goes on from the last one."""
-
-    max_pixels: int = 200_000_000
-    """Most pixels of an image file; a larger one is refused before it is decoded."""
+    """Run folder to create; a new one under runs/ by default."""
 
     overwrite: bool = False
-    """Let --out be a folder that already contains files."""
+    """Let --out be a folder that contains files."""
+
+    save_every: Annotated[float, Range(0, is_open=True)] = 60.0
+    """Seconds between two saves of a fit, for --resume."""
+
+    figures: bool = False
+    """Also write every chart for print, as PNG and SVG."""
+
+    live: bool = False
+    """Show the fits in progress on a page at 127.0.0.1."""
 
     open: bool = False
     """Open the report in the browser when it is written."""
@@ -170,101 +113,148 @@ class Options:
     quiet: bool = False
     """Print errors only."""
 
-    @property
-    def is_scene(self) -> bool:
-        """Whether a scene is fitted."""
-        return self.scene is not None
+    def check(self) -> None:
+        """Check the ranges of all options, and that they fit together.
+
+        Raises:
+            UsageError: Naming the option, what it must be and what it is.
+        """
+        for option, (name, range_) in ranges(type(self)).items():
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                require(value in range_, f"{option} must be {range_}; got {value}")
+        require(self.video != 1, "--video must be 2 or more, or 0 for none; got 1")
+        require(
+            self.steps is None or self.seconds is None,
+            "--steps and --seconds both set the length of a fit; give one of them",
+        )
+        names = self.encodings
+        require(names is None or len(names) > 0, "--encodings needs one name or more")
+        require(
+            names is None or len(set(names)) == len(names),
+            "--encodings names an encoding twice; give each once",
+        )
+        require(
+            not self.live or importlib.util.find_spec("viser") is not None,
+            "--live needs viser: pip install 'nerf_posenc[live]'",
+        )
 
     @property
-    def is_sequence(self) -> bool:
-        """Whether a sequence is fitted."""
-        return self.sequences.sequence is not None
-
-    @property
-    def is_auto(self) -> bool:
-        """Whether the encoding is left to a forecast for the image."""
-        return "auto" in (self.encodings or ())
-
-    @property
-    def scene_field(self) -> FieldName:
-        """Field of a scene, with what auto stands for."""
-        return "factored" if self.field == "auto" else self.field
-
-    @property
-    def _takes_series(self) -> bool:
-        """Whether a series is fitted by default, beside the usual network."""
-        return self.parameters is not None and self.network == "relu" and not self.is_scene
-
-    @property
-    def fitted(self) -> tuple[str, ...]:
-        """Encodings of an image or a scene to fit, also if none are named."""
-        if self.encodings is not None:
-            return ("none",) if self.is_auto else self.encodings
-        if self.is_scene and self.scene_field == "factored":
-            return ("vector-matrix",)
-        if self.held_out:
-            series = ("local-cosine",) if self._takes_series else ()
-            return ("none", "fourier", "gaussian", "hash-internal", *series)
-        if self._takes_series:
-            return ("none", "fourier", "hash", "local-cosine")
-        with_grid = self.bands is None and not self.is_scene and self.network == "relu"
-        return ("none", "fourier", "hash") if with_grid else ("none", "fourier")
+    def chosen(self) -> tuple[str, ...]:
+        """Names of the encodings, once they are resolved."""
+        assert self.encodings is not None
+        return self.encodings
 
 
-def parse(arguments: Sequence[str]) -> Options:
-    """Parse and check the command line.
+@dataclass(frozen=True, kw_only=True)
+class CoordinateOptions(CommonOptions):
+    """What holds for networks on coordinates, of an image or a scene."""
+
+    num_bands: Annotated[int | None, Range(1, 100), tyro.conf.arg(name="bands")] = None
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; 10, or fewer for a small image."""
+
+    sigma: Annotated[float | Literal["auto"] | None, Range(0, 1e6, is_open=True)] = None
+    """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. auto: by held-out pixels
+    of an image."""
+
+    optimizer: Literal["auto", "muon", "adam"] = "auto"
+    """Muon with Adam on the rest, or Adam; auto: muon for relu networks."""
+
+    size: Count = None
+    """First reduce images to N pixels along their longer side."""
+
+    max_pixels: Annotated[int, Range(1)] = 200_000_000
+    """Refuse larger image files before they are decoded."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise a `UsageError` with this message unless the condition holds."""
+    if not condition:
+        raise UsageError(message)
+
+
+def option_of(field: str, annotation: Any = None) -> str:
+    """Option of a field on the command line, such as ``--batch-size``."""
+    names = (getattr(each, "name", None) for each in getattr(annotation, "__metadata__", ()))
+    return "--" + next(filter(None, names), field.replace("_", "-"))
+
+
+def option_names(cls: type) -> dict[str, str]:
+    """Field of each option of a dataclass, by the option's name on the command line."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {option_of(field.name, hints[field.name]): field.name for field in fields(cls)}
+
+
+def ranges(cls: type) -> dict[str, tuple[str, Range]]:
+    """Field and range of each numeric option of a dataclass, by the option's name."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    found: dict[str, tuple[str, Range]] = {}
+    for option, name in option_names(cls).items():
+        metadata = getattr(hints[name], "__metadata__", ())
+        found |= {option: (name, each) for each in metadata if isinstance(each, Range)}
+    return found
+
+
+def read(
+    asked: type[Asked] | Callable[..., Asked],
+    arguments: Sequence[str],
+    *,
+    command: str = "",
+    description: str | None = None,
+    others: Mapping[str, type] | None = None,
+) -> Asked:
+    """Read a command line into a dataclass, or call a function with it; tyro prints the help.
+
+    Args:
+        asked: dataclass or function whose fields or arguments are the options.
+        arguments: words of the command line.
+        command: name of the command that they follow, if any.
+        description: text at the top of the help; None for the docstring.
+        others: dataclasses whose options belong to another kind of data, by the option that chooses
+            that kind.
 
     Raises:
-        UsageError: If it cannot be parsed, a value is out of its range, or options conflict.
+        UsageError: If there is an option that the dataclass or the function lacks.
+        SystemExit: After tyro has printed the help, or what is wrong with a value.
     """
-    options = read_options(Options, arguments)
-    _check_ranges(options)
-    check_sequence_options(options.sequences)
-    check_names(options.encodings)
-    if not options.is_sequence:
-        check_encodings(options)
-    check_conflicts(options)
-    return options
+    program = f"{PROGRAM} {command}".strip()
+    markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    values, unknown = tyro.cli(
+        asked,
+        prog=program,
+        description=description,
+        args=list(arguments),
+        return_unknown_args=True,
+        config=markers,
+    )
+    if unknown:
+        _refuse(unknown[0], arguments, program, asked, others or {})
+    return typing.cast(Asked, values)
 
 
-def _check_ranges(options: Options) -> None:
-    counts = ("steps", "batch_size", "width", "depth", "size", "test_views")
-    for name in (*counts, "max_pixels"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise UsageError(f"--{name.replace('_', '-')} must be 1 or more; got {value}")
-    if options.finest is not None and not _LEAST_NODES <= options.finest <= _MOST_NODES:
+def _refuse(
+    word: str,
+    arguments: Sequence[str],
+    program: str,
+    asked: Any,
+    others: Mapping[str, type],
+) -> None:
+    """Raise for a word that is neither an option nor the value of one."""
+    if not word.startswith("--"):
         raise UsageError(
-            f"--finest must be {_LEAST_NODES} to {_MOST_NODES:,} nodes; got {options.finest}"
+            f"{word!r} belongs to no option; an option takes one value, unless --help shows "
+            f"several (see {program} --help)"
         )
-    if options.parameters is not None and options.parameters < _LEAST_PARAMETERS:
-        raise UsageError(
-            f"--parameters must be {_LEAST_PARAMETERS} or more; got {options.parameters}"
-        )
-    if options.turntable < 0:
-        raise UsageError(f"--turntable must be 0 or more; got {options.turntable}")
-    if options.video < 0 or options.video == 1:
-        raise UsageError(f"--video must be 2 or more, or 0 for none; got {options.video}")
-    if options.bands == 0:
-        raise UsageError(
-            "--bands must be 1 or more; 0 bands are the raw coordinates: --encodings none"
-        )
-    if options.bands is not None and not 1 <= options.bands <= 100:
-        raise UsageError(f"--bands must be 1 to 100; got {options.bands}")
-    is_number = options.sigma is not None and options.sigma != "auto"
-    if is_number and not 0 < float(options.sigma or 0) <= _MOST_SIGMA:
-        raise UsageError(
-            f"--sigma must be cycles per unit, above 0 and up to {_MOST_SIGMA:g}, or auto; got "
-            f"{options.sigma}"
-        )
-    if not 0 <= options.seed < 1 << 32:
-        raise UsageError(f"--seed must be 0 to 2^32 - 1; got {options.seed}")
-    for name, seconds in {"save-every": options.save_every, "seconds": options.seconds}.items():
-        if not _is_positive(seconds):
-            raise UsageError(f"--{name} must be a finite number of seconds above 0; got {seconds}")
-    if not _is_positive(options.lr):
-        raise UsageError(f"--lr must be a finite number above 0; got {options.lr}")
-
-
-def _is_positive(value: float | None) -> bool:
-    return value is None or (math.isfinite(value) and value > 0)
+    word = word.split("=")[0]
+    for choice, other in others.items():
+        if word in option_names(other):
+            given = next((name for name in others if name in arguments), "this")
+            raise UsageError(f"{word} is for {choice}, not for {given} (see {program} --help)")
+    known: list[str] = []
+    with contextlib.suppress(TypeError):
+        known = [name for cls in (asked, *others.values()) for name in option_names(cls)]
+    if not known:
+        known = [option_of(name) for name in typing.get_type_hints(asked)]
+    near = difflib.get_close_matches(word, known, n=1)
+    guess = f"; did you mean {near[0]}?" if near else ""
+    raise UsageError(f"there is no option {word}{guess} (see {program} --help)")

@@ -1,10 +1,18 @@
-"""Text for the terminal: names that it cannot show, and terminals that are gone."""
+"""What the terminal shows: printable text, progress bars, and terminals that are gone."""
 
 import contextlib
 import os
 import sys
 from collections.abc import Iterator
 from typing import Any
+
+from tqdm import tqdm
+
+# With a score of fewer than 100 dB a bar takes 79 columns.
+_NAME_COLUMNS = 19
+_BAR_FORMAT = (
+    "{desc} {percentage:3.0f}% |{bar:11}| {n_fmt:>5}/{total_fmt:<5} {remaining:>5} left{postfix}"
+)
 
 
 def printable(text: str) -> str:
@@ -16,6 +24,38 @@ def printable(text: str) -> str:
     """
     decoded = os.fsencode(text).decode("utf-8", "replace").replace("\ufffd", "?")
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in decoded)
+
+
+def progress_bar(
+    name: str, total: int, unit: str, *, initial: int = 0, quiet: bool = False
+) -> "tqdm[Any]":
+    """Make a progress bar; all bars of a run have one width and one format.
+
+    Args:
+        name: what is done, for example an encoding or ``"fourier test views"``.
+        total: number of units.
+        unit: unit of the count, in the singular.
+        initial: number of units that were done before.
+        quiet: whether to show nothing.
+    """
+    return tqdm(
+        total=total,
+        initial=initial,
+        desc=f"{name:{_NAME_COLUMNS}}",
+        unit=unit,
+        disable=quiet,
+        bar_format=_BAR_FORMAT,
+    )
+
+
+def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:
+    """Let a progress bar end as a line of text, its count and its time if None is given."""
+    if bar.disable:
+        return
+    if text is None:
+        text = f"{bar.n} {bar.unit}s in {bar.format_dict['elapsed']:.1f} s"
+    # Braces would be taken for fields.
+    bar.bar_format = "{desc} " + text.replace("{", "{{").replace("}", "}}")
 
 
 class Stream:

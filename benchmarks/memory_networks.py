@@ -25,7 +25,7 @@ from torch import nn
 from benchmarks.timing import machine
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.stories import open_babi_folder
 from sequences.data.types import Stories, StoryTask
 from sequences.systems.memn2n import MemN2NSystem

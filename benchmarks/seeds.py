@@ -15,7 +15,7 @@ import torch
 
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences import open_sequence
 
 SYSTEMS: dict[str, tuple[str, SystemOptions, str]] = {

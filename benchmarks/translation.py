@@ -15,7 +15,7 @@ import torch
 from app.fit_settings import FitSettings
 from app.sequence_fit import fit_system
 from benchmarks.timing import machine
-from nerf_posenc.training.system import SequenceResult, SystemOptions
+from sequences.system import SequenceResult, SystemOptions
 from sequences.data.numbers import make_numbers
 from sequences.systems.translation import TranslationSystem
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.docstrings import open_docstrings, open_sources
 from sequences.data.files import open_text_file, open_tsv
 from sequences.data.numbers import make_numbers

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
-from nerf_posenc.training.seeds import SeedEnsemble
-from nerf_posenc.training.system import System
+from nerf_posenc.training.ensemble import Ensemble
+from sequences.system import System
 
 
 def load_fit(path: str | Path, system: System) -> list[nn.Module]:
@@ -36,9 +36,9 @@ def load_fit(path: str | Path, system: System) -> list[nn.Module]:
             if found.get(name) != value:
                 raise ValueError(f"its {name} is {found.get(name)!r:.60}, not {value!r:.60}")
         members = [
-            system.build(encoding, torch.Generator().manual_seed(0)) for _ in range(model["seeds"])
+            system.build(encoding, torch.Generator().manual_seed(0)) for _ in range(model["num_seeds"])
         ]
-        ensemble = SeedEnsemble(members)
+        ensemble = Ensemble(members)
         ensemble.load_state_dict(saved["fit"]["model"])
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())

@@ -1,32 +1,40 @@
-"""Line charts as SVG for the page: they scale, follow dark mode, and show values on hover."""
+"""Line charts: one description, drawn as SVG for the page and by matplotlib for print.
+
+The SVG scales, follows dark mode, and shows values on hover.
+"""
 
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
+
+from app.report.palette import figure_color
 
 _WIDTH, _HEIGHT = 640.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 14.0, 44.0
 # A chart with more points than it has pixels is only slower.
-_MOST_POINTS = 400
+_MAX_POINTS = 400
 # Labels of marks: rows that they are spread over, and the width of one.
 _LABEL_ROWS, _LABEL_WIDTH = 3, 58.0
 
 
 @dataclass(frozen=True)
-class Series:
-    """One line.
+class Line:
+    """One line of a chart.
 
     Attributes:
-        name: for the legend.
+        name: name in the legend.
         xs: finite numbers.
-        ys: numbers; those that are not finite are left out.
+        ys: as many numbers; those that are not finite are left out.
         color: index of the color in the page's palette.
-        is_dashed: for what was not measured.
+        is_dashed: whether the line is dashed, as for what was not measured.
     """
 
     name: str
@@ -44,29 +52,37 @@ class Mark:
     name: str
 
 
-def line_chart(
-    series: Sequence[Series],
-    *,
-    x_label: str,
-    y_label: str,
-    log_x: bool = False,
-    log_y: bool = False,
-    marks: Sequence[Mark] = (),
-) -> str:
-    """Draw lines.
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """Lines in one coordinate system, as the page, print and the live page draw them.
 
-    Args:
-        series: what to draw; on a logarithmic axis values of 0 or less are left out.
-        x_label: with its unit.
-        y_label: with its unit.
-        log_x: logarithmic x axis.
-        log_y: logarithmic y axis.
+    Attributes:
+        title: title of the chart.
+        x_label: what x is, with its unit.
+        y_label: what y is, with its unit.
+        lines: the lines; on a logarithmic axis values of 0 or less are left out.
+        section: heading of the page that the chart stands under.
+        about: what the charts of the section show.
+        log_x: whether the x axis is logarithmic.
+        log_y: whether the y axis is logarithmic.
         marks: vertical lines.
-
-    Returns:
-        An SVG element with escaped text; its ``data-series`` has the values.
     """
-    lines = [(s, _drawable(s, log_x, log_y)) for s in series]
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    section: str = ""
+    about: str = ""
+    log_x: bool = False
+    log_y: bool = False
+    marks: Sequence[Mark] = ()
+
+
+def chart_svg(chart: Chart) -> str:
+    """Draw a chart as an SVG element with escaped text; its ``data-series`` has the values."""
+    log_x, log_y, marks = chart.log_x, chart.log_y, chart.marks
+    lines = [(line, drawable(line, chart)) for line in chart.lines]
     xs = [x for _, points in lines for x, _ in points] or [1.0, 2.0]
     xs += [mark.x for mark in marks if not log_x or mark.x > 0]
     ys = [y for _, points in lines for _, y in points] or [1.0, 2.0]
@@ -75,13 +91,13 @@ def line_chart(
     to_y = _axis(low, high, _HEIGHT - _BOTTOM, _TOP, log_y)
     parts = [
         f'<svg class="chart" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" tabindex="0" '
-        f'aria-label="{escape(y_label)} against {escape(x_label)}" '
-        f"data-series='{_data(lines, to_x, to_y, x_label, y_label)}'>"
+        f'aria-label="{escape(chart.y_label)} against {escape(chart.x_label)}" '
+        f"data-series='{_data(lines, to_x, to_y, chart.x_label, chart.y_label)}'>"
     ]
     parts += [_y_tick(y, to_y(y)) for y in _ticks(low, high, log_y)]
-    # Numbers that are all whole count something, such as steps or tasks.
-    whole = all(float(x).is_integer() for x in xs)
-    x_ticks = _ticks(min(xs), max(xs), log_x, whole=whole)
+    # Values that are all integers count something, such as steps or tasks.
+    is_count = all(float(x).is_integer() for x in xs)
+    x_ticks = _ticks(min(xs), max(xs), log_x, integer=is_count)
     parts += [_x_tick(x, to_x(x)) for x in x_ticks]
     parts += [
         _mark(marks[i], to_x(marks[i].x), row, is_thinned=i % 2 == 1)
@@ -94,7 +110,7 @@ def line_chart(
             parts.append(f'<circle class="dot c{one.color}" cx="{to_x(x)}" cy="{to_y(y)}" r="4"/>')
         dashed = " dashed" if one.is_dashed else ""
         parts.append(f'<polyline class="line c{one.color}{dashed}" points="{coordinates}"/>')
-    parts.append(_axis_labels(x_label, y_label))
+    parts.append(_axis_labels(chart.x_label, chart.y_label))
     parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')
     return "".join(parts)
 
@@ -155,30 +171,34 @@ def _axis_labels(x_label: str, y_label: str) -> str:
     )
 
 
-def _drawable(series: Series, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
+def drawable(line: Line, chart: Chart) -> list[tuple[float, float]]:
+    """Points of a line that a chart can show, thinned out if there are more than it has pixels."""
     points = [
         (float(x), float(y))
-        for x, y in zip(series.xs, series.ys, strict=True)
-        if math.isfinite(x) and math.isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
+        for x, y in zip(line.xs, line.ys, strict=True)
+        if math.isfinite(x)
+        and math.isfinite(y)
+        and (x > 0 or not chart.log_x)
+        and (y > 0 or not chart.log_y)
     ]
-    return thinned(points, _MOST_POINTS)
+    return thinned(points, _MAX_POINTS)
 
 
 def thinned(points: Sequence[tuple[float, float]], most: int) -> list[tuple[float, float]]:
-    """Keep about ``most`` points of a line, the highest and the lowest of each stretch among them.
+    """Keep about ``most`` points of a line, with the highest and the lowest of each part of it.
 
     Args:
-        points: in the order of x.
+        points: points in the order of x.
         most: number of points, 4 or more.
     """
     if len(points) <= most:
         return list(points)
     kept = {0, len(points) - 1}
-    num_stretches = most // 2
-    for i in range(num_stretches):
-        first = i * len(points) // num_stretches
-        stretch = range(first, (i + 1) * len(points) // num_stretches)
-        kept |= {min(stretch, key=lambda j: points[j][1]), max(stretch, key=lambda j: points[j][1])}
+    num_parts = most // 2
+    for i in range(num_parts):
+        first = i * len(points) // num_parts
+        part = range(first, (i + 1) * len(points) // num_parts)
+        kept |= {min(part, key=lambda j: points[j][1]), max(part, key=lambda j: points[j][1])}
     return [points[i] for i in sorted(kept)]
 
 
@@ -200,11 +220,11 @@ def _axis(low: int | float, high: int | float, start: float, end: float, log: bo
     return place
 
 
-def _ticks(low: int | float, high: int | float, log: bool, *, whole: bool = False) -> list[float]:
+def _ticks(low: int | float, high: int | float, log: bool, *, integer: bool = False) -> list[float]:
     if log and high / low >= 10:
         values = LogLocator(numticks=8).tick_values(low, high)
     else:
-        values = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(
+        values = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10], integer=integer).tick_values(
             low, high
         )
     return [float(v) for v in values if low <= v <= high and (v > 0 or not log)]
@@ -230,3 +250,32 @@ def _data(lines: Any, to_x: Any, to_y: Any, x_label: str, y_label: str) -> str:
         ],
     }
     return escape(json.dumps(data, allow_nan=False), quote=True)
+
+
+def save_charts(path: Path, charts: Sequence[Chart]) -> None:
+    """Draw charts side by side for print.
+
+    Args:
+        path: file to write, in the format of its suffix, such as .png or .svg.
+        charts: one or more.
+    """
+    figure = Figure(figsize=(4.5 * len(charts), 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axis, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
+        for line in chart.lines:
+            points = drawable(line, chart)
+            marker, style = ("o" if len(points) == 1 else None), ("--" if line.is_dashed else "-")
+            color = figure_color(line.color)
+            xs, ys = [x for x, _ in points], [y for _, y in points]
+            axis.plot(xs, ys, style, color=color, lw=1.6, marker=marker, label=line.name)
+        for mark in chart.marks:
+            axis.axvline(mark.x, color="gray", lw=0.8, ls=":")
+        axis.set_xscale("log" if chart.log_x else "linear")
+        axis.set_yscale("log" if chart.log_y else "linear")
+        axis.set_xlabel(chart.x_label)
+        axis.set_ylabel(chart.y_label)
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        if chart.lines:
+            axis.legend(frameon=False)
+    figure.savefig(path, dpi=150)

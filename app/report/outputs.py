@@ -1,110 +1,112 @@
-"""The images and figures of a run."""
+"""Everything that a run writes beside its checkpoints: images, videos, figures, page, metrics."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import imageio.v3 as iio
-from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from app.report.eight_bit import eight_bit
-from app.report.figures import (
-    save_comparison,
-    save_curves,
-    save_frequencies,
-    save_kernels,
-    save_views,
-)
-from nerf_posenc.radiance.evaluation import ViewScore
-from nerf_posenc.training.results import FieldResult
+from app.kinds.kind import Result, Video, View
+from app.report.charts import save_charts
+from app.report.figures import save_comparison
+from app.report.images import eight_bit
+from app.report.page import About, write_page
+from app.report.sections import block_charts, frequency_content, panels, training_charts
+from app.report.tiles import write_tiles
+from app.report.video import write_training_video, write_video
+from nerf_posenc.images import LARGE_PIXELS
 
-REPORT = "report.html"
-"""The page of a run."""
+TRAINING_VIDEO = "learning"
 
 
-def write_image_run(
+def view_files(count: int) -> list[tuple[str, str]]:
+    """File of the original and pattern of the reconstructions' files, for each of some views."""
+    if count == 1:
+        return [("original.png", "{}.png")]
+    return [(f"truth/view_{i:03}.png", f"{{}}/view_{i:03}.png") for i in range(count)]
+
+
+def slug(title: str) -> str:
+    """Part of a file's name."""
+    return "".join(c if c.isalnum() else "_" for c in title.lower()).strip("_")
+
+
+def write_report(
     folder: Path,
-    original: Shaped[Tensor, "height width 3"],
-    reconstructions: Mapping[str, Shaped[Tensor, "height width 3"]],
-    results: Sequence[FieldResult],
+    about: About,
+    results: Sequence[Result],
+    originals: Sequence[Tensor],
     *,
     figures: bool = False,
+    report: str = "report.html",
 ) -> None:
-    """Write the images and figures of an image's run.
+    """Write the page of a run, and the images, videos and figures beside it.
 
     Args:
-        folder: of the run.
-        original: values in [0, 1], or 8 or 16 bits without a sign.
-        reconstructions: by encoding.
-        results: the fits.
-        figures: also write every figure for print, as PNG and SVG, in ``figures/``.
+        folder: folder to write to.
+        about: what the page says of the data.
+        results: the fits and references.
+        originals: the true images of the fits' snapshots.
+        figures: also write every chart for print, as PNG and SVG, in ``figures/``.
+        report: name of the page.
     """
-    _write_png(folder / "original.png", original)
-    for encoding, reconstruction in reconstructions.items():
-        _write_png(folder / f"{encoding}.png", reconstruction)
-    save_comparison(folder / "comparison.png", original, reconstructions, results)
-    save_curves(folder / "curves.png", results)
+    _write_views(folder, results)
+    videos = _write_videos(folder, results)
+    training = write_training_video(folder / TRAINING_VIDEO, originals, results)
+    if training is not None:
+        videos = {"Training progress": {"": training}, **videos}
+    shown = panels(results)
+    if shown:
+        save_comparison(folder / "comparison.png", shown, results, about.measures[0])
+    curves = training_charts(results, about.loss_name)
+    if curves:
+        save_charts(folder / "curves.png", curves)
     if figures:
-        for file in _figure_files(folder, "comparison"):
-            save_comparison(file, original, reconstructions, results)
-        _write_figures(folder, original, reconstructions, results)
+        _write_figures(folder / "figures", about, results)
+    height, width, _ = shown[0].original.shape if shown else (0, 0, 0)
+    tiles = None
+    if height * width > LARGE_PIXELS:
+        tiles = write_tiles(folder, {"original": shown[0].original, **shown[0].fits})
+    write_page(folder / report, about, results, videos=videos, tiles=tiles)
 
 
-def write_scene_run(
-    folder: Path,
-    truth: Callable[[int], Float[Tensor, "height width 3"]],
-    views: Mapping[str, Sequence[ViewScore]],
-    results: Sequence[FieldResult],
-    *,
-    figures: bool = False,
-) -> None:
-    """Write the views and figures of a scene's run.
-
-    Args:
-        folder: of the run.
-        truth: from the index of a test view to its values in [0, 1].
-        views: test views as each field renders them, by encoding.
-        results: the fits.
-        figures: also write every figure for print, as PNG and SVG, in ``figures/``; the
-            frequencies are those of the first view.
-    """
-    count = len(next(iter(views.values())))
-    _write_views(folder / "truth", map(truth, range(count)))
-    for encoding, scores in views.items():
-        _write_views(folder / encoding, (score.rendering.rgb for score in scores))
-    save_views(folder / "comparison.png", truth, views, results)
-    save_curves(folder / "curves.png", results)
-    if figures:
-        first_views = {encoding: scores[0].rendering.rgb for encoding, scores in views.items()}
-        for file in _figure_files(folder, "comparison"):
-            save_views(file, truth, views, results)
-        _write_figures(folder, truth(0), first_views, results)
-
-
-def _write_figures(
-    folder: Path, original: Tensor, fits: Mapping[str, Tensor], results: Sequence[FieldResult]
-) -> None:
-    """Write the figures that images and scenes have in common."""
-    for file in _figure_files(folder, "curves"):
-        save_curves(file, results)
-    for file in _figure_files(folder, "frequencies"):
-        save_frequencies(file, original, fits)
-    if any(result.kernel is not None for result in results):
-        for file in _figure_files(folder, "kernels"):
-            save_kernels(file, results)
-
-
-def _figure_files(folder: Path, name: str) -> list[Path]:
-    (folder / "figures").mkdir(exist_ok=True)
-    return [folder / "figures" / f"{name}{suffix}" for suffix in (".png", ".svg")]
-
-
-def _write_views(folder: Path, images: Iterable[Tensor]) -> None:
-    folder.mkdir(exist_ok=True)
-    for i, image in enumerate(images):
-        _write_png(folder / f"view_{i:03}.png", image)
+def _write_views(folder: Path, results: Sequence[Result]) -> None:
+    for i, result in enumerate(results):
+        views: list[View] = result.blocks(View)
+        for view, (original, pattern) in zip(views, view_files(len(views)), strict=True):
+            if i == 0:
+                _write_png(folder / original, view.original)
+            _write_png(folder / pattern.format(result.encoding), view.reconstruction)
 
 
 def _write_png(file: Path, image: Tensor) -> None:
+    file.parent.mkdir(exist_ok=True)
     # A tenth larger than at the default level, in a quarter of the time.
     iio.imwrite(file, eight_bit(image), compress_level=1)
+
+
+def _write_videos(folder: Path, results: Sequence[Result]) -> dict[str, Mapping[str, Path]]:
+    """Videos of the fits, by their titles and the names of the fits."""
+    written: dict[str, dict[str, Path]] = {}
+    for result in results:
+        for video in result.blocks(Video):
+            path = folder / f"{slug(video.title)}_{result.encoding}"
+            file = write_video(path, video.frames, rate=video.rate)
+            written.setdefault(video.title, {})[result.encoding] = file
+    return dict(written)
+
+
+def _write_figures(folder: Path, about: About, results: Sequence[Result]) -> None:
+    """Write the comparison, and the charts of each section, for print."""
+    folder.mkdir()
+    shown = panels(results)
+    charts = [*block_charts(results), *training_charts(results, about.loss_name)]
+    if shown:
+        charts += frequency_content(shown[0], results).charts
+    for suffix in (".png", ".svg"):
+        if shown:
+            file = folder / f"comparison{suffix}"
+            save_comparison(file, shown, results, about.measures[0])
+        for section in dict.fromkeys(chart.section for chart in charts):
+            own = [chart for chart in charts if chart.section == section]
+            save_charts(folder / f"{slug(section or 'results')}{suffix}", own)

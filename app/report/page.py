@@ -1,148 +1,205 @@
-"""The page of a run: one self-contained HTML file without network requests."""
+"""The page of a run, or of several: one self-contained HTML file without network requests.
+
+It draws blocks: views with a divider, videos, charts, tables, passages and heat maps. Each type of
+block has a partial in ``templates/`` and a function here that prepares it.
+"""
 
 import base64
-import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-import numpy as np
-import torch
-from PIL import Image
+from markupsafe import Markup
 from torch import Tensor
 
-from app.preview import Window, detail_crop, most_detailed_window
-from app.report.depths import nearness
-from app.report.eight_bit import eight_bit
-from app.report.errors import clamped, error_map, reduced_error, sampled_error
-from app.report.figures import error_quantile
+from app.crops import Window, detail_crop, most_detailed_window
+from app.kinds.kind import HeatMap, LossName, Passage, Result, Table
+from app.report.charts import Chart, chart_svg
 from app.report.headline import headline
-from app.report.page_charts import decibels, forecast_notes, octave_rows, page_charts
+from app.report.images import (
+    LOSSLESS_PIXELS,
+    WEBP_SIDE,
+    clamped,
+    color_mapped,
+    error_map,
+    error_scale,
+    nearness,
+    reduced_error,
+    webp_url,
+)
 from app.report.palette import NUM_STYLES
-from app.report.tables import BASELINE, gain, score_text, storage_measures
+from app.report.sections import (
+    FrequencyContent,
+    Panel,
+    block_charts,
+    frequency_content,
+    panels,
+    parameter_charts,
+    styles,
+    training_charts,
+)
+from app.report.tables import BASELINE, columns, gain_label, gain_text, score_text
 from app.report.template import render
 from app.report.tiles import TilePyramid
-from app.task import Panel
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import squared_error
-from nerf_posenc.metrics.spectra import spectra
-from nerf_posenc.training.results import FieldResult
+from nerf_posenc.training.results import Measure
+from sequences.system import Token
 
-# Above this many pixels a lossless image would make the page too heavy: it shows an overview of
-# about as many, and crops at full size.
-_LOSSLESS_PIXELS = 700_000
+_MAX_VIEWS = 6
 _CROP_SIDE = 512
 # A crop of fewer pixels would be too coarse to look at.
-_LEAST_CROP = 96
-WEBP_SIDE = 16383
-"""Longest side that the format takes, in pixels."""
+_MIN_CROP = 96
 
 
-@dataclass(frozen=True)
-class Group:
-    """Fits of a comparison that are of one image and one measure.
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a page says of its data.
 
     Attributes:
-        title: image and measure.
-        settings: by the name of the fit, what its run has that others have not.
+        title: heading of the page, shown as text whatever it contains.
+        measures: columns of the table; gains are of the first.
+        loss_name: what the training loss is.
+        run: what reproduces the run: command, configuration, versions.
+        lead: what a comparison of encodings shows on such data.
+        notes: remarks on the data and the results.
+        citations: BibTeX.
+        groups: of a comparison, heading and the fits below it, with what their runs differ in.
     """
 
     title: str
-    settings: Mapping[str, str]
+    measures: Sequence[Measure]
+    loss_name: LossName
+    run: Mapping[str, Any]
+    lead: str = ""
+    notes: Sequence[str] = ()
+    citations: Sequence[str] = ()
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def write_page(
     path: Path,
-    title: str,
-    panels: Sequence[Panel],
-    results: Sequence[FieldResult],
-    run: Mapping[str, Any],
+    about: About,
+    results: Sequence[Result],
     *,
-    turntables: Mapping[str, Path] | None = None,
-    training_videos: Mapping[str, Path] | None = None,
-    groups: Sequence[Group] = (),
+    videos: Mapping[str, Mapping[str, Path]] | None = None,
     tiles: TilePyramid | None = None,
 ) -> None:
     """Write the page.
 
     Args:
         path: HTML file.
-        title: its heading, shown as text whatever it contains.
-        panels: images with their reconstructions, one or more.
-        results: the fits.
-        run: what reproduces the run: command, options, versions.
-        turntables: videos by the name of the fit.
-        training_videos: videos of the fits as they learn, by the name of the run.
-        groups: of the fits of several runs; empty for one run.
-        tiles: of the first image, if it is large: the page opens on it and loads them as one zooms.
+        about: what it says of the data.
+        results: the fits, with what they are compared with.
+        videos: files by heading and name.
+        tiles: tiles of the first image, if it is large: the page opens on it and loads them as one
+            zooms.
     """
-    errors = [sampled_error(fit, p.original) for p in panels for fit in p.fits.values()]
-    scale = max(1 / 255, *map(error_quantile, errors))
-    content = spectra(panels[0].original, panels[0].fits)
-    held_out = bool(run.get("options", {}).get("held_out"))
+    shown = panels(results)
+    first, measure = shown[:_MAX_VIEWS], about.measures[0]
+    content = frequency_content(shown[0], results) if shown else None
+    charts = [
+        *block_charts(results),
+        *parameter_charts(results, measure),
+        *(content.charts if content else ()),
+        *training_charts(results, about.loss_name),
+    ]
+    scale = error_scale([(fit, p.original) for p in first for fit in p.fits.values()])
+    measures = columns(results, about.measures)
+    remarks = [text for result in results for text in result.evaluation.remarks]
     page = render(
         "page.html.j2",
-        run,
-        title=title,
-        headline=headline(results, held_out=held_out),
-        measure="PSNR (held-out)" if held_out else "PSNR",
-        held_out=held_out,
-        is_scene=bool(panels[0].depths),
-        has_networks=any(result.is_fit and not result.is_closed_form for result in results),
-        has_series=any(result.is_closed_form for result in results),
+        about.run,
+        title=about.title,
+        headline=headline(results, measure),
+        lead=about.lead,
+        notes=[*about.notes, *dict.fromkeys(remarks)],
+        citations=about.citations,
+        measures=measures,
+        gain_label=gain_label(measure),
         baseline=BASELINE,
-        psnr={result.encoding: decibels(result.psnr, 1) for result in results},
-        rows=[_row(result, results, i, groups) for i, result in enumerate(results)],
-        # A heading wraps between its words, not within "8 bits".
-        storage_labels=[
-            m.label.replace("8 bits", "8\u00a0bits") for m in storage_measures(results)
-        ],
-        band_names=[r.encoding for r in results if r.encoding in panels[0].fits],
-        best=max((r for r in results if r.is_fit), key=_rank, default=results[0]).encoding,
-        images=[_shown(panel, scale, part) for panel in panels for part in _parts(panel)],
-        opened=_opened(panels) if tiles is None else {"whole": 0, "detail": 0},
+        best=_best(results, measure),
+        rows=[_row(r, results, measures, i, about.groups) for i, r in enumerate(results)],
+        score={r.encoding: _score(r, measure) for r in results},
+        images=[_shown(panel, scale, part) for panel in first for part in _parts(panel)],
+        opened=_opened(first) if first and tiles is None else {"whole": 0, "detail": 0},
         tiles=None if tiles is None else tiles.as_json(),
-        num_panels=len(panels),
         error_scale=f"{scale:.2f}",
-        charts=page_charts(panels[0], content, results),
-        forecast_notes=forecast_notes(results),
-        bands=octave_rows(content, results),
-        turntables={name: _data_url(file) for name, file in (turntables or {}).items()},
-        training_videos={n: _data_url(file) for n, file in (training_videos or {}).items()},
+        sections=_sections(charts, content),
+        passages=_passages(results, measure),
+        maps=_maps(results),
+        tables=[(r.encoding, table) for r in results for table in r.blocks(Table)],
+        videos={
+            heading: {name: _data_url(file) for name, file in files.items()}
+            for heading, files in (videos or {}).items()
+        },
     )
     path.write_text(page, encoding="utf-8")
 
 
-def _rank(result: FieldResult) -> float:
-    """PSNR for the choice of the best fit: an undefined one is the worst."""
-    return -math.inf if math.isnan(result.psnr) else result.psnr
+def _best(results: Sequence[Result], measure: Measure) -> str:
+    """Name of the best fit; one whose score is undefined is the worst."""
+    sign = 1 if measure.higher_is_better else -1
+    fits = [result for result in results if not result.is_reference] or list(results)
+
+    def rank(result: Result) -> float:
+        score = sign * result.scores[measure.name]
+        return -math.inf if math.isnan(score) else score
+
+    return max(fits, key=rank).encoding
+
+
+def _score(result: Result, measure: Measure) -> str:
+    """A score in a caption: fewer digits, with its unit."""
+    text = score_text(result.scores[measure.name], Measure("", "", max(1, measure.digits - 1)))
+    _, bracket, unit = measure.label.partition(" (")
+    return f"{text} {unit[:-1]}" if bracket else f"{measure.label}: {text}"
 
 
 def _row(
-    result: FieldResult, results: Sequence[FieldResult], number: int, groups: Sequence[Group]
+    result: Result,
+    results: Sequence[Result],
+    measures: Sequence[Measure],
+    number: int,
+    groups: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
-    gained = gain(result, results)
-    group = next((group for group in groups if result.encoding in group.settings), None)
-    is_first = group is not None and next(iter(group.settings)) == result.encoding
+    group = next((name for name, fits in groups.items() if result.encoding in fits), "")
+    fits = groups.get(group, {})
+    first, spread = measures[0], ""
+    if len(result.evaluation.by_seed) > 1:
+        values = [seed[first.name] for seed in result.evaluation.by_seed]
+        spread = f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
     return {
-        "group": group.title if group is not None and is_first else "",
-        "settings": "" if group is None else group.settings[result.encoding],
+        "group": group if next(iter(fits), None) == result.encoding else "",
+        "settings": fits.get(result.encoding, ""),
         "color": str(number % NUM_STYLES),
         "name": result.encoding,
-        "parameters": f"{result.parameters:,}" if result.is_fit else "-",
-        "psnr": decibels(result.psnr, 2),
-        "ssim": "-" if math.isnan(result.ssim) else f"{result.ssim:.4f}",
+        "scores": [score_text(result.scores.get(m.name, math.nan), m) for m in measures],
+        "gain": gain_text(result, results, first),
+        "spread": spread,
         "steps": f"{result.steps:,}" if result.steps else "-",
         "seconds": f"{result.seconds:.1f}",
-        "storage": [
-            score_text(result.scores.get(measure.name, math.nan), measure)
-            for measure in storage_measures(results)
-        ],
-        "gain": "-" if gained is None or math.isnan(gained) else f"{gained:+.2f}",
+        "parameters": f"{result.parameters:,}" if result.parameters else "-",
     }
+
+
+def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list[dict[str, Any]]:
+    """Charts by their headings; the octaves have a table as well."""
+    sections = []
+    for name in dict.fromkeys(chart.section for chart in charts):
+        own = [chart for chart in charts if chart.section == name]
+        sections.append(
+            {
+                "name": name,
+                "about": own[0].about,
+                "charts": [{"title": c.title, "svg": Markup(chart_svg(c))} for c in own],
+                "octaves": content if name == "Frequency content" else None,
+            }
+        )
+    return sections
 
 
 @dataclass(frozen=True)
@@ -150,7 +207,7 @@ class _Part:
     """What the page shows of an image and its reconstructions.
 
     Attributes:
-        label: for its choice.
+        label: name of the choice.
         window: rows and columns.
         longer_side: pixels that the window is reduced to; None for all of its own.
     """
@@ -176,25 +233,25 @@ def _parts(panel: Panel) -> list[_Part]:
     """All of an image, or an overview if it is large, and its most detailed crop."""
     height, width, _ = panel.original.shape
     all_of_it = slice(0, height), slice(0, width)
-    is_large = height * width > _LOSSLESS_PIXELS or max(height, width) > WEBP_SIDE
-    side = _CROP_SIDE if is_large else max(_LEAST_CROP, max(height, width) // 3)
+    is_large = height * width > LOSSLESS_PIXELS or max(height, width) > WEBP_SIDE
+    side = _CROP_SIDE if is_large else max(_MIN_CROP, max(height, width) // 3)
     if not is_large:
-        whole = [_Part(panel.name, all_of_it)]
-        if min(height, width) <= _LEAST_CROP:
+        whole = [_Part(panel.title, all_of_it)]
+        if min(height, width) <= _MIN_CROP:
             return whole
         # Wider than high, to fill a screen.
         crop = most_detailed_window(panel.original, min(height, 2 * side // 3), min(width, side))
-        return [*whole, _Part(f"{panel.name}, most detailed crop", crop)]
-    reduced = round(max(height, width) * math.sqrt(_LOSSLESS_PIXELS / (height * width)))
+        return [*whole, _Part(f"{panel.title}, most detailed crop", crop)]
+    reduced = round(max(height, width) * math.sqrt(LOSSLESS_PIXELS / (height * width)))
     longer_side = min(reduced, max(height, width), WEBP_SIDE)
     crop = detail_crop(panel.original, side=side)
     return [
-        _Part(f"{panel.name}, reduced from {width} x {height}", all_of_it, longer_side),
-        _Part(f"{panel.name}, most detailed crop at full size", crop),
+        _Part(f"{panel.title}, reduced from {width} x {height}", all_of_it, longer_side),
+        _Part(f"{panel.title}, most detailed crop at full size", crop),
     ]
 
 
-def _opened(panels: Sequence[Panel]) -> dict[str, int]:
+def _opened(shown: Sequence[Panel]) -> dict[str, int]:
     """Which image the page opens on, and which is the whole beside it: where fits differ most."""
 
     def spread(panel: Panel) -> float:
@@ -203,8 +260,8 @@ def _opened(panels: Sequence[Panel]) -> dict[str, int]:
         finite = [error for error in errors if math.isfinite(error)]
         return max(finite) - min(finite) if len(finite) > 1 else 0.0
 
-    counts = [len(_parts(panel)) for panel in panels]
-    chosen = 0 if len(panels) == 1 else max(range(len(panels)), key=lambda i: spread(panels[i]))
+    counts = [len(_parts(panel)) for panel in shown]
+    chosen = 0 if len(shown) == 1 else max(range(len(shown)), key=lambda i: spread(shown[i]))
     whole = sum(counts[:chosen])
     return {"whole": whole, "detail": whole + counts[chosen] - 1}
 
@@ -216,36 +273,88 @@ def _shown(panel: Panel, scale: float, part: _Part) -> dict[str, Any]:
     fits = []
     for name, fit in panel.fits.items():
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
-        fitted = _webp(part.image(clamped(fit)))
-        shown = {"name": name, "url": fitted, "error": _webp(_mapped(error, "magma"), 80)}
+        fitted = webp_url(part.image(clamped(fit)))
+        shown = {"name": name, "url": fitted, "error": webp_url(color_mapped(error, "magma"), 80)}
         if name in near:
             depth = part.image(near[name][..., None])[..., 0]
-            shown["depth"] = _webp(_mapped(depth.nan_to_num(0.0), "viridis"), 80)
+            shown["depth"] = webp_url(color_mapped(depth.nan_to_num(0.0), "viridis"), 80)
         fits.append(shown)
     return {
         "name": part.label,
         "width": width,
         "height": height,
-        "original": _webp(original),
+        "original": webp_url(original),
         "fits": fits,
     }
 
 
-def _mapped(values: Tensor, name: str) -> Tensor:
-    """Map values in [0, 1] to colors."""
-    colors = matplotlib.colormaps[name](values.cpu().numpy())[..., :3]
-    return torch.from_numpy(np.ascontiguousarray(colors))
+def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any]]:
+    """Passages by title, each with one text for every encoding."""
+    found = [(result, passage) for result in results for passage in result.blocks(Passage)]
+    return [
+        {
+            "title": title,
+            "texts": [
+                {
+                    "name": result.encoding,
+                    "score": _score(result, measure),
+                    "spans": Markup(passage_spans(passage)),
+                }
+                for result, passage in found
+                if passage.title == title
+            ],
+        }
+        for title in dict.fromkeys(passage.title for _, passage in found)
+    ]
 
 
-def _webp(image: Tensor, quality: int | None = None) -> str:
-    """Image as a data URL: lossless if it is not too large and no quality is given."""
-    encoded = Image.fromarray(eight_bit(image))
-    buffer = io.BytesIO()
-    if quality is None and encoded.width * encoded.height <= _LOSSLESS_PIXELS:
-        encoded.save(buffer, "WEBP", lossless=True, method=2)
-    else:
-        encoded.save(buffer, "WEBP", quality=95 if quality is None else quality, method=2)
-    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
+def passage_spans(passage: Passage) -> str:
+    """Tokens of a passage with classes ``right`` and ``wrong``; neighbors of one class are joined.
+
+    A wrong prediction has the truth as its title.
+    """
+    parts: list[str] = []
+    given: list[str] = []
+    for token in passage.tokens:
+        if token.mark == "given":
+            given.append(token.text)
+            continue
+        parts += [escape("".join(given)), _marked(token)]
+        given = []
+    return "".join([*parts, escape("".join(given))])
+
+
+def _marked(token: Token) -> str:
+    # A space or a line break would not be visible.
+    text = {" ": "␣", "\n": "↵"}.get(token.text, token.text)
+    title = f' title="{escape(f"true: {token.truth}")}"' if token.mark == "wrong" else ""
+    return f'<span class="{token.mark}"{title}>{escape(text)}</span>'
+
+
+def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Heat maps by title, each with one for every encoding; the largest value is darkest."""
+    style = styles(results)
+    found = [(result.encoding, each) for result in results for each in result.blocks(HeatMap)]
+    shown = []
+    for title in dict.fromkeys(each.title for _, each in found):
+        entries = []
+        for name, each in found:
+            if each.title != title:
+                continue
+            largest = max(1e-9, float(each.values.max())) if each.values.numel() else 1.0
+            rows = [
+                {
+                    "label": label,
+                    "cells": [
+                        {"percent": round(100 * v / largest), "value": f"{v:.3f}"} for v in row
+                    ],
+                }
+                for label, row in zip(each.rows, each.values.tolist(), strict=True)
+            ]
+            entry = {"name": name, "color": style[name], "columns": each.columns, "rows": rows}
+            entries.append(entry)
+        shown.append({"title": title, "entries": entries})
+    return shown
 
 
 def _data_url(video: Path) -> dict[str, str]:

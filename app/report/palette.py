@@ -26,6 +26,6 @@ NUM_STYLES = 2 * NUM_COLORS
 """Fits with repeated colors have dotted lines and hollow keys; beyond this number those repeat."""
 
 
-def figure_colors(count: int) -> list[str]:
-    """Colors of so many fits."""
-    return [FIGURE[i % NUM_COLORS] for i in range(count)]
+def figure_color(index: int) -> str:
+    """Color of a line for print; that after the last fit's is the original's gray."""
+    return "gray" if index == NUM_STYLES else FIGURE[index % NUM_COLORS]

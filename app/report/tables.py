@@ -1,101 +1,106 @@
-"""The results of a run as a table for the terminal."""
+"""The results of a run as rows of text, and as a table for the terminal."""
 
 import math
 from collections.abc import Mapping, Sequence
 
-from nerf_posenc.training.results import (
-    FIELD_MEASURES,
-    STORAGE_MEASURES,
-    FieldResult,
-    FitResult,
-    Measure,
-)
+from app.kinds.kind import Result
+from nerf_posenc.training.results import Measure
 
 BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
 
 
-def gain(
-    result: FitResult, results: Sequence[FitResult], measures: Sequence[Measure] = FIELD_MEASURES
-) -> float | None:
+def gain(result: Result, results: Sequence[Result], measure: Measure) -> float | None:
     """How much better a fit is than the one without an encoding; None if that was not fitted.
 
     Fits of several runs are named ``run: encoding``; each is compared within its own run.
 
     Args:
-        result: of the fit.
+        result: the fit.
         results: all of the table.
-        measures: the first of them counts; less of it is a gain if lower is better.
+        measure: what counts; less of it is a gain if lower is better.
     """
-    first = measures[0]
     run, _, encoding = result.encoding.rpartition(": ")
     baseline = f"{run}: {BASELINE}" if run else BASELINE
     for other in results:
         if other.encoding == baseline and encoding != BASELINE:
-            more = result.scores[first.name] - other.scores[first.name]
-            return more if first.higher_is_better else -more
+            more = result.scores[measure.name] - other.scores[measure.name]
+            return more if measure.higher_is_better else -more
     return None
 
 
-def gain_label(measures: Sequence[Measure]) -> str:
-    """Heading of the gains, with the unit of the first measure."""
-    _, bracket, unit = measures[0].label.partition("(")
+def gain_label(measure: Measure) -> str:
+    """Heading of the gains, with the unit of the measure."""
+    _, bracket, unit = measure.label.partition("(")
     return f"gain ({unit}" if bracket else "gain"
 
 
 def score_text(value: float, measure: Measure) -> str:
     """Format a score; a dash if it is undefined."""
-    return "-" if math.isnan(value) else f"{value:.{measure.digits}f}"
+    if math.isnan(value):
+        return "-"
+    return f"{value:.{measure.digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
 
 
-def storage_measures(results: Sequence[FieldResult]) -> Sequence[Measure]:
-    """Columns of what is stored, if that was measured of any fit."""
-    return STORAGE_MEASURES if any(result.storage is not None for result in results) else ()
+def gain_text(result: Result, results: Sequence[Result], measure: Measure) -> str:
+    """Format the gain of a fit; a dash if there is none."""
+    gained = gain(result, results, measure)
+    if gained is None or math.isnan(gained):
+        return "-"
+    return f"{gained:+.{measure.digits}f}".replace("inf", "∞")
 
 
-def table(results: Sequence[FitResult], measures: Sequence[Measure] = FIELD_MEASURES) -> str:
+def columns(results: Sequence[Result], measures: Sequence[Measure]) -> list[Measure]:
+    """Measures that at least one of the results has."""
+    return [m for m in measures if any(m.name in result.scores for result in results)]
+
+
+def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     """Format the results in aligned columns."""
-    labels = [measure.label for measure in measures]
-    rows = [("encoding", "parameters", *labels, "seconds", gain_label(measures))]
+    shown = columns(results, measures)
+    labels = [measure.label for measure in shown]
+    rows = [("encoding", "parameters", *labels, "seconds", gain_label(measures[0]))]
     for result in results:
-        gained = gain(result, results, measures)
-        is_known = gained is not None and not math.isnan(gained)
         rows.append(
             (
                 result.encoding,
-                f"{result.parameters:,}" if result.is_fit else "-",
-                *(score_text(result.scores.get(m.name, math.nan), m) for m in measures),
+                f"{result.parameters:,}" if result.parameters else "-",
+                *(score_text(result.scores.get(m.name, math.nan), m) for m in shown),
                 f"{result.seconds:.1f}",
-                f"{gained:+.{measures[0].digits}f}" if is_known else "-",
+                gain_text(result, results, measures[0]),
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [_aligned(row, widths) for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
+    lines = aligned(rows)
+    lines.insert(1, "  ".join("-" * len(part) for part in _widest(rows)))
     return "\n".join(lines)
 
 
-def table_of_images(scores: Mapping[str, Mapping[str, float]], encodings: Sequence[str]) -> str:
-    """Format the PSNR of several images, one row each, and their mean in dB.
+def table_of_inputs(scores: Mapping[str, Mapping[str, float]], names: Sequence[str], unit: str) -> str:
+    """Format the scores of several data, one row each, and their mean.
 
     Args:
-        scores: PSNR by image and encoding; a fit that failed is left out.
-        encodings: the columns.
+        scores: score by data and fit; a fit that failed is left out.
+        names: fits, one column each.
+        unit: unit of the scores in brackets, or empty.
     """
-    rows = [("image", *(f"{encoding} (dB)" for encoding in encodings))]
-    for name, by_encoding in scores.items():
-        cells = (f"{by_encoding[e]:.2f}" if e in by_encoding else "-" for e in encodings)
-        rows.append((name, *cells))
+    rows = [("data", *(f"{name}{unit and ' '}{unit}" for name in names))]
+    for title, by_fit in scores.items():
+        rows.append((title, *(f"{by_fit[n]:.2f}" if n in by_fit else "-" for n in names)))
     means = []
-    for encoding in encodings:
-        known = [by[encoding] for by in scores.values() if encoding in by]
+    for name in names:
+        known = [by_fit[name] for by_fit in scores.values() if name in by_fit]
         means.append(f"{sum(known) / len(known):.2f}" if known else "-")
     rows.append((f"mean of {len(scores)}", *means))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(_aligned(row, widths) for row in rows)
+    return "\n".join(aligned(rows))
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Join cells, the first flush left and the others flush right."""
-    numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-    return "  ".join([row[0].ljust(widths[0]), *numbers])
+def _widest(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [max((row[i] for row in rows), key=len) for i in range(len(rows[0]))]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Join cells, the first of a row flush left and the others flush right."""
+    first, *rest = (len(part) for part in _widest(rows))
+    return [
+        "  ".join([row[0].ljust(first), *map(str.rjust, row[1:], rest)]) for row in rows
+    ]

@@ -109,7 +109,7 @@ def forecast(
     Args:
         image: its fitted pixels, or what was measured of them.
         model: ``"fourier"``, ``"gaussian"`` or ``"hash"`` with the network of its recipe;
-            bands, sigma and finest are taken into account.
+            bands, sigma and max_resolution are taken into account.
         steps: length of the fit, 1 or more.
         optimizer: of the fit.
         batch_size: pixels per step.
@@ -150,7 +150,7 @@ def forecast(
     )
     total = psnr_from_mse(math.fsum(lost))
     error = law.error(steps, content.resolution)
-    if model.encoding == "hash" and model.finest is not None:
+    if model.encoding == "hash" and model.max_resolution is not None:
         error += _FINEST_ERROR
     return Forecast(model.encoding, steps, total, error, octaves)
 
@@ -174,7 +174,7 @@ def why_not(
         depth=depth,
         num_bands=model.num_bands,
         sigma=model.sigma,
-        finest=model.finest,
+        max_resolution=model.max_resolution,
     )
     if not is_default or optimizer != "muon" or batch_size != BATCH_SIZE:
         return (
@@ -191,6 +191,6 @@ def _setting(model: ImageModel, resolution: int) -> float | None:
     if model.encoding == "gaussian":
         sigma = default_sigma(resolution) if model.sigma is None else model.sigma
         return math.log2(sigma)
-    if model.encoding == "hash" and model.finest is not None:
-        return math.log2(model.finest / resolution)
+    if model.encoding == "hash" and model.max_resolution is not None:
+        return math.log2(model.max_resolution / resolution)
     return None

@@ -24,8 +24,6 @@ _SIGMA_FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 _NODES_PER_PIXEL = (0.5, 1, 2, 3, 4, 8)
 # Fewer bands or nodes, or the default sigma, are taken if the forecast loses less than this, in dB.
 _NO_WORSE = 0.05
-# Above this many fitted pixels the network between the pixels takes too long to learn.
-_MOST_DOUBLED = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def recommend(
     if seconds is not None and not seconds > 0:
         raise ValueError(f"a budget must be above 0; got {seconds} seconds")
     if image.held_out is not None:
-        return _between_pixels(image)
+        return _between_pixels()
     traits = ImageTraits.from_image(image)
     names = ("fourier", "gaussian", "hash")
     if isinstance(steps, Mapping):
@@ -104,9 +102,9 @@ def recommend(
     }
     forecasts = {n: forecast(traits, m, steps=budget[n]) for n, m in models.items()}
     best = max(forecasts, key=lambda name: forecasts[name].psnr)
-    finest = grid.finest or image.resolution
-    levels = level_nodes(finest)
-    reason = _reason(traits, models, forecasts, len(levels), finest)
+    max_resolution = grid.max_resolution or image.resolution
+    levels = level_nodes(max_resolution)
+    reason = _reason(traits, models, forecasts, len(levels), max_resolution)
     return Recommendation(models[best], reason, forecasts, models, levels)
 
 
@@ -179,11 +177,11 @@ def _grids(image: Image) -> list[ImageModel]:
     most = _NODES_PER_PIXEL[-1] if image.num_pixels <= TABLE_ROWS else 1
     grids = []
     for nodes in _NODES_PER_PIXEL:
-        finest = round(nodes * image.resolution)
+        max_resolution = round(nodes * image.resolution)
         if nodes == 1:
             grids.append(default)
-        elif finest > COARSEST and nodes <= most:
-            grids.append(replace(default, finest=finest))
+        elif max_resolution > COARSEST and nodes <= most:
+            grids.append(replace(default, max_resolution=max_resolution))
     return grids
 
 
@@ -198,7 +196,7 @@ def _reason(
     models: Mapping[str, ImageModel],
     forecasts: Mapping[str, Forecast],
     num_levels: int,
-    finest: int,
+    max_resolution: int,
 ) -> str:
     """Such as: 93% of the energy lies below octave 6: ... ; hash forecast best: 38.2 dB."""
     content = traits.spectrum
@@ -210,19 +208,16 @@ def _reason(
         f"{share:.0%} of the energy lies below octave {octave + 1}: fourier with {bands} bands "
         f"{forecasts['fourier'].psnr:.1f} dB; gaussian with sigma {sigma:.1f} "
         f"{forecasts['gaussian'].psnr:.1f} dB; hash with {num_levels} levels, the finest of "
-        f"{finest:,} nodes, {forecasts['hash'].psnr:.1f} dB; {best} "
+        f"{max_resolution:,} nodes, {forecasts['hash'].psnr:.1f} dB; {best} "
         f"forecast best: {forecasts[best].psnr:.1f} ± {forecasts[best].error:.1f} dB"
     )
 
 
-def _between_pixels(image: Image) -> Recommendation:
-    """The choice for pixels that are held out."""
-    if image.num_pixels > _MOST_DOUBLED:
-        name, why = "gaussian", "hash-internal takes too long on so many pixels"
-    else:
-        name, why = "hash-internal", "ahead of interpolation and of the other encodings"
-    reason = f"held-out pixels cannot be forecast: {name}, {why} in docs/results.md"
-    if name == "gaussian":
-        reason = f"held-out pixels cannot be forecast: {name}; {why}"
-    model = default_model(name)
-    return Recommendation(model, reason, {}, {name: model})
+def _between_pixels() -> Recommendation:
+    """The choice for pixels that are held out (docs/results.md)."""
+    name = "gaussian"
+    reason = (
+        "held-out pixels cannot be forecast: gaussian, the best encoding between the pixels of "
+        "photographs and text alike in docs/results.md"
+    )
+    return Recommendation(default_model(name), reason, {}, {name: default_model(name)})

@@ -90,12 +90,8 @@ def seeded_linear(
 
 
 def num_parameters(module: nn.Module) -> int:
-    """Number of trainable parameters of a module; complex ones count twice.
-
-    What says which parameters a module keeps counts too, as its ``num_index_parameters``.
-    """
-    index = sum(getattr(m, "num_index_parameters", 0) for m in module.modules())
-    return index + sum(
+    """Number of trainable parameters of a module; complex ones count twice."""
+    return sum(
         p.numel() * (2 if p.is_complex() else 1) for p in module.parameters() if p.requires_grad
     )
 

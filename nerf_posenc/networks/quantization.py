@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
-
 _BLOCK = 64
 _LEVELS = 127
 # Of all parameters, at most so many stay in float16: those of the smallest tensors.
@@ -22,7 +20,7 @@ class Quantized:
 
     Attributes:
         module: the rounded copy; it computes in float32.
-        num_bits: to store it, with scales and masks.
+        num_bits: bits to store it, with the scales.
     """
 
     module: nn.Module
@@ -37,10 +35,7 @@ def quantize(module: nn.Module, bits: int) -> Quantized:
     quantization, Dettmers et al. 2022, without their non-linear levels). The smallest tensors stay
     in float16: as many as are 4% of the parameters together, and those of fewer than 64. Such are
     biases, the weights of the output, and all of the network that follows a large grid: each of
-    their parameters changes every pixel. The coefficients of a
-    [LocalCosineSeries][nerf_posenc.networks.local_cosine.LocalCosineSeries] are rounded on a
-    square-root scale of their own for each frequency, and its lowest frequencies to float16;
-    all of them to float16 where there are too few for scales to pay.
+    their parameters changes every pixel.
 
     Args:
         module: its trainable parameters are rounded.
@@ -57,8 +52,6 @@ def quantize(module: nn.Module, bits: int) -> Quantized:
         raise ValueError(f"bits must be 8 or 16; got {bits}")
     rounded = copy.deepcopy(module)
     num_bits = 0
-    series = [m for m in rounded.modules() if isinstance(m, LocalCosineSeries)]
-    coefficients = {id(each.coefficients): each for each in series}
     trained = [p for p in rounded.parameters() if p.requires_grad]
     small = _small_tensors(trained)
     for parameter in trained:
@@ -66,11 +59,8 @@ def quantize(module: nn.Module, bits: int) -> Quantized:
         if bits == 16 or values.numel() < _BLOCK or id(parameter) in small:
             values.copy_(values.half())
             num_bits += 16 * values.numel()
-        elif id(parameter) in coefficients:
-            num_bits += _round_series(coefficients[id(parameter)])
         else:
             num_bits += _round_blocks(values)
-    num_bits += sum(16 * each.num_index_parameters for each in series)
     return Quantized(rounded, num_bits)
 
 
@@ -91,28 +81,3 @@ def _round_blocks(values: Tensor) -> int:
     rounded = (padded / scale).round().clamp(-_LEVELS, _LEVELS) * scale
     values.copy_(rounded.reshape(-1)[: len(flat)].reshape(values.shape))
     return 8 * len(flat) + 16 * len(padded)
-
-
-def _round_series(series: LocalCosineSeries) -> int:
-    """Round the coefficients of a series in place; return the bits stored."""
-    coefficients = series.coefficients
-    groups = series.frequencies.to(coefficients.device)
-    # The means of cells are large, and an error of one is seen as a square.
-    is_lowest = groups % 64 == 0
-    num_bits = 8 * len(groups) + 8 * int(is_lowest.sum()) + 2 * 16 * len(groups.unique())
-    if num_bits >= 16 * len(groups):
-        coefficients.copy_(coefficients.half())
-        return 16 * len(groups)
-    root = coefficients.abs().sqrt()
-    bounds = [
-        root.new_zeros(int(groups.max()) + 1)
-        .scatter_reduce(0, groups, root, reduction, include_self=False)
-        .half()
-        .float()[groups]
-        for reduction in ("amin", "amax")
-    ]
-    least, span = bounds[0], (bounds[1] - bounds[0]).clamp(min=torch.finfo(torch.float16).tiny)
-    level = ((root - least) / span * _LEVELS).round().clamp(0, _LEVELS)
-    rounded = (least + level / _LEVELS * span).square() * coefficients.sign()
-    coefficients.copy_(torch.where(is_lowest, coefficients.half().float(), rounded))
-    return num_bits

@@ -60,7 +60,7 @@ def make_field_optimizer(
     return recipes.make_optimizer(
         renderer,
         optimizer,
-        field_lr("factored" if is_factored else "small", optimizer) if lr is None else lr,
+        field_lr("factored" if is_factored else "mlp", optimizer) if lr is None else lr,
         encoding="vector-matrix" if is_factored else "none",
         adam_lr=None if _is_boxed(renderer) else _UNBOUNDED_ADAM_LR,
         matrices=[m for field in fields_of(renderer) for m in field.hidden_matrices()],

@@ -19,7 +19,7 @@ from nerf_posenc.radiance.scene_spaces import SpaceName, make_space
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training import recipes
 
-FieldName = Literal["small", "nerf", "mip", "factored"]
+FieldName = Literal["mlp", "nerf", "mip", "factored"]
 Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer
 
 # Of the factored field: nodes per pixel of a view's longer side, and their bounds.
@@ -38,24 +38,24 @@ class FieldOptions:
     """Which field to fit.
 
     Attributes:
-        field: ``"small"``, with an occupancy grid; ``"nerf"``, the coarse and the fine network of
+        field: ``"mlp"``, with an occupancy grid; ``"nerf"``, the coarse and the fine network of
             the NeRF paper; ``"mip"``, mip-NeRF's cones; or ``"factored"``, TensoRF's grids, which
             has an encoding of its own, ``"vector-matrix"``.
         encoding: of positions; with ``"none"`` directions are raw too.
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``; None for its default.
-        width: units per layer; None for 128 in the small field, 64 in the factored and 256 in the
+        width: units per layer; None for 128 in the MLP field, 64 in the factored and 256 in the
             others.
         depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
-            the small field, 2 in the factored and 8 in the others.
+            the MLP field, 2 in the factored and 8 in the others.
         num_exposures: training views whose exposures the factored field learns; 0 for none.
         space: coordinates of the factored field: ``"box"``, ``"contracted"`` or ``"frontal"``.
-        num_samples: samples along a ray; None for 96 in the small field, 64 and 128 more in NeRF,
+        num_samples: samples along a ray; None for 96 in the MLP field, 64 and 128 more in NeRF,
             and twice 128 in mip-NeRF. The factored field has one per cell.
         seed: of the initial weights.
     """
 
-    field: FieldName = "small"
+    field: FieldName = "mlp"
     encoding: str = "fourier"
     num_bands: int = 10
     sigma: float | None = None
@@ -69,7 +69,7 @@ class FieldOptions:
     @property
     def layers(self) -> tuple[int, int]:
         """Width and depth of the trunk."""
-        width, depth = {"small": (128, 4), "factored": (64, 2)}.get(self.field, (256, 8))
+        width, depth = {"mlp": (128, 4), "factored": (64, 2)}.get(self.field, (256, 8))
         return (
             width if self.width is None else self.width,
             depth if self.depth is None else self.depth,
@@ -83,7 +83,7 @@ def make_renderer(
 
     Args:
         options: which.
-        views: the training views; the occupancy grid of the small and of the factored field
+        views: the training views; the occupancy grid of the MLP and of the factored field
             starts as their visual hull.
         hull: what [visual_hull][nerf_posenc.radiance.occupancy.visual_hull] returned for the
             views, to compute it once for several fields.
@@ -99,7 +99,7 @@ def make_renderer(
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844
     """
-    if options.space == "box" and options.field in ("small", "factored") and hull is None:
+    if options.space == "box" and options.field in ("mlp", "factored") and hull is None:
         hull = visual_hull(views)
     renderer = renderer_for(options, max(views.size), hull)
     if isinstance(renderer, PackedRenderer):
@@ -129,8 +129,8 @@ def renderer_for(
         )
     width, depth = options.layers
     generator = torch.Generator().manual_seed(options.seed)
-    if options.field == "small":
-        field = _small_field(options, resolution, generator)
+    if options.field == "mlp":
+        field = _mlp_field(options, resolution, generator)
         grid = OccupancyGrid(possible=hull)
         num_samples = 96 if options.num_samples is None else options.num_samples
         return GridRenderer(field, grid, num_samples=num_samples)
@@ -153,7 +153,7 @@ def renderer_for(
     return HierarchicalRenderer(make(), make(), num_coarse=num_coarse, num_fine=2 * num_coarse)
 
 
-def _small_field(
+def _mlp_field(
     options: FieldOptions, resolution: int, generator: torch.Generator
 ) -> RadianceField:
     encoder = recipes.make_encoder(

@@ -5,12 +5,14 @@ under another name in the same folder, synchronized to the disk and then renamed
 there is always a whole checkpoint, also if the power fails.
 """
 
+import contextlib
 import json
 import math
 import os
 import re
+import secrets
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,12 @@ class CheckpointError(ValueError):
     """A file that is not a checkpoint of this program and version; the message says why."""
 
 
-def save_checkpoint(path: Path, values: Mapping[str, Any]) -> None:
+def save_checkpoint(path: Path, values: Mapping[str, Any], *, token: str = "") -> None:
     """Write a checkpoint, so that at every moment the last good one is at ``path``.
 
     Args:
         path: file to write or to replace.
+        token: part of the hidden name that the file has while it is written; see `replacing`.
         values: nested mappings and sequences of tensors, finite numbers, strings, booleans and
             None. The keys of a mapping are strings or integers; sequences are read back as lists.
 
@@ -49,20 +52,14 @@ def save_checkpoint(path: Path, values: Mapping[str, Any]) -> None:
         "content": content,
         "crc32": str(_checksum(content, tensors)),
     }
-    partial = partial_path(path)
-    try:
+    with replacing(path, token=token) as partial:
+        mode = partial.stat().st_mode
         try:
             safetensors_torch.save_file(tensors, str(partial), metadata)
         except _import_safetensors().SafetensorError as error:
             raise _os_error(error) from None
-        # safetensors lets the owner alone read it.
-        partial.chmod(0o644)
-        synchronize(partial)
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    synchronize(path.parent)
+        # safetensors would let the owner alone read it.
+        partial.chmod(mode)
 
 
 def load_checkpoint(
@@ -108,9 +105,36 @@ def load_checkpoint(
     return values
 
 
-def partial_path(path: Path) -> Path:
-    """Name of a file while it is written, hidden and beside its final name."""
-    return path.with_name(f".{path.name}.partial")
+@contextlib.contextmanager
+def replacing(path: Path, *, token: str = "") -> Iterator[Path]:
+    """Give a new file to write, which then replaces the one at ``path``: it is whole or not there.
+
+    The new file has a hidden name beside ``path`` that nobody can foresee, so that no link is ever
+    followed, and the permissions of the umask. It is synchronized to the disk before it is renamed.
+
+    Args:
+        path: file to write or to replace; a link of that name is replaced, not followed.
+        token: part of the hidden name; empty for a random one.
+
+    Raises:
+        OSError: If it cannot be written; the file at ``path`` is left as it was.
+    """
+    partial = path.with_name(f".{token or secrets.token_hex(8)}.partial.{path.name}")
+    try:
+        partial.unlink(missing_ok=True)
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        yield partial
+        synchronize(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    synchronize(path.parent)
+
+
+def write_text(path: Path, text: str, *, token: str = "") -> None:
+    """Write a text file in UTF-8 by way of `replacing`."""
+    with replacing(path, token=token) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def synchronize(path: Path) -> None:

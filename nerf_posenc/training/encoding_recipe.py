@@ -22,7 +22,7 @@ class EncoderOptions:
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
-        finest: nodes per axis of a grid's finest level; None for one per sample.
+        max_resolution: nodes per axis of a grid's finest level; None for one per sample.
         generator: of frequencies and initial features; None is torch's own.
     """
 
@@ -31,7 +31,7 @@ class EncoderOptions:
     num_bands: int = 10
     sigma: float | None = None
     num_parameters: int | None = None
-    finest: int | None = None
+    max_resolution: int | None = None
     generator: torch.Generator | None = None
 
 
@@ -64,12 +64,8 @@ class EncodingRecipe:
             are as long as the rate, so a long fit converges only if it falls faster than Adam's.
         held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
         is_small: whether the network is so small that bfloat16 is no faster on a CPU.
-        fields: radiance fields that take the encoding.
+        fields: radiance fields that take the encoding; images take those of ``"mlp"``.
         uses_sigma: whether ``--sigma`` changes it.
-        is_doubled: whether an image is fitted at twice its resolution, with values between the
-            pixels from `nerf_posenc.training.patch_network`.
-        is_series: whether an image is a sparse series in closed form, without a network.
-        fits_images: whether an image can have it.
     """
 
     description: str
@@ -80,8 +76,5 @@ class EncodingRecipe:
     muon_lr_power: float = 1.0
     held_out: HeldOutRecipe | None = None
     is_small: bool = False
-    fields: tuple[str, ...] = ("small",)
+    fields: tuple[str, ...] = ("mlp",)
     uses_sigma: bool = False
-    is_doubled: bool = False
-    is_series: bool = False
-    fits_images: bool = True

@@ -1,112 +1,137 @@
-"""Batched ensembles: several networks of one architecture trained as one model."""
+"""Batched ensembles: several models of one architecture trained as one, each as if it were alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils import _pytree as pytree
 
-from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.training.batches import DrawBatch
 
 
-class BatchedEnsemble(nn.Module):
-    """Train several networks of the same architecture as one batched model.
+class Ensemble(nn.Module):
+    """Run several models of one architecture, each on its own batch.
 
-    The parameters remain those of the members, so that an optimizer treats each as if it were
-    alone. In every pass the networks' weights are stacked: a layer of all of them is one batched
-    product, which fills a GPU that a single small network does not.
+    The weights and buffers of the members are stacked in every pass: a layer of all of them is one
+    batched product, which fills a GPU that a single small model does not. The parameters remain
+    those of the members, so that an optimizer treats each as if it were alone.
 
     Args:
-        encoders: one per member, all with the same number of features.
-        networks: one per member, all of one architecture.
+        members: models of one architecture, 1 or more.
+        encoders: what each member's inputs pass first, one after the other, such as encoders with
+            buffers of their own; None for nothing.
+        is_stackable: False runs the members one after the other: for models that ``torch.vmap``
+            cannot run, such as LSTMs.
 
     Raises:
-        ValueError: If there are none, their numbers differ, or the networks' weights differ in
-            shape.
+        ValueError: If there are no members, as many encoders as members are not given, or the
+            members' weights differ in shape.
 
     Examples:
-        >>> from nerf_posenc.networks.mlp import MLP
-        >>> networks = [MLP(2, 3) for _ in range(5)]
-        >>> ensemble = BatchedEnsemble([nn.Identity() for _ in range(5)], networks)
+        >>> ensemble = Ensemble([nn.Linear(2, 3) for _ in range(5)])
         >>> ensemble(torch.rand(5, 8, 2)).shape
         torch.Size([5, 8, 3])
     """
 
-    def __init__(self, encoders: Sequence[nn.Module], networks: Sequence[nn.Module]) -> None:
+    def __init__(
+        self,
+        members: Sequence[nn.Module],
+        encoders: Sequence[nn.Module] | None = None,
+        *,
+        is_stackable: bool = True,
+    ) -> None:
         super().__init__()
-        if not networks or len(encoders) != len(networks):
+        if not members or (encoders is not None and len(encoders) != len(members)):
             raise ValueError(
-                "an ensemble needs one encoder for each network, 1 or more; got "
-                f"{len(encoders)} encoders and {len(networks)} networks"
+                "an ensemble needs 1 member or more, and as many encoders if any; got "
+                f"{len(members)} members and {encoders and len(encoders)} encoders"
             )
-        shapes = [{name: p.shape for name, p in n.named_parameters()} for n in networks]
+        shapes = [{name: p.shape for name, p in m.named_parameters()} for m in members]
         if any(other != shapes[0] for other in shapes):
-            raise ValueError("the networks of an ensemble must have weights of the same shapes")
-        self.encoders = nn.ModuleList(encoders)
-        self.networks = nn.ModuleList(networks)
+            raise ValueError("the members of an ensemble must have weights of the same shapes")
+        self.members = nn.ModuleList(members)
+        self.encoders = None if encoders is None else nn.ModuleList(encoders)
+        self.is_stackable = is_stackable
 
-    def hidden_matrices(self) -> list[Tensor]:
-        """Weight matrices of every network that Muon steps."""
-        return [matrix for network in self.networks for matrix in hidden_matrices(network)]
+    def forward(self, inputs: Any) -> Any:
+        """Run each member on its own inputs.
 
-    def forward(
-        self, inputs: Float[Tensor, "members batch in_dim"]
-    ) -> Float[Tensor, "members batch out_dim"]:
-        """Run each member on its own inputs."""
-        pairs = zip(self.encoders, inputs, strict=True)
-        features = torch.stack([encoder(x) for encoder, x in pairs])
-        states = [dict(network.named_parameters()) for network in self.networks]
-        weights = {name: torch.stack([s[name] for s in states]) for name in states[0]}
+        Args:
+            inputs: a tensor, or nested tuples of tensors, with a first dimension over members.
 
-        def run(weights: dict[str, Tensor], features: Tensor) -> Tensor:
-            values: Tensor = functional_call(self.networks[0], weights, (features,))
-            return values
+        Returns:
+            What the members return, stacked.
+        """
+        own = [pytree.tree_map(lambda t, i=i: t[i], inputs) for i in range(len(self.members))]
+        if self.encoders is not None:
+            own = [encoder(x) for encoder, x in zip(self.encoders, own, strict=True)]
+        if len(self.members) == 1 or not self.is_stackable:
+            outputs = [member(x) for member, x in zip(self.members, own, strict=True)]
+            return pytree.tree_map(lambda *parts: torch.stack(parts), *outputs)
+        states = [{**dict(m.named_parameters()), **dict(m.named_buffers())} for m in self.members]
+        weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
+        stacked = pytree.tree_map(lambda *parts: torch.stack(parts), *own)
+        # Through a closure, so that the first member is the template of all.
+        first = self.members[0]
+        return torch.vmap(lambda state, x: functional_call(first, state, (x,)))(weights, stacked)
 
-        outputs: Tensor = torch.vmap(run)(weights, features)
-        return outputs
 
+class MemberLosses:
+    """Loss of an ensemble, which keeps the loss of each member for its history.
 
-class EnsembleLoss:
-    """Mean squared error of an ensemble, which keeps the loss of each member for its history.
+    The gradient is that of the sum of the members' losses, so that each member's is its own; the
+    value is their mean.
 
-    The mean over members scales each one's gradient, which Adam and Muon are invariant to.
+    Args:
+        loss_fn: from one member's prediction and targets to a scalar.
+
+    Attributes:
+        histories: mean loss of each member at every record.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, loss_fn: Callable[[Any, Tensor], Tensor]) -> None:
+        self._loss_fn = loss_fn
         self._recent: list[Tensor] = []
+        self.histories: list[list[float]] = []
 
-    def state_dict(self) -> list[Tensor]:
-        """Return the losses of the members since the last call of `take`."""
-        return list(self._recent)
-
-    def load_state_dict(self, state: Sequence[Tensor]) -> None:
-        """Go on from saved losses."""
-        self._recent = list(state)
-
-    def __call__(
-        self,
-        predictions: Float[Tensor, "members batch channels"],
-        targets: Float[Tensor, "members batch channels"],
-    ) -> Float[Tensor, ""]:
-        """Mean over all members."""
-        losses = (predictions.float() - targets).square().mean((1, 2))
+    def __call__(self, predictions: Any, targets: Tensor) -> Tensor:
+        """Loss of all members, whose first dimension is over members."""
+        losses = torch.stack(
+            [
+                self._loss_fn(pytree.tree_map(lambda t, i=i: t[i], predictions), targets[i])
+                for i in range(len(targets))
+            ]
+        )
         self._recent.append(losses.detach())
-        return losses.mean()
+        total = losses.sum()
+        return total + (losses.mean() - total).detach()
 
-    def take(self) -> list[float]:
-        """Mean loss of each member since the previous call."""
-        means: list[float] = torch.stack(self._recent).mean(0).tolist()
+    def record(self) -> None:
+        """Note the mean loss of each member since the previous record."""
+        # Losses that a checkpoint gave back may lie on another device than those since.
+        device = self._recent[-1].device
+        recent = torch.stack([losses.to(device) for losses in self._recent])
+        self.histories.append(recent.mean(0).tolist())
         self._recent = []
-        return means
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return plain containers and tensors."""
+        return {"losses": self.histories, "recent": list(self._recent)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what was saved."""
+        self.histories = [[float(loss) for loss in each] for each in state["losses"]]
+        self._recent = list(state["recent"])
 
 
-def stacked_batches(draws: Sequence[DrawBatch]) -> DrawBatch:
-    """Stack the batches of several members, which must be of equal size."""
+def stacked_draws(draws: Sequence[DrawBatch]) -> DrawBatch:
+    """Stack the batches of several members, whose shapes must be equal."""
 
-    def draw_batch(step: int) -> tuple[Tensor, Tensor]:
+    def draw_batch(step: int) -> tuple[Any, Tensor]:
         inputs, targets = zip(*(draw(step) for draw in draws), strict=True)
-        return torch.stack(inputs), torch.stack(targets)
+        stacked = pytree.tree_map(lambda *parts: torch.stack(parts), *inputs)
+        return stacked, torch.stack(targets)
 
     return draw_batch

@@ -21,10 +21,10 @@ def hash_grid(
     resolution: int,
     *,
     num_parameters: int | None = None,
-    finest: int | None = None,
+    max_resolution: int | None = None,
     generator: torch.Generator | None = None,
 ) -> HashGridEncoder:
-    """Hash grid with 8 levels of 4 features, from coarse nodes to one per sample or ``finest``.
+    """Hash grid with 8 levels of 4 features, from coarse nodes to one per sample or ``max_resolution``.
 
     Without ``num_parameters`` it has 16 nodes per axis and tables of up to 2^19 rows.
 
@@ -33,21 +33,21 @@ def hash_grid(
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_parameters: most features of all tables together; the finest level then has a node per
             sample.
-        finest: nodes per axis of the finest level, 16 or more; None for one per sample.
+        max_resolution: nodes per axis of the finest level, 16 or more; None for one per sample.
         generator: random number generator of the initial features.
 
     Raises:
-        ValueError: If no grid is that small, or ``finest`` is out of its range.
+        ValueError: If no grid is that small, or ``max_resolution`` is out of its range.
 
     Examples:
         >>> hash_grid(2, 512, num_parameters=100_000).table.numel() <= 100_000
         True
     """
     base, log2_rows = COARSEST, _LOG2_ROWS
-    if finest is not None and not COARSEST <= finest <= _MOST_NODES:
-        raise ValueError(f"finest must be {COARSEST} to {_MOST_NODES}; got {finest}")
+    if max_resolution is not None and not COARSEST <= max_resolution <= _MOST_NODES:
+        raise ValueError(f"max_resolution must be {COARSEST} to {_MOST_NODES}; got {max_resolution}")
     if num_parameters is not None:
-        if finest is not None:
+        if max_resolution is not None:
             raise ValueError("give a grid's finest level or its num_parameters, not both")
         base, log2_rows = _layout(in_dim, resolution, num_parameters)
     return HashGridEncoder(
@@ -56,23 +56,23 @@ def hash_grid(
         features_per_level=_FEATURES,
         log2_table_size=log2_rows,
         base_resolution=base,
-        growth=_growth(base, resolution if finest is None else finest),
+        growth=_growth(base, resolution if max_resolution is None else max_resolution),
         generator=generator,
     )
 
 
-def level_nodes(finest: int, *, base: int = COARSEST) -> tuple[int, ...]:
+def level_nodes(max_resolution: int, *, base: int = COARSEST) -> tuple[int, ...]:
     """Nodes per axis of each level of a grid.
 
     Args:
-        finest: of the finest level; a level is rounded up to whole nodes.
+        max_resolution: of the finest level; a level is rounded up to whole nodes.
         base: of the coarsest level.
 
     Examples:
         >>> level_nodes(768)
         (16, 28, 49, 85, 147, 255, 442, 768)
     """
-    growth = _growth(base, finest)
+    growth = _growth(base, max_resolution)
     return tuple(math.ceil(base * growth**level - 1) + 1 for level in range(_LEVELS))
 
 
@@ -90,8 +90,8 @@ def default_features(in_dim: int, resolution: int) -> int:
     return _num_features(in_dim, resolution, COARSEST, _LOG2_ROWS)
 
 
-def _growth(base: int, finest: int) -> float:
-    ratio: float = (finest / base) ** (1 / (_LEVELS - 1))
+def _growth(base: int, max_resolution: int) -> float:
+    ratio: float = (max_resolution / base) ** (1 / (_LEVELS - 1))
     return max(1.0, ratio)
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from nerf_posenc.core.encoder import Encoder, Identity, unknown_name
+from nerf_posenc.core.encoder import Encoder, unknown_name
 from nerf_posenc.networks import NETWORKS, num_parameters
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.training import recipes
 
 # Of a small model with a grid at most so much is its network.
@@ -29,7 +28,7 @@ class ImageModel:
         sigma: of ``"gaussian"``; None for its default.
         num_parameters: the model is as large as it can be with at most so many: the tables of a
             grid, else the width of the network; None for the width and the tables' default size.
-        finest: nodes per axis of a grid's finest level; None for one per pixel.
+        max_resolution: nodes per axis of a grid's finest level; None for one per pixel.
     """
 
     encoding: str
@@ -39,16 +38,13 @@ class ImageModel:
     num_bands: int = 10
     sigma: float | None = None
     num_parameters: int | None = None
-    finest: int | None = None
+    max_resolution: int | None = None
 
 
 def make_image_model(
     options: ImageModel, resolution: int, *, generator: torch.Generator | None = None
 ) -> tuple[Encoder, nn.Module]:
     """Build the encoder of an image's coordinates and the network from its features to RGB.
-
-    The network of ``"local-cosine"`` is a series without coefficients, until it is fitted or
-    loaded.
 
     Args:
         options: which.
@@ -65,8 +61,6 @@ def make_image_model(
     """
     if options.network not in NETWORKS:
         raise ValueError(unknown_name("network", options.network, NETWORKS))
-    if recipes.get_recipe(options.encoding).is_series:
-        return Identity(2), LocalCosineSeries()
     width, num_features = options.width, None
     if options.num_parameters is not None:
         width, num_features = _sizes(options, resolution, options.num_parameters)
@@ -90,7 +84,7 @@ def _encoder(
         num_bands=options.num_bands,
         sigma=options.sigma,
         num_parameters=num_features,
-        finest=options.finest,
+        max_resolution=options.max_resolution,
         generator=generator,
     )
 

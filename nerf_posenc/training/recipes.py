@@ -4,7 +4,6 @@ A new encoding is an `Encoder` in a file of its own and one row of ``ENCODINGS``
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -58,7 +57,7 @@ def _hash_grid(options: EncoderOptions) -> Encoder:
         options.in_dim,
         options.resolution,
         num_parameters=options.num_parameters,
-        finest=options.finest,
+        max_resolution=options.max_resolution,
         generator=options.generator,
     )
 
@@ -69,28 +68,17 @@ def _vector_matrix(options: EncoderOptions) -> Encoder:
     return VectorMatrixEncoder(generator=options.generator)
 
 
-# A small network reads the grid, as Müller et al. 2022 have it; Muon's rate: docs/experiments.md.
-_HASH = EncodingRecipe(
-    description="a hash grid",
-    build=_hash_grid,
-    layers=(64, 2),
-    lrs={"muon": 0.03, "adam": 0.01},
-    muon_adam_lr=7e-3,
-    muon_lr_power=2.0,
-    is_small=True,
-)
-
 ENCODINGS: dict[str, EncodingRecipe] = {
     "none": EncodingRecipe(
         description="raw coordinates",
         build=lambda options: Identity(options.in_dim),
-        fields=("small", "nerf", "mip"),
+        fields=("mlp", "nerf", "mip"),
     ),
     "fourier": EncodingRecipe(
         description="positional encoding with L frequency bands",
         build=lambda options: FourierEncoder(options.in_dim, options.num_bands),
         held_out=HeldOutRecipe(),
-        fields=("small", "nerf", "mip"),
+        fields=("mlp", "nerf", "mip"),
     ),
     "gaussian": EncodingRecipe(
         description="128 random frequencies",
@@ -98,20 +86,15 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         held_out=HeldOutRecipe(),
         uses_sigma=True,
     ),
-    "hash": _HASH,
-    "hash-internal": replace(
-        _HASH,
-        description="a hash grid that also fits, between the pixels, what a network learned from "
-        "the image itself",
-        fields=(),
-        is_doubled=True,
-    ),
-    "local-cosine": EncodingRecipe(
-        description="the largest coefficients of windowed cosines in cells, in closed form",
-        build=lambda options: Identity(options.in_dim),
-        layers=(1, 1),
-        fields=(),
-        is_series=True,
+    # A small network reads the grid, as Müller et al. 2022 have it; Muon's rate: docs/experiments.md.
+    "hash": EncodingRecipe(
+        description="a hash grid",
+        build=_hash_grid,
+        layers=(64, 2),
+        lrs={"muon": 0.03, "adam": 0.01},
+        muon_adam_lr=7e-3,
+        muon_lr_power=2.0,
+        is_small=True,
     ),
     "vector-matrix": EncodingRecipe(
         description="planes times lines of trained features (TensoRF), for --field factored",
@@ -120,7 +103,6 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         lrs={"muon": 0.02, "adam": 0.01},
         muon_adam_lr=0.02,
         fields=("factored",),
-        fits_images=False,
     ),
 }
 """Encodings by name."""
@@ -158,7 +140,7 @@ def make_encoder(
     num_bands: int = 10,
     sigma: float | None = None,
     num_parameters: int | None = None,
-    finest: int | None = None,
+    max_resolution: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Encoder:
     """Build an encoder for coordinates in [-1, 1].
@@ -170,7 +152,7 @@ def make_encoder(
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
-        finest: nodes per axis of a grid's finest level, 16 or more; None for one per sample.
+        max_resolution: nodes per axis of a grid's finest level, 16 or more; None for one per sample.
         generator: random number generator of frequencies and initial features.
 
     Raises:
@@ -186,7 +168,7 @@ def make_encoder(
         num_bands=num_bands,
         sigma=sigma,
         num_parameters=num_parameters,
-        finest=finest,
+        max_resolution=max_resolution,
         generator=generator,
     )
     return get_recipe(encoding).build(options)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from nerf_posenc.training.system import HeatMap
+from sequences.system import HeatMap
 from sequences.layers.attention import Attention, RecordedAttention
 
 _FARTHEST = 8

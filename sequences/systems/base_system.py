@@ -10,7 +10,7 @@ _FEW = 100
 
 
 class BaseSystem:
-    """Defaults of a [System][nerf_posenc.training.system.System]."""
+    """Defaults of a [System][sequences.system.System]."""
 
     def notes(self) -> list[str]:
         """Nothing to remark."""

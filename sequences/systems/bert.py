@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import (
+from sequences.system import (
     Evaluation,
     HeatMap,
     Passage,
@@ -62,7 +62,7 @@ _ACCURACY = Measure(
 
 
 class BertSystem(BaseSystem):
-    """Pre-training of BERT on a text; see [System][nerf_posenc.training.system.System].
+    """Pre-training of BERT on a text; see [System][sequences.system.System].
 
     An example is ``[CLS] A [SEP] B [SEP]`` with a random boundary. In half of them B is what
     follows A in the text, in the others it is from somewhere else. Of the words 15% are predicted:
@@ -258,8 +258,7 @@ class BertSystem(BaseSystem):
                 _ACCURACY.name: 100 * float((words.argmax(-1) == truth).float().mean()),
                 _NEXT.name: 100 * float(right.mean()),
             },
-            passages=[self.preview(model, encoding)],
-            maps=[self._attention(model, inputs)],
+            blocks=[self.preview(model, encoding), self._attention(model, inputs)],
         )
 
     def _attention(self, model: nn.Module, inputs: tuple[Tensor, ...]) -> HeatMap:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.system import (
+from sequences.system import (
     Curve,
     Evaluation,
     HeatMap,
@@ -63,7 +63,7 @@ _CITATIONS = {
 
 
 class LanguageSystem(BaseSystem):
-    """A language model with its text; see [System][nerf_posenc.training.system.System].
+    """A language model with its text; see [System][sequences.system.System].
 
     Masked: 15% of the characters are hidden and predicted from all others (Devlin et al. 2019,
     without the random and unchanged replacements, which matter for fine-tuning alone). Causal: each
@@ -230,9 +230,7 @@ class LanguageSystem(BaseSystem):
                 ACCURACY.name: 100 * float(right.nanmean()),
                 "bits_at_4x": bits[4 * self.context],
             },
-            curves=curves,
-            passages=[self.preview(model, encoding)],
-            maps=maps,
+            blocks=[self.preview(model, encoding), *curves, *maps],
         )
 
     def _losses(self, model: nn.Module, length: int) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import Curve, Token
+from sequences.system import Curve, Token
 from sequences.layers.symbol_loss import IGNORED
 
 _MOST_POINTS = 32

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.system import SystemOptions, SystemRecipe
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.data.types import Stories
 from sequences.systems import papers
 from sequences.systems.clipped_sgd import ClippedSGD

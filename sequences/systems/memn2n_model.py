@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.positional.learned import LearnedPositionEncoder
-from nerf_posenc.training.system import Tying
+from sequences.system import Tying
 from sequences.systems.sentences import SentenceEncoder, product
 from sequences.systems.story_batches import StoryInputs
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.system import SystemOptions, SystemRecipe
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.data.types import Stories
 from sequences.errors import SequenceError
 from sequences.systems import papers

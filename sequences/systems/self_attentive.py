@@ -13,7 +13,7 @@ from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import (
+from sequences.system import (
     Evaluation,
     HeatMap,
     Passage,
@@ -113,7 +113,7 @@ class SelfAttentiveModel(nn.Module):
 
 
 class SelfAttentiveSystem(BaseSystem):
-    """Classification of sentences; see [System][nerf_posenc.training.system.System].
+    """Classification of sentences; see [System][sequences.system.System].
 
     Args:
         data: labeled sentences.
@@ -228,8 +228,10 @@ class SelfAttentiveSystem(BaseSystem):
                 _ACCURACY.name: 100 * float(right.mean()),
                 _LOSS.name: float(nats) / math.log(2),
             },
-            passages=[self._passage(logits[:_SHOWN].argmax(-1))],
-            maps=[self._map(model, i) for i in range(min(_SHOWN, len(self.test)))],
+            blocks=[
+                self._passage(logits[:_SHOWN].argmax(-1)),
+                *(self._map(model, i) for i in range(min(_SHOWN, len(self.test)))),
+            ],
         )
 
     def _passage(self, predicted: Tensor) -> Passage:

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import Curve, Evaluation, HeatMap, Passage, Token
+from sequences.system import Curve, Evaluation, HeatMap, Passage, Token
 from sequences.data.types import Stories, StoryTask, Words
 from sequences.systems.story_batches import StoryFormat, StoryTensors
 
@@ -68,7 +68,7 @@ def story_evaluation(
         words = [layout.words[int(place)] for place in predicted[:MAX_QUESTIONS]]
         passages.append(story_passage(task, words))
     scores = {"error_percent": error, "accuracy_percent": 100 - error}
-    return Evaluation(scores, curves, passages, tuple(maps))
+    return Evaluation(scores, [*passages, *curves, *maps])
 
 
 def story_passage(task: StoryTask, answers: Sequence[str]) -> Passage:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import Evaluation, Passage
+from sequences.system import Evaluation, Passage
 from sequences.data.types import Stories
 from sequences.errors import SequenceError
 from sequences.systems.base_system import BaseSystem, few_tested

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe
+from sequences.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe
 from sequences.data.types import Pair, Pairs, Words
 from sequences.errors import SequenceError
 from sequences.layers.convolutional_seq2seq import PLACEMENTS, ConvolutionalSeq2Seq
@@ -66,7 +66,7 @@ _LESSONS = {
 
 
 class TranslationSystem(BaseSystem):
-    """A Transformer or ConvS2S with its pairs; see [System][nerf_posenc.training.system.System].
+    """A Transformer or ConvS2S with its pairs; see [System][sequences.system.System].
 
     Args:
         data: pairs to train and to test on.
@@ -202,11 +202,11 @@ class TranslationSystem(BaseSystem):
                 EXACT_LONGER.name: exact_percent(of_longer, longer),
                 BITS.name: self._bits_per_symbol(model, test),
             },
-            curves=curves,
-            passages=[
-                translations_passage(translations[:_NUM_SHOWN], test[:_NUM_SHOWN], self.joiner)
+            blocks=[
+                translations_passage(translations[:_NUM_SHOWN], test[:_NUM_SHOWN], self.joiner),
+                *curves,
+                *self._maps(model, test),
             ],
-            maps=self._maps(model, test),
         )
 
     def preview(self, model: nn.Module, encoding: str) -> Passage:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import Curve, HeatMap, Passage, Token
+from sequences.system import Curve, HeatMap, Passage, Token
 from sequences.data.types import Pair, Words
 from sequences.errors import SequenceError
 

@@ -14,7 +14,7 @@ from app.report import read_metrics
 from app.report.sequence_page import sequence_headline
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.system import Evaluation, SequenceResult, SystemOptions
+from sequences.system import Evaluation, SequenceResult, SystemOptions
 from sequences import load_fit, open_sequence
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium

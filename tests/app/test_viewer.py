@@ -17,7 +17,7 @@ from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.results import Record
-from nerf_posenc.training.system import Passage, Token
+from sequences.system import Passage, Token
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.training.seeds import SeedEnsemble
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from app.fit_settings import FitSettings
 from app.sequence_fit import fit_system
 from nerf_posenc.training.seeds import SeedEnsemble
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.attention import Attention

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.seeds import SeedEnsemble
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.types import Story
 from sequences.errors import SequenceError
 from sequences.systems.clipped_sgd import ClippedSGD

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.seeds import SeedEnsemble
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.types import Stories, Story, StoryTask, Words
 from sequences.errors import SequenceError
 from sequences.systems.memory_network import ENCODINGS, MARGIN, MemoryNetworkSystem

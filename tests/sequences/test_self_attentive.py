@@ -7,7 +7,7 @@ import torch
 
 from app.fit_settings import FitSettings
 from app.sequence_fit import fit_system
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.types import LabeledSentences
 from sequences.errors import SequenceError
 from sequences.systems.self_attentive import SelfAttentiveModel, SelfAttentiveSystem

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
-from nerf_posenc.training.system import SystemOptions
+from sequences.system import SystemOptions
 from sequences.data.types import Stories, Story, StoryTask
 from sequences.errors import SequenceError
 from sequences.systems.memn2n import MemN2NSystem

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.training.seeds import SeedEnsemble
-from nerf_posenc.training.system import System, SystemOptions
+from sequences.system import System, SystemOptions
 from sequences.data.numbers import make_numbers
 from sequences.data.types import Pair, Pairs
 from sequences.errors import SequenceError

@@ -1,0 +1,158 @@
+"""What images and scenes share: networks on coordinates, scored by PSNR and SSIM."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from app.kinds.kind import Curve, Result
+from app.options import CoordinateOptions, require
+from nerf_posenc.analysis.kernels import kernel
+from nerf_posenc.core.encoder import Encoder, unknown_name
+from nerf_posenc.images import unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.training import recipes
+from nerf_posenc.training.devices import computes_bfloat16
+from nerf_posenc.training.results import Measure
+
+PSNR = Measure(
+    "psnr_db",
+    "PSNR (dB)",
+    2,
+    meaning="-10 log10(MSE) over all pixels of an image, with --held-out over those that were not "
+    "fitted, or its mean over the test views; values clamped to [0, 1], float64; the string inf "
+    "for a perfect fit, null if undefined",
+)
+SSIM = Measure(
+    "ssim",
+    "SSIM",
+    4,
+    meaning="Structural similarity, 1 for equal images: Wang et al. 2004, 11 x 11 Gaussian window, "
+    "sigma 1.5, mean over channels",
+)
+
+CITATIONS = (
+    "@inproceedings{mildenhall2020nerf, title={NeRF: Representing Scenes as Neural Radiance Fields "
+    "for View Synthesis}, author={Mildenhall, Ben and Srinivasan, Pratul P. and Tancik, Matthew "
+    "and Barron, Jonathan T. and Ramamoorthi, Ravi and Ng, Ren}, booktitle={ECCV}, year={2020}}",
+    "@inproceedings{tancik2020fourier, title={Fourier Features Let Networks Learn High Frequency "
+    "Functions in Low Dimensional Domains}, author={Tancik, Matthew and Srinivasan, Pratul P. and "
+    "Mildenhall, Ben and Fridovich-Keil, Sara and Raghavan, Nithin and Singhal, Utkarsh and "
+    "Ramamoorthi, Ravi and Barron, Jonathan T. and Ng, Ren}, booktitle={NeurIPS}, year={2020}}",
+)
+ABOUT = (
+    "A small network on raw coordinates learns low frequencies first. An encoding gives it sines "
+    "and cosines of the coordinates, or other features, and the network recovers fine detail."
+)
+
+# A fit this little above one constant color has not learned the image.
+_COLLAPSED_DB = 0.5
+# An image this near to its mean color is one constant color: 8 bits store no difference.
+_CONSTANT_DB = 60.0
+_CHUNK_PIXELS = 1 << 18
+_KERNEL_POINTS = 800
+
+
+def require_encodings(options: CoordinateOptions, suiting: Sequence[str], what: str) -> None:
+    """Check that every encoding is known and suits what is fitted.
+
+    Args:
+        options: options that may name encodings.
+        suiting: names of the encodings that suit.
+        what: what is fitted, for the message.
+
+    Raises:
+        UsageError: Naming the encodings that suit.
+    """
+    for name in options.encodings or ():
+        if name not in recipes.ENCODINGS:
+            require(
+                name in suiting, f"--encodings: {unknown_name('encoding', name, list(suiting))}"
+            )
+        require(
+            name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}"
+        )
+
+
+def precision_for(options: CoordinateOptions, device: torch.device, *, is_small: bool) -> torch.dtype:
+    """Type that a network trains in.
+
+    Args:
+        options: options of the run.
+        device: where to compute.
+        is_small: whether the network is so small that bfloat16 is no faster on a CPU, and less
+            exact.
+    """
+    if options.precision != "auto":
+        return torch.float32 if options.precision == "float32" else torch.bfloat16
+    if is_small and device.type == "cpu":
+        return torch.float32
+    return torch.bfloat16 if computes_bfloat16(device) else torch.float32
+
+
+def frequency_bands(encoder: Encoder) -> list[float]:
+    """Frequency bands in rad per unit; none if they are random or trained."""
+    bands = encoder.frequency_bands
+    return [] if bands is None else [float(band) for band in bands.flatten()]
+
+
+def kernel_curves(encoder: Encoder) -> list[Curve]:
+    """Cosine similarity of the features of two points, by their distance along the first axis.
+
+    Args:
+        encoder: encoder of coordinates; features that depend on more than the distance have none.
+    """
+    if not encoder.is_stationary:
+        return []
+    found = kernel(encoder)
+    step = 1 + len(found.displacement) // _KERNEL_POINTS
+    return [
+        Curve(
+            "Similarity of features by distance",
+            "distance along x (units)",
+            "similarity of features",
+            found.displacement[::step].tolist(),
+            found.similarity[::step].tolist(),
+            section="Kernel",
+        )
+    ]
+
+
+def notes_on_flat_fits(
+    results: Sequence[Result], images: Iterable[Tensor], config: CoordinateOptions
+) -> Iterator[str]:
+    """Name fits that are hardly better than one constant color.
+
+    Args:
+        results: the fits.
+        images: what they are evaluated on, one image at a time.
+        config: configuration of the run.
+    """
+    fits = [fit for fit in results if not fit.is_reference and fit.is_complete(config)]
+    flat = _constant_psnr(images) if fits else 0.0
+    length = "--steps" if config.seconds is None else "--seconds"
+    for fit in fits:
+        if fit.scores[PSNR.name] < flat + _COLLAPSED_DB and flat < _CONSTANT_DB:
+            yield (
+                f"{fit.encoding} is hardly better than one constant color, which has {flat:.1f} "
+                f"dB; try more {length}, another --seed or a smaller --lr"
+            )
+
+
+def _constant_psnr(images: Iterable[Tensor]) -> float:
+    """PSNR of the mean color."""
+    count, total, squares = 0, torch.zeros(3, dtype=torch.float64), 0.0
+    for image in images:
+        for part in image.reshape(-1, 3).split(_CHUNK_PIXELS):
+            values = unit_range(part).double()
+            count += len(values)
+            total += values.sum(0)
+            squares += float(values.square().sum())
+    # Variance = E[x^2] - E[x]^2, which rounding may leave below 0.
+    error = max(0.0, squares / count - float((total / count).square().sum()))
+    return psnr_from_mse(error / 3)
+
+
+def encoder_of(model: nn.Module) -> Encoder:
+    """The encoder that a model begins with."""
+    return next(module for module in model.modules() if isinstance(module, Encoder))

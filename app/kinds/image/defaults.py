@@ -1,0 +1,292 @@
+"""How an image is fitted unless the user says otherwise (docs/experiments.md)."""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from app.kinds.coordinates import precision_for, require_encodings
+from app.kinds.image.sigma import choose_sigma
+from app.options import UsageError, require
+from baselines import MAX_COSINE_PIXELS, MAX_PATCH_PIXELS
+from nerf_posenc.analysis.recommendation import recommend
+from nerf_posenc.images import Image
+from nerf_posenc.training import recipes
+from nerf_posenc.training.image_model import make_image_model
+
+if TYPE_CHECKING:
+    from app.kinds.image.image import ImageOptions
+
+_BANDS = 10
+# Bands this far above the image's Nyquist frequency pass without a warning.
+_SPARE_BANDS = 2
+_MEGAPIXEL = 1 << 20
+# From here on larger batches reach more in the same time: most of a step is that of the grid.
+_LARGE_BATCHES = 4 * _MEGAPIXEL
+# Shorter fits need more steps rather than more pixels.
+_SHORT_SECONDS = 60.0
+# From here on raw coordinates are not fitted: to render them takes minutes and shows little. A
+# local cosine series takes seconds, and shows what as many parameters can store.
+_WITHOUT_BASELINE = 8 * _MEGAPIXEL
+
+# Options that leave --encodings auto nothing to choose, or have no forecasts.
+_CHOSEN_BY_AUTO = {
+    "--images": "images",
+    "--bands": "num_bands",
+    "--sigma": "sigma",
+    "--max-resolution": "max_resolution",
+    "--network": "network",
+    "--parameters": "num_parameters",
+    "--width": "width",
+    "--depth": "depth",
+}
+
+
+def fits_images(encoding: str) -> bool:
+    """Whether an image can be fitted with an encoding: all but those of a scene's own fields."""
+    return "mlp" in recipes.ENCODINGS[encoding].fields
+
+
+def check_encodings(options: "ImageOptions") -> None:
+    """Check that the encodings suit images, and what is asked of them.
+
+    Raises:
+        UsageError: If they do not.
+    """
+    names = options.encodings or default_encodings(options, 0)
+    if "auto" in names:
+        require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
+        for option, field in _CHOSEN_BY_AUTO.items():
+            require(
+                getattr(options, field) == getattr(type(options), field),
+                "--encodings auto chooses --bands, --sigma and --max-resolution for the default "
+                f"network of one --image; leave out {option}",
+            )
+        return
+    suiting = [name for name in recipes.ENCODINGS if fits_images(name)]
+    for name in ("local-cosine", "patch-network"):
+        require(name not in names, f"{name} is a reference: --references {name}")
+    require_encodings(options, [*suiting, "auto"], "an image")
+    require(
+        options.sigma != "auto" or "gaussian" in names,
+        "--sigma auto is for gaussian features; name gaussian in --encodings",
+    )
+    require(
+        options.max_resolution is None or "hash" in names,
+        "--max-resolution is for the hash grid of an image: name hash in --encodings",
+    )
+    if options.optimizer != "auto":
+        try:
+            recipes.default_lr(options.network, options.optimizer)
+        except ValueError as error:
+            raise UsageError(f"--network {error}") from None
+
+
+def default_encodings(options: "ImageOptions", num_pixels: int) -> tuple[str, ...]:
+    """Encodings to fit if none are named.
+
+    Args:
+        options: options of the run.
+        num_pixels: pixels to fit; 0 if they are not known yet.
+    """
+    if options.held_out:
+        return ("none", "fourier", "gaussian", "hash")
+    has_grid = options.num_bands is None and options.network == "relu"
+    names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")
+    if num_pixels > _WITHOUT_BASELINE and not options.images:
+        return names[1:]
+    return names
+
+
+def default_references(options: "ImageOptions", image: Image) -> tuple[str, ...]:
+    """References if none are named: interpolations between the pixels, and a series."""
+    names: tuple[str, ...] = ()
+    if image.held_out is not None:
+        names = ("bilinear", "bicubic", "lanczos")
+        if image.num_pixels <= MAX_PATCH_PIXELS:
+            names += ("patch-network",)
+    is_large = image.num_pixels > _WITHOUT_BASELINE and "hash" in (options.encodings or ())
+    is_stored = options.num_parameters is not None and options.network == "relu"
+    if (is_stored or is_large) and image.num_pixels <= MAX_COSINE_PIXELS:
+        names += ("local-cosine",)
+    return names
+
+
+def default_length(
+    num_pixels: int, *, on_cpu: bool, seconds: float | None = None
+) -> tuple[int, int]:
+    """Steps of a fit and pixels per step; above a megapixel the steps grow with its root.
+
+    Args:
+        num_pixels: pixels to fit.
+        on_cpu: whether the fit runs on a CPU, not on a GPU.
+        seconds: length of the fit in seconds instead of steps; None for steps.
+    """
+    growth = max(1.0, num_pixels / _MEGAPIXEL) ** 0.5
+    if not on_cpu:
+        return round(2000 * growth), 65536
+    is_short = seconds is not None and seconds < _SHORT_SECONDS
+    if num_pixels <= _LARGE_BATCHES or is_short:
+        return round(600 * growth), 8192
+    return round(300 * growth), 32768
+
+
+def bands_to_nyquist(resolution: int) -> int:
+    """Number of bands up to the Nyquist frequency of ``resolution`` samples across [-1, 1]."""
+    # Half a cycle per sample is pi * resolution / 2 rad per unit.
+    return 1 + max(0, math.floor(math.log2(resolution / 2)))
+
+
+def default_bands(image: Image) -> int:
+    """Bands if none are asked for: 10, and above a megapixel all that the image can hold.
+
+    Between the pixels, bands nearer to the Nyquist frequency than an octave are noise.
+    """
+    to_nyquist = bands_to_nyquist(image.resolution)
+    usual = max(_BANDS, to_nyquist) if image.num_pixels > _MEGAPIXEL else _BANDS
+    if image.held_out is not None:
+        return min(usual, max(1, to_nyquist - 1))
+    return min(usual, to_nyquist + _SPARE_BANDS)
+
+
+def band_warning(image: Image, num_bands: int) -> str | None:
+    """Warning if bands lie far above the Nyquist frequency of the fitted pixels."""
+    to_nyquist, resolution = bands_to_nyquist(image.resolution), image.resolution
+    if image.held_out is not None:
+        enough = max(1, to_nyquist - 1)
+        why = f"between {resolution} pixels more than {enough} bands add noise"
+        return None if num_bands <= enough else f"{why}; --bands {enough} suffices"
+    if num_bands <= to_nyquist + _SPARE_BANDS:
+        return None
+    return (
+        f"more than {to_nyquist} bands go beyond the Nyquist frequency of {resolution} pixels and "
+        f"only add noise; --bands {to_nyquist} suffices"
+    )
+
+
+def resolve(
+    options: "ImageOptions", image: Image, device: torch.device, log: Callable[[str], None]
+) -> tuple["ImageOptions", str | None]:
+    """Choose what depends on the image and the device.
+
+    Args:
+        options: options as asked for.
+        image: its fitted pixels, and those held out.
+        device: where to compute.
+        log: prints a line.
+
+    Returns:
+        The complete configuration, and why ``--encodings auto`` chose what it did.
+
+    Raises:
+        UsageError: If options do not suit the image.
+    """
+    on_cpu = device.type == "cpu"
+    steps, batch_size = default_length(image.num_pixels, on_cpu=on_cpu, seconds=options.seconds)
+    steps = options.steps or steps
+    reason = None
+    if options.encodings == ("auto",):
+        options, reason = _recommended(options, image, steps)
+        log(f"auto     {reason}")
+    config = replace(
+        options,
+        encodings=options.encodings or default_encodings(options, image.num_pixels),
+        steps=steps,
+        batch_size=options.batch_size or batch_size,
+        num_bands=options.num_bands or default_bands(image),
+        optimizer=(
+            recipes.default_optimizer(options.network)
+            if options.optimizer == "auto"
+            else options.optimizer
+        ),
+    )
+    warning = band_warning(image, config.num_bands or 0)
+    if warning is not None and "fourier" in config.chosen and not options.quiet:
+        print(f"warning: {warning}", file=sys.stderr)
+    if config.references is None:
+        config = replace(config, references=default_references(config, image))
+    _require_references(config, image)
+    if options.sigma == "auto":
+        log("choosing sigma by held-out pixels ...")
+        dtype = dtype_for("gaussian", config, device)
+        autocast_dtype = None if dtype == torch.float32 else dtype
+        sigma = choose_sigma(image, device, autocast_dtype=autocast_dtype, seed=options.seed)
+        log(f"sigma    {sigma:.2f} cycles per unit")
+        config = replace(config, sigma=sigma)
+    elif options.sigma is None:
+        config = replace(config, sigma=recipes.default_sigma(image.resolution))
+    _require_sizes(config, image)
+    return config, reason
+
+
+def _recommended(
+    options: "ImageOptions", image: Image, steps: int
+) -> tuple["ImageOptions", str]:
+    """Replace ``--encodings auto`` by none and the encoding that is recommended, and say why."""
+    found = recommend(image, steps=steps)
+    name = found.model.encoding
+    chosen = replace(options, encodings=("none", name))
+    if name == "fourier":
+        chosen = replace(chosen, num_bands=found.model.num_bands)
+    if name == "gaussian" and found.forecasts:
+        chosen = replace(chosen, sigma=found.model.sigma)
+    if name == "hash":
+        chosen = replace(chosen, max_resolution=found.model.max_resolution)
+    return chosen, found.reason
+
+
+def _require_references(config: "ImageOptions", image: Image) -> None:
+    """Raise if a reference does not suit the image."""
+    names, count = config.references or (), image.num_pixels
+    between = {"bilinear", "bicubic", "lanczos", "patch-network"} & set(names)
+    require(
+        not between or image.held_out is not None,
+        f"--references {', '.join(sorted(between))}: for pixels that are held out; add --held-out",
+    )
+    for name, most in {"patch-network": MAX_PATCH_PIXELS, "local-cosine": MAX_COSINE_PIXELS}.items():
+        require(
+            name not in names or count <= most,
+            f"--references: {name} takes at most {most:,} pixels, and {image.source} has {count:,} "
+            "to fit; reduce it by --size, or leave the reference out",
+        )
+
+
+def _require_sizes(config: "ImageOptions", image: Image) -> None:
+    """Raise if one of the models has no size within ``--parameters``."""
+    for encoding in config.chosen if config.num_parameters else ():
+        try:
+            make_image_model(config.model(encoding), image.resolution)
+        except ValueError as error:
+            raise UsageError(f"--parameters: {error}") from None
+
+
+def held_out_recipe(encoding: str, config: "ImageOptions") -> recipes.HeldOutRecipe | None:
+    """Learning rates for evaluation between the fitted pixels; None for the usual ones.
+
+    Sinusoids that are fitted fast fill the gaps with noise; raw coordinates cannot, and a hash
+    grid does at any learning rate.
+    """
+    uses_them = config.held_out and config.optimizer == "muon"
+    return recipes.ENCODINGS[encoding].held_out if uses_them else None
+
+
+def lr_for(encoding: str, config: "ImageOptions") -> float:
+    """Peak learning rate of a fit."""
+    if config.lr is not None:
+        return config.lr
+    held_out = held_out_recipe(encoding, config)
+    if held_out is not None:
+        return held_out.lr
+    assert config.optimizer != "auto"
+    return recipes.default_lr(config.network, config.optimizer, encoding)
+
+
+def dtype_for(encoding: str, config: "ImageOptions", device: torch.device) -> torch.dtype:
+    """Type that a fit's network trains in."""
+    if config.network == "wire":
+        # Complex numbers have no half precision.
+        return torch.float32
+    return precision_for(config, device, is_small=recipes.ENCODINGS[encoding].is_small)

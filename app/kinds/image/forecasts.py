@@ -1,0 +1,108 @@
+"""Forecasts of an image's fits, shown beside what was measured."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from app.kinds.kind import Curve
+from nerf_posenc.analysis.calibration import LAWS
+from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, forecast, why_not
+from nerf_posenc.images import Image
+from nerf_posenc.metrics.spectra import spectra
+from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.recipes import get_recipe
+
+if TYPE_CHECKING:
+    from app.kinds.image.image import ImageOptions
+
+# A forecast with a larger error in dB, of a size or a length far from the calibrated ones, would
+# tell nothing.
+_MAX_ERROR = 6.0
+# Above this many pixels the spectrum alone would take seconds.
+_MAX_PIXELS = 1 << 23
+_ABOUT = (
+    "The forecast was made from the image alone: its energy in each octave, and how much of an "
+    "octave a fit of as many steps recovers of photographs. The error is that of the PSNR of all "
+    "pixels on photographs; text and drawings may be further off."
+)
+
+
+@dataclass(frozen=True)
+class ForecastBlocks:
+    """What a report says of a forecast.
+
+    Attributes:
+        curves: PSNR by octave, measured and forecast.
+        remarks: why there is no forecast.
+        details: values for ``metrics.json``.
+    """
+
+    curves: Sequence[Curve] = ()
+    remarks: Sequence[str] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def forecast_blocks(
+    image: Image, encoding: str, config: "ImageOptions", reconstruction: Tensor
+) -> ForecastBlocks:
+    """Forecast a fit from the image and the configuration alone, and compare it with the fit.
+
+    Args:
+        image: its fitted pixels, and those held out.
+        encoding: name of the encoding.
+        config: configuration of the run.
+        reconstruction: values of all evaluated pixels.
+    """
+    if encoding not in LAWS:
+        return ForecastBlocks()
+    found = _forecast(image, config.model(encoding), config)
+    if isinstance(found, str):
+        return ForecastBlocks(
+            remarks=[f"No forecast for {encoding}: {found}."], details={"no_forecast": found}
+        )
+    scores = spectra(image.evaluated.pixels, {encoding: reconstruction}).bands[encoding]
+    measured = [(score.octave, score.psnr) for score in scores if score.octave is not None]
+    octaves = [(octave.octave, octave.psnr) for octave in found.octaves]
+    label = f"forecast {found.psnr:.1f} ± {found.error:.1f} dB"
+    curves = [
+        Curve(
+            "Forecast (dashed) and measured PSNR by octave",
+            "octave",
+            "PSNR (dB)",
+            [octave for octave, _ in points],
+            [psnr for _, psnr in points],
+            name=name,
+            is_dashed=bool(name),
+            section="Forecast and measured by octave",
+            about=_ABOUT,
+        )
+        for name, points in (("", measured), (label, octaves))
+    ]
+    return ForecastBlocks(curves, details={"forecast": found.as_json()})
+
+
+def _forecast(image: Image, model: ImageModel, config: "ImageOptions") -> Forecast | str:
+    """Forecast of a fit, or why there is none."""
+    assert config.steps and config.batch_size and config.optimizer != "auto"
+    if image.held_out is not None:
+        return "forecasts are of fitted pixels, not of those between them"
+    if image.num_pixels > _MAX_PIXELS:
+        return f"the image has more than {_MAX_PIXELS >> 20} megapixels"
+    suits = why_not(model, optimizer=config.optimizer, batch_size=config.batch_size) is None
+    if config.lr is not None or not suits:
+        width, depth = get_recipe(model.encoding).layers
+        return (
+            f"calibrated for {depth} ReLU layers of {width}, Muon at its default rate and "
+            f"{BATCH_SIZE:,} pixels per step alone"
+        )
+    found = forecast(image, model, steps=config.steps)
+    if found.error <= _MAX_ERROR:
+        return found
+    law = LAWS[model.encoding]
+    return (
+        f"it might be {found.error:.0f} dB off: calibrated on images of {law.resolution} pixels "
+        f"after {law.steps[0]:,} to {law.steps[-1]:,} steps, and this one has "
+        f"{image.resolution:,} pixels after {config.steps:,}"
+    )

@@ -1,0 +1,409 @@
+"""What a kind of data gives the program: the protocol `Kind`, and the blocks of its report.
+
+A kind says what is particular to its data. Everything else, the run, its folder, resuming, the
+tables, the page, `compare` and the live page, knows configurations, scores and blocks alone.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from app.options import CommonOptions, UsageError
+from nerf_posenc.images import strips, unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.checkpoints import bytes_of
+from nerf_posenc.training.loop import FitState, Loss, mse
+from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc.training.results import Measure, Record
+from nerf_posenc.training.schedules import cosine_decay
+from sequences.system import Curve, Evaluation, HeatMap, Passage
+from sequences.system import Token as Token
+
+Options = TypeVar("Options", bound=CommonOptions)
+
+
+@dataclass(frozen=True)
+class View:
+    """A block of the report: an image, or a view of a scene, beside its reconstruction.
+
+    Attributes:
+        title: the same for every encoding.
+        original: values in [0, 1]; as stored, in 8 or 16 bits, if they are many.
+        reconstruction: likewise.
+        depth: depth of each pixel, above 0, NaN where it is empty; None for an image.
+        bands: frequency bands of the encoding, in rad per unit of the image plane.
+    """
+
+    title: str
+    original: Shaped[Tensor, "height width 3"]
+    reconstruction: Shaped[Tensor, "height width 3"]
+    depth: Float[Tensor, "height width"] | None = None
+    bands: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Video:
+    """A block of the report: frames that are shown as a looping video.
+
+    Attributes:
+        title: the same for every encoding, for example ``"Turntable"``.
+        frames: values in [0, 1].
+        rate: frames per second.
+    """
+
+    title: str
+    frames: Float[Tensor, "frames height width 3"]
+    rate: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A block of the report: rows of text below a heading.
+
+    Attributes:
+        title: the same for every encoding.
+        columns: heading of each column.
+        rows: one text per column.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+Block = View | Video | Curve | Table | Passage | HeatMap
+"""What a report is made of."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Previews of a fit in progress.
+
+    Attributes:
+        step: steps taken.
+        score: training score of the last batches.
+        images: values in [0, 1], of the same content in every snapshot of a fit.
+    """
+
+    step: int
+    score: float
+    images: Sequence[Float[Tensor, "_height _width 3"]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One fit, complete or ended early, or a reference that takes no training.
+
+    Attributes:
+        encoding: name of the encoding, or of the reference.
+        parameters: number of trainable parameters; 0 if there is no model.
+        seconds: training time.
+        steps: steps taken.
+        evaluation: scores and blocks.
+        history: mean training loss at each record.
+        snapshots: previews during the fit, for the training video.
+        details: further values for ``metrics.json``.
+        is_reference: whether it is a reference.
+    """
+
+    encoding: str
+    parameters: int
+    seconds: float
+    steps: int
+    evaluation: Evaluation
+    history: Sequence[Record] = ()
+    snapshots: Sequence[Snapshot] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    is_reference: bool = False
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """Scores on test data, by the name of the measure."""
+        return self.evaluation.scores
+
+    def blocks(self, kind: type) -> list[Any]:
+        """Blocks of one type."""
+        return [block for block in self.evaluation.blocks if isinstance(block, kind)]
+
+    def is_complete(self, config: CommonOptions) -> bool:
+        """Whether the fit was not ended early."""
+        if self.is_reference:
+            return True
+        if config.seconds is not None:
+            return self.seconds >= config.seconds
+        return self.steps == config.steps
+
+
+LossName = Literal["mse", "loss"]
+
+
+def training_score(name: LossName, loss: float) -> float:
+    """What curves show of a training loss: the PSNR of a mean squared error in dB, or the loss."""
+    return psnr_from_mse(loss) if name == "mse" else loss
+
+
+def training_label(name: LossName) -> str:
+    """Label of `training_score`."""
+    return "PSNR of the batches (dB)" if name == "mse" else "training loss"
+
+
+@dataclass(kw_only=True)
+class Problem:
+    """What the training of one model needs.
+
+    Attributes:
+        draw_batch: from the step to its inputs and targets.
+        optimizer: steps the model's parameters.
+        description: plain values from which the saved model is rebuilt.
+        loss: from prediction and targets to a scalar.
+        forward: from the inputs of a batch to the prediction; None is the model itself.
+        after_step: callback after each step.
+        schedule: from progress in [0, 1) to the factor of the learning rates.
+        autocast_dtype: type that the network trains in; None for float32.
+        ema_decay: replace the weights in the end by their exponential moving average with this
+            decay per step; None for the last weights.
+        compiled: run the model through ``torch.compile``.
+        unit: unit of the loss, for the progress bar.
+        histories: losses of an ensemble's members, saved with the fit; None for one model.
+        preview: renders small images of the fit in progress.
+        originals: the true images of `preview`.
+        passage: an example of the test data with predictions; None for none.
+        render: renders the fit in progress from a camera and its pose; None if it has no camera.
+        details: values for ``metrics.json``, such as the learning rate.
+    """
+
+    draw_batch: DrawBatch
+    optimizer: OptimizerGroup
+    description: Mapping[str, Any] = field(default_factory=dict)
+    loss: Loss = mse
+    forward: Callable[[Any], Any] | None = None
+    after_step: Callable[[FitState], None] | None = None
+    schedule: Callable[[float], float] = cosine_decay
+    autocast_dtype: torch.dtype | None = None
+    ema_decay: float | None = None
+    compiled: bool = False
+    unit: str = ""
+    histories: Any = None
+    preview: Callable[[], Sequence[Tensor]] = list
+    originals: Sequence[Tensor] = ()
+    passage: Callable[[], Passage | None] | None = None
+    render: Callable[[Camera, Tensor], Tensor] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A saved fit as ``render`` writes it.
+
+    Attributes:
+        size: width and height in pixels.
+        name: stem of the file's name.
+        strips: rows of a single image from top to bottom, or whole frames.
+        num_frames: number of frames.
+    """
+
+    size: tuple[int, int]
+    name: str
+    strips: Iterator[Float[Tensor, "_rows _width 3"]]
+    num_frames: int = 1
+
+
+@dataclass(frozen=True)
+class Exportable:
+    """A saved fit as ``export --onnx`` writes it.
+
+    Attributes:
+        model: module of tensors alone.
+        inputs: an example of each argument, by name; the first dimension may be of any size.
+        outputs: names of what it returns.
+    """
+
+    model: nn.Module
+    inputs: Mapping[str, Tensor]
+    outputs: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Generic[Options]):
+    """A model that was trained, to be evaluated.
+
+    Attributes:
+        encoding: name of the encoding.
+        config: configuration of the run.
+        model: the model.
+        problem: what it was trained on.
+        state: the training as it ended.
+        snapshots: previews during the training.
+    """
+
+    encoding: str
+    config: Options
+    model: nn.Module
+    problem: Problem
+    state: FitState
+    snapshots: Sequence[Snapshot] = ()
+
+
+class Kind(ABC, Generic[Options]):
+    """Data of one kind, opened, and what is particular to fits of it.
+
+    Attributes:
+        name: of the kind; ``--name`` chooses it.
+        Options: its options, and once resolved, the configuration of its runs.
+        loss_name: ``"mse"`` if the training loss is a mean squared error of values in [0, 1].
+        title: name of the data.
+        source: where the data is from.
+        about: what a comparison of encodings shows on such data, for the report.
+        citations: BibTeX of the papers behind it.
+        notes_on_data: remarks that a reader of the table should know.
+        facts: further values for ``metrics.json``.
+        num_rows: rows that a batch can have; None for any number.
+        poses: poses of the views, ``(views, 4, 4)``, if the data has a camera to move.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[CommonOptions]]
+    loss_name: ClassVar[LossName] = "mse"
+
+    title: str
+    source: str
+    about: str = ""
+    citations: Sequence[str] = ()
+    notes_on_data: Sequence[str] = ()
+    facts: Mapping[str, Any] = {}
+    num_rows: int | None = None
+    poses: Tensor | None = None
+
+    @abstractmethod
+    def __init__(self, options: Options) -> None:
+        """Open the data.
+
+        Raises:
+            UsageError: If it cannot be opened.
+        """
+
+    @abstractmethod
+    def summary(self, config: Options) -> list[str]:
+        """Lines that are printed before the first fit."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """Checksum of all that a fit gets from the data; a resumed run must find it again."""
+
+    @abstractmethod
+    def resolve(
+        self, options: Options, device: torch.device, log: Callable[[str], None]
+    ) -> Options:
+        """Replace every option that depends on the data or the device by its value.
+
+        Args:
+            options: as asked for.
+            device: where to compute.
+            log: prints a line, for choices that take time or that the user should know.
+
+        Raises:
+            UsageError: If options do not suit the data.
+        """
+
+    @abstractmethod
+    def measures(self, config: Options) -> Sequence[Measure]:
+        """Columns of the table; gains are of the first."""
+
+    @abstractmethod
+    def build(self, encoding: str, config: Options, generator: torch.Generator) -> nn.Module:
+        """Make a model for an encoding."""
+
+    @abstractmethod
+    def problem(self, model: nn.Module, encoding: str, config: Options) -> Problem:
+        """What the training of a model needs.
+
+        Raises:
+            UsageError: If the data cannot be fitted.
+        """
+
+    @abstractmethod
+    def evaluate(self, fit: "Fit[Options]") -> Evaluation:
+        """Score a fitted model on test data, and show it in blocks."""
+
+    def references(self, config: Options) -> Sequence[Result]:
+        """What needs no training and is evaluated alike; none by default."""
+        return ()
+
+    def notes(self, results: Sequence[Result], config: Options) -> Iterator[str]:
+        """Remarks on results; none by default."""
+        return iter(())
+
+    def plan(self, config: Options) -> str | None:
+        """A line on how long fits of large data take; None for others."""
+        return None
+
+    @classmethod
+    def inputs(cls, options: Options) -> Sequence[str] | None:
+        """Paths or names of several data that are fitted one by one; None for a single one.
+
+        Raises:
+            UsageError: If one cannot be found.
+        """
+        return None
+
+    @classmethod
+    def of_input(cls, options: Options, name: str) -> Options:
+        """Options of one of several `inputs`."""
+        raise NotImplementedError
+
+    @classmethod
+    def stack_key(cls, config: Options) -> Any:
+        """Data whose configurations have equal keys can be trained as one batched ensemble."""
+        return None
+
+    @classmethod
+    def relocated(cls, options: Options, found: Callable[[str], str]) -> Options:
+        """Options whose paths are found from another folder."""
+        raise NotImplementedError
+
+    @classmethod
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+        """Load a saved fit and render it.
+
+        Args:
+            path: file of the fit.
+            device: where to compute.
+            asked: options of the command ``render``; None for what was not given.
+
+        Raises:
+            UsageError: If this kind cannot be rendered, or an option does not suit it.
+        """
+        raise UsageError(f"{path} is the fit of a {cls.name}, which has no image to render")
+
+    @classmethod
+    def exportable(cls, path: Path) -> Exportable:
+        """Load a saved fit for ``export --onnx``.
+
+        Raises:
+            UsageError: If this kind cannot be exported.
+        """
+        raise UsageError(f"{path} is the fit of a {cls.name}, which cannot be exported")
+
+
+def digest_of(parts: Iterable[tuple[Sequence[int], Iterable[Tensor]]]) -> str:
+    """BLAKE2 checksum of tensors, each given by its shape and its parts along the first axis.
+
+    Tensors of 8 or 16 bits count as the values in [0, 1] that they stand for.
+    """
+    checksum = hashlib.blake2b(digest_size=16)
+    for shape, tensors in parts:
+        checksum.update(repr(tuple(shape)).encode())
+        for tensor in tensors:
+            for strip in strips(tensor) if tensor.ndim > 1 else [tensor]:
+                is_pixels = strip.dtype in (torch.uint8, torch.uint16)
+                checksum.update(bytes_of((unit_range(strip) if is_pixels else strip).contiguous()))
+    return checksum.hexdigest()

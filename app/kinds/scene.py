@@ -1,0 +1,380 @@
+"""Scenes: a radiance field that is fitted to posed views, and evaluated on test views."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from app.crops import PREVIEW_SIDE
+from app.kinds.coordinates import (
+    ABOUT,
+    CITATIONS,
+    PSNR,
+    SSIM,
+    encoder_of,
+    kernel_curves,
+    notes_on_flat_fits,
+    precision_for,
+    require_encodings,
+)
+from app.kinds.kind import (
+    Evaluation,
+    Exportable,
+    Fit,
+    Kind,
+    Problem,
+    Rendered,
+    Result,
+    Video,
+    View,
+    digest_of,
+)
+from app.options import CoordinateOptions, Range, UsageError, require
+from app.terminal import printable, progress_bar, sum_up
+from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.evaluation import evaluate_views, render_camera
+from nerf_posenc.radiance.field_training import (
+    field_lr,
+    forward_for,
+    make_batches,
+    make_field_optimizer,
+    make_loss,
+    update_renderer,
+)
+from nerf_posenc.radiance.occupancy import visual_hull
+from nerf_posenc.radiance.poses import orbit_poses
+from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
+from nerf_posenc.radiance.scene_spaces import space_for
+from nerf_posenc.radiance.views import Background, Scene, Views, background_gray, evenly_spaced
+from nerf_posenc.radiance.volume_rendering import visible_depth
+from nerf_posenc.training import recipes
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.devices import autocast
+from nerf_posenc.training.results import Measure
+from scenes import BUILT_IN, SceneError, open_cameras, open_scene
+
+_TURNTABLE = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneOptions(CoordinateOptions):
+    """Fit a radiance field without and with an encoding."""
+
+    scene: str = "spheres"
+    """Folder of posed images; or blocks, cloud, spheres, struts."""
+
+    field: Literal["auto", "mlp", "small", "nerf", "mip", "factored"] = "mlp"
+    """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), or factored (TensoRF:
+    the best images in the shortest time). auto is factored."""
+
+    background: Literal["auto", "white", "black", "random"] = "auto"
+    """Background; random during training only. auto: white for images with an opacity, else random,
+    so that empty space cannot pass for a white wall."""
+
+    exposure: bool = False
+    """Learn a gain for each photograph and color channel, with --field factored: for captures with
+    automatic exposure."""
+
+    test_views: Annotated[int, Range(1)] = 25
+    """Test views, evenly spread over those that are held out."""
+
+    turntable: Annotated[int, Range(0, 10_000)] = 20
+    """Frames of the turntable video; 0 for none."""
+
+    def check(self) -> None:
+        """Check ranges, and that the encodings suit the field."""
+        super().check()
+        require(self.scene != "", "--scene needs a path or a name")
+        require(self.sigma != "auto", "--sigma auto is for images; give a --scene a number")
+        field = self.field_name
+        suiting = [name for name, recipe in recipes.ENCODINGS.items() if field in recipe.fields]
+        others = [name for name in self.encodings or () if name not in suiting]
+        mlp = [n for n in others if n in recipes.ENCODINGS and "mlp" in recipes.ENCODINGS[n].fields]
+        require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
+        require_encodings(self, suiting, f"--field {field}")
+        require(
+            not self.exposure or field == "factored",
+            "--exposure is for --field factored or auto",
+        )
+        require(
+            field != "factored" or self.num_bands is None,
+            "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
+            "leave one of them out",
+        )
+
+    @property
+    def field_name(self) -> FieldName:
+        """Field, with what auto and small stand for."""
+        named = {"auto": "factored", "small": "mlp"}.get(self.field, self.field)
+        return cast(FieldName, named)
+
+
+class SceneKind(Kind[SceneOptions]):
+    """Training and test views of a scene."""
+
+    name = "scene"
+    Options = SceneOptions
+    about = ABOUT
+    citations = CITATIONS
+
+    def __init__(self, options: SceneOptions) -> None:
+        is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
+        if is_built_in and not options.quiet:
+            print(f"rendering the built-in scene {options.scene} ...")
+        try:
+            scene = open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
+        except SceneError as error:
+            raise UsageError(str(error)) from None
+        self.scene = _with_printable_names(
+            replace(scene, test=scene.test.subset(options.test_views))
+        )
+        self.title, self.source = self.scene.name, self.scene.source
+        self.facts = {"size": self.scene.train.size}
+        self.notes_on_data = self.scene.notes
+        self.poses = self.scene.train.world_from_camera
+
+    def summary(self, config: SceneOptions) -> list[str]:
+        """Source, size and number of views."""
+        width, height = self.scene.train.size
+        return [
+            f"scene    {self.source}, {width} x {height}",
+            f"views    {len(self.scene.train)} to fit, {len(self.scene.test)} to evaluate on",
+        ]
+
+    def digest(self) -> str:
+        """Checksum of all pixels, cameras and poses, of the values that a fit gets from them."""
+        parts: list[Any] = []
+        for views in (self.scene.train, self.scene.test):
+            shape, every = views.pixels.shape[:3], range(len(views))
+            cameras = [_flat(astuple(camera)) for camera in views.cameras]
+            tensors = (views.world_from_camera, torch.tensor(cameras, dtype=torch.float64))
+            parts += [
+                ((*shape, 3), map(partial(views.over, background=0.0), every)),
+                (shape, map(views.opacity, every)),
+                *((tensor.shape, [tensor]) for tensor in tensors),
+            ]
+        return digest_of(parts)
+
+    def resolve(
+        self, options: SceneOptions, device: torch.device, log: Callable[[str], None]
+    ) -> SceneOptions:
+        """Choose encodings, steps, batches and the background by the field and the views."""
+        field, on_cpu = options.field_name, device.type == "cpu"
+        if on_cpu:
+            steps, batch_size = (3000 if field == "factored" else 700), 1024
+        else:
+            steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
+        encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
+        background = "random" if self.scene.train.is_opaque else "white"
+        return replace(
+            options,
+            field=field,
+            encodings=options.encodings or encodings,
+            steps=options.steps or steps,
+            batch_size=options.batch_size or batch_size,
+            num_bands=options.num_bands or 10,
+            sigma=options.sigma or recipes.default_sigma(max(self.scene.train.size)),
+            optimizer="muon" if options.optimizer == "auto" else options.optimizer,
+            background=background if options.background == "auto" else options.background,
+        )
+
+    def measures(self, config: SceneOptions) -> Sequence[Measure]:
+        """PSNR and SSIM, means over the test views."""
+        return (PSNR, SSIM)
+
+    def _field(self, encoding: str, config: SceneOptions) -> FieldOptions:
+        is_factored = config.field_name == "factored"
+        assert config.num_bands is not None and config.sigma != "auto"
+        return FieldOptions(
+            config.field_name,
+            encoding,
+            num_bands=config.num_bands,
+            sigma=config.sigma,
+            width=config.width,
+            depth=config.depth,
+            seed=config.seed,
+            space=space_for(self.scene.train) if is_factored else "box",
+            num_exposures=len(self.scene.train) if config.exposure else 0,
+        )
+
+    @cached_property
+    def _hull(self) -> Tensor:
+        """Visual hull, the same for every encoding."""
+        return visual_hull(self.scene.train)
+
+    @contextlib.contextmanager
+    def _usage_errors(self) -> Iterator[None]:
+        """Name the scene in what makes it impossible to fit."""
+        try:
+            yield
+        except CheckpointError:
+            raise
+        except ValueError as error:
+            raise UsageError(f"--scene {self.source}: {error}") from None
+
+    def build(self, encoding: str, config: SceneOptions, generator: torch.Generator) -> nn.Module:
+        """A field and its renderer."""
+        has_grid = config.field_name in ("mlp", "factored")
+        with self._usage_errors():
+            hull = self._hull if has_grid else None
+            return make_renderer(self._field(encoding, config), self.scene.train, hull=hull)
+
+    def problem(self, model: nn.Module, encoding: str, config: SceneOptions) -> Problem:
+        """Batches of rays of all training views."""
+        assert config.batch_size and config.optimizer != "auto" and config.background != "auto"
+        device, renderer = torch.device(config.device), cast(Renderer, model)
+        options, gray = self._field(encoding, config), background_gray(config.background)
+        precision = precision_for(config, device, is_small=False)
+        dtype = None if precision == torch.float32 else precision
+        lr = config.lr or field_lr(config.field_name, config.optimizer)
+        with self._usage_errors():
+            batches = make_batches(
+                renderer,
+                self.scene.train,
+                config.batch_size,
+                seed=config.seed,
+                background=cast(Background, config.background),
+                device=device,
+            )
+        # A view costs many samples per pixel and gets a quarter of a preview's side.
+        preview = self.scene.test.subset(1).resized(PREVIEW_SIDE // 4)
+
+        def render(camera: Camera, pose: Tensor) -> Tensor:
+            with autocast(device, dtype):
+                return render_camera(renderer, camera, pose, background=gray).rgb
+
+        return Problem(
+            draw_batch=batches,
+            optimizer=make_field_optimizer(renderer, config.optimizer, lr),
+            description=describe_scene_fit(options, self.scene, gray),
+            loss=make_loss(options),
+            forward=forward_for(renderer),
+            after_step=update_renderer(renderer, autocast_dtype=dtype),
+            autocast_dtype=dtype,
+            preview=lambda: [render(preview.cameras[0], preview.world_from_camera[0])],
+            originals=[preview.over(0, gray)],
+            render=render,
+            details={"lr": lr, "precision": str(precision).removeprefix("torch.")},
+        )
+
+    def evaluate(self, fit: Fit[SceneOptions]) -> Evaluation:
+        """Mean PSNR and SSIM of the test views, the views with their depths, and a turntable."""
+        config, test, encoder = fit.config, self.scene.test, encoder_of(fit.model)
+        gray = background_gray(cast(Background, config.background))
+        with progress_bar(f"{fit.encoding} test views", len(test), "view", quiet=config.quiet) as bar:
+            scores = evaluate_views(
+                fit.model, test, background=gray, on_view=partial(bar.update, 1)
+            )
+            sum_up(bar)
+        views = [
+            View(
+                score.name,
+                test.over(i, gray),
+                score.rendering.rgb,
+                visible_depth(score.rendering),
+            )
+            for i, score in enumerate(scores)
+        ]
+        videos = [self._turntable(fit, gray)] if config.turntable else []
+        return Evaluation(
+            {
+                PSNR.name: sum(score.psnr for score in scores) / len(scores),
+                SSIM.name: sum(score.ssim for score in scores) / len(scores),
+            },
+            [*views, *videos, *kernel_curves(encoder)],
+            details={
+                "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores]
+            },
+        )
+
+    def _turntable(self, fit: Fit[SceneOptions], gray: float) -> Video:
+        """An orbit around the scene."""
+        poses = orbit_poses(self.scene.train.world_from_camera, fit.config.turntable)
+        camera, frames = self.scene.train.cameras[0], []
+        label, quiet = f"{fit.encoding} turntable", fit.config.quiet
+        with progress_bar(label, len(poses), "frame", quiet=quiet) as bar:
+            for pose in poses:
+                frames.append(render_camera(fit.model, camera, pose, background=gray).rgb)
+                bar.update()
+            sum_up(bar)
+        return Video("Turntable", torch.stack(frames), rate=max(5, len(frames) // 3))
+
+    def notes(self, results: Sequence[Result], config: SceneOptions) -> Iterator[str]:
+        """Name fits that learned nothing."""
+        gray = background_gray(cast(Background, config.background))
+        truths = (self.scene.test.over(view, gray) for view in range(len(self.scene.test)))
+        return notes_on_flat_fits(results, truths, config)
+
+    @classmethod
+    def relocated(cls, options: SceneOptions, found: Callable[[str], str]) -> SceneOptions:
+        """Find the folder from another one."""
+        return replace(options, scene=found(options.scene))
+
+    @classmethod
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+        """Render a field from cameras of a file, or around the scene."""
+        require(asked["crop"] is None, "--crop is for an image; this is the fit of a scene")
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, SceneFit)
+        in_file_units = asked["cameras"] is not None
+        cameras: Sequence[tuple[Camera, Float[Tensor, "4 4"]]]
+        if in_file_units:
+            try:
+                cameras = open_cameras(asked["cameras"], fit.camera)
+            except SceneError as error:
+                raise UsageError(str(error)) from None
+        else:
+            poses = orbit_poses(fit.world_from_camera, asked["turntable"] or _TURNTABLE)
+            cameras = [(fit.camera, pose) for pose in poses]
+        cameras = [(_resized(camera, asked["size"]), pose) for camera, pose in cameras]
+        stem = "view" if len(cameras) == 1 else "path" if in_file_units else "turntable"
+        frames = (
+            fit.render(camera, pose, in_file_units=in_file_units).rgb for camera, pose in cameras
+        )
+        first = cameras[0][0]
+        size = first.width, first.height
+        return Rendered(size, f"{path.stem}-{stem}", frames, len(cameras))
+
+    @classmethod
+    def exportable(cls, path: Path) -> Exportable:
+        """A module from positions and directions ``(n, 3)`` to density ``(n)`` and RGB ``(n, 3)``."""
+        fit = load_fit(path)
+        assert isinstance(fit, SceneFit)
+        directions = nn.functional.normalize(torch.rand(8, 3), dim=-1)
+        inputs = {"positions": torch.rand(8, 3) - 0.5, "directions": directions}
+        return Exportable(fit.field, inputs, ["density", "rgb"])
+
+
+def _resized(camera: Camera, longer_side: int | None) -> Camera:
+    if longer_side is None:
+        return camera
+    scale = longer_side / max(camera.width, camera.height)
+    return camera.resized(max(1, round(camera.width * scale)), max(1, round(camera.height * scale)))
+
+
+def _flat(values: Any) -> list[float]:
+    """Numbers of nested tuples."""
+    if isinstance(values, tuple | list):
+        return [number for value in values for number in _flat(value)]
+    return [float(values)]
+
+
+def _with_printable_names(scene: Scene) -> Scene:
+    def views(part: Views) -> Views:
+        return replace(part, names=[printable(name) for name in part.names])
+
+    return replace(
+        scene,
+        name=printable(scene.name),
+        source=printable(scene.source),
+        notes=tuple(printable(note) for note in scene.notes),
+        train=views(scene.train),
+        test=views(scene.test),
+    )

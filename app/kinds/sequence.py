@@ -1,0 +1,178 @@
+"""Sequences: a system of the literature, fitted by one seed or by several at once."""
+
+import copy
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from app.kinds.kind import Evaluation, Fit, Kind, Passage, Problem, digest_of
+from app.options import CommonOptions, Range, UsageError, require
+from app.terminal import printable
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
+from nerf_posenc.training.results import Measure
+from sequences import SequenceError, open_sequence
+from sequences.system import System, SystemOptions
+
+# The training loss of a seed is the mean over this many of its last records.
+_LAST_RECORDS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceOptions(CommonOptions, SystemOptions):
+    """Fit a sequence model without and with positions."""
+
+    sequence: str = "docstrings"
+    """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or docstrings,
+    stories, numbers, sources."""
+
+    num_seeds: Annotated[int, Range(1, 100)] = 1
+    """Models to train at once, from as many seeds; the table shows their median, of memory networks
+    the one with the least training loss."""
+
+    def check(self) -> None:
+        """Check ranges, and that a sequence is named."""
+        super().check()
+        require(self.sequence != "", "--sequence needs a path or a name")
+        for name in ("context", "heads", "hops", "beam"):
+            value = getattr(self, name)
+            require(value is None or value >= 1, f"--{name} must be 1 or more; got {value}")
+
+
+class SequenceKind(Kind[SequenceOptions]):
+    """A system with its data."""
+
+    name = "sequence"
+    Options = SequenceOptions
+    loss_name = "loss"
+
+    def __init__(self, options: SequenceOptions) -> None:
+        try:
+            self.system: System = open_sequence(options.sequence, options)
+        except SequenceError as error:
+            raise UsageError(str(error)) from None
+        self.title = printable(self.system.name)
+        self.source = printable(self.system.source)
+        self.about, self.citations = self.system.lesson, self.system.citations
+        self.notes_on_data = self.system.notes()
+        self.facts = {"model": self.system.model}
+
+    def summary(self, config: SequenceOptions) -> list[str]:
+        """Source, and how much there is to train and to test."""
+        return [f"sequence {self.source}", *self.system.summary()]
+
+    def digest(self) -> str:
+        """Checksum of all data."""
+        return digest_of((tensor.shape, [tensor]) for tensor in self.system.data())
+
+    def resolve(
+        self, options: SequenceOptions, device: torch.device, log: Callable[[str], None]
+    ) -> SequenceOptions:
+        """Take what was not asked for from the recipe of the system."""
+        system, recipe = self.system, self.system.recipe
+        encodings = options.encodings or system.default_encodings
+        unknown = [encoding for encoding in encodings if encoding not in system.encodings]
+        require(
+            not unknown,
+            f"--model {system.model} takes the encodings {', '.join(system.encodings)}, not "
+            f"{', '.join(unknown)}",
+        )
+        return replace(
+            options,
+            model=system.model,
+            encodings=encodings,
+            steps=options.steps or recipe.steps,
+            batch_size=options.batch_size or recipe.batch_size,
+            lr=options.lr or recipe.lr,
+            precision="float32" if options.precision == "auto" else options.precision,
+        )
+
+    def measures(self, config: SequenceOptions) -> Sequence[Measure]:
+        """Measures of the system."""
+        return self.system.measures
+
+    def build(self, encoding: str, config: SequenceOptions, generator: torch.Generator) -> Ensemble:
+        """One model per seed, as an ensemble."""
+        seeds = range(config.seed, config.seed + config.num_seeds)
+        members = [self.system.build(encoding, torch.Generator().manual_seed(s)) for s in seeds]
+        return Ensemble(members, is_stackable=self.system.recipe.is_stackable)
+
+    def problem(self, model: nn.Module, encoding: str, config: SequenceOptions) -> Problem:
+        """Batches of every seed, and the loss of each."""
+        assert isinstance(model, Ensemble) and config.batch_size and config.lr
+        system, members = self.system, list(model.members)
+        seeds = range(config.seed, config.seed + config.num_seeds)
+        draws = [system.batches(encoding, config.batch_size, seed) for seed in seeds]
+        losses = MemberLosses(system.loss)
+        return Problem(
+            draw_batch=_on_device(stacked_draws(draws), torch.device(config.device)),
+            optimizer=system.optimizer(members, config.lr),
+            description={
+                "kind": self.name,
+                "system": system.model,
+                "encoding": encoding,
+                "num_seeds": config.num_seeds,
+                "description": system.description(encoding),
+            },
+            loss=losses,
+            after_step=lambda state: system.after_step(members, state.step, state.num_steps),
+            schedule=system.schedule,
+            autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
+            unit=system.recipe.loss_unit,
+            histories=losses,
+            passage=lambda: self._preview(members[0], encoding),
+            details={"lr": config.lr, "precision": config.precision},
+        )
+
+    @torch.no_grad()
+    def evaluate(self, fit: Fit[SequenceOptions]) -> Evaluation:
+        """Evaluation of the chosen seed, or of the middle one with the medians of all as scores."""
+        assert isinstance(fit.model, Ensemble)
+        system = self.system
+        # Copies on the CPU, so that the trained models stay where and as they are.
+        evaluations = [
+            system.evaluate(copy.deepcopy(member).cpu().eval(), fit.encoding)
+            for member in fit.model.members
+        ]
+        by_seed = [dict(evaluation.scores) for evaluation in evaluations]
+        losses = [_last_loss(fit.problem.histories.histories, i) for i in range(len(evaluations))]
+        details = {"num_seeds": fit.config.num_seeds, "training_loss_by_seed": losses}
+        if system.recipe.selects_seed:
+            best = evaluations[losses.index(min(losses))]
+            return replace(best, by_seed=by_seed, details=details)
+        first = system.measures[0].name
+        ordered = sorted(evaluations, key=lambda evaluation: evaluation.scores[first])
+        medians = {
+            measure.name: statistics.median(scores[measure.name] for scores in by_seed)
+            for measure in system.measures
+        }
+        middle = ordered[(len(ordered) - 1) // 2]
+        return replace(middle, scores=medians, by_seed=by_seed, details=details)
+
+    @torch.no_grad()
+    def _preview(self, member: nn.Module, encoding: str) -> Passage | None:
+        return self.system.preview(copy.deepcopy(member).cpu().eval(), encoding)
+
+    @classmethod
+    def relocated(cls, options: SequenceOptions, found: Callable[[str], str]) -> SequenceOptions:
+        """Find the data from another folder."""
+        return replace(options, sequence=found(options.sequence))
+
+
+def _on_device(draw_batch: DrawBatch, device: torch.device) -> DrawBatch:
+    def draw(step: int) -> tuple[Any, torch.Tensor]:
+        inputs, targets = draw_batch(step)
+        return pytree.tree_map(lambda t: t.to(device), inputs), targets.to(device)
+
+    return draw
+
+
+def _last_loss(losses: Sequence[Sequence[float]], member: int) -> float:
+    """Mean training loss of a member at the end; infinite if it took no step."""
+    last = [each[member] for each in losses[-_LAST_RECORDS:]]
+    return statistics.mean(last) if last else float("inf")

@@ -1,0 +1,142 @@
+"""Images as the report shows them: 8 bits, error maps, depths, and files that are read back."""
+
+import base64
+import io
+import struct
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Shaped
+from PIL import Image
+from torch import Tensor
+
+from nerf_posenc.images import (
+    LARGE_PIXELS,
+    reduce_rows,
+    to_eight_bits,
+    unit_range,
+)
+
+LOSSLESS_PIXELS = 700_000
+"""Above this many pixels a lossless image would make a page too heavy."""
+WEBP_SIDE = 16383
+"""Longest side that the format takes, in pixels."""
+
+# Errors of which a quantile is taken: to sort more takes seconds, and torch refuses 2^24.
+_MAX_VALUES = 1 << 20
+# Share of the visible pixels nearer and farther than the two ends of the scale of depths.
+_BEYOND = 0.01
+_MAX_PIXELS = 200_000_000
+# Deflate compresses no further (RFC 1951).
+_MAX_COMPRESSION = 1032
+
+
+def eight_bit(rgb: Shaped[Tensor, "*shape"]) -> npt.NDArray[np.uint8]:
+    """Round values in [0, 1], or 16 bits, to 8 bits."""
+    return np.asarray(to_eight_bits(rgb).cpu().numpy())
+
+
+def webp_url(image: Tensor, quality: int | None = None) -> str:
+    """Image as a data URL: lossless if it is not too large and no quality is given."""
+    encoded, buffer = Image.fromarray(eight_bit(image)), io.BytesIO()
+    if quality is None and encoded.width * encoded.height <= LOSSLESS_PIXELS:
+        encoded.save(buffer, "WEBP", lossless=True, method=2)
+    else:
+        encoded.save(buffer, "WEBP", quality=95 if quality is None else quality, method=2)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def color_mapped(values: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*shape 3"]:
+    """Map values in [0, 1] to the colors of one of matplotlib's maps."""
+    colors = matplotlib.colormaps[name](values.cpu().numpy())[..., :3]
+    return torch.from_numpy(np.ascontiguousarray(colors))
+
+
+def clamped(image: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    """Clamp floating-point values to [0, 1]; others lie there."""
+    return image.clamp(0, 1) if image.is_floating_point() else image
+
+
+def error_map(
+    fit: Shaped[Tensor, "*shape 3"], original: Shaped[Tensor, "*shape 3"]
+) -> Float[Tensor, "*shape"]:
+    """Mean absolute difference of the channels, in values of [0, 1]."""
+    return (unit_range(fit).clamp(0, 1) - unit_range(original)).abs().mean(-1)
+
+
+def reduced_error(
+    fit: Shaped[Tensor, "height width 3"],
+    original: Shaped[Tensor, "height width 3"],
+    longer_side: int,
+) -> Float[Tensor, "_height _width"]:
+    """Error map, averaged by area until its longer side is ``longer_side``; never enlarged."""
+    height, width, _ = original.shape
+    if max(height, width) <= longer_side:
+        return error_map(fit, original)
+
+    def rows_of_map(rows: slice) -> Tensor:
+        return error_map(fit[rows], original[rows])[..., None]
+
+    return reduce_rows(rows_of_map, height, width, longer_side)[..., 0]
+
+
+def error_scale(pairs: Sequence[tuple[Tensor, Tensor]]) -> float:
+    """Largest 99th percentile of the errors of reconstructions, each with its original."""
+    quantiles = [1 / 255]
+    for fit, original in pairs:
+        # All errors, or every n-th of them if they are many.
+        step = 1 + original.shape[0] * original.shape[1] // _MAX_VALUES
+        error = error_map(fit.reshape(-1, 3)[::step], original.reshape(-1, 3)[::step])
+        quantiles.append(float(error.quantile(0.99)))
+    return max(quantiles)
+
+
+def nearness(depths: Sequence[Float[Tensor, "height width"]]) -> list[Tensor]:
+    """Brightness of depths on one scale: 1 is nearest, 0 is farthest, NaN is empty.
+
+    It is linear in 1 / depth, since the depths of photographs reach to the horizon.
+
+    Args:
+        depths: depths above 0, NaN for empty pixels.
+    """
+    inverse = [1 / depth.clamp(min=1e-6) for depth in depths]
+    visible = torch.cat([part[part.isfinite()] for part in inverse] or [torch.zeros(0)])
+    if not len(visible):
+        return inverse
+    sample = visible[:: 1 + len(visible) // _MAX_VALUES]
+    ends = torch.tensor([_BEYOND, 1 - _BEYOND], dtype=sample.dtype)
+    far, near = sample.quantile(ends)
+    span = torch.maximum(near - far, 1e-6 * near)
+    return [((part - far) / span).clamp(0, 1) for part in inverse]
+
+
+def read_run_image(folder: Path, name: str) -> Tensor:
+    """Read a PNG of a run folder.
+
+    Raises:
+        ValueError: If it is missing, damaged, too large, or leads out of the folder.
+    """
+    file = (folder / name).resolve()
+    if not file.is_relative_to(folder.resolve()) or not file.is_file():
+        raise ValueError(f"it has no {name}")
+    try:
+        with warnings.catch_warnings():
+            # Pillow's own limit, which is below ours.
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=("PNG",)) as image:
+                size = f"{image.width} x {image.height} {image.mode}"
+                num_pixels = image.width * image.height
+                if num_pixels > _MAX_PIXELS or image.mode != "RGB":
+                    raise ValueError(f"{size} is no RGB image of a run")
+                if 3 * num_pixels > _MAX_COMPRESSION * file.stat().st_size:
+                    raise ValueError(f"the file is too short for {size} pixels")
+                pixels = np.array(image)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, struct.error) as error:
+        raise ValueError(f"cannot read {name}: {error}") from None
+    kept = torch.from_numpy(pixels)
+    return kept if num_pixels > LARGE_PIXELS else unit_range(kept)

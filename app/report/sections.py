@@ -1,0 +1,283 @@
+"""The charts of a report: those of the blocks, of the training, and of what images contain."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from app.kinds.kind import (
+    Curve,
+    LossName,
+    Result,
+    View,
+    training_label,
+    training_score,
+)
+from app.report.charts import Chart, Line, Mark
+from app.report.palette import NUM_STYLES
+from app.report.tables import score_text
+from nerf_posenc.metrics.spectra import Spectra, spectra
+from nerf_posenc.metrics.spectrum import nyquist_frequency
+from nerf_posenc.training.results import Measure
+
+_OCTAVES = (
+    "Octave k is the ring of spatial frequencies around 2^k π rad per unit; the longer side of the "
+    "image spans two units. PSNR is that of the error within the ring; the bar is the share of the "
+    "original's energy there that the fit recovers (of the first view, if there are several)."
+)
+_TRAINING = {
+    "mse": "The PSNR of the random pixels or rays of each step, which are drawn anew: it rises "
+    "with noise, and is that of the data that is fitted.",
+    "loss": "The training loss of the batches, the mean over the seeds if there are several.",
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """An image beside its reconstructions by all fits.
+
+    Attributes:
+        title: name of the image or the view.
+        original: values in [0, 1], or as stored.
+        fits: reconstructions by the name of the fit.
+        depths: depths by the name of the fit, NaN for empty pixels.
+        bands: frequency bands of the encodings, in rad per unit of the image plane.
+    """
+
+    title: str
+    original: Shaped[Tensor, "height width 3"]
+    fits: Mapping[str, Shaped[Tensor, "height width 3"]]
+    depths: Mapping[str, Float[Tensor, "height width"]]
+    bands: Sequence[float]
+
+
+def panels(results: Sequence[Result]) -> list[Panel]:
+    """Views of all fits, those of one image together.
+
+    Views of one title and size whose originals differ, as in a comparison of runs on different
+    data, stay apart.
+    """
+    grouped: list[dict[str, View]] = []
+    for result in results:
+        for view in result.blocks(View):
+            twin = next((g for g in grouped if _is_same(next(iter(g.values())), view)), None)
+            if twin is None:
+                grouped.append({result.encoding: view})
+            else:
+                twin[result.encoding] = view
+    return [
+        Panel(
+            (first := next(iter(views.values()))).title,
+            first.original,
+            {name: view.reconstruction for name, view in views.items()},
+            {name: view.depth for name, view in views.items() if view.depth is not None},
+            sorted({band for view in views.values() for band in view.bands}),
+        )
+        for views in grouped
+    ]
+
+
+def _is_same(a: View, b: View) -> bool:
+    is_alike = a.title == b.title and a.original.shape == b.original.shape
+    return is_alike and (a.original is b.original or torch.equal(a.original, b.original))
+
+
+def styles(results: Sequence[Result]) -> dict[str, int]:
+    """Index of the color of each fit."""
+    return {result.encoding: i % NUM_STYLES for i, result in enumerate(results)}
+
+
+def block_charts(results: Sequence[Result]) -> list[Chart]:
+    """One chart for each title of the fits' curves, with one line or more per fit."""
+    style = styles(results)
+    curves = [(r.encoding, curve) for r in results for curve in r.blocks(Curve)]
+    charts = []
+    for title in dict.fromkeys(curve.title for _, curve in curves):
+        same = [(name, curve) for name, curve in curves if curve.title == title]
+        first = same[0][1]
+        lines = [
+            Line(
+                f"{name}, {curve.name}" if curve.name else name,
+                curve.xs,
+                curve.ys,
+                style[name],
+                curve.is_dashed,
+            )
+            for name, curve in same
+        ]
+        charts.append(
+            Chart(
+                title=title,
+                x_label=first.x_label,
+                y_label=first.y_label,
+                lines=lines,
+                section=first.section,
+                about=first.about,
+                log_x=first.log_x,
+            )
+        )
+    return charts
+
+
+def training_charts(results: Sequence[Result], loss_name: LossName) -> list[Chart]:
+    """Training score over the seconds and the steps of training."""
+    style, charts = styles(results), []
+    trained = [result for result in results if result.history]
+    if not trained:
+        return []
+    for name, label in (("seconds", "training time (s)"), ("step", "training steps")):
+        lines = [
+            Line(
+                result.encoding,
+                [getattr(record, name) for record in result.history],
+                [training_score(loss_name, record.loss) for record in result.history],
+                style[result.encoding],
+            )
+            for result in trained
+        ]
+        what = "PSNR" if loss_name == "mse" else "Loss"
+        charts.append(
+            Chart(
+                title=f"{what} against {name}",
+                x_label=label,
+                y_label=training_label(loss_name),
+                lines=lines,
+                section="Training curves",
+                about=_TRAINING[loss_name],
+            )
+        )
+    return charts
+
+
+def parameter_charts(results: Sequence[Result], measure: Measure) -> list[Chart]:
+    """Score against parameters of the fits of several runs; those of one encoding are one line."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for result in results:
+        run, _, encoding = result.encoding.rpartition(": ")
+        if run and result.parameters:
+            point = result.parameters, result.scores[measure.name]
+            points.setdefault(encoding, []).append(point)
+    if len({count for line in points.values() for count, _ in line}) < 2:
+        return []
+    lines = [
+        Line(encoding, [x for x, _ in sorted(line)], [y for _, y in sorted(line)], i % NUM_STYLES)
+        for i, (encoding, line) in enumerate(points.items())
+    ]
+    label = measure.label.split(" (")[0]
+    return [
+        Chart(
+            title=f"{label} against parameters",
+            x_label="parameters",
+            y_label=measure.label,
+            lines=lines,
+            section="Size",
+            log_x=True,
+        )
+    ]
+
+
+@dataclass(frozen=True)
+class FrequencyContent:
+    """What an image and its reconstructions contain, by octave of spatial frequency.
+
+    Attributes:
+        charts: power by frequency, PSNR and energy by octave.
+        names: names of the fits.
+        rows: a row of the table for each octave.
+    """
+
+    charts: Sequence[Chart]
+    names: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+
+
+def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyContent:
+    """Measure the frequencies of an image and its reconstructions."""
+    content, style = spectra(panel.original, panel.fits), styles(results)
+    charts = [
+        _octave_chart(content, style, "PSNR by octave", "PSNR (dB)", lambda band: band.psnr),
+        _octave_chart(
+            content,
+            style,
+            "Energy recovered by octave",
+            "recovered (%)",
+            lambda band: 100 * max(0.0, band.recovered),
+        ),
+        _spectrum_chart(panel, content, style),
+    ]
+    names = [result.encoding for result in results if result.encoding in content.bands]
+    return FrequencyContent(charts, names, _octave_rows(content, names))
+
+
+def _octave_chart(
+    content: Spectra, style: Mapping[str, int], title: str, label: str, value: Callable[[Any], float]
+) -> Chart:
+    lines = [
+        Line(
+            name,
+            [-1 if band.octave is None else band.octave for band in bands],
+            [value(band) for band in bands],
+            style[name],
+        )
+        for name, bands in content.bands.items()
+    ]
+    return Chart(
+        title=title,
+        x_label="octave (-1: below octave 0)",
+        y_label=label,
+        lines=lines,
+        section="Frequency content",
+        about=_OCTAVES,
+    )
+
+
+def _spectrum_chart(panel: Panel, content: Spectra, style: Mapping[str, int]) -> Chart:
+    frequencies = content.frequencies.tolist()
+    lines = [Line("original", frequencies, content.original.tolist(), NUM_STYLES)]
+    lines += [
+        Line(name, frequencies, power.tolist(), style[name])
+        for name, power in content.power.items()
+    ]
+    height, width, _ = panel.original.shape
+    nyquist = nyquist_frequency(height, width)
+    marks = [Mark(nyquist, "Nyquist")] + [
+        Mark(band, f"2^{round(math.log2(band / math.pi))}π")
+        for band in panel.bands
+        if band <= nyquist
+    ]
+    return Chart(
+        title="Power by frequency" + (", with the bands of the encoding" if panel.bands else ""),
+        x_label="angular frequency (rad per unit)",
+        y_label="mean power",
+        lines=lines,
+        section="Frequency content",
+        about=_OCTAVES,
+        log_x=True,
+        log_y=True,
+        marks=marks,
+    )
+
+
+def _octave_rows(content: Spectra, names: Sequence[str]) -> list[dict[str, Any]]:
+    rows = []
+    decibels = Measure("psnr_db", "", 1)
+    for i, band in enumerate(content.bands[names[0]]):
+        cells = []
+        for name in names:
+            score = content.bands[name][i]
+            recovered = 0.0 if math.isnan(score.recovered) else max(0.0, score.recovered)
+            cells.append(
+                {"psnr": score_text(score.psnr, decibels), "percent": f"{100 * recovered:.1f}"}
+            )
+        rows.append(
+            {
+                "octave": "below" if band.octave is None else f"{band.octave}",
+                "span": f"{band.low:.4g} to {band.high:.4g}",
+                "cells": cells,
+            }
+        )
+    return rows

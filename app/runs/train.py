@@ -1,0 +1,414 @@
+"""One fit: a model trained with a progress bar, snapshots, a live page, a file and an early end."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from tqdm import tqdm
+
+from app.kinds.kind import (
+    Fit,
+    Kind,
+    LossName,
+    Problem,
+    Result,
+    Snapshot,
+    training_score,
+)
+from app.options import PROGRAM, CommonOptions
+from app.runs.stop import Stop
+from app.terminal import progress_bar, sum_up
+from nerf_posenc.images import to_eight_bits
+from nerf_posenc.networks import num_parameters
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from nerf_posenc.training.distributed import ALONE, PeerError, World
+from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.loop import fit as fit_loop
+
+Config = TypeVar("Config", bound=CommonOptions)
+
+
+class SaveError(Exception):
+    """A fit or a run folder cannot be written; the message says why."""
+
+
+class Watcher(Protocol):
+    """Shows fits in progress; it is called at every record, and its time is not training time."""
+
+    def show(self, name: str, state: FitState, problem: Problem) -> None:
+        """Show a fit.
+
+        Args:
+            name: name of the encoding.
+            state: the fit's current state.
+            problem: what renders it.
+        """
+
+
+class FitFile:
+    """Where one fit is saved.
+
+    Args:
+        path: file of the checkpoint; its folder exists.
+        seconds: time between two saves.
+        about: description of the run, saved with the fit.
+        token: part of the names of files in progress, which only their run knows.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        seconds: float = 60.0,
+        about: Mapping[str, Any] | None = None,
+        token: str = "",
+    ) -> None:
+        self.path, self.seconds = path, seconds
+        self._about, self._token = about or {}, token
+        self._saved_at = time.monotonic()
+        self._has_warned = False
+
+    def read(self) -> dict[str, Any] | None:
+        """Read what was saved; None if nothing was.
+
+        Raises:
+            CheckpointError: If the file is damaged or of another version.
+            OSError: If it cannot be read.
+        """
+        return load_checkpoint(self.path) if self.path.exists() else None
+
+    def summary(self) -> dict[str, Any]:
+        """What was saved, without its tensors; empty if it cannot be read."""
+        try:
+            return load_checkpoint(self.path, with_tensors=False)
+        except (OSError, CheckpointError):
+            return {}
+
+    def saved_steps(self) -> tuple[int, int] | None:
+        """Steps taken and steps in all of the saved fit; None if nothing was saved."""
+        fit = self.summary().get("fit")
+        if not isinstance(fit, dict):
+            return None
+        taken, whole = fit.get("step"), fit.get("num_steps")
+        return (taken, whole) if isinstance(taken, int) and isinstance(whole, int) else None
+
+    def is_complete(self) -> bool:
+        """Whether a fit with all its steps was saved."""
+        steps = self.saved_steps()
+        return steps is not None and steps[0] == steps[1]
+
+    def saved_batch_size(self) -> int | None:
+        """Batch size of the saved fit, if it is not the run's."""
+        batch_size = self.summary().get("halved_batch_size")
+        return batch_size if isinstance(batch_size, int) and batch_size > 0 else None
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Save the fit.
+
+        Raises:
+            SaveError: If it cannot be written; what was saved before is kept.
+        """
+        try:
+            save_checkpoint(self.path, {**values, "run": self._about}, token=self._token)
+        except OSError as error:
+            reason = error.strerror or error
+            raise SaveError(f"cannot write {self.path}: {reason}") from None
+        finally:
+            self._saved_at = time.monotonic()
+
+    def write_if_due(self, values: Callable[[], Mapping[str, Any]]) -> None:
+        """Save a fit in progress if the last save was long enough ago; warn once if that fails."""
+        if time.monotonic() - self._saved_at < self.seconds:
+            return
+        try:
+            self.write(values())
+        except SaveError as error:
+            if not self._has_warned:
+                print(f"{PROGRAM}: warning: {error}; the fit goes on", file=sys.stderr)
+            self._has_warned = True
+
+
+def begin_fit(kind: Kind[Config], encoding: str, config: Config) -> Fit[Config]:
+    """Build a model and what it is trained on, before the first step."""
+    assert config.steps is not None
+    generator = torch.Generator().manual_seed(config.seed)
+    model = kind.build(encoding, config, generator).to(config.device)
+    problem = kind.problem(model, encoding, config)
+    state = FitState(model, problem.optimizer, config.steps, limit_seconds=config.seconds)
+    return Fit(encoding=encoding, config=config, model=model, problem=problem, state=state)
+
+
+def train(
+    fit: Fit[Config],
+    stop: Stop,
+    *,
+    loss_name: LossName,
+    file: FitFile | None = None,
+    watcher: Watcher | None = None,
+    world: World = ALONE,
+    halved_batch_size: int | None = None,
+) -> list[Snapshot]:
+    """Train a model; go on from its file if that has a part of the fit.
+
+    Args:
+        fit: the fit, from `begin_fit`; its state is changed in place.
+        stop: ends the fit early when asked to.
+        loss_name: what the loss is, for the progress bar.
+        file: where the fit is saved; None for nowhere.
+        watcher: shows the fit in progress.
+        world: the processes that train the model together.
+        halved_batch_size: batch size, if that of the run was too large for the memory.
+
+    Returns:
+        The snapshots.
+
+    Raises:
+        CheckpointError: If the file is damaged, of another version or of another fit.
+        FloatingPointError: If the loss is not finite.
+        PeerError: If another process of the fit has ended; the fit is saved.
+        SaveError: If the fit cannot be saved as it ends.
+        Stopped: If the run was asked to end.
+    """
+    session = _Session(fit, file, world, halved_batch_size, loss_name)
+    session.restore()
+    state, problem, config = fit.state, fit.problem, fit.config
+    was_complete = state.is_complete
+    bar = _bar(fit.encoding, state, quiet=config.quiet)
+
+    def after_step(state: FitState) -> None:
+        session.average_weights()
+        if problem.after_step is not None:
+            problem.after_step(state)
+
+    def on_record(state: FitState) -> None:
+        bar.set_postfix_str(_loss_text(state, problem, loss_name), refresh=False)
+        bar.update(_done(state) - bar.n)
+        if problem.histories is not None:
+            problem.histories.record()
+        session.take_snapshot_if_due()
+        if watcher is not None:
+            watcher.show(fit.encoding, state, problem)
+        if file is not None and not state.is_complete:
+            file.write_if_due(session.values)
+
+    with bar, stop.training():
+        try:
+            fit_loop(
+                state,
+                problem.draw_batch,
+                problem.loss,
+                forward=problem.forward,
+                schedule=problem.schedule,
+                autocast_dtype=problem.autocast_dtype,
+                compiled=problem.compiled,
+                after_step=after_step,
+                on_record=on_record,
+                should_stop=lambda: stop.is_agreed(world),
+                world=world,
+            )
+        except PeerError:
+            # The state is that after the last step that all took.
+            session.save_part()
+            raise
+        session.save_part()
+        sum_up(bar, _summary(state, problem, loss_name))
+    if not was_complete:
+        session.finish()
+    return session.snapshots
+
+
+def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
+    """Evaluate a fit."""
+    # An ensemble of several seeds counts as one of its models.
+    members = getattr(fit.model, "members", [fit.model])
+    evaluation = kind.evaluate(fit)
+    return Result(
+        encoding=fit.encoding,
+        parameters=num_parameters(members[0]),
+        seconds=fit.state.seconds,
+        steps=fit.state.step,
+        evaluation=evaluation,
+        history=fit.state.history,
+        snapshots=fit.snapshots,
+        details={**fit.problem.details, **evaluation.details},
+    )
+
+
+def _bar(name: str, state: FitState, *, quiet: bool) -> "tqdm[Any]":
+    """Progress bar of a fit: of its steps, or of its seconds."""
+    limit = state.limit_seconds
+    total, unit = (state.num_steps, "step") if limit is None else (math.ceil(limit), "s")
+    return progress_bar(name, total, unit, initial=_done(state), quiet=quiet)
+
+
+def _done(state: FitState) -> int:
+    """Steps taken, or full seconds of a fit whose length is given in seconds."""
+    limit = state.limit_seconds
+    return state.step if limit is None else min(math.ceil(limit), int(state.seconds))
+
+
+def _loss_text(state: FitState, problem: Problem, name: LossName) -> str:
+    """Last loss of a fit."""
+    score = training_score(name, state.history[-1].loss)
+    return f"PSNR {score:.2f} dB" if name == "mse" else f"loss {score:.2f} {problem.unit}".rstrip()
+
+
+def _summary(state: FitState, problem: Problem, name: LossName) -> str:
+    """Steps, seconds and last loss of a fit."""
+    is_clocked = state.limit_seconds is not None
+    of = "" if state.is_complete or is_clocked else f" of {state.num_steps}"
+    limit = "" if state.is_complete or not is_clocked else f" of {state.limit_seconds:g}"
+    loss = f", {_loss_text(state, problem, name)}" if state.history else ""
+    return f"{state.step}{of} steps in {state.seconds:.1f}{limit} s{loss}"
+
+
+class _Session:
+    """A fit with its average, its snapshots and its file."""
+
+    def __init__(
+        self,
+        fit: Fit[Any],
+        file: FitFile | None,
+        world: World,
+        halved_batch_size: int | None,
+        loss_name: LossName,
+    ) -> None:
+        self._fit, self._file, self._world = fit, file, world
+        self._state, self._problem = fit.state, fit.problem
+        self._halved_batch_size, self._loss_name = halved_batch_size, loss_name
+        self.snapshots: list[Snapshot] = []
+        # Close together in the beginning, when a fit changes most; in steps or in seconds.
+        config = fit.config
+        length, count = config.seconds or config.steps, config.video
+        self._due = [length * (i / (count - 1)) ** 2 for i in range(count)]
+        self._average: AveragedModel | None = None
+        if fit.problem.ema_decay is not None:
+            average = get_ema_multi_avg_fn(fit.problem.ema_decay)
+            self._average = AveragedModel(fit.model, multi_avg_fn=average)
+
+    def average_weights(self) -> None:
+        """Take a step's weights into the average."""
+        if self._average is not None:
+            self._average.update_parameters(self._fit.model)
+
+    def take_snapshot_if_due(self) -> None:
+        """Take a snapshot if the fit has come far enough."""
+        state = self._state
+        at = state.step if state.limit_seconds is None else state.seconds
+        if self._due and at >= self._due[0]:
+            self._take_snapshot()
+            self._due = [due for due in self._due if due > at]
+
+    def _take_snapshot(self) -> None:
+        images = list(self._problem.preview())
+        if images:
+            score = training_score(self._loss_name, self._state.history[-1].loss)
+            self.snapshots.append(Snapshot(self._state.step, score, images))
+
+    def finish(self) -> None:
+        """Give the model its averaged weights, take the last snapshot, save a complete fit."""
+        if self._average is not None:
+            self._fit.model.load_state_dict(self._average.module.state_dict())
+            if self.snapshots and self.snapshots[-1].step == self._state.step:
+                # The weights have changed since.
+                self.snapshots.pop()
+                self._due.append(0)
+        if self._due and self._state.history:
+            self._take_snapshot()
+        if self._state.is_complete:
+            self.save()
+
+    def save_part(self) -> None:
+        """Save a fit that ended early."""
+        if not self._state.is_complete:
+            self.save()
+
+    def save(self) -> None:
+        """Save the fit.
+
+        Raises:
+            SaveError: If it cannot be written.
+        """
+        if self._file is not None:
+            self._file.write(self.values())
+
+    def values(self) -> dict[str, Any]:
+        """What the checkpoint contains."""
+        # The model of a complete fit has its averaged weights already.
+        averages = self._average is not None and not self._state.is_complete
+        histories = self._problem.histories
+        return {
+            **checkpoint_values(self._state, self.snapshots, self._problem),
+            "ema": self._average.state_dict() if averages and self._average else None,
+            "halved_batch_size": self._halved_batch_size,
+            "members": None if histories is None else histories.state_dict(),
+        }
+
+    def restore(self) -> None:
+        """Go on from what was saved, if anything was.
+
+        Raises:
+            CheckpointError: If it is of another fit, or not complete.
+        """
+        file = self._file
+        saved = self._world.from_first(lambda: None if file is None else file.read())
+        if saved is None:
+            return
+        try:
+            self._state.load_state_dict(saved["fit"])
+            if self._average is not None and saved["ema"] is not None:
+                self._average.load_state_dict(saved["ema"])
+            self._restore_snapshots(saved["snapshots"])
+            if self._problem.histories is not None:
+                self._problem.histories.load_state_dict(saved["members"])
+        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
+            reason = " ".join(str(error).split())
+            path = "the fit" if file is None else file.path
+            raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
+
+    def _restore_snapshots(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        self.snapshots = [
+            Snapshot(
+                int(each["step"]),
+                float(each["score"]),
+                [image.float() / 255 for image in each["images"]],
+            )
+            for each in saved
+        ]
+        if self.snapshots:
+            last: float = self.snapshots[-1].step
+            if self._state.limit_seconds is not None:
+                last = max(r.seconds for r in self._state.history if r.step <= last)
+            self._due = [due for due in self._due if due > last]
+
+
+def checkpoint_values(
+    state: FitState, snapshots: Sequence[Snapshot], problem: Problem
+) -> dict[str, Any]:
+    """What the checkpoint of a fit contains, without an average and an ensemble's histories.
+
+    Args:
+        state: the fit.
+        snapshots: snapshots so far, saved in 8 bits, as a video shows them.
+        problem: describes the model.
+    """
+    return {
+        "fit": state.state_dict(),
+        "ema": None,
+        "halved_batch_size": None,
+        "snapshots": [
+            {
+                "step": snapshot.step,
+                "score": str(snapshot.score),
+                "images": [to_eight_bits(image).cpu() for image in snapshot.images],
+            }
+            for snapshot in snapshots
+        ],
+        "members": None,
+        "model": dict(problem.description),
+    }

@@ -1,0 +1,265 @@
+"""A system: a model of the literature with its data, and how a report shows what it has learned."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc.training.results import Measure
+
+Tying = Literal["adjacent", "layer-wise"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemOptions:
+    """What a system is built from; None is the default of the system."""
+
+    model: str | None = None
+    """Text: transformer (masked), causal, conv, bert; stories: memn2n, memory-network; pairs:
+    transformer, conv; labels: self-attentive. The first by default."""
+
+    context: int | None = None
+    """Characters of a training example of a text, or words of bert: 32 masked, 128 causal, 48."""
+
+    width: int | None = None
+    """Width of the embeddings."""
+
+    depth: int | None = None
+    """Number of layers."""
+
+    heads: int | None = None
+    """Attention heads; 4."""
+
+    hops: int | None = None
+    """Hops of a memory network, or attention rows of self-attentive."""
+
+    tying: Tying = "adjacent"
+    """How memn2n shares weights between hops."""
+
+    linear_start: bool = False
+    """Train memn2n without softmax until its validation loss rises."""
+
+    random_noise: bool = False
+    """Add empty memories while memn2n is trained."""
+
+    beam: int = 1
+    """Width of the beam search that translates pairs; 1 is greedy."""
+
+    seed: int = 0
+    """Seed of data that is generated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemRecipe:
+    """How a system is trained unless the user says otherwise.
+
+    Attributes:
+        steps: length of a fit on a CPU.
+        batch_size: examples per step.
+        lr: peak learning rate.
+        is_stackable: whether seeds can be trained as one batched ensemble; if not, they run one
+            after the other within a step.
+        selects_seed: whether the seed of the least training loss is reported, as some papers do,
+            instead of the median over all.
+        loss_unit: unit of the training loss; empty for none.
+    """
+
+    steps: int
+    batch_size: int
+    lr: float
+    is_stackable: bool = True
+    selects_seed: bool = False
+    loss_unit: str = "nats"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart; those of one title by different encodings share the chart.
+
+    Attributes:
+        title: title of the chart.
+        x_label: what x is, with its unit.
+        y_label: what y is, with its unit.
+        xs: finite numbers.
+        ys: as many numbers; those that are not finite are left out.
+        log_x: whether the x axis is logarithmic.
+        name: what the line shows, beside the encoding; empty for one line per encoding.
+        is_dashed: whether the line is dashed, as for what was not measured.
+        section: heading that the chart stands under; empty for that of the results.
+        about: what the charts of the section show, in a sentence or two.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    xs: Sequence[int | float]
+    ys: Sequence[int | float]
+    log_x: bool = False
+    name: str = ""
+    is_dashed: bool = False
+    section: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A symbol or word that is shown.
+
+    Attributes:
+        text: what the model was given or has predicted.
+        mark: whether it was given, or predicted rightly or wrongly.
+        truth: what was right, if it was predicted wrongly.
+    """
+
+    text: str
+    mark: Literal["given", "right", "wrong"] = "given"
+    truth: str | None = None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """An example of the test data with a model's predictions.
+
+    Attributes:
+        title: the same for every encoding.
+        tokens: shown one after the other, without spaces between them.
+    """
+
+    title: str
+    tokens: Sequence[Token]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Weights in [0, 1] as a table of shaded cells.
+
+    Attributes:
+        title: the same for every encoding.
+        values: the weights.
+        rows: one label per row.
+        columns: one label per column.
+    """
+
+    title: str
+    values: Float[Tensor, "rows columns"]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a fitted model on test data, and the blocks that a report shows of it.
+
+    Attributes:
+        scores: by the name of the measure; NaN where a measure does not apply.
+        blocks: curves, passages, heat maps and what else a report can show.
+        by_seed: scores of each seed, if several models were trained at once.
+        remarks: sentences for the report.
+        details: further values for ``metrics.json``.
+    """
+
+    scores: Mapping[str, float]
+    blocks: Sequence[Any] = ()
+    by_seed: Sequence[Mapping[str, float]] = ()
+    remarks: Sequence[str] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class System(Protocol):
+    """A model of the literature with its data: everything that a fit of it needs.
+
+    Attributes:
+        model: its name, for ``--model``.
+        name: of the data.
+        source: where the data is from.
+        lesson: what a comparison of its encodings shows, in a sentence or two for the report.
+        recipe: how it is trained.
+    """
+
+    model: str
+    name: str
+    source: str
+    lesson: str
+    recipe: SystemRecipe
+
+    @property
+    def encodings(self) -> Mapping[str, str]:
+        """Description of each encoding that it can be fitted with; ``"none"`` is among them."""
+        ...
+
+    @property
+    def default_encodings(self) -> tuple[str, ...]:
+        """Encodings that are fitted if none are named."""
+        ...
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """Columns of the table; gains are of the first."""
+        ...
+
+    @property
+    def citations(self) -> Sequence[str]:
+        """BibTeX of the papers that the model and its training are from."""
+        ...
+
+    def summary(self) -> list[str]:
+        """Lines that are printed before the first fit: how much there is to train and to test."""
+        ...
+
+    def notes(self) -> list[str]:
+        """Remarks on the data that a reader of the table should know."""
+        ...
+
+    def data(self) -> Iterable[Tensor]:
+        """All data as tensors, which tell whether a run is resumed with what it was begun with."""
+        ...
+
+    def description(self, encoding: str) -> dict[str, Any]:
+        """What rebuilds the model, as plain values."""
+        ...
+
+    def build(self, encoding: str, generator: torch.Generator) -> nn.Module:
+        """Make a model.
+
+        It is called with the inputs of a batch as its only argument. All random numbers come from
+        the generator.
+        """
+        ...
+
+    def batches(self, encoding: str, batch_size: int, seed: int) -> DrawBatch:
+        """Batches of training examples: inputs, a tensor or a tuple of tensors, and targets.
+
+        Shapes stay the same from step to step, so that batches of several seeds can be stacked. A
+        batch depends on the seed and the step alone, and not on the encoding if it can be avoided.
+        """
+        ...
+
+    def loss(self, prediction: Any, targets: Tensor) -> Tensor:
+        """Training loss of a batch, a scalar."""
+        ...
+
+    def optimizer(self, members: Sequence[nn.Module], lr: float) -> OptimizerGroup:
+        """Optimizer of one model, or of several that are trained together, each as if alone."""
+        ...
+
+    def schedule(self, progress: float) -> float:
+        """Factor of the learning rate by the progress of the fit in [0, 1)."""
+        ...
+
+    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
+        """Change what training changes besides weights, such as a linear start."""
+        ...
+
+    def preview(self, model: nn.Module, encoding: str) -> Passage | None:
+        """An example of the test data with the predictions of a model in evaluation mode."""
+        ...
+
+    def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
+        """Evaluate a fitted model on test data; it is in evaluation mode and needs no gradient."""
+        ...
