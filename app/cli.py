@@ -13,18 +13,15 @@ from typing import Any
 import torch
 
 from app.commands import compare, export, render
-from app.failures import is_out_of_memory
-from app.fit_file import SaveError
-from app.follow import follow
-from app.help import COMMAND_HELP, HELP
-from app.options import parse
-from app.parsing import PROGRAM, UsageError
-from app.prepare import RunContext
-from app.resume import resume
-from app.run import resume_command, run
-from app.run_many import run_many
-from app.stop import Stop, Stopped
-from app.task import Openers
+from app.kinds import KINDS
+from app.kinds.kind import Kind
+from app.options import PROGRAM, CommonOptions, UsageError, read
+from app.runs.follow import follow
+from app.runs.many import run_many
+from app.runs.resume import resume
+from app.runs.run import Context, is_out_of_memory, resume_command, run
+from app.runs.stop import Stop, Stopped
+from app.runs.train import SaveError
 from app.terminal import lasting_streams, printable
 from nerf_posenc import __version__
 from nerf_posenc.training.devices import keep_freed_memory
@@ -37,31 +34,80 @@ from nerf_posenc.training.distributed import (
     leave_world,
 )
 
-COMMANDS: Mapping[str, Callable[[Sequence[str], Openers], None]] = {
+COMMANDS: Mapping[str, Callable[..., None]] = {
     "compare": compare,
     "render": render,
     "export": export,
 }
 
+_HELP = {"-h", "--help"}
+
 # What the first of several processes that fails has done.
 _REPORT = "report"
 
 
-def main(arguments: Sequence[str], openers: Openers) -> int:
+def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
+    """Choose the kind of data, and read and check its options.
+
+    Raises:
+        UsageError: If options are unknown, of another kind, out of their range, or conflict.
+        SystemExit: After the help, or what is wrong with a value, is printed.
+    """
+    words = {argument.split("=")[0] for argument in arguments}
+    # An option that a single kind has chooses it: --images stands for --image.
+    chosen = [name for name in KINDS if words & {f"--{name}", f"--{name}s"}]
+    if len(chosen) > 1:
+        names = " and ".join(f"--{name}" for name in chosen)
+        raise UsageError(f"{names} exclude each other; give one of them")
+    others = {f"--{name}": kind.Options for name, kind in KINDS.items()}
+    if not chosen and words & _HELP:
+        read(CommonOptions, ["--help"], description=_description())
+    kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
+    asked = ["--help"] if words & _HELP else arguments
+    options = read(kind.Options, asked, others=others)
+    options.check()
+    if not chosen and not options.quiet:
+        data = getattr(options, kind.name)
+        print(f"no --{', --'.join(KINDS)} is given: --{kind.name} {data}")
+    return kind, options
+
+
+def _description() -> str:
+    """What the program does, its kinds of data and its commands."""
+    kinds = "\n".join(
+        f"  --{name:10}{kind.Options.__doc__ or ''} (more: --{name} --help)"
+        for name, kind in KINDS.items()
+    )
+    return (
+        "Fit a small network without and with an encoding, and show what it recovers.\n\n"
+        f"{kinds}\n"
+        "  --resume RUN  Go on with a run that was interrupted.\n"
+        f"  {' | '.join(COMMANDS)} RUN ... --help  Use runs that were saved."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program.
+
+    Args:
+        arguments: words of the command line; None for those that Python was started with.
 
     Returns:
         0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
         the number of the signal that ended it.
     """
+    arguments = sys.argv[1:] if arguments is None else arguments
     keep_freed_memory()
     stop, world = Stop(), find_world()
     with lasting_streams() as (out, err), _signals(stop) as signals:
         try:
             if _begins_fit(arguments):
                 world = join_world()
-            status = _run(arguments, openers, stop, world)
+            status = _run(arguments, stop, world)
             leave_world()
+        except SystemExit as ended:
+            # tyro has printed the help, or what is wrong.
+            status = int(ended.code or 0)
         except UsageError as error:
             # Of several processes all have it.
             status = _fail(str(error), 2, world=world) if world.is_first else 2
@@ -90,37 +136,31 @@ def main(arguments: Sequence[str], openers: Openers) -> int:
 def _begins_fit(arguments: Sequence[str]) -> bool:
     """Whether a command line is for a fit, not for a command, its help or the version."""
     is_command = bool(arguments) and not arguments[0].startswith("-")
-    return not is_command and not {"-h", "--help", "--version"} & set(arguments)
+    return not is_command and not {*_HELP, "--version"} & set(arguments)
 
 
-def _run(arguments: Sequence[str], openers: Openers, stop: Stop, world: World) -> int:
-    context = RunContext(arguments, openers, stop, os.getcwd(), world=world)
+def _run(arguments: Sequence[str], stop: Stop, world: World) -> int:
+    context = Context(arguments, stop, world=world)
     if not world.is_first:
         if _begins_fit(arguments):
-            follow(context)
-        return 0
-    if arguments and arguments[0] in COMMANDS:
-        if any(argument in ("-h", "--help") for argument in arguments):
-            print(COMMAND_HELP[arguments[0]], end="")
-            return 0
-        COMMANDS[arguments[0]](arguments[1:], openers)
-        return 0
-    if any(argument in ("-h", "--help") for argument in arguments):
-        print(HELP, end="")
+            follow(context, KINDS)
         return 0
     if list(arguments) == ["--version"]:
         print(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
         return 0
     if arguments and not arguments[0].startswith("-"):
         name = arguments[0]
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        guess = f"did you mean {near[0]}?" if near else f"to fit an image, --image {name}"
-        raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
+        if name not in COMMANDS:
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            guess = f"did you mean {near[0]}?" if near else f"to fit it, --{next(iter(KINDS))} {name}"
+            raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
+        read(COMMANDS[name], arguments[1:], command=name)
+        return 0
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
-        return 0 if resume(arguments, context) else 1
-    options = parse(arguments)
-    fit_all = run_many if options.images else run
-    return 0 if fit_all(options, context) else 1
+        return 0 if resume(arguments, context, parse) else 1
+    kind, options = parse(arguments)
+    fit_all = run if kind.inputs(options) is None else run_many
+    return 0 if fit_all(kind, options, context) else 1
 
 
 def _fail(

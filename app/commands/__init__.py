@@ -1,4 +1,4 @@
-"""What ``train_fit.py`` does with runs that were saved: compare, render, export."""
+"""Commands of ``train_fit.py`` for runs that were saved: compare, render, export."""
 
 from app.commands.compare import compare as compare
 from app.commands.export import export as export

@@ -1,49 +1,65 @@
 """The saved fits of a run folder."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from app.parsing import UsageError
-from app.report import read_metrics
-from nerf_posenc.fits import ImageFit, SceneFit, load_fit
-from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc.training.devices import pick_device
+from app.kinds import KINDS
+from app.kinds.kind import Kind
+from app.options import UsageError
+from app.report.metrics import Metrics, read_metrics
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 
 
-def open_saved_fit(
-    run: Path, encoding: str | None, device: str
-) -> tuple[str, ImageFit | SceneFit, Path]:
-    """Load a fit of a run.
+def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
+    """Find a fit of a run.
 
     Args:
         run: run folder, or the file of a fit.
-        encoding: its name; None for the fit of the highest PSNR.
-        device: where to compute.
+        encoding: name of the fit; None for the best by the first measure.
 
     Returns:
-        The encoding, the fit, and the folder for what is made of it.
+        The encoding, the file of the fit, and the folder for what is made of it.
 
     Raises:
-        UsageError: If there is none, or it cannot be loaded.
+        UsageError: If there is none.
     """
     try:
-        chosen_device = pick_device(device)
         if run.is_file():
-            return run.stem, _load(run, chosen_device), run.parent
-        files = sorted((run / "fits").glob("*.safetensors"))
+            return run.stem, run, run.parent
+        by_name = fit_files(run)
     except (OSError, ValueError) as error:
         raise UsageError(f"{run}: {getattr(error, 'strerror', None) or error}") from None
-    by_name = {file.stem: file for file in files if not file.name.startswith(".")}
     if not by_name:
         inner = any(run.glob("*/fits/*.safetensors")) if run.is_dir() else False
-        several = "; it is a run of several images: name the folder of one" if inner else ""
+        several = "; it is a run of several data: name the folder of one" if inner else ""
         raise UsageError(f"{run} contains no saved fit (fits/NAME.safetensors){several}")
-    name = _best(run, list(by_name)) if encoding is None else encoding
+    name = _best(run, by_name) if encoding is None else encoding
     if name not in by_name:
         raise UsageError(f"{run} has no fit {name!r}; it has {', '.join(by_name)}")
-    return name, _load(by_name[name], chosen_device), run
+    return name, by_name[name], run
+
+
+def fit_files(run: Path) -> dict[str, Path]:
+    """Files of the saved fits of a run folder, by their names."""
+    files = sorted((run / "fits").glob("*.safetensors"))
+    return {file.stem: file for file in files if not file.name.startswith(".")}
+
+
+def kind_of_fit(file: Path) -> tuple[type[Kind[Any]], Mapping[str, Any]]:
+    """Kind of a saved fit, and what else its file says, without its tensors.
+
+    Raises:
+        UsageError: If it cannot be read, or is of no kind that this program knows.
+    """
+    try:
+        saved = load_checkpoint(file, with_tensors=False)
+        return KINDS[saved["model"]["kind"]], saved
+    except (CheckpointError, OSError, ImportError) as error:
+        raise UsageError(str(error)) from None
+    except (KeyError, TypeError):
+        raise UsageError(f"{file} is no fit of this program") from None
 
 
 def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:
@@ -51,51 +67,53 @@ def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:
 
     Args:
         run: run folder, or the file of a fit.
-        encoding: that was asked for; None if none was.
+        encoding: name that was asked for; None if none was.
         chosen: the fit that was taken.
     """
-    names = [] if run.is_file() else fit_names(run)
+    names = [] if run.is_file() else list(fit_files(run))
     if encoding is not None or len(names) < 2:
         return None
-    why = "the one of the highest PSNR" if _psnr_by_name(run) else "as the run is not complete"
+    why = "as the run is not complete"
+    metrics = metrics_of(run)
+    if metrics is not None:
+        why = f"the best by {metrics.measures[0].label.partition(' (')[0]}"
     return f"note: took {chosen} of {', '.join(names)}, {why}; --encoding names another"
 
 
-def fit_names(run: Path) -> list[str]:
-    """Names of the saved fits of a run folder."""
-    files = (run / "fits").glob("*.safetensors")
-    return sorted(file.stem for file in files if not file.name.startswith("."))
+def note_of_progress(name: str, saved: Mapping[str, Any]) -> str | None:
+    """Say how far a fit is that is not complete."""
+    fit = saved.get("fit")
+    step, num_steps = (fit.get("step"), fit.get("num_steps")) if isinstance(fit, dict) else (0, 0)
+    return None if step == num_steps else f"note: {name} is at step {step} of {num_steps}"
 
 
-def _load(file: Path, device: torch.device) -> ImageFit | SceneFit:
+def metrics_of(run: Path) -> Metrics | None:
+    """Metrics of a run; None if it is not complete."""
     try:
-        return load_fit(file, device=device)
-    except (CheckpointError, OSError, ImportError) as error:
-        raise UsageError(str(error)) from None
+        return read_metrics(run)
+    except (OSError, ValueError):
+        return None
 
 
-def _best(run: Path, names: list[str]) -> str:
-    """Fit of the highest PSNR; the last by name if the run is not complete."""
-    scores = _psnr_by_name(run)
+def _best(run: Path, names: Mapping[str, Path]) -> str:
+    """Best fit by the first measure; the last by name if the run is not complete."""
+    metrics = metrics_of(run)
+    if metrics is None:
+        return list(names)[-1]
+    first = metrics.measures[0]
+    sign = 1 if first.higher_is_better else -1
+    scores = {fit.encoding: sign * fit.scores[first.name] for fit in metrics.fits}
     return max(names, key=lambda name: scores.get(name, -math.inf))
 
 
-def _psnr_by_name(run: Path) -> dict[str, float]:
-    """PSNR of the fits of a run; empty if it is not complete."""
-    try:
-        return {f.encoding: f.scores.get("psnr_db", -math.inf) for f in read_metrics(run).fits}
-    except (OSError, ValueError):
-        return {}
-
-
-def refuse_existing(path: Path, *, overwrite: bool) -> None:
-    """Refuse to overwrite a file or a folder.
+def require_new(path: Path, *, overwrite: bool) -> None:
+    """Raise if a file or a folder would be overwritten.
 
     Raises:
         UsageError: If it exists, or its name is none.
     """
     try:
-        exists = path.exists()
+        exists = path.exists() or path.is_symlink()
     except (OSError, ValueError) as error:
         raise UsageError(f"--out {path}: {getattr(error, 'strerror', None) or error}") from None
     if exists and not overwrite:

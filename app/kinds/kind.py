@@ -365,6 +365,17 @@ class Kind(ABC, Generic[Options]):
         """Data whose configurations have equal keys can be trained as one batched ensemble."""
         return None
 
+    def stack(
+        self, fits: Sequence["Fit[Options]"], kinds: Sequence["Kind[Options]"]
+    ) -> tuple[nn.Module, Problem]:
+        """One model and one problem for fits of several data with equal `stack_key`.
+
+        Args:
+            fits: fits with models of one architecture.
+            kinds: the data of each, this one first.
+        """
+        raise NotImplementedError
+
     @classmethod
     def relocated(cls, options: Options, found: Callable[[str], str]) -> Options:
         """Options whose paths are found from another folder."""

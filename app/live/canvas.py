@@ -1,4 +1,4 @@
-"""What fills the window of the live page: images side by side, with their curves below."""
+"""What fills the window of the live page: images side by side, or what a camera sees."""
 
 import math
 from collections.abc import Sequence
@@ -6,16 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from matplotlib.ticker import MaxNLocator
 from PIL import Image, ImageDraw, ImageFont
 
 # The colors of the report page in dark mode.
-_PAPER, _CARD, _INK, _SOFT, _RULE = "#17191b", "#202326", "#ececec", "#a3a8ad", "#3a3e42"
+_PAPER, _INK, _SOFT = "#17191b", "#ececec", "#a3a8ad"
 _GAP = 12
 _CAPTION = 40
 _SMALL, _LARGE = 13, 15
-# Least and most height of the curves, and their share of the window.
-_CURVES = 110, 260, 0.32
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -37,47 +34,17 @@ class LivePanel:
     color: str | None = None
 
 
-@dataclass(frozen=True)
-class LiveCurve:
-    """PSNR of a fit by step.
-
-    Attributes:
-        name: of the encoding.
-        color: of the line.
-        steps: one or more.
-        scores: as many, in dB.
-    """
-
-    name: str
-    color: str
-    steps: Sequence[int]
-    scores: Sequence[float]
-
-
-def draw_canvas(
-    width: int,
-    height: int,
-    panels: Sequence[LivePanel],
-    curves: Sequence[LiveCurve],
-    num_steps: int,
-) -> Pixels:
-    """Draw panels side by side, as large as the window allows, and curves below them.
+def draw_canvas(width: int, height: int, panels: Sequence[LivePanel]) -> Pixels:
+    """Draw panels side by side, as large as the window allows.
 
     Args:
-        width: of the window, in pixels.
-        height: of the window.
+        width: width of the window in pixels.
+        height: height of the window in pixels.
         panels: one or more, of images of one shape.
-        curves: of the fits begun so far.
-        num_steps: length of a fit.
     """
     canvas = Image.new("RGB", (width, height), _PAPER)
-    draw = ImageDraw.Draw(canvas)
-    least, most, share = _CURVES
-    curves_height = min(max(least, round(share * height)), most) if height > 3 * least else 0
-    top = height - curves_height
-    _draw_panels(canvas, draw, (_GAP, _GAP, width - _GAP, top - _GAP), panels)
-    if curves_height and curves:
-        _draw_curves(draw, (_GAP, top, width - _GAP, height - _GAP), curves, num_steps)
+    box = (_GAP, _GAP, width - _GAP, height - _GAP)
+    _draw_panels(canvas, ImageDraw.Draw(canvas), box, panels)
     return np.asarray(canvas)
 
 
@@ -151,60 +118,6 @@ def _cut(draw: ImageDraw.ImageDraw, text: str, width: int, size: int) -> str:
     while text and draw.textlength(text, _font(size)) > width:
         text = text[:-1]
     return text
-
-
-def _draw_curves(
-    draw: ImageDraw.ImageDraw,
-    box: tuple[int, int, int, int],
-    curves: Sequence[LiveCurve],
-    num_steps: int,
-) -> None:
-    left, top, right, bottom = box
-    draw.rounded_rectangle(box, 6, _CARD, _RULE)
-    draw.text((left + 10, top + 7), "PSNR of the training batches (dB)", _INK, _font(_SMALL))
-    scores = [score for curve in curves for score in curve.scores if math.isfinite(score)]
-    if not scores:
-        return
-    low, high = min(scores), max(scores)
-    pad = 0.05 * (high - low) or 0.5
-    inside = left + 44, top + 32, right - 16, bottom - 26
-    to_x = _Scale(0, max(1, num_steps), inside[0], inside[2])
-    to_y = _Scale(low - pad, high + pad, inside[3], inside[1])
-    font = _font(_SMALL)
-    for tick in MaxNLocator(nbins=4).tick_values(low - pad, high + pad):
-        if low - pad <= tick <= high + pad:
-            y = to_y(tick)
-            draw.line((inside[0], y, inside[2], y), _RULE)
-            draw.text((inside[0] - 8, y), f"{tick:g}", _SOFT, font, anchor="rm")
-    for tick in MaxNLocator(nbins=6, integer=True).tick_values(0, num_steps):
-        if 0 <= tick <= num_steps:
-            x = to_x(tick)
-            draw.line((x, inside[1], x, inside[3]), _RULE)
-            draw.text((x, inside[3] + 5), f"{tick:g}", _SOFT, font, anchor="mt")
-    draw.text((right - 10, top + 7), "by step", _SOFT, font, anchor="rt")
-    for curve in curves:
-        pairs = zip(curve.steps, curve.scores, strict=True)
-        points = [(to_x(step), to_y(score)) for step, score in pairs if math.isfinite(score)]
-        draw.line(points, curve.color, width=2, joint="curve")
-        if points:
-            x, y = points[-1]
-            side = "rb" if x > inside[2] - 80 else "lm"
-            draw.ellipse((x - 3, y - 3, x + 3, y + 3), curve.color)
-            draw.text((x + (-4 if side == "rb" else 8), y - 4), curve.name, curve.color, font, side)
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """A linear map from values to pixels."""
-
-    low: int | float
-    high: int | float
-    start: int
-    end: int
-
-    def __call__(self, value: int | float) -> float:
-        share = (value - self.low) / (self.high - self.low)
-        return self.start + float(share) * (self.end - self.start)
 
 
 def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:

@@ -1,4 +1,7 @@
-"""A page in the browser that shows fits in progress, served to this machine alone."""
+"""A page in the browser that shows fits in progress, served to this machine alone.
+
+It draws what a fit's `Problem` can show: images, what a camera sees, or a passage with predictions.
+"""
 
 import contextlib
 import functools
@@ -7,33 +10,37 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from app.report.eight_bit import eight_bit
-from app.report.own_page import own_page_only
-from app.report.palette import NUM_COLORS, PAGE_DARK
-from app.report.passages import passage_html
-from app.report.viewer_camera import (
+from app.kinds.kind import LossName, Passage, Problem, training_label, training_score
+from app.live.camera import (
     FIELD_OF_VIEW,
     camera_from_client,
     first_view,
     window_from_client,
 )
-from app.report.viewer_canvas import LiveCurve, LivePanel, draw_canvas, draw_view
-from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.radiance.cameras import Camera
+from app.live.canvas import LivePanel, draw_canvas, draw_view
+from app.live.own_page import own_page_only
+from app.report.images import eight_bit
+from app.report.page import passage_spans
+from app.report.palette import NUM_COLORS, PAGE_DARK
 from nerf_posenc.training.loop import FitState
-from nerf_posenc.training.system import Passage
 
 # Seconds between two images of a fit while the camera rests.
 _SECONDS = 1.0
 # Of the panel beside a field, and of that with the predictions of a sequence.
 _NARROW, _WIDE = 340, 760
 _BRAND = 108, 184, 232
+# The page is dark.
+_STYLE = (
+    "<style>.passage { white-space: pre-wrap; font-family: monospace; }"
+    ".right { color: #36c9a0; } .wrong { color: #f08a4b; text-decoration: underline; }</style>"
+)
 
 # A client may disconnect before it is sent to, and a new one has no camera yet, which viser
 # asserts.
@@ -63,16 +70,15 @@ def _errors_as_warnings(show: Callable[..., None]) -> Callable[..., None]:
 class LivePage:
     """Page at 127.0.0.1 with fits in progress and their curves.
 
-    Images fill the window side by side, their curves below. A field fills it as the camera sees it,
-    which is moved with the mouse. The server and its page are viser's.
+    Images fill the window side by side; what a camera sees fills it alone, and the camera is moved
+    with the mouse; predictions and curves are in the panel. The server and its page are viser's.
 
     Args:
-        title: shown as text.
-        original: the image that is fitted, values in [0, 1]; None for a field.
-        poses: of the views of a field, where the camera starts; None for an image.
-        port: to serve at, or the next free one.
-        pixels: approximate number in a rendering of a field.
-        loss_name: what the curves show; None is the PSNR of the batches.
+        title: name of the data, shown as text.
+        loss_name: what the training loss is.
+        poses: poses of the views of a field, where the camera starts; None for other data.
+        port: port to serve at, or the next free one.
+        pixels: approximate number of pixels in a rendering from a camera.
 
     Attributes:
         server: viser's server.
@@ -85,11 +91,10 @@ class LivePage:
         self,
         title: str,
         *,
-        original: Float[Tensor, "height width 3"] | None = None,
+        loss_name: LossName = "mse",
         poses: Float[Tensor, "views 4 4"] | None = None,
         port: int = 8080,
         pixels: int = 128 * 128,
-        loss_name: str | None = None,
     ) -> None:
         # Imported here since only --live needs it.
         import viser
@@ -97,7 +102,8 @@ class LivePage:
         with _unprinted, own_page_only():
             self.server = viser.ViserServer("127.0.0.1", port, label=title, verbose=False)
         self._pixels = pixels
-        self._loss_name = loss_name
+        self._loss_name: LossName = loss_name
+        self._title = title
         self._passages: dict[str, Any] = {}
         self._panels: dict[str, LivePanel] = {}
         self._curves: dict[str, tuple[list[int], list[float]]] = {}
@@ -109,19 +115,13 @@ class LivePage:
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=_BRAND
         )
         gui.main_panel.dock_right()
-        gui.main_panel.set_width(_NARROW if loss_name is None else _WIDE)
+        gui.main_panel.set_width(_NARROW if loss_name == "mse" else _WIDE)
         if poses is not None:
             self._add_camera(poses)
         # As text: in HTML, tags in a name would be interpreted.
         gui.add_text("fitting", title, disabled=True)
         self._status: Any = gui.add_text("now", "", disabled=True)
         self._plot: Any = None
-        if original is not None:
-            pixels_shown = eight_bit(original)
-            size = f"{pixels_shown.shape[1]} x {pixels_shown.shape[0]}"
-            self._panels["original"] = LivePanel(f"{title}: original", size, pixels_shown)
-            # All there is to see is drawn in the window.
-            gui.main_panel.minimize()
 
     @property
     def url(self) -> str:
@@ -140,29 +140,41 @@ class LivePage:
             self.server.stop()
 
     @_errors_as_warnings
-    def show_image(self, name: str, state: FitState, render: Callable[[], Tensor]) -> None:
-        """Show an image's fit; see [Viewer][app.task.Viewer]."""
-        self._update_status(name, state)
-        if not self._is_due(state):
-            return
-        line, color = self._state_line(name, state), self._color(name)
-        self._panels[name] = LivePanel(name, line, eight_bit(render()), color)
-        self._shown_at = time.monotonic()
-        curves = [LiveCurve(n, self._color(n), *known) for n, known in self._curves.items()]
+    def show(self, name: str, state: FitState, problem: Problem) -> None:
+        """Show a fit; see [Watcher][app.runs.train.Watcher]."""
+        record = state.history[-1]
+        steps, scores = self._curves.setdefault(name, ([], []))
+        steps.append(record.step)
+        scores.append(training_score(self._loss_name, record.loss))
+        line = self._state_line(name, state)
+        self._status.value = f"{name}: {line}"
+        self._update_plot(state)
+        if problem.render is not None:
+            self._show_cameras(name, line, problem)
+        elif self._is_due(state):
+            if problem.passage is not None:
+                self._show_passage(f"{name}: {line}", name, problem.passage())
+            elif problem.originals:
+                self._show_images(name, line, problem)
+            self._shown_at = time.monotonic()
+
+    def _show_images(self, name: str, line: str, problem: Problem) -> None:
+        """Show the first preview of every fit beside the original."""
+        if not self._panels:
+            original = eight_bit(problem.originals[0])
+            size = f"{original.shape[1]} x {original.shape[0]}"
+            self._panels["original"] = LivePanel(f"{self._title}: original", size, original)
+        preview = eight_bit(problem.preview()[0])
+        self._panels[name] = LivePanel(name, line, preview, self._color(name))
         for client in self.server.get_clients().values():
             with _gone:
                 width, height = window_from_client(client.camera)
-                panels = list(self._panels.values())
-                canvas = draw_canvas(width, height, panels, curves, state.num_steps)
+                canvas = draw_canvas(width, height, list(self._panels.values()))
                 client.scene.set_background_image(canvas, format="png")
 
-    @_errors_as_warnings
-    def show_field(
-        self, name: str, state: FitState, render: Callable[[Camera, Tensor], Tensor]
-    ) -> None:
-        """Show a field's fit; see [Viewer][app.task.Viewer]."""
-        self._update_status(name, state)
-        self._update_plot(state)
+    def _show_cameras(self, name: str, line: str, problem: Problem) -> None:
+        """Render what each browser's camera sees, at once if it has moved."""
+        assert problem.render is not None
         for number, client in self.server.get_clients().items():
             view = None
             with _gone:
@@ -172,29 +184,19 @@ class LivePage:
             sent_at, sent = self._sent.get(number, (-math.inf, -math.inf))
             if view is None or (sent == moved_at and time.monotonic() - sent_at < _SECONDS):
                 continue
-            line = self._state_line(name, state)
-            panel = LivePanel(name, line, eight_bit(render(*view)), self._color(name))
+            panel = LivePanel(name, line, eight_bit(problem.render(*view)), self._color(name))
             with _gone:
                 client.scene.set_background_image(draw_view(*window, panel), format="jpeg")
             self._sent[number] = time.monotonic(), moved_at
 
-    @_errors_as_warnings
-    def show_sequence(
-        self, name: str, state: FitState, predict: Callable[[], Passage | None]
-    ) -> None:
-        """Show a sequence's fit; see [Viewer][app.task.Viewer]."""
-        self._update_status(name, state)
-        self._update_plot(state)
-        if not self._is_due(state):
-            return
-        passage = predict()
-        self._shown_at = time.monotonic()
+    def _show_passage(self, heading: str, name: str, passage: Passage | None) -> None:
+        """Show predictions in the panel."""
         if passage is None:
             return
         if name not in self._passages:
             self._passages[name] = self.server.gui.add_html("")
-        heading = f"{name}: {self._state_line(name, state)}"
-        self._passages[name].content = passage_html(heading, passage)
+        text = f'<div class="passage">{passage_spans(passage)}</div>'
+        self._passages[name].content = f"{_STYLE}<b>{escape(heading)}</b>{text}"
 
     def _is_due(self, state: FitState) -> bool:
         """Whether someone watches and the last image is long enough ago."""
@@ -208,16 +210,8 @@ class LivePage:
     def _state_line(self, name: str, state: FitState) -> str:
         """Step and score of a fit."""
         score = self._curves[name][1][-1]
-        shown = f"{score:.2f} dB" if self._loss_name is None else f"{self._loss_name} {score:.3f}"
+        shown = f"{score:.2f} dB" if self._loss_name == "mse" else f"training loss {score:.3f}"
         return f"step {state.step} of {state.num_steps}, {shown}"
-
-    def _update_status(self, name: str, state: FitState) -> None:
-        """Record a fit's score and update the status line."""
-        record = state.history[-1]
-        steps, scores = self._curves.setdefault(name, ([], []))
-        steps.append(record.step)
-        scores.append(record.loss if self._loss_name else psnr_from_mse(record.loss))
-        self._status.value = f"{name}: {self._state_line(name, state)}"
 
     def _update_plot(self, state: FitState) -> None:
         """Update the curves in the panel."""
@@ -230,17 +224,16 @@ class LivePage:
         for label, (_, known) in self._curves.items():
             missing = [math.nan] * (len(longest) - len(known))
             data.append(np.array([*known, *missing]))
-            shown = label if self._loss_name else f"{label} (dB)"
-            series.append({"label": shown, "stroke": self._color(label), "width": 2})
+            series.append({"label": label, "stroke": self._color(label), "width": 2})
         if self._plot is None or len(self._plot.data) != len(data):
             if self._plot is not None:
                 self._plot.remove()
             self._plot = self.server.gui.add_uplot(
                 tuple(data),
                 tuple(series),
-                title=f"{self._loss_name or 'PSNR of the training batches'} by step",
+                title=f"{training_label(self._loss_name)} by step",
                 scales={"x": {"time": False}},
-                aspect=1.3 if self._loss_name is None else 2.4,
+                aspect=1.3 if self._loss_name == "mse" else 2.4,
             )
         else:
             self._plot.data = tuple(data)

@@ -1,7 +1,5 @@
-"""The page of a run of several images: a table that leads to the report of each."""
+"""The page of a run of several data: a table that leads to the report of each."""
 
-import base64
-import io
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,72 +7,74 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from PIL import Image
-
-from app.report.comparison import read_run_image
-from app.report.eight_bit import eight_bit
-from app.report.headline import title
-from app.report.outputs import REPORT
+from app.report.headline import encoding_title
+from app.report.images import read_run_image, webp_url
+from app.report.outputs import view_files
 from app.report.tables import BASELINE
 from app.report.template import render
 from nerf_posenc.images import resize_area
+from nerf_posenc.training.checkpoints import write_text
+from nerf_posenc.training.results import Measure
 
 _THUMBNAIL = 128
+
+Scores = Mapping[str, Mapping[str, float]]
+"""Score by data and fit; a fit that failed is left out."""
 
 
 def write_index(
     path: Path,
-    scores: Mapping[str, Mapping[str, float]],
+    scores: Scores,
     encodings: Sequence[str],
+    measure: Measure,
+    *,
     command: str,
+    report: str,
 ) -> None:
     """Write the page.
 
     Args:
-        path: HTML file in the folder of the run, whose folders are named as the images.
-        scores: PSNR in dB by image and encoding; a fit that failed is left out.
-        encodings: that were fitted; scores of other names are shown beside them.
-        command: that was run.
+        path: HTML file in the folder of the run, whose folders are named as the data.
+        scores: scores of all fits and references.
+        encodings: names of the fits; scores of other names are shown beside them.
+        measure: what the scores are.
+        command: command line of the run.
+        report: name of the page in each folder.
     """
-    others = [name for by in scores.values() for name in by if name not in encodings]
+    others = [name for by_fit in scores.values() for name in by_fit if name not in encodings]
     columns = [*encodings, *dict.fromkeys(others)]
-    rows = [_row(path.parent, name, by, encodings, columns) for name, by in scores.items()]
-    has_gain = BASELINE in encodings and len(encodings) > 1
+    rows = []
+    for name, by_fit in scores.items():
+        best = [by_fit[e] for e in encodings if e != BASELINE and e in by_fit]
+        gain = max(best) - by_fit[BASELINE] if BASELINE in by_fit and best else math.nan
+        rows.append(
+            {
+                "name": name,
+                "link": f"{quote(name)}/{report}",
+                "thumbnail": _thumbnail(path.parent / name),
+                "scores": [_cell(by_fit.get(encoding, math.nan)) for encoding in columns],
+                "gain": _cell(gain, "+"),
+            }
+        )
+    known = _known(scores, columns)
+    means = [f"{statistics.mean(v):.2f}" if v else "-" for v in known.values()]
+    spreads = [f"{statistics.stdev(v):.2f}" if len(v) > 1 else "-" for v in known.values()]
     page = render(
         "index.html.j2",
         {"command": command},
-        title=f"{len(rows)} images",
-        headline=_headline(scores, encodings),
+        title=f"{len(rows)} data",
+        headline=_headline(scores, encodings, measure),
+        measure=measure,
         encodings=columns,
         num_fits=len(encodings),
-        has_gain=has_gain,
+        has_gain=BASELINE in encodings and len(encodings) > 1,
         rows=rows,
-        sums=_sums(scores, columns),
+        sums=[{"name": "mean", "texts": means}, {"name": "standard deviation", "texts": spreads}],
     )
-    path.write_text(page, encoding="utf-8")
+    write_text(path, page)
 
 
-def _row(
-    folder: Path,
-    name: str,
-    scores: Mapping[str, float],
-    encodings: Sequence[str],
-    columns: Sequence[str],
-) -> dict[str, Any]:
-    others = [scores[name] for name in encodings if name != BASELINE and name in scores]
-    gain = math.nan
-    if BASELINE in scores and others:
-        gain = max(others) - scores[BASELINE]
-    return {
-        "name": name,
-        "link": f"{quote(name)}/{REPORT}",
-        "thumbnail": _thumbnail(folder / name),
-        "scores": [_cell(scores.get(encoding, math.nan), "") for encoding in columns],
-        "gain": _cell(gain, "+"),
-    }
-
-
-def _cell(value: float, sign: str) -> dict[str, str]:
+def _cell(value: float, sign: str = "") -> dict[str, str]:
     """What a cell shows, and what it is sorted by."""
     if math.isnan(value):
         return {"value": "", "text": "-"}
@@ -84,38 +84,22 @@ def _cell(value: float, sign: str) -> dict[str, str]:
 def _thumbnail(run: Path) -> str | None:
     """The original of a run as a small data URL; None if it cannot be read."""
     try:
-        image = read_run_image(run, "original.png")
+        image = read_run_image(run, view_files(1)[0][0])
     except ValueError:
         return None
-    small = resize_area(image, min(_THUMBNAIL, max(image.shape[:2])))
-    buffer = io.BytesIO()
-    Image.fromarray(eight_bit(small)).save(buffer, "WEBP", quality=80, method=2)
-    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return webp_url(resize_area(image, min(_THUMBNAIL, max(image.shape[:2]))), 80)
 
 
-def _known(
-    scores: Mapping[str, Mapping[str, float]], encodings: Sequence[str]
-) -> dict[str, list[float]]:
-    """Finite scores of all images by encoding."""
+def _known(scores: Scores, names: Sequence[str]) -> dict[str, list[float]]:
+    """Finite scores of all data by fit."""
     return {
-        encoding: [
-            by[encoding] for by in scores.values() if math.isfinite(by.get(encoding, math.nan))
-        ]
-        for encoding in encodings
+        name: [by[name] for by in scores.values() if math.isfinite(by.get(name, math.nan))]
+        for name in names
     }
 
 
-def _sums(
-    scores: Mapping[str, Mapping[str, float]], encodings: Sequence[str]
-) -> list[dict[str, Any]]:
-    known = _known(scores, encodings)
-    means = [f"{statistics.mean(v):.2f}" if v else "-" for v in known.values()]
-    spreads = [f"{statistics.stdev(v):.2f}" if len(v) > 1 else "-" for v in known.values()]
-    return [{"name": "mean", "texts": means}, {"name": "standard deviation", "texts": spreads}]
-
-
-def _headline(scores: Mapping[str, Mapping[str, float]], encodings: Sequence[str]) -> str | None:
-    """Mean of the best encoding beside that of the raw coordinates."""
+def _headline(scores: Scores, encodings: Sequence[str], measure: Measure) -> str | None:
+    """Mean of the best encoding beside that of the baseline."""
     known = {e: statistics.mean(v) for e, v in _known(scores, encodings).items() if v}
     if BASELINE not in known or len(known) < 2:
         return None
@@ -128,8 +112,9 @@ def _headline(scores: Mapping[str, Mapping[str, float]], encodings: Sequence[str
     if not both:
         return None
     reached, without = (statistics.mean(column) for column in zip(*both, strict=True))
-    images = f"{len(both)} images" if len(both) > 1 else "one image"
+    _, bracket, unit = measure.label.partition(" (")
+    unit = f" {unit[:-1]}" if bracket else ""
     return (
-        f"{title(best)} reaches {reached:.1f} dB on average over {images}, raw coordinates "
-        f"{without:.1f} dB"
+        f"{encoding_title(best)} reaches {reached:.1f}{unit} on average over {len(both)} data, "
+        f"{without:.1f}{unit} without it"
     )

@@ -1,29 +1,55 @@
 """``metrics.json``: written as the last file of a run, read back with every value checked."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.report.checked_json import count, file_name, items, mapping, number, score, text
-from app.report.evaluation_json import evaluation_as_json, evaluation_from_json
-from app.report.tables import gain
-from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.training.results import (
-    FIELD_MEASURES,
-    FieldResult,
-    FitResult,
-    Measure,
-    Record,
-    Storage,
+import torch
+
+from app.kinds.kind import (
+    Curve,
+    Evaluation,
+    HeatMap,
+    LossName,
+    Passage,
+    Result,
+    Table,
+    Video,
+    View,
+    training_score,
 )
-from nerf_posenc.training.system import SequenceResult
+from app.report.images import read_run_image
+from app.report.outputs import slug, view_files
+from app.report.page import About
+from app.report.tables import gain
+from app.values import as_json, file_name, from_json
+from nerf_posenc.training.results import Measure, Record
 
 METRICS = "metrics.json"
+STATE = "run.json"
+"""What resumes a run; `app.runs.folder` writes it."""
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
+_PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a run says of its data.
+
+    Attributes:
+        kind: name of the kind.
+        title: name of the data.
+        about: what a comparison of encodings shows on such data.
+        citations: BibTeX.
+    """
+
+    kind: str
+    title: str
+    about: str = ""
+    citations: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -31,105 +57,79 @@ class Metrics:
     """What a complete run recorded.
 
     Attributes:
-        command: that was run.
-        kind: ``"image"``, ``"scene"`` or ``"sequence"``.
-        name: of what was fitted.
+        command: command line of the run.
+        data: what was fitted.
+        loss: what the training loss is.
         measures: columns of the table.
-        num_steps: length of a fit.
-        limit_seconds: length of a fit in seconds of training, if it was given so.
-        fits: results, without images.
-        view_names: of a scene's test views; empty for all others.
-        lesson: what a sequence's encodings show; empty for all others.
-        citations: BibTeX of a sequence's papers; empty for all others.
-        config: of the run.
-        versions: of what it was made with.
+        config: configuration of the run.
+        versions: versions of what the run was made with.
+        fits: results and references; their views are read by `read_views`.
     """
 
     command: str
-    kind: str
-    name: str
+    data: Data
+    loss: LossName
     measures: Sequence[Measure]
-    num_steps: int
-    limit_seconds: float | None
-    fits: Sequence[FitResult]
-    view_names: Sequence[str]
-    lesson: str
-    citations: Sequence[str]
     config: Mapping[str, Any]
     versions: Mapping[str, Any]
+    fits: Sequence[Result] = field(default_factory=list)
 
-    def complete_fits(self) -> dict[str, FitResult]:
+    def complete_fits(self) -> dict[str, Result]:
         """Fits that took all their steps, or all their seconds, by encoding."""
-        return {
-            fit.encoding: fit
-            for fit in self.fits
-            if fit.has_all_steps(self.num_steps, self.limit_seconds)
-        }
+        fits = [fit for fit in self.fits if not fit.is_reference]
+        return {fit.encoding: fit for fit in fits if fit.details.get("is_complete") is True}
 
 
-def write_metrics(
-    path: Path,
-    results: Sequence[FitResult],
-    run: dict[str, Any],
-    measures: Sequence[Measure] = FIELD_MEASURES,
-) -> None:
-    """Write all results, the histories and the description of the run as JSON.
+def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
+    """Write all results, their histories and the description of the run as JSON.
 
     Args:
         path: file to write.
-        results: the fits.
-        run: command, configuration, versions and device.
-        measures: of the results.
+        about: what the report says of the data, and what reproduces the run.
+        results: the fits and references.
     """
-    gain_name = "gain_db" if measures[0].name.endswith("_db") else "gain"
+    first = about.measures[0]
+    gain_name = "gain_db" if first.name.endswith("_db") else "gain"
     fits = [
         {
             "encoding": result.encoding,
+            "is_reference": result.is_reference,
             "parameters": result.parameters,
             **result.scores,
             "seconds": result.seconds,
             "steps": result.steps,
-            gain_name: gain(result, results, measures),
-            "history": [
-                {"step": record.step, "seconds": record.seconds, **_loss(record, result)}
-                for record in result.history
-            ],
-            **_evaluation(result),
+            gain_name: gain(result, results, first),
+            "history": [_record(record, about.loss_name) for record in result.history],
+            "by_seed": result.evaluation.by_seed,
+            "remarks": result.evaluation.remarks,
+            "views": [view.title for view in result.blocks(View)],
+            "videos": [video.title for video in result.blocks(Video)],
+            "heat_maps": result.blocks(HeatMap),
+            **{name: result.blocks(kind) for name, kind in _PLAIN.items()},
             **result.details,
         }
         for result in results
     ]
     definitions = {
-        **{measure.name: measure.meaning for measure in measures},
+        **{measure.name: measure.meaning for measure in about.measures},
         "history": "mean over the batches of the steps since the previous point",
     }
-    columns = [asdict(measure) for measure in measures]
-    report = _as_json({**run, "definitions": definitions, "measures": columns, "fits": fits})
-    path.write_text(json.dumps(report, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    values = {
+        **about.run,
+        "loss": about.loss_name,
+        "definitions": definitions,
+        "measures": about.measures,
+        "fits": fits,
+    }
+    text = json.dumps(as_json(values), indent=2, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
-def _loss(record: Record, result: FitResult) -> dict[str, float]:
-    if isinstance(result, FieldResult):
-        return {"mse": record.loss, "psnr_db": psnr_from_mse(record.loss)}
-    return {"loss": record.loss}
-
-
-def _evaluation(result: FitResult) -> dict[str, Any]:
-    """What a sequence's report shows, so that runs can be compared later."""
-    if not isinstance(result, SequenceResult):
-        return {}
-    return {"by_seed": list(result.by_seed), **evaluation_as_json(result.evaluation)}
-
-
-def _as_json(value: Any) -> Any:
-    """Replace infinite numbers by strings and NaN by null, also within containers."""
-    if isinstance(value, Mapping):
-        return {key: _as_json(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_as_json(item) for item in value]
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(value)
+def _record(record: Record, loss_name: LossName) -> dict[str, float]:
+    shown = {"step": record.step, "seconds": record.seconds, loss_name: record.loss}
+    if loss_name == "mse":
+        shown["psnr_db"] = training_score(loss_name, record.loss)
+    return shown
 
 
 def read_metrics(folder: Path) -> Metrics:
@@ -142,123 +142,103 @@ def read_metrics(folder: Path) -> Metrics:
     """
     file = folder / METRICS
     if not file.is_file():
-        if any(folder.glob("*/metrics.json")):
-            raise ValueError("it is a run of several images: name the folders of the images")
-        resume = "; go on with it by --resume" if (folder / "run.json").is_file() else ""
+        if any(folder.glob(f"*/{METRICS}")):
+            raise ValueError("it is a run of several data: name the folders in it")
+        resume = "; go on with it by --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
-    if file.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"{METRICS} is larger than {_MOST_BYTES >> 20} MB")
+    if file.stat().st_size > _MAX_BYTES:
+        raise ValueError(f"{METRICS} is larger than {_MAX_BYTES >> 20} MB")
     try:
-        run = mapping(json.loads(file.read_text(encoding="utf-8")), METRICS)
+        values = json.loads(file.read_text(encoding="utf-8"))
     except RecursionError:
         raise ValueError(f"{METRICS} is nested too deeply") from None
-    kind = next((kind for kind in ("image", "sequence") if kind in run), "scene")
-    measures = _measures(run) if kind == "sequence" else FIELD_MEASURES
-    entries = [mapping(entry, "a fit") for entry in items(run.get("fits"), "fits")]
-    fits: list[FitResult]
-    if kind == "sequence":
-        fits = [_sequence_fit(entry, measures) for entry in entries]
-    else:
-        fits = [_field_fit(entry) for entry in entries]
-    if not fits:
-        raise ValueError("it has no fits")
-    if len({fit.encoding for fit in fits}) < len(fits):
-        raise ValueError("two of its fits have one name")
-    config = mapping(run.get("config", {}), "config")
-    training = mapping(config.get("training", {}), "training")
-    seconds = training.get("seconds")
-    fitted = mapping(run.get(kind), kind)
-    citations = items(fitted.get("citations", []), "citations")
-    views: Sequence[Any] = ()
-    if kind == "scene":
-        first = mapping(run["fits"][0], "a fit")
-        views = items(first.get("views"), "views")
-    return Metrics(
-        command=text(run.get("command"), "command", most=100_000),
-        kind=kind,
-        name=text(fitted.get("name"), "name"),
-        measures=measures,
-        num_steps=count(training.get("steps") or max(fit.steps for fit in fits), "steps"),
-        limit_seconds=None if seconds is None else number(seconds, "seconds"),
-        fits=fits,
-        lesson=text(fitted.get("lesson", ""), "lesson"),
-        citations=[text(citation, "citations") for citation in citations],
-        view_names=[text(mapping(view, "a view").get("name"), "name") for view in views],
-        config=config,
-        versions=mapping(run.get("versions", {}), "versions"),
-    )
+    entries = from_json(list[dict[str, Any]], values.pop("fits", None), "fits")
+    run: Metrics = from_json(Metrics, values, METRICS)
+    if not run.measures or any(not 0 <= measure.digits <= 10 for measure in run.measures):
+        raise ValueError("it has no measures, or one of more than 10 digits")
+    fits = [_read_fit(entry, run) for entry in entries]
+    names = {fit.encoding for fit in fits}
+    if not fits or len(names) < len(fits):
+        raise ValueError("it has no fits, or two of one name")
+    return Metrics(**{**vars(run), "fits": fits})
 
 
-def _field_fit(entry: Mapping[str, Any]) -> FieldResult:
-    return FieldResult(
-        **_common(entry, "mse"),
-        psnr=score(entry.get("psnr_db"), "psnr_db"),
-        ssim=score(entry.get("ssim"), "ssim"),
-        storage=_storage(entry),
-    )
+def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
+    def read(kind: Any, name: str, default: Any = None) -> Any:
+        return from_json(kind, entry.get(name, default), name)
 
-
-def _storage(entry: Mapping[str, Any]) -> Storage | None:
-    """What a fit within a number of parameters takes; None if that was not measured."""
-    names = ("bpp_float16", "psnr_float16_db", "bpp_8bit", "psnr_8bit_db")
-    if not any(name in entry for name in names):
-        return None
-    bpp_float16, psnr_float16, bpp_8bit, psnr_8bit = (score(entry.get(n), n) for n in names)
-    return Storage(
-        bpp_float16=bpp_float16,
-        psnr_float16=psnr_float16,
-        bpp_8bit=bpp_8bit,
-        psnr_8bit=psnr_8bit,
-    )
-
-
-def _sequence_fit(entry: Mapping[str, Any], measures: Sequence[Measure]) -> SequenceResult:
-    names = [measure.name for measure in measures]
-    scores = {name: score(entry.get(name), name) for name in names}
-    seeds = [mapping(seed, "by_seed") for seed in items(entry.get("by_seed"), "by_seed")]
-    return SequenceResult(
-        **_common(entry, "loss"),
-        evaluation=evaluation_from_json(entry, scores),
-        by_seed=[{name: score(seed.get(name), name) for name in names} for seed in seeds],
-    )
-
-
-def _common(entry: Mapping[str, Any], loss: str) -> dict[str, Any]:
-    """What all fits have, and their history of losses of that name."""
-    records = [mapping(each, "history") for each in items(entry.get("history"), "history")]
-    return {
-        "encoding": file_name(entry.get("encoding"), "encoding"),
-        "parameters": count(entry.get("parameters"), "parameters"),
-        "seconds": number(entry.get("seconds"), "seconds"),
-        "steps": count(entry.get("steps"), "steps"),
-        "history": [
+    records = read(list[dict[str, Any]], "history")
+    blocks: list[Any] = [b for name, kind in _PLAIN.items() for b in read(list[kind], name, [])]
+    if any(len(curve.xs) != len(curve.ys) for curve in blocks if isinstance(curve, Curve)):
+        raise ValueError("a curve needs as many y as x")
+    scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}
+    if run.measures[0].name not in scores:
+        raise ValueError(f"a fit has no {run.measures[0].name}")
+    return Result(
+        encoding=file_name(read(str, "encoding"), "encoding"),
+        parameters=read(int, "parameters"),
+        seconds=read(float, "seconds"),
+        steps=read(int, "steps"),
+        evaluation=Evaluation(
+            scores,
+            [*blocks, *(_heat_map(each) for each in read(list[Any], "heat_maps", []))],
+            by_seed=read(list[dict[str, float]], "by_seed", []),
+            remarks=read(list[str], "remarks", []),
+        ),
+        history=[
             Record(
-                count(record.get("step"), "step"),
-                number(record.get("seconds"), "seconds"),
-                score(record.get(loss), loss),
+                from_json(int, record.get("step"), "step"),
+                from_json(float, record.get("seconds"), "seconds"),
+                from_json(float, record.get(run.loss), run.loss),
             )
             for record in records
         ],
-    }
+        details={
+            "is_complete": read(bool, "is_complete", False),
+            "views": read(list[str], "views", []),
+            "videos": read(list[str], "videos", []),
+        },
+        is_reference=read(bool, "is_reference", False),
+    )
 
 
-def _measures(run: Mapping[str, Any]) -> list[Measure]:
-    """Columns of a sequence's table."""
-    found = []
-    for entry in items(run.get("measures"), "measures"):
-        each = mapping(entry, "a measure")
-        digits = count(each.get("digits"), "digits")
-        if digits > 10:
-            raise ValueError(f"digits must be 10 or less; they are {digits}")
-        found.append(
-            Measure(
-                name=text(each.get("name"), "name"),
-                label=text(each.get("label"), "label"),
-                digits=digits,
-                higher_is_better=each.get("higher_is_better") is True,
-                meaning=text(each.get("meaning", ""), "meaning"),
-            )
-        )
-    if not found:
-        raise ValueError("it has no measures")
-    return found
+def _heat_map(entry: Mapping[str, Any]) -> HeatMap:
+    entry = from_json(dict[str, Any], entry, "a heat map")
+    rows, columns = (from_json(list[str], entry.get(side), side) for side in ("rows", "columns"))
+    values = from_json(list[list[float]], entry.get("values"), "values")
+    if len(values) != len(rows) or any(len(row) != len(columns) for row in values):
+        raise ValueError("a heat map needs one value for each row and column")
+    table = torch.tensor(values).reshape(len(rows), len(columns)).clamp(0, 1).nan_to_num()
+    return HeatMap(from_json(str, entry.get("title"), "title"), table, rows, columns)
+
+
+def read_views(folder: Path, fit: Result, limit: int) -> list[View]:
+    """Read the first images of a fit back.
+
+    Raises:
+        ValueError: If an image is missing or damaged.
+    """
+    titles = fit.details["views"]
+    views = []
+    for title, (original, pattern) in list(zip(titles, view_files(len(titles)), strict=True))[:limit]:
+        file = pattern.format(fit.encoding)
+        truth, image = read_run_image(folder, original), read_run_image(folder, file)
+        if image.shape != truth.shape:
+            raise ValueError(f"{file} and {original} differ in size")
+        views.append(View(title, truth, image))
+    return views
+
+
+def video_file(folder: Path, stem: str, max_bytes: int = 16 << 20) -> Path | None:
+    """A video of a run folder, if it is there and not too large for a page."""
+    for suffix in (".mp4", ".webp"):
+        file = (folder / (stem + suffix)).resolve()
+        inside = file.is_relative_to(folder.resolve()) and file.is_file()
+        if inside and file.stat().st_size <= max_bytes:
+            return file
+    return None
+
+
+def video_stem(title: str, encoding: str) -> str:
+    """Name of a fit's video without its suffix."""
+    return f"{slug(title)}_{encoding}"

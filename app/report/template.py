@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT
+from app.values import as_json
 
 
 def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
@@ -15,11 +16,13 @@ def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
 
     Args:
         template: its file.
-        run: what reproduces the run: command, options, versions.
-        **values: of the template; text is escaped.
+        run: what reproduces the run: command, configuration, versions.
+        **values: values of the template; text is escaped.
     """
     environment = Environment(
-        loader=PackageLoader("app.report", "."),
+        loader=ChoiceLoader(
+            [PackageLoader("app.report", "templates"), PackageLoader("app.web", "templates")]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -33,6 +36,6 @@ def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
         num_colors=NUM_COLORS,
         num_styles=NUM_STYLES,
         command=run.get("command", ""),
-        details=json.dumps(details, indent=2, allow_nan=False),
+        details=json.dumps(as_json(details), indent=2, allow_nan=False),
         **values,
     )

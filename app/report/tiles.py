@@ -12,7 +12,7 @@ from jaxtyping import Shaped
 from PIL import Image
 from torch import Tensor
 
-from app.report.eight_bit import eight_bit
+from app.report.images import eight_bit
 
 TILES = "tiles"
 """Folder of a run, beside its page."""

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from app.report.eight_bit import eight_bit
-from nerf_posenc.training.results import FieldResult
+from app.kinds.kind import Result
+from app.report.images import eight_bit
 
 _PANEL_WIDTH = 288
 _CAPTION_HEIGHT = 40
@@ -24,7 +24,7 @@ _LAST_FRAMES = 9
 def write_training_video(
     path: Path,
     originals: Sequence[Float[Tensor, "_height _width 3"]],
-    results: Sequence[FieldResult],
+    results: Sequence[Result],
 ) -> Path | None:
     """Write the snapshots of all fits as a video, beside the true images.
 
@@ -47,7 +47,7 @@ def write_training_video(
         columns = [_column(originals, "original", "")]
         for result in recorded:
             snapshot = result.snapshots[min(i, len(result.snapshots) - 1)]
-            state = f"step {snapshot.step:,}, {snapshot.psnr:.1f} dB"
+            state = f"step {snapshot.step:,}, {snapshot.score:.1f} dB"
             columns.append(_column(snapshot.images, result.encoding, state))
         frames.append(np.concatenate(columns, axis=1))
     frames += frames[-1:] * _LAST_FRAMES

@@ -26,16 +26,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from app.options import UsageError
+from app.report.metrics import METRICS, STATE
 from app.runs.train import SaveError
-from app.runs.values import from_json
+from app.values import from_json
 from app.terminal import printable
 from nerf_posenc.training.checkpoints import synchronize, write_text
 
 FORMAT = "nerf_posenc run"
 VERSION = 2
 
-STATE = "run.json"
-METRICS = "metrics.json"
 REPORT = "report.html"
 _LOCK = ".lock"
 _FITS = "fits"

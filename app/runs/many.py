@@ -1,99 +1,123 @@
-"""Runs of several images, one after the other or as batched ensembles."""
+"""Runs of several data, one after the other or trained together as batched ensembles."""
 
-import contextlib
 import shlex
 import sys
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-from app import report
-from app.data import open_data
-from app.ensembles import WaitingImages
-from app.fit_file import SaveError
-from app.image_fit import ImageResult
-from app.options import Options
-from app.parsing import PROGRAM, UsageError
-from app.prepare import Run, RunContext, prepare_image
-from app.processes import (
-    command_words,
-    report_error,
-    require_distributable,
-    require_own_gpu,
-    require_same_data,
-)
-from app.run import finish, fit_encodings
-from app.run_folder import (
-    STATE,
+from app.kinds.kind import Fit, Kind, Snapshot, training_score
+from app.options import PROGRAM, CommonOptions, UsageError
+from app.report.index_page import write_index
+from app.report.metrics import METRICS, STATE, read_metrics
+from app.report.tables import table_of_inputs
+from app.runs.folder import (
+    REPORT,
     RunFolder,
     RunState,
     closed_on_error,
     create_run_folder,
     open_run_folder,
     short_name,
-    write_text,
 )
-from app.runtime_config import resolve_device
+from app.runs.processes import (
+    command_words,
+    report_error,
+    require_distributable,
+    require_own_gpu,
+    require_same_data,
+)
+from app.runs.run import (
+    Context,
+    Run,
+    failure_reason,
+    finish,
+    fit_encodings,
+    fit_one,
+    prepare,
+    resolve_device,
+)
+from app.runs.train import (
+    FitFile,
+    SaveError,
+    begin_fit,
+    checkpoint_values,
+    result_of,
+    train,
+)
 from app.terminal import printable
+from nerf_posenc.training.checkpoints import CheckpointError, write_text
 from nerf_posenc.training.distributed import ALONE
+from nerf_posenc.training.loop import FitState
 
 INDEX = "index.html"
+_TABLE = "table.txt"
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+# A larger ensemble gains nothing: this many fill any GPU, and the memory grows with each.
+MAX_MEMBERS = 16
 
 
-def run_many(options: Options, context: RunContext, folder: RunFolder | None = None) -> bool:
-    """Fit several images, each in a folder of its own; one that fails does not stop the rest.
+def run_many(
+    kind: type[Kind[Any]],
+    options: CommonOptions,
+    context: Context,
+    folder: RunFolder | None = None,
+) -> bool:
+    """Fit several data, each in a folder of its own; one that fails does not stop the rest.
 
     Args:
-        options: as parsed.
-        context: what runs have in common.
-        folder: of the run to be resumed; None for a new one.
+        kind: kind of the data.
+        options: options as asked for.
+        context: what the runs have in common.
+        folder: folder of the run to be resumed; None for a new one.
 
     Returns:
-        Whether every image was fitted with every encoding.
+        Whether all data were fitted with every encoding.
 
     Raises:
         SaveError: If a fit or a run folder cannot be written.
         Stopped: If the run was asked to end.
-        UsageError: If a folder contains no image, or the run folder cannot be created.
+        UsageError: If an input cannot be found, or the run folder cannot be created.
     """
     require_distributable(options, context.world)
-    context.world.broadcast(options)
-    require_own_gpu(resolve_device(options), context.world)
+    context.world.broadcast((kind.name, options))
+    require_own_gpu(resolve_device(options.device), context.world)
     resumed = context.resumed
-    if resumed is not None and resumed.files is not None:
-        files = list(resumed.files)
-    else:
-        files = find_images(options.images or ())
-        _require_all(files, options, context)
+    files = list(resumed.files if resumed is not None and resumed.files else _inputs(kind, options))
     if folder is None:
-        folder = create_run_folder(options.out, "images", overwrite=options.overwrite)
-        try:
-            folder.begin(RunState(arguments=context.arguments, cwd=context.cwd, files=files))
-        except OSError as error:
-            raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+        folder = create_run_folder(options.out, "several", overwrite=options.overwrite)
+        with closed_on_error(folder):
+            try:
+                folder.begin(RunState(arguments=context.arguments, cwd=context.cwd, files=files))
+            except OSError as error:
+                raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     context.stop.folder = folder.path
-    with contextlib.ExitStack() as stack:
-        stack.callback(folder.close)
+    with closed_on_error(folder):
         shared = (folder.path, files, context.arguments, context.cwd, context.resumed)
         context.world.broadcast(shared)
         _require_shared(folder.path, context)
-        names = _fit_share(files, folder, options, context)
+        names = _fit_share(kind, files, folder, options, context)
         # All are fitted once all ranks have come here.
         context.world.gather(None)
         # Read back, so that no result is kept while others are fitted.
-        scores = {name: _scores_of(folder.path / name) for name in names}
-        return _write_tables(folder, scores, options, context)
+        is_whole = _write_tables(folder, names, context, quiet=options.quiet)
+    folder.close()
+    return is_whole
 
 
-def fit_dealt_images(options: Options, context: RunContext) -> None:
-    """Fit the images that are dealt to a rank above 0.
+def _inputs(kind: type[Kind[Any]], options: CommonOptions) -> Sequence[str]:
+    return kind.inputs(options) or ()
+
+
+def fit_dealt(kind: type[Kind[Any]], options: CommonOptions, context: Context) -> None:
+    """Fit the data that are dealt to a rank above 0.
 
     Args:
-        options: of rank 0.
-        context: what runs have in common.
+        kind: kind of the data.
+        options: options of rank 0.
+        context: what the runs have in common.
 
     Raises:
         PeerError: If another process has ended.
@@ -105,16 +129,16 @@ def fit_dealt_images(options: Options, context: RunContext) -> None:
     context = replace(context, arguments=arguments, cwd=cwd, resumed=resumed)
     context.stop.folder = path
     try:
-        require_own_gpu(resolve_device(options), context.world)
+        require_own_gpu(resolve_device(options.device), context.world)
     except UsageError as error:
         report_error(context.world, str(error))
         raise
     _require_shared(path, context)
-    _fit_share(files, RunFolder(path, is_joined=True), options, context)
+    _fit_share(kind, files, RunFolder(path, is_joined=True), options, context)
     context.world.gather(None)
 
 
-def _require_shared(path: Path, context: RunContext) -> None:
+def _require_shared(path: Path, context: Context) -> None:
     """Check that all ranks write to one run folder.
 
     Raises:
@@ -129,27 +153,32 @@ def _require_shared(path: Path, context: RunContext) -> None:
 
 
 def _fit_share(
-    files: Sequence[str], folder: RunFolder, options: Options, context: RunContext
+    kind: type[Kind[Any]],
+    files: Sequence[str],
+    folder: RunFolder,
+    options: CommonOptions,
+    context: Context,
 ) -> list[str]:
-    """Fit the images that are dealt to this process, all of them if it is alone.
+    """Fit the data that are dealt to this process, all of them if it is alone.
 
     Returns:
-        Names of the folders of all images.
+        Names of the folders of all data.
     """
-    device, world = resolve_device(options), context.world
-    uses_ensembles = options.stack == "on" or (options.stack == "auto" and device.type == "cuda")
-    waiting = WaitingImages(folder, _finish) if uses_ensembles and not options.live else None
-    context = replace(context, world=ALONE)
+    world, stack = context.world, getattr(options, "stack", "off")
+    on_gpu = resolve_device(options.device).type == "cuda"
+    uses_ensembles = stack == "on" or (stack == "auto" and on_gpu)
+    waiting = _Waiting(folder) if uses_ensembles and not options.live else None
+    context = replace(context, world=ALONE, is_part=True)
     names = [f"{i:03}-{short_name(Path(file).stem)}" for i, file in enumerate(files)]
     for number in range(world.rank, len(files), world.size):
         file, own_folder = files[number], folder.path / names[number]
-        if set(_complete_fits(own_folder)) >= set(options.fitted):
+        if context.resumed is not None and _is_whole(own_folder):
             continue
         if not options.quiet:
             print(printable(f"\n[{number + 1} of {len(files)}] {file}"))
-        own = replace(options, image=file, out=own_folder)
+        own = replace(kind.of_input(options, file), out=own_folder)
         try:
-            prepared = _prepare(own, context)
+            prepared = _prepare(kind, own, context)
         except UsageError as error:
             print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
             continue
@@ -163,82 +192,22 @@ def _fit_share(
     return names
 
 
-def _write_tables(
-    folder: RunFolder,
-    scores: Mapping[str, Mapping[str, float]],
-    options: Options,
-    context: RunContext,
-) -> bool:
-    """Write and print the table of all images, and its page; return whether every fit is in it."""
-    done = {name: known for name, known in scores.items() if known}
-    names = [*options.fitted, *(name for known in done.values() for name in known)]
-    table = report.table_of_images(done, list(dict.fromkeys(names)))
-    if done:
-        try:
-            command = printable(shlex.join([*command_words(), *context.arguments]))
-            report.write_index(folder.path / INDEX, done, options.fitted, command)
-            # Last: a run with it is complete.
-            write_text(folder.path / "images.txt", table + "\n")
-        except OSError as error:
-            raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
-    if not options.quiet:
-        print(printable(f"\n{table}\n\nwrote {folder.path}/; open {folder.path / INDEX}"))
-    return all(set(options.fitted) <= set(known) for known in scores.values())
-
-
-def find_images(names: Sequence[str]) -> list[str]:
-    """Files and samples, with a folder replaced by the images in it.
-
-    Raises:
-        UsageError: If a folder contains none, or cannot be read.
-    """
-    files: list[str] = []
-    for name in names:
-        try:
-            folder = Path(name)
-            if not folder.is_dir():
-                files.append(name)
-                continue
-            found = sorted(f for f in folder.iterdir() if f.suffix.lower() in IMAGE_SUFFIXES)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError(f"--images {name}: {reason}") from None
-        if not found:
-            raise UsageError(f"--images {name} contains no image")
-        files += map(str, found)
-    return files
-
-
-def _require_all(files: Sequence[str], options: Options, context: RunContext) -> None:
-    """Open all that are no files, so that a mistyped name is found before anything is fitted.
-
-    Raises:
-        UsageError: If there is no file and no sample of a name.
-    """
-    for file in dict.fromkeys(files):
-        if not Path(file).exists():
-            open_data(
-                context.openers, partial(context.openers.image, file, max_pixels=options.max_pixels)
-            )
-
-
-def _prepare(options: Options, context: RunContext) -> Run[ImageResult]:
-    """Open an image, and its run folder if the run was begun before."""
+def _prepare(kind: type[Kind[Any]], options: CommonOptions, context: Context) -> Run:
+    """Open data, and its run folder if the run was begun before."""
     assert options.out is not None
     if context.resumed is None or not (options.out / STATE).exists():
-        return prepare_image(options, resolve_device(options), replace(context, resumed=None))
+        return prepare(kind, options, replace(context, resumed=None))
     folder, state = open_run_folder(options.out)
     with closed_on_error(folder):
-        resumed = replace(context, resumed=state)
-        return prepare_image(options, resolve_device(options), resumed, folder)
+        return prepare(kind, options, replace(context, resumed=state), folder)
 
 
-def _is_fitted(prepared: Run[ImageResult]) -> bool:
+def _is_fitted(prepared: Run) -> bool:
     """Whether all fits are saved, and only the report is missing."""
-    return all(prepared.fit_file(name).is_complete() for name in prepared.config.encodings)
+    return all(prepared.fit_file(name).is_complete() for name in prepared.config.chosen)
 
 
-def _finish(prepared: Run[ImageResult]) -> None:
+def _finish(prepared: Run) -> None:
     """Write a run folder and let go of it."""
     try:
         finish(prepared)
@@ -246,17 +215,153 @@ def _finish(prepared: Run[ImageResult]) -> None:
         prepared.folder.close()
 
 
-def _complete_fits(folder: Path) -> Collection[str]:
-    """Encodings whose fits took all their steps, in a run folder that is complete."""
+def _is_whole(folder: Path) -> bool:
+    """Whether a run folder has all fits of its configuration, complete."""
     try:
-        return report.read_metrics(folder).complete_fits()
+        metrics = read_metrics(folder)
+        encodings = metrics.config.get("encodings")
+        return isinstance(encodings, list) and set(metrics.complete_fits()) == set(encodings)
     except (OSError, ValueError):
-        return ()
+        return False
 
 
-def _scores_of(folder: Path) -> dict[str, float]:
-    """PSNR by encoding of a run folder that is complete."""
-    try:
-        return {f.encoding: f.scores["psnr_db"] for f in report.read_metrics(folder).fits}
-    except (OSError, ValueError):
-        return {}
+def _write_tables(
+    folder: RunFolder, names: Sequence[str], context: Context, *, quiet: bool
+) -> bool:
+    """Write and print the table of all data, and its page; return whether every fit is in it."""
+    runs = {}
+    for name in names:
+        try:
+            runs[name] = read_metrics(folder.path / name)
+        except (OSError, ValueError):
+            continue
+    text = "no run is complete"
+    if runs:
+        measure = next(iter(runs.values())).measures[0]
+        scores: Mapping[str, Mapping[str, float]] = {
+            name: {fit.encoding: fit.scores[measure.name] for fit in run.fits}
+            for name, run in runs.items()
+        }
+        fits = dict.fromkeys(f.encoding for r in runs.values() for f in r.fits if not f.is_reference)
+        every = dict.fromkeys([*fits, *(f.encoding for r in runs.values() for f in r.fits)])
+        unit = measure.label.partition(" ")[2]
+        text = table_of_inputs(scores, list(every), unit)
+        command = printable(shlex.join([*command_words(), *context.arguments]))
+        try:
+            index = folder.path / INDEX
+            write_index(index, scores, list(fits), measure, command=command, report=REPORT)
+            # Last: a run with it is complete.
+            write_text(folder.path / _TABLE, text + "\n", token=folder.token)
+        except OSError as error:
+            raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
+    if not quiet:
+        print(printable(f"\n{text}\n\nwrote {folder.path}/; open {folder.path / INDEX}"))
+    return all(_is_whole(folder.path / name) for name in names)
+
+
+class _Waiting:
+    """Runs that wait to be fitted as ensembles, never more than one ensemble takes.
+
+    Args:
+        folder: folder of the run of all data, where ensembles in progress are saved.
+
+    Attributes:
+        had_ensembles: whether a run that is resumed was interrupted within one.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._groups: dict[Any, list[Run]] = {}
+        self.had_ensembles = any(folder.fits.glob("ensemble-*"))
+
+    def add(self, prepared: Run) -> None:
+        """Let a run wait; fit the largest group if that makes enough."""
+        batch_size = min(prepared.config.batch_size or 0, prepared.kind.num_rows or 0)
+        key = batch_size, repr(prepared.kind.stack_key(prepared.config))
+        self._groups.setdefault(key, []).append(prepared)
+        if sum(map(len, self._groups.values())) >= MAX_MEMBERS:
+            self._fit(max(self._groups, key=lambda key: len(self._groups[key])))
+
+    def fit_all(self) -> None:
+        """Fit those that still wait."""
+        for key in list(self._groups):
+            self._fit(key)
+
+    def _fit(self, key: Any) -> None:
+        members = self._groups.pop(key)
+        for encoding in members[0].config.chosen:
+            names = [prepared.folder.path.name for prepared in members]
+            number = zlib.crc32("/".join(names).encode())
+            path = self._folder.fit_path(f"ensemble-{encoding}-{number}")
+            _fit_ensemble(members, encoding, path, self._folder.token)
+        for prepared in members:
+            _finish(prepared)
+
+
+def _fit_ensemble(runs: Sequence[Run], encoding: str, path: Path, token: str) -> None:
+    """Train data of equal configurations as one batched ensemble; if that fails, each alone.
+
+    Args:
+        runs: the runs of the data.
+        encoding: one of all of them.
+        path: where the ensemble is saved until each member is saved in its own run folder.
+        token: part of the names of files in progress.
+
+    Raises:
+        SaveError: If a fit cannot be saved.
+        Stopped: If the run was asked to end.
+    """
+    runs[0].log(f"\n{encoding}: {', '.join(run.kind.title for run in runs)}")
+    files = [run.fit_file(encoding) for run in runs]
+    is_begun = path.exists() or not any(file.is_complete() for file in files)
+    if len(runs) > 1 and is_begun:
+        try:
+            file = FitFile(path, seconds=runs[0].config.save_every, token=token)
+            _train_together(runs, encoding, file, files)
+        except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
+            reason = failure_reason(error)
+            print(f"note: {encoding}: {reason}; now each alone", file=sys.stderr)
+            path.unlink(missing_ok=True)
+        else:
+            return
+    for run in runs:
+        fit_one(run, encoding)
+
+
+def _train_together(
+    runs: Sequence[Run], encoding: str, file: FitFile, files: Collection[FitFile]
+) -> None:
+    """Train an ensemble, and save and evaluate its members as if each had been alone.
+
+    Their seconds are those of the whole ensemble.
+    """
+    kind, config = runs[0].kind, runs[0].config
+    fits = [begin_fit(run.kind, encoding, run.config) for run in runs]
+    model, problem = kind.stack(fits, [run.kind for run in runs])
+    state = FitState(model, problem.optimizer, config.steps or 0, limit_seconds=config.seconds)
+    whole = Fit(encoding=encoding, config=config, model=model, problem=problem, state=state)
+    stop = runs[0].context.stop
+    snapshots = train(whole, stop, loss_name=kind.loss_name, file=file)
+    losses = problem.histories.histories
+    for i, (run, fit, own_file) in enumerate(zip(runs, fits, files, strict=True)):
+        history = [
+            replace(record, loss=each[i])
+            for record, each in zip(state.history, losses, strict=True)
+        ]
+        own = replace(state, model=fit.model, history=history, losses=[])
+        shots = _member_snapshots(snapshots, i, len(fit.problem.originals), own, kind)
+        if state.is_complete:
+            own_file.write(checkpoint_values(own, shots, fit.problem))
+        run.originals = fit.problem.originals
+        run.add(result_of(run.kind, replace(fit, state=own, snapshots=shots)), None)
+    if state.is_complete:
+        file.path.unlink(missing_ok=True)
+
+
+def _member_snapshots(
+    snapshots: Sequence[Snapshot], member: int, count: int, state: FitState, kind: Kind[Any]
+) -> list[Snapshot]:
+    """Previews of one member of an ensemble."""
+    score_at = {r.step: training_score(kind.loss_name, r.loss) for r in state.history}
+    own = slice(member * count, (member + 1) * count)
+    return [Snapshot(s.step, score_at.get(s.step, s.score), s.images[own]) for s in snapshots]

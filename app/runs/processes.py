@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from app.config import RunConfig
-from app.options import Options
-from app.parsing import PROGRAM, UsageError
+from app.options import PROGRAM, CommonOptions, UsageError
 from nerf_posenc.training.distributed import World, find_world
 
 
@@ -22,25 +20,23 @@ def command_words() -> list[str]:
     return ["torchrun", *machines, "--nproc-per-node", per_machine, PROGRAM]
 
 
-def require_distributable(options: Options, world: World) -> None:
-    """Refuse what one process does alone.
+def require_distributable(options: CommonOptions, world: World) -> None:
+    """Raise if several processes shall do what one process does alone.
 
     Raises:
-        UsageError: Naming it.
+        UsageError: Naming the option.
     """
-    refusals = {
-        "a --sequence is fitted by one process": options.is_sequence,
-        "--compile is for one process": options.compile,
-        f"--device {options.device} is for one process; torchrun gives each process a GPU of its "
-        "own by --device cuda": options.device not in ("auto", "cpu", "cuda"),
-    }
-    for message, is_refused in refusals.items():
-        if is_refused and world.size > 1:
-            raise UsageError(f"{message}; start it without torchrun, or leave that out")
+    for option, is_alone in {
+        "--compile": getattr(options, "compile", False),
+        "--num-seeds above 1": getattr(options, "num_seeds", 1) > 1,
+        f"--device {options.device}": options.device not in ("auto", "cpu", "cuda"),
+    }.items():
+        if is_alone and world.size > 1:
+            raise UsageError(f"{option} is for one process; start it without torchrun")
 
 
 def require_own_gpu(device: torch.device, world: World) -> None:
-    """Refuse more processes than the machine has GPUs.
+    """Raise if there are more processes than GPUs.
 
     Raises:
         UsageError: If this process has none of its own.
@@ -52,18 +48,19 @@ def require_own_gpu(device: torch.device, world: World) -> None:
         )
 
 
-def require_rows(config: RunConfig, num_rows: int, world: World) -> None:
-    """Refuse a batch with fewer rows than there are processes.
+def require_rows(config: CommonOptions, num_rows: int | None, world: World) -> None:
+    """Raise if a batch has fewer rows than there are processes.
 
     Args:
-        config: of the run.
-        num_rows: that a batch can have.
+        config: configuration of the run.
+        num_rows: rows that a batch can have; None for any number.
         world: the processes.
 
     Raises:
         UsageError: If there are fewer.
     """
-    rows = min(config.training.batch_size, num_rows)
+    batch_size = config.batch_size or 0
+    rows = batch_size if num_rows is None else min(batch_size, num_rows)
     if rows < world.size:
         raise UsageError(
             f"a batch of {rows} cannot be shared by {world.size} processes; use fewer processes or "

@@ -1,38 +1,157 @@
 """One run: open the data, fit it with one encoding after the other, write the run folder."""
 
 import contextlib
+import os
+import platform
 import shlex
 import sys
 import webbrowser
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from app import report
-from app.details import run_details
-from app.failures import failure_reason, is_out_of_memory
-from app.options import Options
-from app.parsing import PROGRAM
-from app.prepare import AnyRun, Run, RunContext, prepare_image, prepare_scene
-from app.prepare_sequence import prepare_sequence
-from app.processes import command_words, require_distributable, require_own_gpu
-from app.report.metrics_file import METRICS
-from app.report.outputs import REPORT
-from app.run_folder import RunFolder
-from app.runtime_config import resolve_device
-from app.task import FitControl, Viewer
+import numpy as np
+import torch
+from torch import Tensor
+
+import nerf_posenc
+from app.kinds.kind import Kind, Result
+from app.live import open_live_page
+from app.options import PROGRAM, CommonOptions, UsageError
+from app.report.metrics import METRICS, write_metrics
+from app.report.outputs import write_report
+from app.report.page import About
+from app.report.tables import table
+from app.runs.folder import (
+    REPORT,
+    RunFolder,
+    RunState,
+    closed_on_error,
+    create_run_folder,
+)
+from app.runs.processes import (
+    command_words,
+    require_distributable,
+    require_own_gpu,
+    require_rows,
+    require_same_data,
+)
+from app.runs.stop import Stop
+from app.runs.train import FitFile, Watcher, begin_fit, result_of, train
 from app.terminal import printable
+from app.values import as_json
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc.training.results import FitResult
+from nerf_posenc.training.devices import describe, pick_device
+from nerf_posenc.training.distributed import ALONE, World
+
+# Options that tell where a run computes, what it shows and where it is written: a resumed run may
+# have others.
+_FREE = (
+    *("device", "out", "overwrite", "save_every", "figures", "live", "open", "quiet", "video"),
+    *("max_pixels", "images", "stack"),
+)
 
 
-def run(options: Options, context: RunContext, folder: RunFolder | None = None) -> bool:
+@dataclass(frozen=True)
+class Context:
+    """What the runs of one command have in common.
+
+    Attributes:
+        arguments: words of the command line.
+        stop: what a signal asked for.
+        cwd: folder that relative paths start from.
+        resumed: state of the run that is resumed; None for a new one.
+        world: the processes that run the program together.
+        is_part: whether the run is part of a run of several data.
+    """
+
+    arguments: Sequence[str]
+    stop: Stop
+    cwd: str = field(default_factory=os.getcwd)
+    resumed: RunState | None = None
+    world: World = ALONE
+    is_part: bool = False
+
+
+@dataclass
+class Run:
+    """Opened data with its configuration and its run folder.
+
+    Attributes:
+        kind: the data.
+        config: configuration of the run, complete.
+        folder: folder of the run, created.
+        context: what the runs of one command have in common.
+        results: results of the encodings fitted so far, without those that failed.
+        originals: the true images of the fits' previews.
+    """
+
+    kind: Kind[Any]
+    config: CommonOptions
+    folder: RunFolder
+    context: Context
+    results: list[Result] = field(default_factory=list)
+    originals: Sequence[Tensor] = ()
+
+    def log(self, line: str) -> None:
+        """Print a line, unless ``--quiet``."""
+        if not self.config.quiet:
+            print(printable(line))
+
+    def fit_file(self, encoding: str) -> FitFile:
+        """Where an encoding's fit is saved."""
+        about = {
+            "name": self.kind.title,
+            "config": as_json(asdict(self.config)),
+            "versions": versions(),
+        }
+        path, token = self.folder.fit_path(encoding), self.folder.token
+        return FitFile(path, seconds=self.config.save_every, about=about, token=token)
+
+    def add(self, result: Result, batch_size: int | None) -> None:
+        """Add the result of a fit, and say so if it was ended early."""
+        config, is_complete = self.config, result.is_complete(self.config)
+        details = {
+            "is_complete": is_complete,
+            "batch_size": batch_size or config.batch_size,
+            **result.details,
+        }
+        self.results.append(replace(result, details=details))
+        if not is_complete:
+            of = f" of {config.steps}" if config.seconds is None else ""
+            folder = self.context.stop.folder or self.folder.path
+            self.log(
+                f"stopped {result.encoding} at step {result.steps}{of}; press again to quit; "
+                f"resume with: {resume_command(folder)}"
+            )
+
+
+def resolve_device(name: str) -> torch.device:
+    """Choose the device.
+
+    Raises:
+        UsageError: If it is not available.
+    """
+    try:
+        return pick_device(name)
+    except ValueError as error:
+        raise UsageError(f"--device {error}") from None
+
+
+def run(
+    kind_class: type[Kind[Any]],
+    options: CommonOptions,
+    context: Context,
+    folder: RunFolder | None = None,
+) -> bool:
     """Fit every encoding and write the run folder.
 
     Args:
-        options: as parsed.
-        context: what runs have in common.
-        folder: of the run to be resumed; None for a new one.
+        kind_class: kind of the data.
+        options: options as asked for.
+        context: what the runs of one command have in common.
+        folder: folder of the run to be resumed; None for a new one.
 
     Returns:
         Whether every encoding was fitted.
@@ -44,92 +163,281 @@ def run(options: Options, context: RunContext, folder: RunFolder | None = None) 
     """
     world = context.world
     require_distributable(options, world)
-    world.broadcast(options)
-    device = resolve_device(options)
-    require_own_gpu(device, world)
-    with contextlib.ExitStack() as stack:
-        prepared: AnyRun
-        if options.is_sequence:
-            prepared = prepare_sequence(options, device, context, folder)
-        elif options.is_scene:
-            prepared = prepare_scene(options, device, context, folder)
-        else:
-            prepared = prepare_image(options, device, context, folder)
-        stack.callback(prepared.folder.close)
+    world.broadcast((kind_class.name, options))
+    prepared = prepare(kind_class, options, context, folder)
+    with contextlib.closing(prepared.folder):
         world.broadcast((prepared.config, prepared.folder.path))
         fit_encodings(prepared)
         world.broadcast(None)
         return finish(prepared)
 
 
-def fit_encodings(prepared: AnyRun) -> None:
+def prepare(
+    kind_class: type[Kind[Any]],
+    options: CommonOptions,
+    context: Context,
+    folder: RunFolder | None = None,
+) -> Run:
+    """Open the data, resolve the configuration and create the run folder.
+
+    Raises:
+        UsageError: If the data cannot be opened, options conflict, or the folder cannot be made.
+    """
+    device = resolve_device(options.device)
+    require_own_gpu(device, context.world)
+    kind = kind_class(options)
+    require_same_data(context.world, kind.source, kind.digest)
+    log: Callable[[str], None] = (lambda line: None) if options.quiet else _print
+    asked = _with_saved_choices(replace(options, device=str(device)), context.resumed)
+    # Resolving may take seconds, and says what is fitted first.
+    config = kind.resolve(asked, device, log)
+    require_rows(config, kind.num_rows, context.world)
+    if folder is None:
+        folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
+        folder.clear(config.chosen)
+    prepared = Run(kind, config, folder, context)
+    with closed_on_error(folder):
+        for line in [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]:
+            prepared.log(line)
+        size = context.world.size
+        prepared.log(f"device   {describe(device)}{'' if size == 1 else f', {size} processes'}")
+        _begin(prepared)
+        line = kind.plan(config) if size == 1 and not config.quiet else None
+        if line is not None:
+            prepared.log(line)
+    return prepared
+
+
+def _print(line: str) -> None:
+    print(printable(line))
+
+
+def _with_saved_choices(options: CommonOptions, resumed: RunState | None) -> CommonOptions:
+    """Options of a resumed run with a sigma that was searched for, which takes a while."""
+    saved = None if resumed is None else resumed.config.get("sigma")
+    if getattr(options, "sigma", None) != "auto" or not isinstance(saved, int | float):
+        return options
+    chosen = replace(options, **{"sigma": float(saved)})
+    chosen.check()
+    return chosen
+
+
+def _begin(prepared: Run) -> None:
+    """Write what resumes the run; or check that a resumed run is what it was.
+
+    Raises:
+        UsageError: If the folder cannot be written, or the data or the configuration has changed.
+    """
+    context, folder, kind = prepared.context, prepared.folder, prepared.kind
+    config = as_json(asdict(prepared.config))
+    state = RunState(
+        arguments=list(context.arguments),
+        cwd=context.cwd,
+        config={name: value for name, value in config.items() if name not in _FREE},
+        digest=kind.digest(),
+        is_part=context.is_part,
+    )
+    before = context.resumed
+    if before is not None and before.digest:
+        if before.digest != state.digest:
+            raise UsageError(
+                f"--resume {folder.path}: {kind.source} has changed since the run began; begin a "
+                "new one"
+            )
+        for name, value in state.config.items():
+            # The data may be found under another path now.
+            if before.config.get(name) != value and name != kind.name:
+                raise UsageError(
+                    f"--resume {folder.path}: it had {name} {before.config.get(name)!r:.200} and "
+                    f"would now have {value}; resume it on the kind of device it was begun on "
+                    "(--device)"
+                )
+    else:
+        try:
+            folder.begin(state)
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+    if not context.is_part:
+        context.stop.folder = folder.path
+
+
+def fit_encodings(prepared: Run) -> None:
     """Fit with one encoding after the other; fits that are only to be evaluated come last."""
-    encodings = prepared.config.encodings
+    encodings, kind = prepared.config.chosen, prepared.kind
     with contextlib.ExitStack() as stack:
-        viewer: Viewer | None = None
-        if prepared.config.runtime.live:
-            viewer = page = prepared.task.open_viewer()
-            stack.callback(page.close)
-            print(f"live     {page.url}", flush=True)
+        page: Watcher | None = None
+        if prepared.config.live:
+            page = live = stack.enter_context(open_live_page(kind, prepared.config.device))
+            print(f"live     {live.url}", flush=True)
         for encoding in sorted(encodings, key=lambda name: prepared.fit_file(name).is_complete()):
-            fit_one(prepared, encoding, viewer)
+            fit_one(prepared, encoding, page)
     prepared.results.sort(key=lambda result: encodings.index(result.encoding))
 
 
-def fit_one(prepared: Run[Any], encoding: str, viewer: Viewer | None = None) -> None:
+def fit_one(prepared: Run, encoding: str, watcher: Watcher | None = None) -> None:
     """Fit with one encoding; if that fails, print why and go on.
 
     Raises:
         SaveError: If the fit cannot be saved.
         Stopped: If the run was asked to end.
     """
-    stop, fit_file = prepared.context.stop, prepared.fit_file(encoding)
-    world = prepared.context.world
-    control = FitControl(stop, viewer, fit_file, fit_file.saved_batch_size(), world)
-    saved = fit_file.saved_steps()
+    world, file = prepared.context.world, prepared.fit_file(encoding)
+    saved, batch_size = file.saved_steps(), file.saved_batch_size()
     if saved is not None:
-        of = f" of {saved[1]}" if prepared.config.training.seconds is None else ""
+        of = f" of {saved[1]}" if prepared.config.seconds is None else ""
         prepared.log(f"{encoding} goes on at step {saved[0]}{of}")
     try:
-        result, control = _fit_in_memory(prepared, encoding, control)
+        try:
+            result = _fit(prepared, encoding, file, watcher, batch_size)
+        except (RuntimeError, MemoryError) as error:
+            whole = prepared.config.batch_size or 0
+            cannot_halve = whole < 2 or batch_size is not None or world.size > 1
+            if not is_out_of_memory(error) or cannot_halve:
+                raise
+            batch_size = whole // 2
+            print(
+                f"{PROGRAM}: warning: {encoding}: out of memory with batches of {whole}; once more "
+                f"with {batch_size}",
+                file=sys.stderr,
+            )
+            result = _fit(prepared, encoding, file, watcher, batch_size)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
         if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
             # The other processes do not have it, and wait in the middle of a step.
             raise
         print(printable(f"{PROGRAM}: error: {encoding}: {failure_reason(error)}"), file=sys.stderr)
         return
-    prepared.results.append(result)
-    if control.batch_size is not None:
-        prepared.batch_sizes[encoding] = control.batch_size
-    training = prepared.config.training
-    if not result.has_all_steps(training.steps, training.seconds):
-        of = f" of {training.steps}" if training.seconds is None else ""
-        prepared.log(
-            f"stopped {encoding} at step {result.steps}{of}; press "
-            f"again to quit; resume with: {resume_command(stop.folder or prepared.folder.path)}"
-        )
+    prepared.add(result, batch_size)
 
 
-def _fit_in_memory(
-    prepared: Run[Any], encoding: str, control: FitControl
-) -> tuple[FitResult, FitControl]:
-    """Fit; if the batches are too large for the memory, once more with half of them."""
+def _fit(
+    prepared: Run,
+    encoding: str,
+    file: FitFile,
+    watcher: Watcher | None,
+    batch_size: int | None,
+) -> Result:
+    """Train with one encoding together with all other processes, and evaluate."""
     world = prepared.context.world
-    world.broadcast((encoding, control.batch_size))
-    try:
-        return prepared.task.fit(encoding, control), control
-    except (RuntimeError, MemoryError) as error:
-        batch_size = prepared.config.training.batch_size
-        cannot_halve = batch_size < 2 or control.batch_size is not None or world.size > 1
-        if not is_out_of_memory(error) or cannot_halve:
-            raise
-        print(
-            f"{PROGRAM}: warning: {encoding}: out of memory with batches of {batch_size}; once "
-            f"more with {batch_size // 2}",
-            file=sys.stderr,
-        )
-    control = replace(control, batch_size=batch_size // 2)
-    return prepared.task.fit(encoding, control), control
+    world.broadcast((encoding, batch_size))
+    config = prepared.config
+    if batch_size is not None:
+        config = replace(config, batch_size=batch_size)
+    fit = begin_fit(prepared.kind, encoding, config)
+    snapshots = train(
+        fit,
+        prepared.context.stop,
+        loss_name=prepared.kind.loss_name,
+        file=file,
+        watcher=watcher,
+        world=world,
+        halved_batch_size=batch_size,
+    )
+    prepared.originals = fit.problem.originals
+    return result_of(prepared.kind, replace(fit, snapshots=snapshots))
+
+
+def finish(prepared: Run) -> bool:
+    """Write the run folder and print the table; return whether every encoding was fitted.
+
+    Raises:
+        SaveError: If the run folder cannot be written.
+    """
+    kind, config, results = prepared.kind, prepared.config, prepared.results
+    if not results:
+        return False
+    shown = [*results, *kind.references(config)]
+    ended = [
+        f"{fit.encoding} was ended early, after {_taken(fit, config)}"
+        for fit in results
+        if not fit.is_complete(config)
+    ]
+    notes = [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
+    about = About(
+        title=kind.title,
+        measures=kind.measures(config),
+        loss_name=kind.loss_name,
+        run=_run_details(prepared),
+        lead=kind.about,
+        notes=[*kind.notes_on_data, *notes],
+        citations=kind.citations,
+    )
+    with prepared.folder.publishing() as folder:
+        figures = config.figures
+        write_report(folder, about, shown, prepared.originals, figures=figures, report=REPORT)
+        write_metrics(folder / METRICS, about, shown)
+    prepared.log(f"\n{table(shown, about.measures)}\n")
+    for note in notes:
+        prepared.log(f"note: {note}")
+    report = prepared.folder.path / REPORT
+    prepared.log(f"wrote {prepared.folder.path}/; open {report}")
+    if config.open and not webbrowser.open(report.resolve().as_uri()):
+        print("note: --open found no browser", file=sys.stderr)
+    return len(results) == len(config.chosen)
+
+
+def _taken(fit: Result, config: CommonOptions) -> str:
+    if config.seconds is not None:
+        return f"{fit.seconds:.1f} of {config.seconds:g} seconds"
+    return f"{fit.steps} of {config.steps} steps"
+
+
+def _notes_on_seeds(
+    results: Sequence[Result], kind: Kind[Any], config: CommonOptions
+) -> list[str]:
+    """Direction of the measures, and how far seeds differ."""
+    measures = kind.measures(config)
+    lower = [measure.label for measure in measures if not measure.higher_is_better]
+    notes = [f"lower is better for {', '.join(lower)}"] if lower else []
+    first = measures[0]
+    for result in results:
+        values = [seed[first.name] for seed in result.evaluation.by_seed]
+        if len(values) > 1:
+            notes.append(
+                f"{result.encoding}: {len(values)} seeds, {first.label} "
+                f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
+            )
+    return notes
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    return {
+        "nerf_posenc": nerf_posenc.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def _run_details(prepared: Run) -> dict[str, Any]:
+    """Everything that reproduces a run: command, configuration, data and versions."""
+    kind, config = prepared.kind, replace(prepared.config, out=prepared.folder.path)
+    words = shlex.join([*command_words(), *prepared.context.arguments])
+    details = {
+        "command": words,
+        "config": asdict(config),
+        "data": {
+            "kind": kind.name,
+            "title": kind.title,
+            "source": kind.source,
+            "about": kind.about,
+            "citations": list(kind.citations),
+            **kind.facts,
+        },
+        "device": describe(torch.device(config.device)),
+        "versions": versions(),
+    }
+    printable_details: dict[str, Any] = _with_printable_text(as_json(details))
+    return printable_details
+
+
+def _with_printable_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_printable_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_printable_text(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def resume_command(folder: Path) -> str:
@@ -137,32 +445,29 @@ def resume_command(folder: Path) -> str:
     return shlex.join([*command_words(), "--resume", str(folder)])
 
 
-def finish(prepared: Run[Any]) -> bool:
-    """Write the run folder and print the table; return whether every encoding was fitted.
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error is torch's or Python's for too little memory."""
+    # On a CPU torch raises a plain RuntimeError.
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "allocate memory" in str(error)
+        or "DefaultCPUAllocator" in str(error)
+    )
+
+
+def failure_reason(error: Exception) -> str:
+    """Explain why a fit failed, and what to change.
 
     Raises:
-        SaveError: If the run folder cannot be written.
+        Exception: The error itself, if no option explains it.
     """
-    task, results = prepared.task, prepared.results
-    if not results:
-        return False
-    details = run_details(
-        task,
-        replace(prepared.options, out=prepared.folder.path),
-        prepared.config,
-        prepared.context.arguments,
-        prepared.batch_sizes,
-    )
-    shown = [*results, *task.references()]
-    with prepared.folder.publishing() as folder:
-        task.write_report(folder, shown, details)
-        report.write_metrics(folder / METRICS, shown, details, task.measures)
-    prepared.log(f"\n{report.table(shown, task.measures)}\n")
-    for note in task.notes(shown):
-        prepared.log(f"note: {note}")
-    prepared.log(f"wrote {prepared.folder.path}/; open {prepared.folder.path / REPORT}")
-    if prepared.options.open and not webbrowser.open(
-        (prepared.folder.path / REPORT).resolve().as_uri()
-    ):
-        print("note: --open found no browser", file=sys.stderr)
-    return len(results) == len(prepared.config.encodings)
+    if isinstance(error, FloatingPointError):
+        return f"{error} (--lr)"
+    if isinstance(error, CheckpointError):
+        return f"{error}; remove the file to fit it anew"
+    if is_out_of_memory(error):
+        return "out of memory; use a smaller --batch-size, --width or --size"
+    # By name, since importing these errors takes a second.
+    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return f"{str(error).strip().splitlines()[0]} (leave out --compile)"
+    raise error

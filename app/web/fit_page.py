@@ -14,19 +14,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from app.kinds.kind import Result
 from app.report.headline import headline
-from app.report.metrics_file import Metrics
-from app.report.packed_weights import PackedFit, linear_layers, pack_fit
+from app.report.metrics import Metrics
 from app.report.tables import BASELINE
 from app.report.template import render
+from app.web.packed_weights import PackedFit, linear_layers, pack_fit
 from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.fits import ImageFit
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.networks.mlp import MLP, num_parameters
-from nerf_posenc.training.results import FieldResult
 
 MOST_BYTES = 16_000_000
 """Largest page: beyond it browsers take seconds to open one."""
@@ -51,8 +50,6 @@ class FitPage:
 
 def why_not(fit: ImageFit) -> str | None:
     """Say why the page cannot run a fit; None if it can."""
-    if isinstance(fit.network, LocalCosineSeries):
-        return "a series, which has no network"
     if not isinstance(fit.network, MLP):
         return f"network {fit.options.network}"
     encoder = fit.encoder
@@ -81,12 +78,12 @@ def fit_page(
             configuration is not finite.
     """
     results = [] if metrics is None else _results(metrics, fits)
-    psnr = {result.encoding: result.psnr for result in results if math.isfinite(result.psnr)}
+    measure = None if metrics is None else metrics.measures[0]
+    psnr = {} if measure is None else {r.encoding: r.scores[measure.name] for r in results}
+    psnr = {name: value for name, value in psnr.items() if math.isfinite(value)}
     packed = {name: pack_fit(fit, _unrounded(fit)) for name, fit in fits.items()}
     data = [_for_browser(name, fit, packed[name]) for name, fit in fits.items()]
     rows = [_row(name, fit, packed[name], psnr.get(name)) for name, fit in fits.items()]
-    training = {} if metrics is None else metrics.config.get("training", {})
-    held_out = isinstance(training, Mapping) and training.get("held_out") is True
     made_by: dict[str, Any] = {"command": command}
     if metrics is not None:
         made_by = {"config": metrics.config, "versions": metrics.versions}
@@ -95,12 +92,11 @@ def fit_page(
         "fit_page.html.j2",
         made_by,
         title=title,
-        headline=headline(results, held_out=held_out),
+        headline=None if measure is None else headline(results, measure),
         fits=data,
         rows=rows,
         size=next(iter(fits.values())).size,
         psnr={name: f"{value:.1f}" for name, value in psnr.items()},
-        held_out=held_out,
         left=BASELINE if BASELINE in fits else next(iter(fits)),
         right=_best(list(fits), psnr),
     )
@@ -113,10 +109,9 @@ def fit_page(
     return FitPage(html, packed)
 
 
-def _results(metrics: Metrics, fits: Mapping[str, ImageFit]) -> list[FieldResult]:
+def _results(metrics: Metrics, fits: Mapping[str, ImageFit]) -> list[Result]:
     """Results of fits on the page that were complete when they were measured."""
-    results = [fit for fit in metrics.fits if isinstance(fit, FieldResult)]
-    return [r for r in results if r.encoding in fits and fits[r.encoding].step == r.steps]
+    return [r for r in metrics.fits if r.encoding in fits and fits[r.encoding].step == r.steps]
 
 
 def _best(names: Sequence[str], psnr: Mapping[str, float]) -> str:

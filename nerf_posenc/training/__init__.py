@@ -14,8 +14,7 @@ from nerf_posenc.training.recipes import ENCODINGS as ENCODINGS
 from nerf_posenc.training.recipes import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.recipes import make_encoder as make_encoder
 from nerf_posenc.training.recipes import make_optimizer as make_optimizer
-from nerf_posenc.training.results import FitResult as FitResult
+from nerf_posenc.training.results import Measure as Measure
 from nerf_posenc.training.results import Record as Record
-from nerf_posenc.training.results import Snapshot as Snapshot
 from nerf_posenc.training.schedules import constant as constant
 from nerf_posenc.training.schedules import cosine_decay as cosine_decay

@@ -55,6 +55,7 @@ class EncodingRecipe:
     """One row of the table of encodings.
 
     Attributes:
+        title: name at the beginning of a sentence.
         description: one line for ``--help``.
         build: makes the encoder.
         layers: width and number of the hidden layers that follow the encoding of an image.
@@ -68,6 +69,7 @@ class EncodingRecipe:
         uses_sigma: whether ``--sigma`` changes it.
     """
 
+    title: str
     description: str
     build: Callable[[EncoderOptions], Encoder]
     layers: tuple[int, int] = (256, 4)

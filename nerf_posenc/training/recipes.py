@@ -70,17 +70,20 @@ def _vector_matrix(options: EncoderOptions) -> Encoder:
 
 ENCODINGS: dict[str, EncodingRecipe] = {
     "none": EncodingRecipe(
+        title="A network on raw coordinates",
         description="raw coordinates",
         build=lambda options: Identity(options.in_dim),
         fields=("mlp", "nerf", "mip"),
     ),
     "fourier": EncodingRecipe(
+        title="Positional encoding",
         description="positional encoding with L frequency bands",
         build=lambda options: FourierEncoder(options.in_dim, options.num_bands),
         held_out=HeldOutRecipe(),
         fields=("mlp", "nerf", "mip"),
     ),
     "gaussian": EncodingRecipe(
+        title="Random Fourier features",
         description="128 random frequencies",
         build=_gaussian,
         held_out=HeldOutRecipe(),
@@ -88,6 +91,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
     ),
     # A small network reads the grid, as Müller et al. 2022 have it; Muon's rate: docs/experiments.md.
     "hash": EncodingRecipe(
+        title="A hash grid",
         description="a hash grid",
         build=_hash_grid,
         layers=(64, 2),
@@ -97,6 +101,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         is_small=True,
     ),
     "vector-matrix": EncodingRecipe(
+        title="A factored grid",
         description="planes times lines of trained features (TensoRF), for --field factored",
         build=_vector_matrix,
         layers=(64, 2),

@@ -370,20 +370,19 @@ class ImageKind(Kind[ImageOptions]):
         return replace(config, image="", out=None, sigma=None)
 
     def stack(
-        self, fits: Sequence[Fit[ImageOptions]], others: Sequence["ImageKind"]
-    ) -> tuple[Ensemble, Problem]:
-        """One model and one problem for the fits of several images.
-
-        Args:
-            fits: fits with models of one architecture.
-            others: their images.
-        """
+        self, fits: Sequence[Fit[ImageOptions]], kinds: Sequence[Kind[ImageOptions]]
+    ) -> tuple[nn.Module, Problem]:
+        """Networks whose weights are stacked, each after its own encoder."""
         models = [fit.model for fit in fits]
         encoders, networks = zip(*(model.children() for model in models), strict=True)
         ensemble = Ensemble(networks, encoders)
         first = fits[0]
         matrices = [matrix for network in networks for matrix in hidden_matrices(network)]
-        draws = [other._batches(fit.config) for other, fit in zip(others, fits, strict=True)]
+        draws = [
+            kind._batches(fit.config)
+            for kind, fit in zip(kinds, fits, strict=True)
+            if isinstance(kind, ImageKind)
+        ]
         losses = MemberLosses(mse)
         problem = replace(
             first.problem,

@@ -1,0 +1,4 @@
+"""What a run does: prepare, fit, save, resume, several data, several processes.
+
+Read `run` first.
+"""

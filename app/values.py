@@ -1,0 +1,131 @@
+"""JSON that is not trusted, read into dataclasses with every value checked for its type."""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar, Union
+
+Value = TypeVar("Value")
+
+_MAX_ITEMS = 1_000_000
+_MAX_TEXT = 100_000
+
+
+def as_json(value: Any) -> Any:
+    """Plain containers that JSON takes: infinite numbers become strings, and NaN becomes null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if hasattr(value, "tolist"):
+        return as_json(value.tolist())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def from_json(kind: Any, value: Any, name: str) -> Any:
+    """Read a value of a type: a dataclass of these, a number, a text, a list or a mapping.
+
+    Args:
+        kind: type that is expected, as `typing` writes it.
+        value: what `json.loads` gave.
+        name: name of the value, for the message.
+
+    Raises:
+        ValueError: If the value is of another type, not finite where that is not meant, or too
+            long.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return value
+    if origin is typing.Annotated:
+        return from_json(arguments[0], value, name)
+    if origin in (Union, types.UnionType):
+        return _from_union(arguments, value, name)
+    if origin is Literal:
+        return _checked(value, value in arguments, f"one of {', '.join(map(str, arguments))}", name)
+    if dataclasses.is_dataclass(kind):
+        return _from_mapping(kind, value, name)
+    if origin in (list, tuple) or (isinstance(origin, type) and issubclass(origin, Sequence)):
+        is_list = isinstance(value, list) and len(value) <= _MAX_ITEMS
+        _checked(value, is_list, f"a list of at most {_MAX_ITEMS:,} items", name)
+        return [from_json(arguments[0], item, name) for item in value]
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        _checked(value, isinstance(value, dict), "an object", name)
+        return {str(key): from_json(arguments[1], item, f"{name}.{key}") for key, item in value.items()}
+    return _from_plain(kind, value, name)
+
+
+def _from_union(kinds: Sequence[Any], value: Any, name: str) -> Any:
+    if value is None and type(None) in kinds:
+        return None
+    errors = []
+    for kind in kinds:
+        if kind is not type(None):
+            try:
+                return from_json(kind, value, name)
+            except ValueError as error:
+                errors.append(error)
+    raise errors[-1]
+
+
+def _from_mapping(kind: Any, value: Any, name: str) -> Any:
+    """Read the fields of a dataclass that are there; the others have their defaults."""
+    _checked(value, isinstance(value, dict), "an object", name)
+    hints = typing.get_type_hints(kind)
+    found = {}
+    for field in dataclasses.fields(kind):
+        if field.name in value:
+            found[field.name] = from_json(hints[field.name], value[field.name], field.name)
+        elif field.default is field.default_factory is dataclasses.MISSING:
+            raise ValueError(f"{name} has no {field.name}")
+    return kind(**found)
+
+
+def _from_plain(kind: Any, value: Any, name: str) -> Any:
+    if kind is bool:
+        return _checked(value, isinstance(value, bool), "true or false", name)
+    if kind is str:
+        text = _checked(value, isinstance(value, str), "a text", name)
+        is_valid = len(text) <= _MAX_TEXT and text.isascii() or _is_unicode(text)
+        return _checked(text, is_valid, f"a Unicode text of at most {_MAX_TEXT:,} characters", name)
+    if isinstance(value, bool):
+        raise ValueError(f"{name} must be a number; it is {value}")
+    if kind is int:
+        is_count = isinstance(value, int) and abs(value) < 1 << 53
+        return _checked(value, is_count, "an integer", name)
+    if kind is float:
+        # What `as_json` writes for what JSON has no number for.
+        special = {None: math.nan, "inf": math.inf, "-inf": -math.inf}
+        if value is None or value in ("inf", "-inf"):
+            return special[value]
+        return float(_checked(value, isinstance(value, int | float), "a number", name))
+    raise TypeError(f"{name} is of the type {kind}, which is not read from JSON")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return len(text.encode()) <= 4 * _MAX_TEXT
+    except UnicodeEncodeError:
+        return False
+
+
+def _checked(value: Any, is_valid: bool, expected: str, name: str) -> Any:
+    if not is_valid:
+        raise ValueError(f"{name} must be {expected}; it is {value!r:.80}")
+    return value
+
+
+def file_name(value: str, name: str) -> str:
+    """Check that a text is the plain name of a file without a folder.
+
+    Raises:
+        ValueError: If it could lead elsewhere.
+    """
+    is_plain = bool(value.strip(". ")) and not set(value) & set("/\\:\0") and value.isprintable()
+    return str(_checked(value, is_plain and len(value) <= 200, "the plain name of a file", name))
