@@ -152,7 +152,9 @@ def _run(arguments: Sequence[str], stop: Stop, world: World) -> int:
         name = arguments[0]
         if name not in COMMANDS:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
-            guess = f"did you mean {near[0]}?" if near else f"to fit it, --{next(iter(KINDS))} {name}"
+            guess = (
+                f"did you mean {near[0]}?" if near else f"to fit it, --{next(iter(KINDS))} {name}"
+            )
             raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
         read(COMMANDS[name], arguments[1:], command=name)
         return 0

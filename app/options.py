@@ -191,7 +191,9 @@ def ranges(cls: type) -> dict[str, tuple[str, Range]]:
     found: dict[str, tuple[str, Range]] = {}
     for option, name in option_names(cls).items():
         metadata = getattr(hints[name], "__metadata__", ())
-        found |= {option: (name, each) for each in metadata if isinstance(each, Range)}
+        for each in metadata:
+            if isinstance(each, Range):
+                found[option] = name, each
     return found
 
 
@@ -229,7 +231,7 @@ def read(
     )
     if unknown:
         _refuse(unknown[0], arguments, program, asked, others or {})
-    return typing.cast(Asked, values)
+    return values
 
 
 def _refuse(

@@ -57,7 +57,9 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
         return [from_json(arguments[0], item, name) for item in value]
     if isinstance(origin, type) and issubclass(origin, Mapping):
         _checked(value, isinstance(value, dict), "an object", name)
-        return {str(key): from_json(arguments[1], item, f"{name}.{key}") for key, item in value.items()}
+        return {
+            str(key): from_json(arguments[1], item, f"{name}.{key}") for key, item in value.items()
+        }
     return _from_plain(kind, value, name)
 
 
@@ -92,7 +94,7 @@ def _from_plain(kind: Any, value: Any, name: str) -> Any:
         return _checked(value, isinstance(value, bool), "true or false", name)
     if kind is str:
         text = _checked(value, isinstance(value, str), "a text", name)
-        is_valid = len(text) <= _MAX_TEXT and text.isascii() or _is_unicode(text)
+        is_valid = (len(text) <= _MAX_TEXT and text.isascii()) or _is_unicode(text)
         return _checked(text, is_valid, f"a Unicode text of at most {_MAX_TEXT:,} characters", name)
     if isinstance(value, bool):
         raise ValueError(f"{name} must be a number; it is {value}")

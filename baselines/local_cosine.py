@@ -94,7 +94,8 @@ class LocalCosineSeries(nn.Module):
         width, height = image.size
         if width * height > MAX_COSINE_PIXELS:
             raise ValueError(
-                f"a local cosine series has at most {MAX_COSINE_PIXELS:,} pixels; got {width} x {height}"
+                f"a local cosine series has at most {MAX_COSINE_PIXELS:,} pixels; got {width} x "
+                f"{height}"
             )
         self.size = torch.tensor([height, width], device=device)
         self.cells = math.ceil(height / CELL), math.ceil(width / CELL)

@@ -8,7 +8,7 @@ its cells: every pixel of the image is a target. The same geometric duality gave
 (2001) the covariances of their edge-directed interpolation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int

@@ -14,24 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
-
 from app.config import resolve
 from app.fit_settings import fit_settings
 from app.image_fit import fit_image
 from app.image_task import ImageTask
-from app.options import Options
 from app.stop import Stop
 from app.task import FitControl
-from benchmarks.timing import machine
 from nerf_posenc.interpolation import INTERPOLATIONS, interpolate_held_out
-from nerf_posenc.metrics.image import psnr
-from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.patch_network import (
     MOST_STEPS_OF_IMAGES,
     PatchNetwork,
     fit_patch_network_to,
 )
+from tqdm import tqdm
+
+from app.options import Options
+from benchmarks.timing import machine
+from nerf_posenc.metrics.image import psnr
+from nerf_posenc.training.devices import keep_freed_memory
 from scenes import open_image
 
 ENCODINGS = ("fourier", "gaussian", "hash", "hash-internal")

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from app.config import resolve
 from app.image_task import ImageTask
-from app.options import parse
 from app.stop import Stop
 from app.task import FitControl
+
+from app.options import parse
 from benchmarks import calibration
 from benchmarks.calibration import Fit
 from nerf_posenc.analysis.law import TransferLaw

@@ -22,18 +22,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from app.fit_settings import FitSettings
+from app.image_fit import fit_image
+from app.sigma_search import choose_sigma
+from nerf_posenc.interpolation import INTERPOLATIONS, interpolate_held_out
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
-from app.fit_settings import FitSettings
-from app.image_fit import fit_image
-from app.sigma_search import choose_sigma
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, GaussianEncoder
 from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.images import Image
-from nerf_posenc.interpolation import INTERPOLATIONS, interpolate_held_out
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP, hidden_matrices
 from nerf_posenc.training import recipes

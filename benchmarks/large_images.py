@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from torch import nn
 
 from benchmarks.timing import machine
@@ -25,7 +26,6 @@ from nerf_posenc import HashGridEncoder
 from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import num_parameters
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches

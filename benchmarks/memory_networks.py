@@ -20,14 +20,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
 from torch import nn
 
 from benchmarks.timing import machine
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
-from sequences.system import System, SystemOptions
 from sequences.data.stories import open_babi_folder
 from sequences.data.types import Stories, StoryTask
+from sequences.system import System, SystemOptions
 from sequences.systems.memn2n import MemN2NSystem
 from sequences.systems.memory_network import MemoryNetworkSystem
 

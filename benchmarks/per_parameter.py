@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import torch
+from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from torch import nn
 from tqdm import tqdm
 
@@ -39,7 +40,6 @@ from nerf_posenc import HashGridEncoder
 from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP, num_parameters
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.image_model import ImageModel, make_image_model

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import get_args
 
 import torch
-
 from app.fit_settings import FitSettings
 from app.image_fit import fit_image
+
 from benchmarks.timing import machine
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 
 import torch
+from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
 
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
-from sequences.system import System, SystemOptions
 from sequences import open_sequence
+from sequences.system import System, SystemOptions
 
 SYSTEMS: dict[str, tuple[str, SystemOptions, str]] = {
     "memn2n": ("stories", SystemOptions(model="memn2n"), "temporal"),

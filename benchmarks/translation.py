@@ -11,12 +11,12 @@ printed as they come.
 import argparse
 
 import torch
-
 from app.fit_settings import FitSettings
 from app.sequence_fit import fit_system
+
 from benchmarks.timing import machine
-from sequences.system import SequenceResult, SystemOptions
 from sequences.data.numbers import make_numbers
+from sequences.system import SequenceResult, SystemOptions
 from sequences.systems.translation import TranslationSystem
 
 _HEADINGS = ("exact", "BLEU", "longer", "bits", "seconds", "steps")

@@ -7,8 +7,9 @@ import ast
 import inspect
 from pathlib import Path
 
-from app.options import Options
 from app.sequence_options import SequenceOptions
+
+from app.options import Options
 
 PAGE = Path(__file__).parent / "options.md"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sequences.system import System, SystemOptions
 from sequences.data.docstrings import open_docstrings, open_sources
 from sequences.data.files import open_text_file, open_tsv
 from sequences.data.numbers import make_numbers
@@ -14,6 +13,7 @@ from sequences.data.stories import open_babi_folder
 from sequences.data.types import Data, LabeledSentences, Pairs, Stories, Text
 from sequences.data.world import make_stories
 from sequences.errors import SequenceError
+from sequences.system import System, SystemOptions
 from sequences.systems.bert import BertSystem
 from sequences.systems.language import LanguageSystem
 from sequences.systems.memn2n import MemN2NSystem

@@ -36,7 +36,8 @@ def load_fit(path: str | Path, system: System) -> list[nn.Module]:
             if found.get(name) != value:
                 raise ValueError(f"its {name} is {found.get(name)!r:.60}, not {value!r:.60}")
         members = [
-            system.build(encoding, torch.Generator().manual_seed(0)) for _ in range(model["num_seeds"])
+            system.build(encoding, torch.Generator().manual_seed(0))
+            for _ in range(model["num_seeds"])
         ]
         ensemble = Ensemble(members)
         ensemble.load_state_dict(saved["fit"]["model"])

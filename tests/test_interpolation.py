@@ -4,11 +4,11 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
+from nerf_posenc.interpolation import INTERPOLATIONS, interpolate, interpolate_held_out
 from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.images import Image
-from nerf_posenc.interpolation import INTERPOLATIONS, interpolate, interpolate_held_out
 
 PILLOW = {
     "bilinear": PIL.Image.Resampling.BILINEAR,

@@ -7,12 +7,12 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from torch import Tensor
-
 from app.digest import digest_of
 from app.image_fit import fit_image
 from app.preview import most_detailed_window
 from app.report.errors import error_map, reduced_error, sampled_error
+from torch import Tensor
+
 from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.metrics.spectra import spectra

@@ -1,13 +1,14 @@
 """The kinds of data that the program fits; no other part of it names them."""
 
 from collections.abc import MutableMapping
+from typing import Any
 
 from app.kinds.image.image import ImageKind
 from app.kinds.kind import Kind
 from app.kinds.scene import SceneKind
 from app.kinds.sequence import SequenceKind
 
-KINDS: MutableMapping[str, type[Kind]] = {
+KINDS: MutableMapping[str, type[Kind[Any]]] = {
     kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind)
 }
 """Kinds by name; the first is that of a command line that names none."""

@@ -69,12 +69,12 @@ def require_encodings(options: CoordinateOptions, suiting: Sequence[str], what: 
             require(
                 name in suiting, f"--encodings: {unknown_name('encoding', name, list(suiting))}"
             )
-        require(
-            name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}"
-        )
+        require(name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
 
 
-def precision_for(options: CoordinateOptions, device: torch.device, *, is_small: bool) -> torch.dtype:
+def precision_for(
+    options: CoordinateOptions, device: torch.device, *, is_small: bool
+) -> torch.dtype:
     """Type that a network trains in.
 
     Args:

@@ -25,10 +25,12 @@ from nerf_posenc.training.loop import FitState, Loss, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure, Record
 from nerf_posenc.training.schedules import cosine_decay
-from sequences.system import Curve, Evaluation, HeatMap, Passage
-from sequences.system import Token as Token
+from sequences.system import Curve as Curve
+from sequences.system import Evaluation as Evaluation
+from sequences.system import HeatMap as HeatMap
+from sequences.system import Passage as Passage
 
-Options = TypeVar("Options", bound=CommonOptions)
+Config = TypeVar("Config", bound=CommonOptions)
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ class Exportable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit(Generic[Options]):
+class Fit(Generic[Config]):
     """A model that was trained, to be evaluated.
 
     Attributes:
@@ -246,14 +248,14 @@ class Fit(Generic[Options]):
     """
 
     encoding: str
-    config: Options
+    config: Config
     model: nn.Module
     problem: Problem
     state: FitState
     snapshots: Sequence[Snapshot] = ()
 
 
-class Kind(ABC, Generic[Options]):
+class Kind(ABC, Generic[Config]):
     """Data of one kind, opened, and what is particular to fits of it.
 
     Attributes:
@@ -284,7 +286,7 @@ class Kind(ABC, Generic[Options]):
     poses: Tensor | None = None
 
     @abstractmethod
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Config) -> None:
         """Open the data.
 
         Raises:
@@ -292,7 +294,7 @@ class Kind(ABC, Generic[Options]):
         """
 
     @abstractmethod
-    def summary(self, config: Options) -> list[str]:
+    def summary(self, config: Config) -> list[str]:
         """Lines that are printed before the first fit."""
 
     @abstractmethod
@@ -300,9 +302,7 @@ class Kind(ABC, Generic[Options]):
         """Checksum of all that a fit gets from the data; a resumed run must find it again."""
 
     @abstractmethod
-    def resolve(
-        self, options: Options, device: torch.device, log: Callable[[str], None]
-    ) -> Options:
+    def resolve(self, options: Config, device: torch.device, log: Callable[[str], None]) -> Config:
         """Replace every option that depends on the data or the device by its value.
 
         Args:
@@ -315,15 +315,15 @@ class Kind(ABC, Generic[Options]):
         """
 
     @abstractmethod
-    def measures(self, config: Options) -> Sequence[Measure]:
+    def measures(self, config: Config) -> Sequence[Measure]:
         """Columns of the table; gains are of the first."""
 
     @abstractmethod
-    def build(self, encoding: str, config: Options, generator: torch.Generator) -> nn.Module:
+    def build(self, encoding: str, config: Config, generator: torch.Generator) -> nn.Module:
         """Make a model for an encoding."""
 
     @abstractmethod
-    def problem(self, model: nn.Module, encoding: str, config: Options) -> Problem:
+    def problem(self, model: nn.Module, encoding: str, config: Config) -> Problem:
         """What the training of a model needs.
 
         Raises:
@@ -331,23 +331,23 @@ class Kind(ABC, Generic[Options]):
         """
 
     @abstractmethod
-    def evaluate(self, fit: "Fit[Options]") -> Evaluation:
+    def evaluate(self, fit: "Fit[Config]") -> Evaluation:
         """Score a fitted model on test data, and show it in blocks."""
 
-    def references(self, config: Options) -> Sequence[Result]:
+    def references(self, config: Config) -> Sequence[Result]:
         """What needs no training and is evaluated alike; none by default."""
         return ()
 
-    def notes(self, results: Sequence[Result], config: Options) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: Config) -> Iterator[str]:
         """Remarks on results; none by default."""
         return iter(())
 
-    def plan(self, config: Options) -> str | None:
+    def plan(self, config: Config) -> str | None:
         """A line on how long fits of large data take; None for others."""
         return None
 
     @classmethod
-    def inputs(cls, options: Options) -> Sequence[str] | None:
+    def inputs(cls, options: Config) -> Sequence[str] | None:
         """Paths or names of several data that are fitted one by one; None for a single one.
 
         Raises:
@@ -356,17 +356,17 @@ class Kind(ABC, Generic[Options]):
         return None
 
     @classmethod
-    def of_input(cls, options: Options, name: str) -> Options:
+    def of_input(cls, options: Config, name: str) -> Config:
         """Options of one of several `inputs`."""
         raise NotImplementedError
 
     @classmethod
-    def stack_key(cls, config: Options) -> Any:
+    def stack_key(cls, config: Config) -> Any:
         """Data whose configurations have equal keys can be trained as one batched ensemble."""
         return None
 
     def stack(
-        self, fits: Sequence["Fit[Options]"], kinds: Sequence["Kind[Options]"]
+        self, fits: Sequence["Fit[Config]"], kinds: Sequence["Kind[Config]"]
     ) -> tuple[nn.Module, Problem]:
         """One model and one problem for fits of several data with equal `stack_key`.
 
@@ -377,7 +377,7 @@ class Kind(ABC, Generic[Options]):
         raise NotImplementedError
 
     @classmethod
-    def relocated(cls, options: Options, found: Callable[[str], str]) -> Options:
+    def relocated(cls, options: Config, found: Callable[[str], str]) -> Config:
         """Options whose paths are found from another folder."""
         raise NotImplementedError
 

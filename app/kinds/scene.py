@@ -52,7 +52,7 @@ from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
 from nerf_posenc.radiance.scene_spaces import space_for
-from nerf_posenc.radiance.views import Background, Scene, Views, background_gray, evenly_spaced
+from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
@@ -172,7 +172,7 @@ class SceneKind(Kind[SceneOptions]):
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
         encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
-        background = "random" if self.scene.train.is_opaque else "white"
+        background: Background = "random" if self.scene.train.is_opaque else "white"
         return replace(
             options,
             field=field,
@@ -191,7 +191,8 @@ class SceneKind(Kind[SceneOptions]):
 
     def _field(self, encoding: str, config: SceneOptions) -> FieldOptions:
         is_factored = config.field_name == "factored"
-        assert config.num_bands is not None and config.sigma != "auto"
+        assert config.num_bands is not None
+        assert config.sigma != "auto"
         return FieldOptions(
             config.field_name,
             encoding,
@@ -228,7 +229,9 @@ class SceneKind(Kind[SceneOptions]):
 
     def problem(self, model: nn.Module, encoding: str, config: SceneOptions) -> Problem:
         """Batches of rays of all training views."""
-        assert config.batch_size and config.optimizer != "auto" and config.background != "auto"
+        assert config.batch_size
+        assert config.optimizer != "auto"
+        assert config.background != "auto"
         device, renderer = torch.device(config.device), cast(Renderer, model)
         options, gray = self._field(encoding, config), background_gray(config.background)
         precision = precision_for(config, device, is_small=False)
@@ -240,7 +243,7 @@ class SceneKind(Kind[SceneOptions]):
                 self.scene.train,
                 config.batch_size,
                 seed=config.seed,
-                background=cast(Background, config.background),
+                background=config.background,
                 device=device,
             )
         # A view costs many samples per pixel and gets a quarter of a preview's side.
@@ -268,7 +271,9 @@ class SceneKind(Kind[SceneOptions]):
         """Mean PSNR and SSIM of the test views, the views with their depths, and a turntable."""
         config, test, encoder = fit.config, self.scene.test, encoder_of(fit.model)
         gray = background_gray(cast(Background, config.background))
-        with progress_bar(f"{fit.encoding} test views", len(test), "view", quiet=config.quiet) as bar:
+        with progress_bar(
+            f"{fit.encoding} test views", len(test), "view", quiet=config.quiet
+        ) as bar:
             scores = evaluate_views(
                 fit.model, test, background=gray, on_view=partial(bar.update, 1)
             )
@@ -344,7 +349,7 @@ class SceneKind(Kind[SceneOptions]):
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
-        """A module from positions and directions ``(n, 3)`` to density ``(n)`` and RGB ``(n, 3)``."""
+        """A module from positions and directions, ``(n, 3)``, to density and RGB."""
         fit = load_fit(path)
         assert isinstance(fit, SceneFit)
         directions = nn.functional.normalize(torch.rand(8, 3), dim=-1)

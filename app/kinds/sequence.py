@@ -104,7 +104,9 @@ class SequenceKind(Kind[SequenceOptions]):
 
     def problem(self, model: nn.Module, encoding: str, config: SequenceOptions) -> Problem:
         """Batches of every seed, and the loss of each."""
-        assert isinstance(model, Ensemble) and config.batch_size and config.lr
+        assert isinstance(model, Ensemble)
+        assert config.batch_size
+        assert config.lr
         system, members = self.system, list(model.members)
         seeds = range(config.seed, config.seed + config.num_seeds)
         draws = [system.batches(encoding, config.batch_size, seed) for seed in seeds]

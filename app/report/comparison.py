@@ -116,7 +116,11 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
         height, width, _ = views[0].original.shape
         title += f", {width} x {height}"
         alike = [view.original for view in known if view.title == views[0].title]
-        others = [o for o in alike if o.shape != views[0].original.shape or not torch.equal(o, views[0].original)]
+        others = [
+            o
+            for o in alike
+            if o.shape != views[0].original.shape or not torch.equal(o, views[0].original)
+        ]
         if len(others) == len(alike) and alike:
             title += f", other pixels under this name ({len(alike) + 1})"
     return f"{title}: {run.measures[0].label}"
@@ -148,9 +152,7 @@ def _plain(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _videos(
-    runs: Mapping[str, Metrics], folders: Mapping[str, Path]
-) -> dict[str, dict[str, Path]]:
+def _videos(runs: Mapping[str, Metrics], folders: Mapping[str, Path]) -> dict[str, dict[str, Path]]:
     """Videos of the run folders that are there, by heading and by what they show."""
     found: dict[str, dict[str, Path]] = {}
     for label, run in runs.items():
@@ -158,7 +160,7 @@ def _videos(
         if training is not None:
             found.setdefault("Training progress", {})[label] = training
         for fit in run.fits:
-            for title in fit.details["videos"]:
+            for title in fit.details["video_titles"]:
                 file = video_file(folders[label], video_stem(title, fit.encoding))
                 if file is not None:
                     found.setdefault(title, {})[f"{label}: {fit.encoding}"] = file

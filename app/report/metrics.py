@@ -102,8 +102,8 @@ def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
             "history": [_record(record, about.loss_name) for record in result.history],
             "by_seed": result.evaluation.by_seed,
             "remarks": result.evaluation.remarks,
-            "views": [view.title for view in result.blocks(View)],
-            "videos": [video.title for video in result.blocks(Video)],
+            "view_titles": [view.title for view in result.blocks(View)],
+            "video_titles": [video.title for video in result.blocks(Video)],
             "heat_maps": result.blocks(HeatMap),
             **{name: result.blocks(kind) for name, kind in _PLAIN.items()},
             **result.details,
@@ -168,7 +168,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         return from_json(kind, entry.get(name, default), name)
 
     records = read(list[dict[str, Any]], "history")
-    blocks: list[Any] = [b for name, kind in _PLAIN.items() for b in read(list[kind], name, [])]
+    blocks: list[Any] = [b for name, kind in _PLAIN.items() for b in read(list[kind], name, [])]  # type: ignore[valid-type]
     if any(len(curve.xs) != len(curve.ys) for curve in blocks if isinstance(curve, Curve)):
         raise ValueError("a curve needs as many y as x")
     scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}
@@ -195,8 +195,8 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         ],
         details={
             "is_complete": read(bool, "is_complete", False),
-            "views": read(list[str], "views", []),
-            "videos": read(list[str], "videos", []),
+            "view_titles": read(list[str], "view_titles", []),
+            "video_titles": read(list[str], "video_titles", []),
         },
         is_reference=read(bool, "is_reference", False),
     )
@@ -218,9 +218,11 @@ def read_views(folder: Path, fit: Result, limit: int) -> list[View]:
     Raises:
         ValueError: If an image is missing or damaged.
     """
-    titles = fit.details["views"]
+    titles = fit.details["view_titles"]
     views = []
-    for title, (original, pattern) in list(zip(titles, view_files(len(titles)), strict=True))[:limit]:
+    for title, (original, pattern) in list(zip(titles, view_files(len(titles)), strict=True))[
+        :limit
+    ]:
         file = pattern.format(fit.encoding)
         truth, image = read_run_image(folder, original), read_run_image(folder, file)
         if image.shape != truth.shape:

@@ -214,7 +214,11 @@ def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyConte
 
 
 def _octave_chart(
-    content: Spectra, style: Mapping[str, int], title: str, label: str, value: Callable[[Any], float]
+    content: Spectra,
+    style: Mapping[str, int],
+    title: str,
+    label: str,
+    value: Callable[[Any], float],
 ) -> Chart:
     lines = [
         Line(

@@ -75,7 +75,9 @@ def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     return "\n".join(lines)
 
 
-def table_of_inputs(scores: Mapping[str, Mapping[str, float]], names: Sequence[str], unit: str) -> str:
+def table_of_inputs(
+    scores: Mapping[str, Mapping[str, float]], names: Sequence[str], unit: str
+) -> str:
     """Format the scores of several data, one row each, and their mean.
 
     Args:
@@ -101,6 +103,4 @@ def _widest(rows: Sequence[Sequence[str]]) -> list[str]:
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Join cells, the first of a row flush left and the others flush right."""
     first, *rest = (len(part) for part in _widest(rows))
-    return [
-        "  ".join([row[0].ljust(first), *map(str.rjust, row[1:], rest)]) for row in rows
-    ]
+    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], rest)]) for row in rows]

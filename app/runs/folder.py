@@ -28,8 +28,8 @@ from filelock import FileLock, Timeout
 from app.options import UsageError
 from app.report.metrics import METRICS, STATE
 from app.runs.train import SaveError
-from app.values import from_json
 from app.terminal import printable
+from app.values import from_json
 from nerf_posenc.training.checkpoints import synchronize, write_text
 
 FORMAT = "nerf_posenc run"

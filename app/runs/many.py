@@ -11,7 +11,7 @@ from typing import Any
 from app.kinds.kind import Fit, Kind, Snapshot, training_score
 from app.options import PROGRAM, CommonOptions, UsageError
 from app.report.index_page import write_index
-from app.report.metrics import METRICS, STATE, read_metrics
+from app.report.metrics import STATE, read_metrics
 from app.report.tables import table_of_inputs
 from app.runs.folder import (
     REPORT,
@@ -242,7 +242,9 @@ def _write_tables(
             name: {fit.encoding: fit.scores[measure.name] for fit in run.fits}
             for name, run in runs.items()
         }
-        fits = dict.fromkeys(f.encoding for r in runs.values() for f in r.fits if not f.is_reference)
+        fits = dict.fromkeys(
+            f.encoding for r in runs.values() for f in r.fits if not f.is_reference
+        )
         every = dict.fromkeys([*fits, *(f.encoding for r in runs.values() for f in r.fits)])
         unit = measure.label.partition(" ")[2]
         text = table_of_inputs(scores, list(every), unit)

@@ -202,9 +202,9 @@ def prepare(
         size = context.world.size
         prepared.log(f"device   {describe(device)}{'' if size == 1 else f', {size} processes'}")
         _begin(prepared)
-        line = kind.plan(config) if size == 1 and not config.quiet else None
-        if line is not None:
-            prepared.log(line)
+        plan = kind.plan(config) if size == 1 and not config.quiet else None
+        if plan is not None:
+            prepared.log(plan)
     return prepared
 
 
@@ -217,7 +217,8 @@ def _with_saved_choices(options: CommonOptions, resumed: RunState | None) -> Com
     saved = None if resumed is None else resumed.config.get("sigma")
     if getattr(options, "sigma", None) != "auto" or not isinstance(saved, int | float):
         return options
-    chosen = replace(options, **{"sigma": float(saved)})
+    changes: dict[str, Any] = {"sigma": float(saved)}
+    chosen = replace(options, **changes)
     chosen.check()
     return chosen
 
@@ -382,9 +383,7 @@ def _taken(fit: Result, config: CommonOptions) -> str:
     return f"{fit.steps} of {config.steps} steps"
 
 
-def _notes_on_seeds(
-    results: Sequence[Result], kind: Kind[Any], config: CommonOptions
-) -> list[str]:
+def _notes_on_seeds(results: Sequence[Result], kind: Kind[Any], config: CommonOptions) -> list[str]:
     """Direction of the measures, and how far seeds differ."""
     measures = kind.measures(config)
     lower = [measure.label for measure in measures if not measure.higher_is_better]

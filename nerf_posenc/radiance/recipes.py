@@ -153,9 +153,7 @@ def renderer_for(
     return HierarchicalRenderer(make(), make(), num_coarse=num_coarse, num_fine=2 * num_coarse)
 
 
-def _mlp_field(
-    options: FieldOptions, resolution: int, generator: torch.Generator
-) -> RadianceField:
+def _mlp_field(options: FieldOptions, resolution: int, generator: torch.Generator) -> RadianceField:
     encoder = recipes.make_encoder(
         options.encoding,
         3,

@@ -1,4 +1,4 @@
-"""Batched ensembles: several models of one architecture trained as one, each as if it were alone."""
+"""Batched ensembles: several models of one architecture, trained as one, each as if alone."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -24,7 +24,7 @@ def hash_grid(
     max_resolution: int | None = None,
     generator: torch.Generator | None = None,
 ) -> HashGridEncoder:
-    """Hash grid with 8 levels of 4 features, from coarse nodes to one per sample or ``max_resolution``.
+    """Hash grid with 8 levels of 4 features, from coarse nodes to ``max_resolution``.
 
     Without ``num_parameters`` it has 16 nodes per axis and tables of up to 2^19 rows.
 
@@ -45,7 +45,9 @@ def hash_grid(
     """
     base, log2_rows = COARSEST, _LOG2_ROWS
     if max_resolution is not None and not COARSEST <= max_resolution <= _MOST_NODES:
-        raise ValueError(f"max_resolution must be {COARSEST} to {_MOST_NODES}; got {max_resolution}")
+        raise ValueError(
+            f"max_resolution must be {COARSEST} to {_MOST_NODES}; got {max_resolution}"
+        )
     if num_parameters is not None:
         if max_resolution is not None:
             raise ValueError("give a grid's finest level or its num_parameters, not both")

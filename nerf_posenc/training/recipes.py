@@ -89,7 +89,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         held_out=HeldOutRecipe(),
         uses_sigma=True,
     ),
-    # A small network reads the grid, as Müller et al. 2022 have it; Muon's rate: docs/experiments.md.
+    # A small network reads the grid, as in Müller et al. 2022; Muon's rate: docs/experiments.md.
     "hash": EncodingRecipe(
         title="A hash grid",
         description="a hash grid",
@@ -157,7 +157,8 @@ def make_encoder(
         num_bands: frequency bands of ``"fourier"``.
         sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
-        max_resolution: nodes per axis of a grid's finest level, 16 or more; None for one per sample.
+        max_resolution: nodes per axis of a grid's finest level, 16 or more; None for one per
+            sample.
         generator: random number generator of frequencies and initial features.
 
     Raises:

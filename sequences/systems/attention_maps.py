@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from sequences.system import HeatMap
 from sequences.layers.attention import Attention, RecordedAttention
+from sequences.system import HeatMap
 
 _FARTHEST = 8
 

@@ -15,6 +15,11 @@ from torch.nn import functional as F
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
+from sequences.data.types import Text
+from sequences.errors import SequenceError
+from sequences.layers.bert_model import BertModel
+from sequences.layers.optimizers import muon_for_layers
+from sequences.layers.vocabulary import Vocabulary, most_frequent
 from sequences.system import (
     Evaluation,
     HeatMap,
@@ -23,11 +28,6 @@ from sequences.system import (
     SystemRecipe,
     Token,
 )
-from sequences.data.types import Text
-from sequences.errors import SequenceError
-from sequences.layers.bert_model import BertModel
-from sequences.layers.optimizers import muon_for_layers
-from sequences.layers.vocabulary import Vocabulary, most_frequent
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
 from sequences.systems.base_system import BaseSystem

@@ -12,6 +12,12 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
+from sequences.data.types import Text
+from sequences.errors import SequenceError
+from sequences.layers.language_models import ConvolutionalLM, TransformerLM
+from sequences.layers.optimizers import muon_for_layers
+from sequences.layers.positions import ADDED, ENCODINGS
+from sequences.layers.symbol_loss import IGNORED, symbol_loss
 from sequences.system import (
     Curve,
     Evaluation,
@@ -20,12 +26,6 @@ from sequences.system import (
     SystemOptions,
     SystemRecipe,
 )
-from sequences.data.types import Text
-from sequences.errors import SequenceError
-from sequences.layers.language_models import ConvolutionalLM, TransformerLM
-from sequences.layers.optimizers import muon_for_layers
-from sequences.layers.positions import ADDED, ENCODINGS
-from sequences.layers.symbol_loss import IGNORED, symbol_loss
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
 from sequences.systems.base_system import BaseSystem

@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nerf_posenc.training.results import Measure
-from sequences.system import Curve, Token
 from sequences.layers.symbol_loss import IGNORED
+from sequences.system import Curve, Token
 
 _MOST_POINTS = 32
 

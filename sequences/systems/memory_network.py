@@ -9,9 +9,9 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from sequences.system import SystemOptions, SystemRecipe
 from sequences.data.types import Stories
 from sequences.errors import SequenceError
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memory_network_model import FactInputs, MemoryNetwork

@@ -13,6 +13,11 @@ from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from nerf_posenc.training.results import Measure
+from sequences.data.types import Labeled, LabeledSentences
+from sequences.errors import SequenceError
+from sequences.layers.positions import ADDED, AddedPositions
+from sequences.layers.vocabulary import Vocabulary, most_frequent
+from sequences.layers.weights import initialize
 from sequences.system import (
     Evaluation,
     HeatMap,
@@ -21,11 +26,6 @@ from sequences.system import (
     SystemRecipe,
     Token,
 )
-from sequences.data.types import Labeled, LabeledSentences
-from sequences.errors import SequenceError
-from sequences.layers.positions import ADDED, AddedPositions
-from sequences.layers.vocabulary import Vocabulary, most_frequent
-from sequences.layers.weights import initialize
 from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem, few_tested
 

@@ -6,8 +6,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nerf_posenc.training.results import Measure
-from sequences.system import Curve, Evaluation, HeatMap, Passage, Token
 from sequences.data.types import Stories, StoryTask, Words
+from sequences.system import Curve, Evaluation, HeatMap, Passage, Token
 from sequences.systems.story_batches import StoryFormat, StoryTensors
 
 MEASURES = (

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from sequences.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe
 from sequences.data.types import Pair, Pairs, Words
 from sequences.errors import SequenceError
 from sequences.layers.convolutional_seq2seq import PLACEMENTS, ConvolutionalSeq2Seq
@@ -20,6 +19,7 @@ from sequences.layers.positions import ENCODINGS
 from sequences.layers.seq2seq import Seq2Seq
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
 from sequences.layers.transformer_seq2seq import TransformerSeq2Seq
+from sequences.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording
 from sequences.systems.base_system import BaseSystem, few_tested

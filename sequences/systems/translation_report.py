@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.training.results import Measure
-from sequences.system import Curve, HeatMap, Passage, Token
 from sequences.data.types import Pair, Words
 from sequences.errors import SequenceError
+from sequences.system import Curve, HeatMap, Passage, Token
 
 EXACT = Measure(
     "exact_percent",

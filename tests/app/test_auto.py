@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-
-import train_fit
 from app.auto import choose_encodings, forecast_fit
 from app.config import resolve
-from app.options import parse
 from app.report.page_charts import forecast_notes, page_charts
 from app.task import Panel
+
+import train_fit
+from app.options import parse
 from nerf_posenc.analysis import forecast
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.spectra import spectra

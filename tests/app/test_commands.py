@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from app.commands.png import write_png
 from PIL import Image
 
 import train_fit
-from app.commands.png import write_png
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from scenes import open_image
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from app.report.fit_page import fit_page, why_not
+from app.report.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
 from torch import Tensor, nn
 
 import train_fit
-from app.report.fit_page import fit_page, why_not
-from app.report.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
 from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.fits import ImageFit, load_fit

@@ -6,15 +6,15 @@ from dataclasses import fields
 
 import pytest
 import torch
+from app.help import HELP
+from app.sequence_options import SequenceOptions
 
 import train_fit
 from app import config
 from app.commands.compare import CompareOptions
 from app.commands.export import ExportOptions
 from app.commands.render import RenderOptions
-from app.help import HELP
 from app.options import Options, parse
-from app.sequence_options import SequenceOptions
 from docs import make_options
 from nerf_posenc.radiance.recipes import FieldOptions
 from nerf_posenc.training.recipes import ENCODINGS

@@ -10,15 +10,15 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 import torch
-
-import train_fit
 from app.fit_settings import FitSettings
 from app.image_fit import fit_image
 from app.progress import fit_with_progress
+from nerf_posenc.interpolation import INTERPOLATIONS
+
+import train_fit
 from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image
-from nerf_posenc.interpolation import INTERPOLATIONS
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import corner_cache, patch_network, recipes

@@ -8,13 +8,13 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
+from app.image_defaults import default_length
+from app.parsing import UsageError
+from app.plan import plan
 
 import train_fit
 from app import config
-from app.image_defaults import default_length
 from app.options import Options
-from app.parsing import UsageError
-from app.plan import plan
 from app.report import read_metrics
 from tests.test_large_images import any_is_large as any_is_large
 from tests.test_large_images import pixels

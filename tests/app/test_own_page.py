@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
 
+from app.report.own_page import is_own_page
 from websockets.datastructures import Headers
 
-from app.report.own_page import is_own_page
 from tests.faults.live_page import attack
 
 # The server's own threads end after its sockets.

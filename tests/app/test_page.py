@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-
-from app import report
 from app.features import similarity_kernel
 from app.image_fit import ImageResult
 from app.preview import preview_windows
-from app.report.figures import save_views
-from app.report.video import write_video
 from app.scene_fit import SceneResult
 from app.task import Panel
+from PIL import Image
+
+from app import report
+from app.report.figures import save_views
+from app.report.video import write_video
 from nerf_posenc import FourierEncoder
 from nerf_posenc.radiance.evaluation import ViewScore
 from nerf_posenc.radiance.views import evenly_spaced

@@ -12,11 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-
-import train_fit
-from app import cli
 from app.config import resolve
-from app.options import parse
 from app.parsing import UsageError
 from app.processes import (
     command_words,
@@ -27,6 +23,10 @@ from app.processes import (
     require_same_data,
 )
 from app.stop import Stop, Stopped
+
+import train_fit
+from app import cli
+from app.options import parse
 from nerf_posenc.training.distributed import ALONE, World
 from tests.small import SMALL_RUN, SMALL_SCENE
 

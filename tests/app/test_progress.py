@@ -4,10 +4,10 @@ import re
 
 import pytest
 import torch
-from torch import Tensor, nn
-
 from app.fit_settings import FitSettings
 from app.progress import fit_with_progress, progress_bar, sum_up
+from torch import Tensor, nn
+
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 

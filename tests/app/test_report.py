@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageSequence
-
-from app import report
 from app.features import similarity_kernel
 from app.image_fit import ImageResult
 from app.preview import most_detailed_window
 from app.report.depths import nearness
+from PIL import Image, ImageSequence
+
+from app import report
 from app.report.figures import save_comparison, save_curves, save_frequencies, save_kernels
 from app.report.tables import gain
 from nerf_posenc import FourierEncoder, HashGridEncoder

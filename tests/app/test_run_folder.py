@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from app.progress import _Session
 from filelock import FileLock
 
 import train_fit
 from app import fit_file, prepare, progress, report
-from app.progress import _Session
 from nerf_posenc.training import loop
 from nerf_posenc.training.checkpoints import load_checkpoint
 from tests.faults.signals import run_with_signal

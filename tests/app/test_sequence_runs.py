@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from app.report.sequence_page import sequence_headline
 
 import train_fit
 from app.report import read_metrics
-from app.report.sequence_page import sequence_headline
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import Measure
-from sequences.system import Evaluation, SequenceResult, SystemOptions
 from sequences import load_fit, open_sequence
+from sequences.system import Evaluation, SequenceResult, SystemOptions
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 from tests.faults.signals import run_with_signal

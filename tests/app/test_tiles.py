@@ -8,11 +8,11 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
+from app.task import Panel
 from torch import Tensor
 
 from app import report
 from app.report.tiles import TilePyramid, write_tiles
-from app.task import Panel
 from tests.app.test_page import image_panel, results_for
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium

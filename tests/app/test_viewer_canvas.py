@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-
 from app.report.viewer_camera import camera_from_client, first_view, window_from_client
 from app.report.viewer_canvas import LiveCurve, LivePanel, columns_for, draw_canvas, draw_view
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from app.parsing import PROGRAM
+from app.report.metrics_file import METRICS
 
 import train_fit
 from app import report
-from app.parsing import PROGRAM
-from app.report.metrics_file import METRICS
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import (
     CheckpointError,

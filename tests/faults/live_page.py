@@ -22,13 +22,13 @@ import msgspec
 import torch
 import viser
 import websockets
+from app.fit_settings import FitSettings
+from app.report.viewer import LivePage
+from app.scene_fit import fit_scene
 from torch import Tensor
 from websockets.asyncio.client import connect
 from websockets.typing import Origin, Subprotocol
 
-from app.fit_settings import FitSettings
-from app.report.viewer import LivePage
-from app.scene_fit import fit_scene
 from nerf_posenc.radiance.recipes import FieldOptions
 from scenes import analytic_scene
 

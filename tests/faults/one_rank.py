@@ -15,10 +15,10 @@ from typing import Any
 from unittest import mock
 
 import torch
+from app.progress import _Session
 
 import train_fit
 from app import cli
-from app.progress import _Session
 from scenes import open_image
 
 

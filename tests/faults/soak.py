@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from app.report.metrics_file import read_metrics
 from PIL import Image
 from torch import Tensor
 
 import train_fit
-from app.report.metrics_file import read_metrics
 from nerf_posenc.training.checkpoints import load_checkpoint
 
 _QUICK = [

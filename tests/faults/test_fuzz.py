@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app.report.metrics_file import METRICS, read_metrics
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.report.metrics_file import METRICS, read_metrics
 from tests.faults import cases, fuzz
 
 COUNTS = {

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from nerf_posenc.networks.local_cosine import CELL, LocalCosineSeries
 from torch import Tensor
 
 from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import coefficient_masks, local_cosine, num_parameters
-from nerf_posenc.networks.local_cosine import CELL, LocalCosineSeries
 
 
 def textured(height: int, width: int) -> Image:

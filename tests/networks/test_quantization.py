@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
+from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from torch import nn
 
 from nerf_posenc import HashGridEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.networks import MLP, num_parameters
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from nerf_posenc.networks.quantization import quantize
 
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tifffile
 import torch
+from app.digest import digest_of, digest_of_scene
 from torch import Tensor
 
-from app.digest import digest_of, digest_of_scene
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.views import Views
 from scenes import SceneError, open_scene

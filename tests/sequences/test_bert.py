@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor
 
-from nerf_posenc.training.seeds import SeedEnsemble
-from sequences.system import System, SystemOptions
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel
+from sequences.system import System, SystemOptions
 from sequences.systems.bert import BertSystem
 from tests.sequences.texts import made_text
 

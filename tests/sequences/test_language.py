@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
-
 from app.fit_settings import FitSettings
 from app.sequence_fit import fit_system
 from nerf_posenc.training.seeds import SeedEnsemble
-from sequences.system import System, SystemOptions
+from torch import Tensor, nn
+from torch.nn import functional as F
+
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.attention import Attention
 from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.positions import ADDED, ENCODINGS
 from sequences.layers.symbol_loss import IGNORED
+from sequences.system import System, SystemOptions
 from sequences.systems.language import LanguageSystem
 from tests.sequences.texts import made_text
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor, nn
 
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc.training.seeds import SeedEnsemble
-from sequences.system import System, SystemOptions
 from sequences.data.types import Story
 from sequences.errors import SequenceError
+from sequences.system import System, SystemOptions
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memn2n import ENCODINGS, MemN2NSystem
 from sequences.systems.memn2n_model import MemN2N

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor, nn
 
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
 from nerf_posenc.training.loop import FitState, fit
-from nerf_posenc.training.seeds import SeedEnsemble
-from sequences.system import System, SystemOptions
 from sequences.data.types import Stories, Story, StoryTask, Words
 from sequences.errors import SequenceError
+from sequences.system import System, SystemOptions
 from sequences.systems.memory_network import ENCODINGS, MARGIN, MemoryNetworkSystem
 from sequences.systems.memory_network_model import MemoryNetwork
 from sequences.systems.segmenter import boundary_scores, fit_segmenter, resegmented

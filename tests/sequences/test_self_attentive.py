@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-
 from app.fit_settings import FitSettings
 from app.sequence_fit import fit_system
-from sequences.system import System, SystemOptions
+
 from sequences.data.types import LabeledSentences
 from sequences.errors import SequenceError
+from sequences.system import System, SystemOptions
 from sequences.systems.self_attentive import SelfAttentiveModel, SelfAttentiveSystem
 
 WORDS = ("wave", "band", "phase", "step", "node")

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
-from sequences.system import SystemOptions
 from sequences.data.types import Stories, Story, StoryTask
 from sequences.errors import SequenceError
+from sequences.system import SystemOptions
 from sequences.systems.memn2n import MemN2NSystem
 from sequences.systems.sentences import SentenceEncoder
 from sequences.systems.story_batches import (

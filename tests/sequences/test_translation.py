@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor, nn
 
-from nerf_posenc.training.seeds import SeedEnsemble
-from sequences.system import System, SystemOptions
 from sequences.data.numbers import make_numbers
 from sequences.data.types import Pair, Pairs
 from sequences.errors import SequenceError
@@ -28,6 +27,7 @@ from sequences.layers.decoding import beam_search, greedy, normalized
 from sequences.layers.seq2seq import BEGIN, END, PADDING, UNKNOWN, Memory, Seq2Seq
 from sequences.layers.symbol_loss import IGNORED
 from sequences.layers.transformer_seq2seq import TransformerSeq2Seq
+from sequences.system import System, SystemOptions
 from sequences.systems.base_system import few_tested
 from sequences.systems.pair_batches import PairBatches, pair_tensors, symbols_of, until_end
 from sequences.systems.translation import TranslationSystem

@@ -9,13 +9,13 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
+from app.fit_settings import FitSettings
+from app.image_ensemble import fit_images
+from app.image_fit import fit_image
 from torch import nn
 
 import train_fit
 from app import ensembles
-from app.fit_settings import FitSettings
-from app.image_ensemble import fit_images
-from app.image_fit import fit_image
 from nerf_posenc.images import Image
 from nerf_posenc.networks import MLP, NETWORKS
 from nerf_posenc.training import recipes

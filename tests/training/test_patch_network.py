@@ -4,11 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
-
-from nerf_posenc.images import Image
 from nerf_posenc.interpolation import interpolate
-from nerf_posenc.metrics.image import psnr
 from nerf_posenc.training.patch_network import (
     PatchNetwork,
     default_steps,
@@ -19,6 +15,10 @@ from nerf_posenc.training.patch_network import (
     patches_around_centers,
     patches_around_pixels,
 )
+from torch import Tensor
+
+from nerf_posenc.images import Image
+from nerf_posenc.metrics.image import psnr
 
 
 def crossings(height: int, width: int) -> tuple[Tensor, Tensor]:

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 import torch
-
 from app.sigma_search import choose_sigma
+
 from nerf_posenc import FourierEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.networks import NETWORKS

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
 from torch import Tensor, nn
 
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import adam
-from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
 
 
 def member(seed: int) -> nn.Sequential:

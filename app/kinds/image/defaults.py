@@ -222,9 +222,7 @@ def resolve(
     return config, reason
 
 
-def _recommended(
-    options: "ImageOptions", image: Image, steps: int
-) -> tuple["ImageOptions", str]:
+def _recommended(options: "ImageOptions", image: Image, steps: int) -> tuple["ImageOptions", str]:
     """Replace ``--encodings auto`` by none and the encoding that is recommended, and say why."""
     found = recommend(image, steps=steps)
     name = found.model.encoding
@@ -246,7 +244,10 @@ def _require_references(config: "ImageOptions", image: Image) -> None:
         not between or image.held_out is not None,
         f"--references {', '.join(sorted(between))}: for pixels that are held out; add --held-out",
     )
-    for name, most in {"patch-network": MAX_PATCH_PIXELS, "local-cosine": MAX_COSINE_PIXELS}.items():
+    for name, most in {
+        "patch-network": MAX_PATCH_PIXELS,
+        "local-cosine": MAX_COSINE_PIXELS,
+    }.items():
         require(
             name not in names or count <= most,
             f"--references: {name} takes at most {most:,} pixels, and {image.source} has {count:,} "

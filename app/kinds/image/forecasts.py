@@ -85,7 +85,9 @@ def forecast_blocks(
 
 def _forecast(image: Image, model: ImageModel, config: "ImageOptions") -> Forecast | str:
     """Forecast of a fit, or why there is none."""
-    assert config.steps and config.batch_size and config.optimizer != "auto"
+    assert config.steps
+    assert config.batch_size
+    assert config.optimizer != "auto"
     if image.held_out is not None:
         return "forecasts are of fitted pixels, not of those between them"
     if image.num_pixels > _MAX_PIXELS:

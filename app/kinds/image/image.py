@@ -20,7 +20,6 @@ from app.kinds.coordinates import (
     frequency_bands,
     kernel_curves,
     notes_on_flat_fits,
-    precision_for,
 )
 from app.kinds.image import defaults
 from app.kinds.image.forecasts import forecast_blocks
@@ -53,6 +52,7 @@ from nerf_posenc.training.devices import autocast, return_freed_memory
 from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import mse, predict
+from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant, cosine_decay
 from scenes import SceneError, open_image
@@ -143,7 +143,8 @@ class ImageOptions(CoordinateOptions):
     def model(self, encoding: str) -> ImageModel:
         """Model for an encoding."""
         width, depth = recipes.get_recipe(encoding).layers
-        assert self.num_bands is not None and self.sigma != "auto"
+        assert self.num_bands is not None
+        assert self.sigma != "auto"
         return ImageModel(
             encoding,
             self.network,
@@ -260,7 +261,7 @@ class ImageKind(Kind[ImageOptions]):
         encoding: str,
         config: ImageOptions,
         matrices: Sequence[Tensor] | None = None,
-    ) -> recipes.OptimizerGroup:
+    ) -> OptimizerGroup:
         held_out = defaults.held_out_recipe(encoding, config)
         assert config.optimizer != "auto"
         return recipes.make_optimizer(
@@ -406,7 +407,9 @@ class ImageKind(Kind[ImageOptions]):
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
         """Render an image at any resolution, or a part of it."""
         for option in ("cameras", "turntable"):
-            require(asked[option] is None, f"--{option} is for a scene; this is the fit of an image")
+            require(
+                asked[option] is None, f"--{option} is for a scene; this is the fit of an image"
+            )
         fit = load_fit(path, device=device)
         assert isinstance(fit, ImageFit)
         try:

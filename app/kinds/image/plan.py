@@ -38,7 +38,8 @@ def plan(kind: "ImageKind", config: "ImageOptions") -> str:
         kind: the image.
         config: configuration of the run.
     """
-    assert config.steps and config.batch_size
+    assert config.steps
+    assert config.batch_size
     image, names = kind.image, config.chosen
     num_evaluated = image.evaluated.num_pixels
     seconds, working = 0.0, 0.0
@@ -63,9 +64,7 @@ def plan(kind: "ImageKind", config: "ImageOptions") -> str:
     )
 
 
-def _probe(
-    kind: "ImageKind", encoding: str, config: "ImageOptions"
-) -> tuple[float, float, int]:
+def _probe(kind: "ImageKind", encoding: str, config: "ImageOptions") -> tuple[float, float, int]:
     """Seconds of a step and of rendering a pixel, and the number of parameters."""
     assert config.batch_size
     device = torch.device(config.device)
