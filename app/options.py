@@ -35,8 +35,8 @@ class Range:
         is_open: whether ``low`` itself is no such value.
     """
 
-    low: float
-    high: float = math.inf
+    low: int | float
+    high: int | float = math.inf
     is_open: bool = False
 
     def __contains__(self, value: object) -> bool:

@@ -20,8 +20,8 @@ from app.image_fit import fit_image
 from app.image_task import ImageTask
 from app.stop import Stop
 from app.task import FitControl
-from nerf_posenc.interpolation import INTERPOLATIONS, interpolate_held_out
-from nerf_posenc.training.patch_network import (
+from baselines.interpolation import INTERPOLATIONS, interpolate_held_out
+from baselines.patch_network import (
     MOST_STEPS_OF_IMAGES,
     PatchNetwork,
     fit_patch_network_to,

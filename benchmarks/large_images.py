@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
+from baselines.local_cosine import LocalCosineSeries
 from torch import nn
 
 from benchmarks.timing import machine

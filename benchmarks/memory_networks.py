@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
+from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
 from torch import nn
 
 from benchmarks.timing import machine
@@ -118,9 +118,9 @@ def measured(name: str, variant: Variant, stories: Stories, num_seeds: int) -> R
     ]
     recipe = system.recipe
     draws = [system.batches(variant.encoding, recipe.batch_size, seed) for seed in seeds]
-    loss = SeedLoss(system.loss)
+    loss = MemberLosses(system.loss)
     state = FitState(
-        SeedEnsemble(members), system.optimizer(members, recipe.lr), num_steps=recipe.steps
+        Ensemble(members), system.optimizer(members, recipe.lr), num_steps=recipe.steps
     )
     started = time.perf_counter()
     fit(

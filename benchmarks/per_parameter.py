@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import torch
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
+from baselines.local_cosine import LocalCosineSeries
 from torch import nn
 from tqdm import tqdm
 

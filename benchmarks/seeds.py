@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from nerf_posenc.training.seeds import SeedEnsemble, SeedLoss, stacked_draws
+from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
 
 from nerf_posenc.training.loop import FitState, fit
 from sequences import open_sequence
@@ -30,10 +30,10 @@ def steps_of(system: System, encoding: str, num_seeds: int) -> Callable[[int], f
     members = [
         system.build(encoding, torch.Generator().manual_seed(seed)) for seed in range(num_seeds)
     ]
-    ensemble = SeedEnsemble(members, is_stackable=system.recipe.is_stackable)
+    ensemble = Ensemble(members, is_stackable=system.recipe.is_stackable)
     optimizer = system.optimizer(members, system.recipe.lr)
     draws = [system.batches(encoding, system.recipe.batch_size, seed) for seed in range(num_seeds)]
-    loss = SeedLoss(system.loss)
+    loss = MemberLosses(system.loss)
 
     def run(num_steps: int) -> float:
         state = FitState(ensemble, optimizer, num_steps)

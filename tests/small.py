@@ -21,7 +21,7 @@ SMALL_SCENE = [
 def without_hull() -> Iterator[None]:
     """Begin fits of scenes with all cells, since to carve the visual hull takes seconds."""
     cells = torch.ones(128**3, dtype=torch.bool)
-    with mock.patch("app.scene_task.visual_hull", return_value=cells):
+    with mock.patch("app.kinds.scene.visual_hull", return_value=cells):
         yield
 
 
@@ -33,10 +33,9 @@ def quick_report() -> Iterator[None]:
         path.write_text("<html></html>\n")
 
     with (
-        mock.patch("app.report.write_page", write_page),
+        mock.patch("app.report.outputs.write_page", write_page),
         mock.patch("app.report.outputs.save_comparison"),
-        mock.patch("app.report.outputs.save_views"),
-        mock.patch("app.report.outputs.save_curves"),
+        mock.patch("app.report.outputs.save_charts"),
     ):
         yield
 

@@ -7,20 +7,19 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from app.digest import digest_of
-from app.image_fit import fit_image
-from app.preview import most_detailed_window
-from app.report.errors import error_map, reduced_error, sampled_error
 from torch import Tensor
 
+from app.crops import most_detailed_window
+from app.kinds.image.image import ImageKind, ImageOptions
+from app.kinds.kind import Result, View, digest_of
+from app.report.images import error_map, error_scale, reduced_error
 from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.metrics.spectra import spectra
 from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
-from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.permutations import index_permutation
 from scenes import open_image
-from tests.app.test_image_task import settings_for
+from tests.fits import fitted
 
 
 def pixels(height: int, width: int, *, seed: int = 0) -> Tensor:
@@ -31,7 +30,7 @@ def pixels(height: int, width: int, *, seed: int = 0) -> Tensor:
 @pytest.fixture
 def any_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every image as one of many megapixels."""
-    for module in ("nerf_posenc.images", "app.preview", "scenes.image_files"):
+    for module in ("nerf_posenc.images", "app.crops", "scenes.image_files"):
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
 
 
@@ -163,7 +162,7 @@ def test_error_maps_in_rows_are_those_of_the_whole_image() -> None:
     original, fit = pixels(30, 44), pixels(30, 44, seed=1)
     error = (fit.double() - original.double()).abs().mean(-1) / 255
     torch.testing.assert_close(error_map(fit, original).double(), error, atol=1e-6, rtol=0)
-    torch.testing.assert_close(sampled_error(fit, original).double(), error.flatten())
+    assert error_scale([(fit, original)]) == pytest.approx(float(error.quantile(0.99)), rel=1e-5)
     assert torch.equal(reduced_error(fit, original, 44), error_map(fit, original))
     flat = torch.nn.functional.adaptive_avg_pool2d(error[None], (15, 22))[0]
     torch.testing.assert_close(reduced_error(fit, original, 22).double(), flat)
@@ -173,22 +172,27 @@ def test_measures_of_stored_integers_are_those_of_their_values() -> None:
     a, b = pixels(20, 21), pixels(20, 21, seed=1)
     assert psnr(a, b) == psnr(unit_range(a), unit_range(b))
     assert ssim(a, b) == ssim(unit_range(a), unit_range(b))
-    assert digest_of([a]) == digest_of([unit_range(a)])
+    assert digest_of([(a.shape, [a])]) == digest_of([(a.shape, [unit_range(a)])])
 
 
 def test_a_large_fit_is_evaluated_before_it_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    image = Image.from_rgb(pixels(32, 48))
-    options = ImageModel("fourier", width=32, depth=2, num_bands=4)
-    small = fit_image(image, options, settings_for(40, 512, 0.02))
-    for module in ("nerf_posenc.images", "app.preview"):
+    options = {"num_bands": 4, "width": 32, "depth": 2, "steps": 40, "batch_size": 512, "lr": 0.02}
+
+    def fit_it() -> Result:
+        kind = ImageKind(ImageOptions(), Image.from_rgb(pixels(32, 48)))
+        return fitted(kind, "fourier", **options)
+
+    small = fit_it()
+    for module in ("nerf_posenc.images", "app.crops"):
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
-    monkeypatch.setattr("app.image_fit._STRIP_PIXELS", 100)
-    large = fit_image(image, options, settings_for(40, 512, 0.02))
-    assert large.reconstruction.dtype == torch.uint8
-    assert large.psnr == pytest.approx(small.psnr, abs=1e-4)
-    assert large.ssim == pytest.approx(small.ssim, abs=1e-2)
-    # Whole numbers that were almost halfway may fall either way.
-    difference = large.reconstruction.int() - to_eight_bits(small.reconstruction).int()
+    monkeypatch.setattr("app.kinds.image.image._STRIP_PIXELS", 100)
+    large = fit_it()
+    exact, rounded = (result.blocks(View)[0].reconstruction for result in (small, large))
+    assert rounded.dtype == torch.uint8
+    assert large.scores["psnr_db"] == pytest.approx(small.scores["psnr_db"], abs=1e-4)
+    assert large.scores["ssim"] == pytest.approx(small.scores["ssim"], abs=1e-2)
+    # Integers that were almost halfway may fall either way.
+    difference = rounded.int() - to_eight_bits(exact).int()
     assert int(difference.abs().max()) <= 1
     assert float(difference.abs().double().mean()) < 0.01
 

@@ -124,12 +124,13 @@ class SceneKind(Kind[SceneOptions]):
     about = ABOUT
     citations = CITATIONS
 
-    def __init__(self, options: SceneOptions) -> None:
+    def __init__(self, options: SceneOptions, scene: Scene | None = None) -> None:
         is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
-        if is_built_in and not options.quiet:
+        if scene is None and is_built_in and not options.quiet:
             print(f"rendering the built-in scene {options.scene} ...")
         try:
-            scene = open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
+            size, most = options.size, options.max_pixels
+            scene = scene or open_scene(options.scene, size=size, max_pixels=most)
         except SceneError as error:
             raise UsageError(str(error)) from None
         self.scene = _with_printable_names(

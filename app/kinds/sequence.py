@@ -51,9 +51,9 @@ class SequenceKind(Kind[SequenceOptions]):
     Options = SequenceOptions
     loss_name = "loss"
 
-    def __init__(self, options: SequenceOptions) -> None:
+    def __init__(self, options: SequenceOptions, system: System | None = None) -> None:
         try:
-            self.system: System = open_sequence(options.sequence, options)
+            self.system = system or open_sequence(options.sequence, options)
         except SequenceError as error:
             raise UsageError(str(error)) from None
         self.title = printable(self.system.name)

@@ -4,8 +4,9 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -37,6 +38,7 @@ class SaveError(Exception):
     """A fit or a run folder cannot be written; the message says why."""
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Shows fits in progress; it is called at every record, and its time is not training time."""
 
@@ -220,6 +222,13 @@ def train(
     if not was_complete:
         session.finish()
     return session.snapshots
+
+
+def fit_alone(kind: Kind[Config], encoding: str, config: Config) -> Result:
+    """Train with one encoding in this process, without a file, and evaluate."""
+    fit = begin_fit(kind, encoding, config)
+    snapshots = train(fit, Stop(), loss_name=kind.loss_name)
+    return result_of(kind, replace(fit, snapshots=snapshots))
 
 
 def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:

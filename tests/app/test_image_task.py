@@ -13,9 +13,9 @@ import torch
 from app.fit_settings import FitSettings
 from app.image_fit import fit_image
 from app.progress import fit_with_progress
-from nerf_posenc.interpolation import INTERPOLATIONS
 
 import train_fit
+from baselines.interpolation import INTERPOLATIONS
 from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image

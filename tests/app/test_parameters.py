@@ -6,10 +6,10 @@ from pathlib import Path
 
 import PIL.Image
 import pytest
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
 
 import train_fit
 from app.options import parse
+from baselines.local_cosine import LocalCosineSeries
 from nerf_posenc import HashGridEncoder
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.networks import num_parameters

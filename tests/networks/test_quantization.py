@@ -4,25 +4,15 @@ import math
 
 import pytest
 import torch
-from nerf_posenc.networks.local_cosine import LocalCosineSeries
 from torch import nn
 
 from nerf_posenc import HashGridEncoder
-from nerf_posenc.images import Image
 from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.networks.quantization import quantize
 
 
 def network() -> MLP:
     return MLP(10, 3, width=32, depth=2, generator=torch.Generator().manual_seed(0))
-
-
-def series(parameters: int = 3000) -> LocalCosineSeries:
-    generator = torch.Generator().manual_seed(0)
-    rgb = torch.rand(40, 48, 3, generator=generator)
-    made = LocalCosineSeries()
-    made.fit(Image.from_rgb(rgb), parameters)
-    return made
 
 
 def test_in_float16_every_parameter_is_the_nearest_half() -> None:
@@ -79,40 +69,6 @@ def test_the_model_itself_stays_as_it_is() -> None:
     before = [p.clone() for p in original.parameters()]
     quantize(original, 8)
     assert all(torch.equal(a, b) for a, b in zip(before, original.parameters(), strict=True))
-
-
-def test_a_series_in_8_bits_stores_its_mask_and_its_scales() -> None:
-    original = series()
-    rounded = quantize(original, 8)
-    groups = original.frequencies
-    lowest, used = int((groups % 64 == 0).sum()), len(groups.unique())
-    coefficients = len(original.coefficients)
-    expected = 8 * coefficients + 8 * lowest + 32 * used
-    others = 16 * (original.color.numel() + original.num_index_parameters)
-    assert rounded.num_bits == expected + others
-
-
-def test_a_series_in_8_bits_has_256_levels_per_frequency_and_small_errors() -> None:
-    original = series()
-    rounded = quantize(original, 8).module
-    assert isinstance(rounded, LocalCosineSeries)
-    for group in original.frequencies.unique():
-        mine = original.frequencies == group
-        after, before = rounded.coefficients[mine], original.coefficients[mine]
-        if group % 64:
-            assert len(after.abs().unique()) <= 128
-        root = before.abs().sqrt()
-        level = (root.max() - root.min()) / 127
-        # Half a level on the scale of square roots, and the rounding of the bounds.
-        assert bool(((after.abs().sqrt() - root).abs() <= 0.51 * level + 1e-3).all())
-
-
-def test_a_series_too_small_for_scales_is_the_same_in_8_bits_as_in_16() -> None:
-    original = series(300)
-    halves, eighths = quantize(original, 16), quantize(original, 8)
-    assert eighths.num_bits == halves.num_bits
-    for before, after in zip(halves.module.parameters(), eighths.module.parameters(), strict=True):
-        assert torch.equal(after, before)
 
 
 @pytest.mark.parametrize("bits", [4, 7, 32])

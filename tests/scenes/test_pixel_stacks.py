@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ import numpy as np
 import pytest
 import tifffile
 import torch
-from app.digest import digest_of, digest_of_scene
 from torch import Tensor
 
+from app.kinds.scene import SceneKind, SceneOptions
 from nerf_posenc.radiance.ray_batches import RayBatches
-from nerf_posenc.radiance.views import Views
+from nerf_posenc.radiance.views import Scene, Views
 from scenes import SceneError, open_scene
 from scenes.quadrature import hemisphere_poses
 
@@ -145,15 +146,36 @@ def test_files_of_several_types_are_held_in_the_narrowest_that_holds_all(tmp_pat
     require_equal_to_floats(views, [*images[1:], image_of(np.float32, 4, 9)])
 
 
-def test_a_checksum_is_that_of_the_values(tmp_path: Path) -> None:
+def test_a_checksum_is_that_of_the_values_and_the_cameras(tmp_path: Path) -> None:
     images = [image_of(np.uint8, 4, seed) for seed in range(3)]
     write_folder(tmp_path, [(image, ".png") for image in images])
     scene = open_scene(str(tmp_path))
-    parts = []
-    for views, of in ((scene.train, images[1:]), (scene.test, images[:1])):
-        rgb, opacity = (torch.stack(column) for column in zip(*map(in_floats, of), strict=True))
-        parts += [rgb, opacity, views.world_from_camera]
-    assert digest_of_scene(scene) == digest_of(parts)
+
+    def digest(of: Scene) -> str:
+        return SceneKind(SceneOptions(), of).digest()
+
+    floats = replace(
+        scene,
+        **{
+            part: replace(
+                views,
+                pixels=torch.stack(
+                    [torch.cat((rgb, a[..., None]), -1) for rgb, a in map(in_floats, of)]
+                ),
+            )
+            for part, views, of in (
+                ("train", scene.train, images[1:]),
+                ("test", scene.test, images[:1]),
+            )
+        },
+    )
+    assert digest(floats) == digest(scene)
+    wider = [replace(camera, focal_x=camera.focal_x * 1.01) for camera in scene.train.cameras]
+    assert digest(replace(scene, train=replace(scene.train, cameras=wider))) != digest(scene)
+    moved = scene.train.world_from_camera + 1e-3
+    assert digest(replace(scene, train=replace(scene.train, world_from_camera=moved))) != digest(
+        scene
+    )
 
 
 @pytest.mark.parametrize("when", ["before", "while writing"])

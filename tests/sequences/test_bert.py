@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor
 
+from nerf_posenc.training.ensemble import Ensemble
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel
@@ -110,7 +110,7 @@ def test_seeds_of_bert_are_stacked() -> None:
     ]
     inputs, _ = batch(made, 3)
     stacked = tuple(torch.stack([part, part.flip(0)]) for part in inputs)
-    words, pairs = SeedEnsemble(members)(stacked)
+    words, pairs = Ensemble(members)(stacked)
     for i, member in enumerate(members):
         alone = member(tuple(part[i] for part in stacked))
         torch.testing.assert_close(words[i], alone[0])

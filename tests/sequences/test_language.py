@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from app.fit_settings import FitSettings
-from app.sequence_fit import fit_system
-from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.kinds.sequence import SequenceKind, SequenceOptions
+from nerf_posenc.training.ensemble import Ensemble
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.attention import Attention
@@ -19,6 +18,7 @@ from sequences.layers.positions import ADDED, ENCODINGS
 from sequences.layers.symbol_loss import IGNORED
 from sequences.system import System, SystemOptions
 from sequences.systems.language import LanguageSystem
+from tests.fits import fitted
 from tests.sequences.texts import made_text
 
 
@@ -190,24 +190,16 @@ def test_what_does_not_fit_is_refused(options: dict[str, int], expected: str) ->
         system("transformer", **options)
 
 
-def fitted(encoding: str, num_seeds: int = 1, steps: int = 150) -> dict[str, float]:
-    made = system(width=32, context=32)
-    settings = FitSettings(
-        name=encoding,
-        steps=steps,
-        batch_size=32,
-        lr=made.recipe.lr,
-        device=torch.device("cpu"),
-        schedule=made.schedule,
-    )
-    result = fit_system(made, encoding, settings, num_seeds)
-    assert len(result.by_seed) == num_seeds
+def scores_of(encoding: str, num_seeds: int = 1, steps: int = 150) -> dict[str, float]:
+    kind = SequenceKind(SequenceOptions(), system(width=32, context=32))
+    result = fitted(kind, encoding, steps=steps, batch_size=32, num_seeds=num_seeds)
+    assert len(result.evaluation.by_seed) == num_seeds
     return dict(result.scores)
 
 
 @pytest.mark.slow
 def test_positions_let_a_masked_model_read() -> None:
-    without, rotary = fitted("none", steps=300), fitted("rotary", steps=300)
+    without, rotary = scores_of("none", steps=300), scores_of("rotary", steps=300)
     assert rotary["perplexity"] < without["perplexity"] / 1.5
     assert rotary["accuracy_percent"] > without["accuracy_percent"] + 20
 
@@ -229,7 +221,7 @@ def test_seeds_of_every_encoding_are_stacked(encoding: str, is_causal: bool) -> 
         for seed in (0, 1)
     ]
     x = torch.stack([symbols(), symbols().flip(0)])
-    together = SeedEnsemble(members)(x)
+    together = Ensemble(members)(x)
     together.sum().backward()
     for i, member in enumerate(members):
         torch.testing.assert_close(together[i], member(x[i]))

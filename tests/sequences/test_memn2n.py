@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor, nn
 
+from app.kinds.kind import Curve, HeatMap
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, TemporalEncoder
+from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Story
 from sequences.errors import SequenceError
@@ -16,6 +17,7 @@ from sequences.system import System, SystemOptions
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memn2n import ENCODINGS, MemN2NSystem
 from sequences.systems.memn2n_model import MemN2N
+from tests.fits import blocks_of
 from tests.sequences.small_stories import moves
 
 
@@ -136,7 +138,7 @@ def test_members_that_are_stacked_are_as_alone() -> None:
     members[1].is_linear.fill_(False)
     inputs = [system.batches("", 8, seed)(0)[0] for seed in range(3)]
     stacked = tuple(torch.stack(parts) for parts in zip(*inputs, strict=True))
-    together = SeedEnsemble(members)(stacked)
+    together = Ensemble(members)(stacked)
     for member, own, scores in zip(members, inputs, together, strict=True):
         torch.testing.assert_close(member(own), scores)
 
@@ -229,7 +231,7 @@ def test_the_evaluation_has_the_error_of_every_task() -> None:
     wrong = []
     for rows in system.tests:
         wrong.append(100 * float((model(rows.inputs).argmax(1) != rows.answers).float().mean()))
-    assert list(evaluation.curves[0].ys) == pytest.approx(wrong)
+    assert list(blocks_of(evaluation, Curve)[0].ys) == pytest.approx(wrong)
     assert evaluation.scores["error_percent"] == pytest.approx(sum(wrong) / 3)
     assert sum(evaluation.scores.values()) == pytest.approx(100)
     assert {measure.name for measure in system.measures} == set(evaluation.scores)
@@ -239,7 +241,7 @@ def test_attention_has_a_row_per_sentence_and_a_column_per_hop() -> None:
     system = small_system(hops=2)
     evaluation = system.evaluate(system.build("temporal", generator()), "temporal")
     sentences = system.stories.tasks[0].test[0].sentences
-    (shown,) = evaluation.maps
+    (shown,) = blocks_of(evaluation, HeatMap)
     assert list(shown.rows) == [" ".join(sentence) for sentence in sentences]
     assert tuple(shown.values.shape) == (len(sentences), 2)
     assert float(shown.values.sum(0).max()) <= 1 + 1e-6

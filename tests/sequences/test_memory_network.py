@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor, nn
 
+from app.kinds.kind import HeatMap, Passage
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
+from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Stories, Story, StoryTask, Words
 from sequences.errors import SequenceError
@@ -15,6 +16,7 @@ from sequences.system import System, SystemOptions
 from sequences.systems.memory_network import ENCODINGS, MARGIN, MemoryNetworkSystem
 from sequences.systems.memory_network_model import MemoryNetwork
 from sequences.systems.segmenter import boundary_scores, fit_segmenter, resegmented
+from tests.fits import blocks_of
 from tests.sequences.small_stories import moves
 
 
@@ -152,7 +154,7 @@ def test_members_that_are_stacked_are_as_alone(encoding: str) -> None:
     members = [system.build(encoding, generator(seed)) for seed in range(2)]
     inputs = [system.batches(encoding, 3, seed)(0)[0] for seed in range(2)]
     stacked = tuple(torch.stack(parts) for parts in zip(*inputs, strict=True))
-    together = SeedEnsemble(members)(stacked)
+    together = Ensemble(members)(stacked)
     for i, member in enumerate(members):
         torch.testing.assert_close(member(inputs[i]), tuple(part[i] for part in together))
 
@@ -211,12 +213,12 @@ def test_the_memory_found_is_shown() -> None:
     model = system.build("time", generator())
     evaluation = system.evaluate(model, "time")
     found = model.answer(system.tests[0].inputs)[1][0].tolist()
-    (shown,) = evaluation.maps
+    (shown,) = blocks_of(evaluation, HeatMap)
     assert shown.values.shape == (4, 2)
     for hop, slot in enumerate(found):
         expected = [float(i == slot) for i in range(4)]
         assert shown.values[:, hop].tolist() == expected
-    assert system.preview(model, "time") == evaluation.passages[0]
+    assert system.preview(model, "time") == blocks_of(evaluation, Passage)[0]
 
 
 def test_it_finds_the_sentences_of_stories_it_has_not_seen() -> None:

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 import torch
-from app.fit_settings import FitSettings
-from app.sequence_fit import fit_system
 
+from app.kinds.kind import HeatMap, Passage
+from app.kinds.sequence import SequenceKind, SequenceOptions
 from sequences.data.types import LabeledSentences
 from sequences.errors import SequenceError
 from sequences.system import System, SystemOptions
 from sequences.systems.self_attentive import SelfAttentiveModel, SelfAttentiveSystem
+from tests.fits import blocks_of, fitted
 
 WORDS = ("wave", "band", "phase", "step", "node")
 
@@ -72,18 +73,12 @@ def test_the_penalty_is_zero_for_rows_on_different_words_and_grows_as_they_agree
 @pytest.mark.slow
 def test_words_are_found_by_attention_and_the_label_with_them() -> None:
     made = system()
-    settings = FitSettings(
-        name="none",
-        steps=60,
-        batch_size=32,
-        lr=0.01,
-        device=torch.device("cpu"),
-        schedule=made.schedule,
-    )
-    result = fit_system(made, "none", settings, 2)
+    kind = SequenceKind(SequenceOptions(), made)
+    result = fitted(kind, "none", steps=60, batch_size=32, lr=0.01, num_seeds=2)
     assert result.scores["accuracy_percent"] > 95
-    assert len(result.by_seed) == 2
-    assert result.evaluation.maps[0].values.shape == (3, len(result.evaluation.maps[0].columns))
+    assert len(result.evaluation.by_seed) == 2
+    heat_map = result.blocks(HeatMap)[0]
+    assert heat_map.values.shape == (3, len(heat_map.columns))
 
 
 def test_a_label_that_training_lacks_is_counted_as_wrong() -> None:
@@ -94,9 +89,8 @@ def test_a_label_that_training_lacks_is_counted_as_wrong() -> None:
     with torch.no_grad():
         evaluation = built.evaluate(network, "none")
     assert evaluation.scores["accuracy_percent"] == 0
-    assert any(
-        token.truth == "none of the training labels" for token in evaluation.passages[0].tokens
-    )
+    (passage,) = blocks_of(evaluation, Passage)
+    assert any(token.truth == "none of the training labels" for token in passage.tokens)
 
 
 def test_an_odd_width_is_refused() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from nerf_posenc.training.seeds import SeedEnsemble
 from torch import Tensor, nn
 
+from app.kinds.kind import Curve, HeatMap, Passage
+from nerf_posenc.training.ensemble import Ensemble
 from sequences.data.numbers import make_numbers
 from sequences.data.types import Pair, Pairs
 from sequences.errors import SequenceError
@@ -38,6 +39,7 @@ from sequences.systems.translation_report import (
     source_attention,
     translations_passage,
 )
+from tests.fits import blocks_of
 
 MODELS = ("transformer", "conv")
 SYMBOLS = 11
@@ -157,7 +159,7 @@ def test_models_of_an_ensemble_are_as_if_alone(name: str) -> None:
     members = [model_of(name, encoding, seed) for seed in (0, 1)]
     source, target = symbols(2, 3, 6), symbols(2, 3, 5, seed=2)
     source[:, :, 4:] = PADDING
-    together = SeedEnsemble(members)((source, target))
+    together = Ensemble(members)((source, target))
     for index, member in enumerate(members):
         alone = member((source[index], target[index]))
         assert torch.allclose(together[index], alone, atol=1e-5)
@@ -368,14 +370,14 @@ def test_an_evaluation_has_every_measure_and_attention_that_sums_to_one(name: st
         evaluation = system.evaluate(model, "sinusoidal")
         preview = system.preview(model, "sinusoidal")
     assert set(evaluation.scores) == {measure.name for measure in system.measures}
-    assert preview == evaluation.passages[0]
-    weights = evaluation.maps[0].values
+    assert preview == blocks_of(evaluation, Passage)[0]
+    weights = blocks_of(evaluation, HeatMap)[0].values
     assert torch.allclose(weights.sum(1), torch.ones(len(weights)), atol=1e-5)
-    assert len(evaluation.maps) == (2 if name == "transformer" else 1)
-    for shown in evaluation.maps:
+    assert len(blocks_of(evaluation, HeatMap)) == (2 if name == "transformer" else 1)
+    for shown in blocks_of(evaluation, HeatMap):
         assert shown.values.isfinite().all()
         assert shown.values.shape == (len(shown.rows), len(shown.columns))
-    tested, longer = evaluation.curves
+    tested, longer = blocks_of(evaluation, Curve)
     assert max(tested.xs) <= 4 < max(longer.xs)
     assert tested.title != longer.title
 

@@ -2,46 +2,28 @@
 
 import json
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import PIL.Image
 import pytest
 import torch
-from app.fit_settings import FitSettings
-from app.image_ensemble import fit_images
-from app.image_fit import fit_image
-from torch import nn
+from torch import Tensor, nn
 
 import train_fit
-from app import ensembles
-from nerf_posenc.images import Image
+from app.runs import many
 from nerf_posenc.networks import MLP, NETWORKS
+from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc.training.ensemble import BatchedEnsemble, EnsembleLoss, stacked_batches
-from nerf_posenc.training.image_model import ImageModel
-from nerf_posenc.training.loop import FitState, fit
-from scenes import open_image
+from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
+from nerf_posenc.training.loop import FitState, fit, mse
+from nerf_posenc.training.optimizers import adam
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
-
-SETTINGS = FitSettings(
-    name="fourier",
-    steps=30,
-    batch_size=200,
-    optimizer="muon",
-    lr=0.03,
-    device=torch.device("cpu"),
-    num_snapshots=3,
-)
-SMALL = ImageModel("fourier", width=16, depth=2, num_bands=4)
-
-
-def cat(size: int) -> Image:
-    return open_image("cat").resized(size)
 
 
 def pair(encoding: str, name: str, seed: int) -> tuple[nn.Module, nn.Module]:
@@ -60,7 +42,7 @@ def pair(encoding: str, name: str, seed: int) -> tuple[nn.Module, nn.Module]:
 )
 def test_each_member_gives_what_it_gives_alone(encoding: str, network: str) -> None:
     pairs = [pair(encoding, network, seed) for seed in range(3)]
-    ensemble = BatchedEnsemble([e for e, _ in pairs], [n for _, n in pairs])
+    ensemble = Ensemble([n for _, n in pairs], [e for e, _ in pairs])
     inputs = torch.rand(3, 50, 2) * 2 - 1
     outputs = ensemble(inputs)
     for x, y, (encoder, network_) in zip(inputs, outputs, pairs, strict=True):
@@ -89,55 +71,53 @@ def test_an_ensemble_takes_the_steps_of_its_members_alone(optimizer: recipes.Opt
         return [record.loss for record in fit(state, draws[i], record_every=5).history]
 
     pairs = [pair("fourier", "relu", i) for i in range(3)]
-    ensemble = BatchedEnsemble([e for e, _ in pairs], [n for _, n in pairs])
-    group = recipes.make_optimizer(ensemble, optimizer, 0.01, matrices=ensemble.hidden_matrices())
-    loss = EnsembleLoss()
-    losses: list[list[float]] = []
+    ensemble = Ensemble([n for _, n in pairs], [e for e, _ in pairs])
+    matrices = [matrix for _, network in pairs for matrix in hidden_matrices(network)]
+    group = recipes.make_optimizer(ensemble, optimizer, 0.01, matrices=matrices)
+    loss = MemberLosses(mse)
     fit(
         FitState(ensemble, group, 20),
-        stacked_batches(draws),
+        stacked_draws(draws),
         loss,
         record_every=5,
-        on_record=lambda state: losses.append(loss.take()),
+        on_record=lambda state: loss.record(),
     )
     for i in range(3):
-        assert [each[i] for each in losses] == pytest.approx(lone(i), rel=2e-3)
+        assert [each[i] for each in loss.histories] == pytest.approx(lone(i), rel=2e-3)
+
+
+def fits_of(folder: str) -> dict[str, Any]:
+    return {f["encoding"]: f for f in json.loads(Path(folder, "metrics.json").read_text())["fits"]}
 
 
 def test_images_fitted_together_have_results_of_their_own() -> None:
-    images = [cat(24), cat(32)]
-    together = fit_images(images, [SMALL] * 2, SETTINGS)
-    alone = [fit_image(image, SMALL, SETTINGS) for image in images]
-    for mine, other in zip(together, alone, strict=True):
-        assert mine.reconstruction.shape == other.reconstruction.shape
-        assert mine.psnr == pytest.approx(other.psnr, abs=0.1)
-        assert mine.parameters == other.parameters
-        steps, losses = zip(*((r.step, r.loss) for r in mine.history), strict=True)
-        assert steps == tuple(r.step for r in other.history)
-        assert losses == pytest.approx([r.loss for r in other.history], rel=0.02)
-        assert [s.step for s in mine.snapshots] == [s.step for s in other.snapshots]
-        previews = mine.snapshots[-1].images, other.snapshots[-1].images
-        for preview, expected in zip(*previews, strict=True):
-            torch.testing.assert_close(preview, expected, atol=0.05, rtol=0)
-        assert mine.snapshots[-1].psnr == pytest.approx(-10 * math.log10(losses[-1]))
-
-
-def test_images_whose_batches_differ_are_refused() -> None:
-    with pytest.raises(ValueError, match="one size"):
-        fit_images([cat(8), cat(32)], [SMALL] * 2, SETTINGS)
+    small = [*SMALL_RUN, "--encodings", "fourier", "--quiet"]
+    several = ["--images", "cat", "rocket", "--stack", "on", "--out", "run"]
+    assert train_fit.main([*several, *small]) == 0
+    for folder, name in (("run/000-cat", "cat"), ("run/001-rocket", "rocket")):
+        assert train_fit.main(["--image", name, "--out", name, *small]) == 0
+        mine, other = fits_of(folder)["fourier"], fits_of(name)["fourier"]
+        assert mine["psnr_db"] == pytest.approx(other["psnr_db"], abs=0.1)
+        assert mine["parameters"] == other["parameters"]
+        steps, losses = zip(*((r["step"], r["mse"]) for r in mine["history"]), strict=True)
+        assert list(steps) == [r["step"] for r in other["history"]]
+        assert losses == pytest.approx([r["mse"] for r in other["history"]], rel=0.02)
+        assert mine["history"][-1]["psnr_db"] == pytest.approx(-10 * math.log10(losses[-1]))
+        sizes = [PIL.Image.open(f"{f}/fourier.png").size for f in (folder, name)]
+        assert sizes[0] == sizes[1]
 
 
 def test_members_that_do_not_match_are_refused() -> None:
-    with pytest.raises(ValueError, match="one encoder for each network"):
-        BatchedEnsemble([], [])
-    with pytest.raises(ValueError, match="one encoder for each network"):
-        BatchedEnsemble([nn.Identity()], [MLP(2, 3), MLP(2, 3)])
+    with pytest.raises(ValueError, match="needs 1 member or more"):
+        Ensemble([])
+    with pytest.raises(ValueError, match="got 2 members and 1 encoders"):
+        Ensemble([MLP(2, 3), MLP(2, 3)], [nn.Identity()])
     with pytest.raises(ValueError, match="same shapes"):
-        BatchedEnsemble([nn.Identity(), nn.Identity()], [MLP(2, 3), MLP(2, 3, width=8)])
+        Ensemble([MLP(2, 3), MLP(2, 3, width=8)])
 
 
 @pytest.mark.slow
-def test_the_program_batches_images_of_one_size(
+def test_images_of_one_configuration_are_fitted_together(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("in").mkdir()
@@ -145,35 +125,25 @@ def test_the_program_batches_images_of_one_size(
     PIL.Image.fromarray(noise).save("in/small.png")
     Path("in/broken.png").write_text("no image")
     sizes: list[int] = []
+    together = many._train_together
 
-    def counted(images, *arguments, **settings):  # type: ignore[no-untyped-def]
-        sizes.append(len(images))
-        return fit_images(images, *arguments, **settings)
+    def counted(runs: Sequence[Any], *arguments: Any) -> None:
+        sizes.append(len(runs))
+        together(runs, *arguments)
 
-    monkeypatch.setattr(ensembles, "fit_images", counted)
+    monkeypatch.setattr(many, "_train_together", counted)
     arguments = ["--images", "in", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 1
     printed = capsys.readouterr()
     assert "cannot read in/broken.png" in printed.err
-    assert sizes == [2, 2, 2]
-    table = Path("run/images.txt").read_text()
+    assert sizes == [2, 2]
+    table = Path("run/table.txt").read_text()
     assert table.strip() in printed.out
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
     assert list(rows)[1:4] == ["001-small", "002-cat", "003-cat"]
     assert rows["002-cat"] == rows["003-cat"]
     for name in ("001-small", "002-cat", "003-cat"):
         assert Path(f"run/{name}/report.html").exists()
-
-
-@pytest.mark.usefixtures("no_report")
-def test_a_series_has_no_ensemble(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--images", "cat", "rocket", "--stack", "on", "--size", "16", "--video", "0"]
-    arguments += ["--encodings", "none", "local-cosine", "--steps", "3", "--out", "run"]
-    assert train_fit.main(arguments) == 0
-    assert "note" not in capsys.readouterr().err
-    for folder in ("000-cat", "001-rocket"):
-        fits = json.loads(Path("run", folder, "metrics.json").read_text())["fits"]
-        assert [fit["encoding"] for fit in fits] == ["none", "local-cosine"]
 
 
 @pytest.mark.slow
@@ -183,21 +153,23 @@ def test_images_whose_ensemble_fails_are_fitted_alone(
     def fails(*arguments: object, **settings: object) -> None:
         raise FloatingPointError("the loss became nan at step 3")
 
-    monkeypatch.setattr(ensembles, "fit_images", fails)
+    monkeypatch.setattr(many, "_train_together", fails)
     arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "run", *SMALL_RUN]
     assert train_fit.main(arguments) == 0
-    assert "now each image alone" in capsys.readouterr().err
-    assert len(Path("run/images.txt").read_text().splitlines()) == 4
+    assert "now each alone" in capsys.readouterr().err
+    assert len(Path("run/table.txt").read_text().splitlines()) == 4
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_a_compiled_fit_takes_the_same_steps() -> None:
-    training = replace(SETTINGS, num_snapshots=0)
-    plain = fit_image(cat(24), SMALL, training)
-    compiled = fit_image(cat(24), SMALL, replace(training, compiled=True))
-    losses = [record.loss for record in plain.history]
-    assert [record.loss for record in compiled.history] == pytest.approx(losses, rel=1e-2)
+    small = [*SMALL_RUN, "--encodings", "fourier", "--quiet", "--video", "0"]
+    assert train_fit.main([*small, "--out", "plain"]) == 0
+    assert train_fit.main([*small, "--compile", "--out", "compiled"]) == 0
+    plain, compiled = (
+        [r["mse"] for r in fits_of(f)["fourier"]["history"]] for f in ("plain", "compiled")
+    )
+    assert compiled == pytest.approx(plain, rel=1e-2)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -210,3 +182,80 @@ def test_a_compiler_that_is_missing_is_named(
         assert train_fit.main(arguments) == 1
     assert "leave out --compile" in capsys.readouterr().err
     assert not Path("run").exists()
+
+
+def member(seed: int) -> nn.Sequential:
+    norm = nn.BatchNorm1d(8)
+    model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), norm, nn.Linear(8, 2)).eval()
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, generator=generator)
+    norm.load_state_dict({**norm.state_dict(), "running_mean": torch.randn(8, generator=generator)})
+    return model
+
+
+def draw(seed: int):  # type: ignore[no-untyped-def]
+    def batch(step: int) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(100 * seed + step)
+        x = torch.rand(16, 3, generator=generator)
+        return x, x[:, :2].square()
+
+    return batch
+
+
+@pytest.mark.parametrize("is_stackable", [True, False])
+def test_every_member_runs_its_own_inputs_with_its_own_weights_and_buffers(
+    is_stackable: bool,
+) -> None:
+    members = [member(seed) for seed in range(3)]
+    inputs = torch.rand(3, 5, 3, generator=torch.Generator().manual_seed(0))
+    together = Ensemble(members, is_stackable=is_stackable)(inputs)
+    for i in range(3):
+        torch.testing.assert_close(together[i], members[i](inputs[i]))
+
+
+def test_nested_inputs_are_split_by_member() -> None:
+    class Sum(nn.Module):
+        def __init__(self, weight: float) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor(weight))
+
+        def forward(self, inputs: tuple[Tensor, tuple[Tensor]]) -> Tensor:
+            return self.weight * (inputs[0] + inputs[1][0])
+
+    x = torch.rand(2, 4, generator=torch.Generator().manual_seed(0))
+    for is_stackable in (True, False):
+        ensemble = Ensemble([Sum(1.0), Sum(3.0)], is_stackable=is_stackable)
+        expected = torch.stack([2 * x[0], 6 * x[1]])
+        torch.testing.assert_close(ensemble((x, (x,))), expected)
+
+
+def test_members_train_as_if_each_were_alone() -> None:
+    alone = []
+    for seed in range(3):
+        model = member(seed)
+        fit(FitState(model, adam(model, lr=0.01), 30), draw(seed), mse)
+        alone.append(model)
+    members = [member(seed) for seed in range(3)]
+    ensemble = Ensemble(members)
+    loss = MemberLosses(mse)
+    state = FitState(ensemble, adam(ensemble, lr=0.01), 30)
+    fit(state, stacked_draws([draw(s) for s in range(3)]), loss, on_record=lambda s: loss.record())
+    for mine, other in zip(members, alone, strict=True):
+        for a, b in zip(mine.parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    # The history is the mean over members, and each member's own loss is kept.
+    for record, losses in zip(state.history, loss.histories, strict=True):
+        assert record.loss == pytest.approx(sum(losses) / 3, rel=1e-5)
+
+
+def test_a_loss_of_several_seeds_goes_on_from_what_was_saved() -> None:
+    loss, other = MemberLosses(mse), MemberLosses(mse)
+    x = torch.rand(2, 4, 2)
+    for _ in range(3):
+        loss(x, x + 1)
+    other.load_state_dict(loss.state_dict())
+    for each in (loss, other):
+        each(x, x + 3)
+        each.record()
+    assert loss.histories == other.histories == [[3.0, 3.0]]

@@ -8,8 +8,8 @@ from typing import get_args
 
 import pytest
 import torch
-from app.sigma_search import choose_sigma
 
+from app.kinds.image.sigma import choose_sigma
 from nerf_posenc import FourierEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.networks import NETWORKS
@@ -27,7 +27,7 @@ from nerf_posenc.training.recipes import (
 
 @pytest.mark.parametrize("name", list(ENCODINGS))
 def test_every_name_is_an_encoder(name: str) -> None:
-    in_dim = 2 if ENCODINGS[name].fits_images else 3
+    in_dim = 2 if "mlp" in ENCODINGS[name].fields else 3
     encoder = make_encoder(name, in_dim, resolution=300)
     features = encoder(torch.rand(5, in_dim))
     assert features.shape == (5, encoder.out_dim)

@@ -63,19 +63,19 @@ def test_a_number_that_is_too_small_is_refused(encoding: str) -> None:
 
 @pytest.mark.parametrize("finest", [16, 100, 1024])
 def test_a_grid_ends_at_the_finest_level_that_is_asked_for(finest: int) -> None:
-    grid = hash_grid(2, 200, finest=finest)
+    grid = hash_grid(2, 200, max_resolution=finest)
     assert grid.resolutions[-1] == pytest.approx(finest, abs=1)
     assert tuple(grid.resolutions) == level_nodes(finest)
-    same = hash_grid(2, 200, finest=200)
+    same = hash_grid(2, 200, max_resolution=200)
     assert same.resolutions == hash_grid(2, 200).resolutions
 
 
 def test_levels_out_of_range_or_given_twice_are_refused() -> None:
     for finest in (15, 1 << 30):
         with pytest.raises(ValueError, match=f"finest must be 16 to .* got {finest}"):
-            hash_grid(2, 64, finest=finest)
+            hash_grid(2, 64, max_resolution=finest)
     with pytest.raises(ValueError, match="not both"):
-        hash_grid(2, 64, finest=64, num_parameters=10_000)
+        hash_grid(2, 64, max_resolution=64, num_parameters=10_000)
 
 
 def test_no_features_make_no_grid() -> None:

@@ -165,26 +165,16 @@ class ImageKind(Kind[ImageOptions]):
     about = ABOUT
     citations = CITATIONS
 
-    def __init__(self, options: ImageOptions) -> None:
-        try:
-            whole = open_image(options.image, max_pixels=options.max_pixels)
-        except SceneError as error:
-            raise UsageError(str(error)) from None
-        whole = replace(whole, name=printable(whole.name), source=printable(whole.source))
-        if options.size is not None:
-            whole = whole.resized(options.size)
-        try:
-            self.image: Image = whole.split_held_out() if options.held_out else whole
-        except ValueError as error:
-            raise UsageError(f"--held-out: {whole.source}: {error}") from None
-        self.title, self.source, self.size = whole.name, whole.source, whole.size
-        self.facts: dict[str, Any] = {"size": whole.size}
+    def __init__(self, options: ImageOptions, image: Image | None = None) -> None:
+        self.image = _opened(options) if image is None else image
+        self.title, self.source = printable(self.image.name), printable(self.image.source)
+        self.facts: dict[str, Any] = {"size": self.image.whole_size}
         self.num_rows = self.image.num_pixels
         self._windows = preview_windows(self.image.evaluated.pixels)
 
     def summary(self, config: ImageOptions) -> list[str]:
         """Source, size, and how many pixels are held out."""
-        width, height = self.size
+        width, height = self.image.whole_size
         lines = [f"image    {self.source}, {width} x {height}"]
         if self.image.held_out is not None:
             fitted, between = self.image.num_pixels, self.image.held_out.num_pixels
@@ -425,3 +415,19 @@ class ImageKind(Kind[ImageOptions]):
         fit = load_fit(path)
         assert isinstance(fit, ImageFit)
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
+
+
+def _opened(options: ImageOptions) -> Image:
+    """Open the image of a run, reduced and split as the options say.
+
+    Raises:
+        UsageError: If it cannot be opened, or has no pixels to hold out.
+    """
+    try:
+        whole = open_image(options.image, max_pixels=options.max_pixels)
+        whole = whole if options.size is None else whole.resized(options.size)
+        return whole.split_held_out() if options.held_out else whole
+    except SceneError as error:
+        raise UsageError(str(error)) from None
+    except ValueError as error:
+        raise UsageError(f"--held-out: {printable(options.image)}: {error}") from None

@@ -4,19 +4,18 @@ import math
 
 import pytest
 import torch
-from nerf_posenc.interpolation import interpolate
-from nerf_posenc.training.patch_network import (
+from torch import Tensor
+
+from baselines.interpolation import interpolate, interpolate_held_out
+from baselines.patch_network import (
     PatchNetwork,
     default_steps,
     double_resolution,
-    doubled_coordinates,
     fit_patch_network,
-    fit_patch_network_to,
     patches_around_centers,
     patches_around_pixels,
+    predict_held_out,
 )
-from torch import Tensor
-
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 
@@ -32,7 +31,7 @@ def test_patches_around_centers_are_windows_of_the_plane() -> None:
     assert torch.equal(patch, plane[6:14, 8:16])
 
 
-def test_patches_around_pixels_are_a_lattice_turned_by_45_degrees() -> None:
+def test_patches_around_pixels_are_a_lattice_rotated_by_45_degrees() -> None:
     rows, columns = crossings(40, 40)
     y, x = (index.reshape(40, 40).double() for index in (rows, columns))
     row, column = torch.tensor([20]), torch.tensor([17])
@@ -119,24 +118,23 @@ def test_it_stops_when_told_to() -> None:
     torch.testing.assert_close(network.predict(patches), PatchNetwork().predict(patches))
 
 
-@pytest.mark.parametrize("size", [(6, 8), (7, 5), (2, 3)])
-def test_doubled_coordinates_hold_those_of_all_pixels(size: tuple[int, int]) -> None:
-    whole = Image.from_rgb(torch.rand(*size, 3))
-    torch.testing.assert_close(
-        doubled_coordinates(whole)[::2, ::2], whole.coordinates, atol=1e-6, rtol=0
-    )
-    split = whole.split_held_out()
-    between = split.evaluated.coordinates
-    found = doubled_coordinates(split)[1::2, 1::2][: between.shape[0], : between.shape[1]]
-    if min(split.size) > 1:
-        torch.testing.assert_close(found, between, atol=1e-6, rtol=0)
+def test_it_predicts_the_pixels_that_are_held_out() -> None:
+    image = Image.from_rgb(stripes(41, 50)).split_held_out()
+    assert image.held_out is not None
+    predicted = predict_held_out(image)
+    assert predicted.shape == image.held_out.rgb.shape
+    # Below 8192 pixels it is bicubic interpolation.
+    expected = interpolate_held_out(image, "bicubic")
+    inner = slice(4, -4)
+    torch.testing.assert_close(predicted[inner, inner], expected[inner, inner], atol=1e-5, rtol=0)
+    with pytest.raises(ValueError, match="no pixels held out"):
+        predict_held_out(Image.from_rgb(stripes(4, 4)))
 
 
 def test_one_row_is_doubled() -> None:
     image = Image.from_rgb(torch.rand(1, 4, 3))
     doubled = double_resolution(image.rgb, PatchNetwork())
     assert doubled.shape == (2, 8, 3)
-    assert doubled_coordinates(image).shape == (2, 8, 2)
     assert bool(doubled.isfinite().all())
 
 
@@ -147,38 +145,3 @@ def test_a_small_image_keeps_bicubic_interpolation() -> None:
     patches = torch.rand(3, 8, 8)
     small = fit_patch_network(torch.rand(9, 9, 3))
     assert torch.equal(small.predict(patches), PatchNetwork().predict(patches))
-
-
-def test_from_other_images_it_learns_what_lies_between_pixels() -> None:
-    generator = torch.Generator().manual_seed(0)
-    # Edges in all directions, which bicubic interpolation blurs.
-    angles = 2 * math.pi * torch.rand(4, generator=generator)
-    rows, columns = torch.meshgrid(torch.arange(48.0), torch.arange(48.0), indexing="ij")
-    images = [
-        (((rows - 24) * math.cos(a) + (columns - 24) * math.sin(a)) > 0).float() for a in angles
-    ]
-    colored = [image[..., None].expand(-1, -1, 3).contiguous() for image in images]
-    network = fit_patch_network_to(colored[:3], num_steps=150)
-    image = colored[3]
-    learned, bicubic = (
-        double_resolution(image[::2, ::2], each)[1::2, 1::2]
-        for each in (network, fit_patch_network(image[::2, ::2], num_steps=0))
-    )
-    truth = image[1::2, 1::2]
-    assert psnr(learned, truth) > psnr(bicubic, truth)
-
-
-def test_what_it_learns_from_other_images_is_where_it_is_asked_for() -> None:
-    # On a ramp every value is the mean of its neighbors; a shift by one pixel would be learned.
-    rows, columns = torch.meshgrid(torch.arange(40.0), torch.arange(40.0), indexing="ij")
-    ramp = ((rows + 2 * columns) / 120)[..., None].expand(-1, -1, 3).contiguous()
-    network = fit_patch_network_to([ramp], num_steps=60)
-    doubled = double_resolution(ramp[::2, ::2], network)
-    inside = slice(8, 28)
-    torch.testing.assert_close(doubled[inside, inside], ramp[inside, inside], atol=2e-3, rtol=0)
-
-
-@pytest.mark.parametrize("images", [[], [torch.zeros(1, 5, 3)]])
-def test_a_prior_needs_images_with_pixels_between(images: list[torch.Tensor]) -> None:
-    with pytest.raises(ValueError, match="a prior is learned from one image or more"):
-        fit_patch_network_to(images)

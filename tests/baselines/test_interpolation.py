@@ -4,10 +4,10 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from nerf_posenc.interpolation import INTERPOLATIONS, interpolate, interpolate_held_out
 from torch import Tensor
 from torch.nn import functional as F
 
+from baselines.interpolation import INTERPOLATIONS, interpolate, interpolate_held_out
 from nerf_posenc.images import Image
 
 PILLOW = {

@@ -1,0 +1,28 @@
+"""Fits in memory, for tests of what a fit becomes."""
+
+from typing import Any
+
+import torch
+
+from app.kinds.kind import Evaluation, Kind, Result
+from app.options import CommonOptions
+from app.runs.train import fit_alone
+
+CPU = torch.device("cpu")
+
+
+def resolved(kind: Kind[Any], **options: Any) -> CommonOptions:
+    """Configuration of a run on the CPU with these options, as `Kind.Options` names them."""
+    asked = kind.Options(**{"device": "cpu", "quiet": True, "video": 0, **options})
+    config: CommonOptions = kind.resolve(asked, CPU, lambda line: None)
+    return config
+
+
+def fitted(kind: Kind[Any], encoding: str, **options: Any) -> Result:
+    """Fit with one encoding in memory."""
+    return fit_alone(kind, encoding, resolved(kind, encodings=(encoding,), **options))
+
+
+def blocks_of(evaluation: Evaluation, kind: type) -> list[Any]:
+    """Blocks of one type."""
+    return [block for block in evaluation.blocks if isinstance(block, kind)]
