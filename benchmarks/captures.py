@@ -160,7 +160,7 @@ def main() -> None:
                     num_exposures=len(scene.train) if "exposures" in name else 0,
                 )
                 if name.startswith("factored")
-                else FieldOptions("small", "fourier")
+                else FieldOptions("mlp", "fourier")
             )
             psnr, holes, steps, per_view = fit_for(scene, field, background, options.seconds)
             print(

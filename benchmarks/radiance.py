@@ -56,7 +56,7 @@ def small(encoding: str, num_bands: int = 10) -> Callable[[Views], nn.Module]:
     """Our field."""
 
     def make(views: Views) -> nn.Module:
-        options = FieldOptions("small", encoding, num_bands=num_bands, num_samples=NUM_SAMPLES)
+        options = FieldOptions("mlp", encoding, num_bands=num_bands, num_samples=NUM_SAMPLES)
         return make_renderer(options, views)
 
     return make

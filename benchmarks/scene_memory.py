@@ -66,7 +66,7 @@ def fit_scene(name: str, size: int | None, field: str, steps: int) -> None:
     started = time.perf_counter()
     scene = open_scene(name, size=size)
     loaded = time.perf_counter()
-    options = FieldOptions("small", "fourier")
+    options = FieldOptions("mlp", "fourier")
     if field == "factored":
         options = FieldOptions("factored", "vector-matrix", space=space_for(scene.train))
     renderer = make_renderer(options, scene.train)

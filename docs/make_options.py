@@ -1,49 +1,41 @@
-"""Write the page of all options from what the options say of themselves.
+"""Write the page of all options from the help that the program prints.
 
 python -m docs.make_options
 """
 
-import ast
-import inspect
+import contextlib
+import io
+import os
 from pathlib import Path
+from unittest import mock
 
-from app.sequence_options import SequenceOptions
-
-from app.options import Options
+from app.cli import COMMANDS, main
+from app.kinds import KINDS
 
 PAGE = Path(__file__).parent / "options.md"
 
 
-def described(kind: type) -> list[tuple[str, str]]:
-    """Name and description of each option of a dataclass, in its order."""
-    (body,) = ast.parse(inspect.getsource(kind)).body
-    assert isinstance(body, ast.ClassDef)
-    found = []
-    for field, after in zip(body.body, [*body.body[1:], None], strict=True):
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
-            continue
-        name = field.target.id
-        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            found.append((name, " ".join(str(after.value.value).split())))
-    return found
+def help_of(*arguments: str) -> str:
+    """What ``--help`` prints after these words, in 100 columns."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), mock.patch.dict(os.environ, {"COLUMNS": "100"}):
+        main([*arguments, "--help"])
+    return printed.getvalue().strip()
 
 
 def page() -> str:
     """The page as Markdown."""
-    from app.options import ENCODING_HELP
-
     lines = [
         "# Options",
         "",
-        "All options of `train_fit.py`, with what *None*, the default of some, stands for. "
-        "`train_fit.py --help` is the short form; `compare`, `render` and `export` have a "
-        "`--help` of their own.",
-        "",
+        "What `train_fit.py --help` prints: first what all kinds of data have in common, then each "
+        "kind, then the commands for runs that were saved.",
     ]
-    entries = [*described(Options), ("encodings", ENCODING_HELP), *described(SequenceOptions)]
-    for name, text in entries:
-        lines += [f"`--{name.replace('_', '-')}`", f":   {text}", ""]
-    return "\n".join(lines)
+    topics = [(), *((f"--{name}",) for name in KINDS), *((name,) for name in COMMANDS)]
+    for words in topics:
+        title = " ".join(["train_fit.py", *words])
+        lines += ["", f"## `{title}`", "", "```text", help_of(*words), "```"]
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

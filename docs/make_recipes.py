@@ -13,7 +13,7 @@ PAGE = Path(__file__).parent / "encoders" / "recipes.md"
 HEAD = """# One line for each library
 
 Each line gives the numbers of the library or model on its left. They were computed by running the
-library itself (`tests/data/make_rotary_vectors.py`, `make_coordinate_vectors.py`; tiny-cuda-nn's
+library itself (`tools/make_rotary_vectors.py`, `make_coordinate_vectors.py`; tiny-cuda-nn's
 from the formulas of its kernels, and VGGT's by CroCo's code, which it has), and
 `pytest tests/recipes` compares every line with them; this page is written by
 `python -m docs.make_recipes` from the same lines. {count} rows.

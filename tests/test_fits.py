@@ -27,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert train_fit.main([*image, *held_out, "--out", str(home / "held-out")]) == 0
     scene = [*SMALL_SCENE, "--encodings", "fourier", "--quiet"]
     with without_hull(), quick_report():
-        for field in ("small", "mip"):
+        for field in ("mlp", "mip"):
             assert train_fit.main([*scene, "--field", field, "--out", str(home / field)]) == 0
     return home
 
@@ -80,7 +80,7 @@ def test_a_window_outside_or_no_pixels_are_refused(runs: Path, size: Any, window
         fit.render(size, window=window)
 
 
-@pytest.mark.parametrize("field", ["small", "mip"])
+@pytest.mark.parametrize("field", ["mlp", "mip"])
 def test_a_scene_renders_its_test_views_again(runs: Path, field: str) -> None:
     fit = load_fit(runs / f"{field}/fits/fourier.safetensors")
     assert isinstance(fit, SceneFit)

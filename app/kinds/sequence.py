@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import torch
+import tyro
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -31,7 +32,7 @@ class SequenceOptions(CommonOptions, SystemOptions):
     """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or docstrings,
     stories, numbers, sources."""
 
-    num_seeds: Annotated[int, Range(1, 100)] = 1
+    num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
     """Models to train at once, from as many seeds; the table shows their median, of memory networks
     the one with the least training loss."""
 

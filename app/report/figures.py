@@ -82,7 +82,7 @@ def _shown(image: Any) -> Any:
     return np.asarray(resize_area(image.cpu(), _PANEL_SIDE).numpy())
 
 
-def _extent(panel: Panel, crop: Window | None) -> tuple[float, float, float, float] | None:
+def _extent(panel: Panel, crop: Window | None) -> tuple[int, int, int, int] | None:
     """Coordinates of a whole image in its own pixels, so that the outline of a crop fits."""
     height, width, _ = panel.original.shape
     return (0, width, height, 0) if crop is None else None

@@ -125,8 +125,9 @@ def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def _record(record: Record, loss_name: LossName) -> dict[str, float]:
-    shown = {"step": record.step, "seconds": record.seconds, loss_name: record.loss}
+def _record(record: Record, loss_name: LossName) -> dict[str, int | float]:
+    shown: dict[str, int | float] = {"step": record.step, "seconds": record.seconds}
+    shown[loss_name] = record.loss
     if loss_name == "mse":
         shown["psnr_db"] = training_score(loss_name, record.loss)
     return shown

@@ -28,7 +28,7 @@ def require_distributable(options: CommonOptions, world: World) -> None:
     """
     for option, is_alone in {
         "--compile": getattr(options, "compile", False),
-        "--num-seeds above 1": getattr(options, "num_seeds", 1) > 1,
+        "--seeds above 1": getattr(options, "num_seeds", 1) > 1,
         f"--device {options.device}": options.device not in ("auto", "cpu", "cuda"),
     }.items():
         if is_alone and world.size > 1:

@@ -195,8 +195,7 @@ def train(
         session.take_snapshot_if_due()
         if watcher is not None:
             watcher.show(fit.encoding, state, problem)
-        if file is not None and not state.is_complete:
-            file.write_if_due(session.values)
+        session.save_if_due()
 
     with bar, stop.training():
         try:
@@ -331,6 +330,11 @@ class _Session:
             self._take_snapshot()
         if self._state.is_complete:
             self.save()
+
+    def save_if_due(self) -> None:
+        """Save a fit in progress if the last save was long enough ago."""
+        if self._file is not None and not self._state.is_complete:
+            self._file.write_if_due(self.values)
 
     def save_part(self) -> None:
         """Save a fit that ended early."""

@@ -4,24 +4,18 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from app.auto import choose_encodings, forecast_fit
-from app.config import resolve
-from app.report.page_charts import forecast_notes, page_charts
-from app.task import Panel
 
 import train_fit
-from app.options import parse
+from app.kinds.image.forecasts import forecast_blocks
+from app.kinds.image.image import ImageKind, ImageOptions
 from nerf_posenc.analysis import forecast
 from nerf_posenc.images import Image
-from nerf_posenc.metrics.spectra import spectra
-from nerf_posenc.training.image_model import ImageModel
-from nerf_posenc.training.results import FieldResult
+from tests.fits import resolved
 from tests.small import quick_report
-
-CPU = torch.device("cpu")
 
 
 def noise(side: int = 32) -> Image:
@@ -29,85 +23,57 @@ def noise(side: int = 32) -> Image:
     return Image.from_rgb(torch.rand(side, side, 3, generator=generator))
 
 
+def config(image: Image, **options: Any) -> ImageOptions:
+    found = resolved(ImageKind(ImageOptions(), image), **options)
+    assert isinstance(found, ImageOptions)
+    return found
+
+
 def test_auto_fits_none_and_what_is_forecast_best() -> None:
-    options, reason = choose_encodings(noise(), parse(["--encodings", "auto"]), 600)
-    assert options.fitted == ("none", "hash")
-    assert "hash forecast best" in reason
-    assert not options.is_auto
+    kind = ImageKind(ImageOptions(), noise())
+    assert resolved(kind, encodings=("auto",), steps=600).chosen == ("none", "hash")
+    assert "hash forecast best" in kind.facts["auto"]
 
 
 def test_auto_takes_the_held_out_encoding_without_a_forecast() -> None:
-    asked = parse(["--encodings", "auto", "--held-out"])
-    options, reason = choose_encodings(noise().split_held_out(), asked, 600)
-    assert options.fitted == ("none", "hash-internal")
-    assert "cannot be forecast" in reason
+    kind = ImageKind(ImageOptions(), noise().split_held_out())
+    chosen = resolved(kind, encodings=("auto",), held_out=True, references=()).chosen
+    assert chosen == ("none", "gaussian")
+    assert "cannot be forecast" in kind.facts["auto"]
 
 
 def test_only_fits_within_the_calibration_are_forecast() -> None:
-    image, model = noise(512), ImageModel("fourier", num_bands=6)
-    config = resolve(parse(["--steps", "300"]), image.resolution, CPU)
-    assert forecast_fit(image, model, config) == forecast(image, model, steps=300)
-    assert forecast_fit(image, replace(model, encoding="none"), config) is None
-    reasons = [
-        forecast_fit(image.split_held_out(), model, config),
-        forecast_fit(image, replace(model, width=64), config),
-        forecast_fit(noise(64), model, config),
+    image = noise(512)
+    usual = config(image, encodings=("fourier",), num_bands=6, steps=300)
+    found = forecast_blocks(image, "fourier", usual, image.rgb).details["forecast"]
+    assert found == forecast(image, usual.model("fourier"), steps=300).as_json()
+    assert forecast_blocks(image, "none", usual, image.rgb).details == {}
+    split, small = image.split_held_out(), noise(64)
+    cases = [
+        (split, usual, "not of those between"),
+        (small, usual, "this one has 64 pixels"),
+        *(
+            (image, replace(usual, **changed), "calibrated for 4 ReLU layers of 256")
+            for changed in ({"width": 64}, {"lr": 0.1}, {"batch_size": 100}, {"optimizer": "adam"})
+        ),
     ]
-    for changed in (["--lr", "0.1"], ["--batch-size", "100"], ["--optimizer", "adam"]):
-        other = resolve(parse(changed), image.resolution, CPU)
-        reasons.append(forecast_fit(image, model, other))
-    words = ["not of those between", "4 ReLU layers of 256", "this one has 64 pixels"]
-    for reason, word in zip(reasons, words + ["calibrated for 4 ReLU"] * 3, strict=True):
-        assert isinstance(reason, str)
-        assert word in reason
+    for data, changed_config, words in cases:
+        blocks = forecast_blocks(data, "fourier", changed_config, data.evaluated.rgb)
+        assert words in blocks.details["no_forecast"]
+        assert blocks.remarks == [f"No forecast for fourier: {blocks.details['no_forecast']}."]
 
 
-def test_fits_without_a_forecast_say_why_once_per_reason() -> None:
-    def result(encoding: str, **details: str) -> FieldResult:
-        return FieldResult(
-            encoding=encoding,
-            parameters=1,
-            seconds=1.0,
-            steps=3,
-            history=(),
-            details=details,
-            psnr=20.0,
-            ssim=0.5,
-        )
-
-    one, other = {"no_forecast": "too small"}, {"no_forecast": "too short"}
-    results = [result("none"), result("a", **one), result("b", **other), result("c", **one)]
-    expected = ["No forecast for a and c: too small.", "No forecast for b: too short."]
-    assert forecast_notes(results) == expected
-
-
-def test_the_chart_has_the_forecast_beside_what_was_measured() -> None:
+def test_the_forecast_stands_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.kinds.image.forecasts._MAX_ERROR", math.inf)
     image = noise()
-    forecast_of_fit = forecast(image, ImageModel("hash", width=64, depth=2), steps=300)
-    results = [
-        FieldResult(
-            encoding=name,
-            parameters=1,
-            seconds=1.0,
-            steps=300,
-            history=(),
-            details=details,
-            psnr=20.0,
-            ssim=0.5,
-        )
-        for name, details in (("none", {}), ("hash", {"forecast": forecast_of_fit.as_json()}))
-    ]
-    fits = {"none": image.rgb * 0.5, "hash": image.rgb * 0.9}
-    charts = page_charts(Panel("noise", image.rgb, fits, {}), spectra(image.rgb, fits), results)
-    chart = next(chart for chart in charts if chart["section"] == "forecast")
-    assert chart["svg"].count("<polyline") == 2
-    assert chart["svg"].count("dashed") == 1
-    assert f"hash, forecast {forecast_of_fit.psnr:.1f}" in chart["svg"]
-    alone = {"none": fits["none"]}
-    without = page_charts(
-        Panel("noise", image.rgb, alone, {}), spectra(image.rgb, alone), results[:1]
-    )
-    assert all(chart["section"] != "forecast" for chart in without)
+    usual = config(image, encodings=("hash",), steps=300)
+    measured, dashed = forecast_blocks(image, "hash", usual, image.rgb * 0.9).curves
+    assert measured.title == dashed.title
+    assert not measured.is_dashed
+    assert dashed.is_dashed
+    expected = forecast(image, usual.model("hash"), steps=300)
+    assert dashed.name == f"forecast {expected.psnr:.1f} ± {expected.error:.1f} dB"
+    assert list(dashed.ys) == [octave.psnr for octave in expected.octaves]
 
 
 @pytest.mark.usefixtures("own_folder")
@@ -115,7 +81,7 @@ def test_a_run_says_why_and_keeps_the_forecast(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A run that takes a second is far from the calibration.
-    monkeypatch.setattr("app.auto._MOST_ERROR", math.inf)
+    monkeypatch.setattr("app.kinds.image.forecasts._MAX_ERROR", math.inf)
     arguments = ["--encodings", "auto", "--size", "8", "--steps", "2", "--video", "0"]
     with quick_report():
         assert train_fit.main([*arguments, "--out", "run"]) == 0

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from app.commands.png import write_png
 from PIL import Image
 
 import train_fit
+from app.commands.render import _write_large_png
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from scenes import open_image
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
@@ -47,7 +47,7 @@ def test_an_image_is_rendered_at_any_size(capsys: pytest.CaptureFixture[str]) ->
 def test_it_is_said_which_of_several_fits_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", "taken.png", "--overwrite"]
     assert train_fit.main(["render", "image", *out]) == 0
-    note = "note: took hash of hash, none, the one of the highest PSNR; --encoding names another"
+    note = "note: took hash of hash, none, the best by PSNR; --encoding names another"
     assert note in capsys.readouterr().out
     for named in (["image", "--encoding", "hash"], ["image/fits/hash.safetensors"]):
         assert train_fit.main(["render", *named, *out]) == 0
@@ -124,7 +124,10 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "no fit of this name": (["render", "image", "--encoding", "siren"], "it has hash, none"),
         "a size of nothing": (["render", "image", "--size", "0"], "--size must be 1 to"),
         "a crop outside": (["render", "image", "--crop", "20", "0", "9", "9"], "must lie in"),
-        "a crop of a scene": (["render", "scene", "--crop", "0", "0", "1", "1"], "is for an image"),
+        "a crop of a scene": (
+            ["render", "scene", "--crop", "0", "0", "1", "1"],
+            "is for an image",
+        ),
         "cameras of an image": (["render", "image", "--cameras", "x"], "is for a scene"),
         "cameras that are missing": (["render", "scene", "--cameras", "x.json"], "cannot read"),
         "cameras of no format": (["render", "scene", "--cameras", "bad.json"], "no list of frames"),
@@ -135,9 +138,12 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
             ["render", "image", "--out", "bad.json/a.png"],
             "cannot write bad.json",
         ),
-        "a size beyond memory": (["render", "image", "--size", "99999"], "--size must be 1 to"),
+        "a size beyond memory": (
+            ["render", "image", "--size", "99999"],
+            "--size must be 1 to",
+        ),
         "a turntable of an image": (["render", "image", "--turntable", "3"], "is for a scene"),
-        "a run of no metrics": (["compare", "."], "a run of several images"),
+        "a run of no metrics": (["compare", "."], "a run of several data"),
         "no format": (["export", "image"], "needs a format: --onnx"),
         "a file that is no fit": (["export", "bad.json", "--onnx"], "is not a checkpoint"),
         "several images": (["render", "."], "name the folder of one"),
@@ -158,7 +164,7 @@ def test_a_mistake_gets_one_line(mistake: str, capsys: pytest.CaptureFixture[str
 def test_a_large_image_is_written_as_it_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["render", "image", "--quiet", "--size", "90", "--crop", "3", "4", "20", "11"]
     assert train_fit.main([*command, "--out", "held.png"]) == 0
-    monkeypatch.setattr(sys.modules["app.commands.render"], "_MOST_HELD", 0)
+    monkeypatch.setattr(sys.modules["app.commands.render"], "_MAX_HELD", 0)
     assert train_fit.main([*command, "--out", "deep/strips.png"]) == 0
     held, strips = (np.asarray(Image.open(file)) for file in ("held.png", "deep/strips.png"))
     assert held.shape == (50, 90, 3)
@@ -167,7 +173,7 @@ def test_a_large_image_is_written_as_it_is_rendered(monkeypatch: pytest.MonkeyPa
 
 def test_a_png_in_strips_is_whole_or_not_there(tmp_path: Path) -> None:
     rows = np.arange(6 * 5 * 3, dtype=np.uint8).reshape(6, 5, 3)
-    write_png(tmp_path / "whole.png", [rows[:4], rows[4:]], 5, 6)
+    _write_large_png(tmp_path / "whole.png", [rows[:4], rows[4:]], 5, 6)
     np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "whole.png")), rows)
 
     def strips() -> Iterator[np.ndarray]:
@@ -175,7 +181,7 @@ def test_a_png_in_strips_is_whole_or_not_there(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        write_png(tmp_path / "part.png", strips(), 5, 6)
+        _write_large_png(tmp_path / "part.png", strips(), 5, 6)
     assert [file.name for file in tmp_path.iterdir()] == ["whole.png"]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from app import report
+from app.kinds.coordinates import PSNR
+from app.report.index_page import Scores, write_index
 from app.report.outputs import _write_png
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
@@ -19,12 +20,16 @@ SCORES = {
 }
 
 
+def index(path: Path, scores: Scores, encodings: tuple[str, ...]) -> None:
+    write_index(path, scores, encodings, PSNR, command="python", report="report.html")
+
+
 def written(folder: Path) -> Path:
     for i, name in enumerate(SCORES):
         (folder / name).mkdir()
         if i < 2:
             _write_png(folder / name / "original.png", torch.rand(40, 60, 3))
-    report.write_index(folder / "index.html", SCORES, ("none", "fourier"), "python train_fit.py")
+    index(folder / "index.html", SCORES, ("none", "fourier"))
     return folder / "index.html"
 
 
@@ -57,12 +62,9 @@ def test_mean_and_spread_are_over_the_finite_scores(tmp_path: Path) -> None:
     values = [20.0, 9.5, 30.25]
     assert f"<td>{statistics.mean(values):.2f}</td>" in text
     assert f"<td>{statistics.stdev(values):.2f}</td>" in text
-    assert (
-        "Positional encoding reaches 31.5 dB on average over one image, raw coordinates 20.0 dB"
-        in text
-    )
+    assert "Positional encoding reaches 31.5 dB on average over 1 data, 20.0 dB without it" in text
 
 
 def test_without_raw_coordinates_there_is_no_column_of_gains(tmp_path: Path) -> None:
-    report.write_index(tmp_path / "i.html", {"a": {"fourier": 30.0}}, ("fourier",), "")
+    index(tmp_path / "i.html", {"a": {"fourier": 30.0}}, ("fourier",))
     assert "gain of the best</button>" not in (tmp_path / "i.html").read_text()

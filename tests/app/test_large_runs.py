@@ -8,14 +8,13 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from app.image_defaults import default_length
-from app.parsing import UsageError
-from app.plan import plan
 
 import train_fit
-from app import config
-from app.options import Options
-from app.report import read_metrics
+from app.kinds.image.defaults import default_length, resolve
+from app.kinds.image.image import ImageOptions
+from app.options import UsageError
+from app.report.metrics import read_metrics
+from nerf_posenc.images import Image
 from tests.test_large_images import any_is_large as any_is_large
 from tests.test_large_images import pixels
 
@@ -24,17 +23,20 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 MEGAPIXEL = 1 << 20
 
 
-def resolved(num_pixels: int, resolution: int, **options: Any) -> config.FieldRunConfig:
-    cpu = torch.device("cpu")
-    return config.resolve(Options(image="x.png", **options), resolution, cpu, num_pixels=num_pixels)
+def resolved(num_pixels: int, resolution: int, **options: Any) -> ImageOptions:
+    # One pixel that is seen many times takes no memory.
+    height = max(1, num_pixels // resolution)
+    rgb = torch.zeros(1, 1, 3, dtype=torch.uint8).expand(height, resolution, 3)
+    options = {"quiet": True, **options}
+    return resolve(ImageOptions(**options), Image.from_rgb(rgb), torch.device("cpu"), print)[0]
 
 
 def test_small_images_keep_their_defaults() -> None:
-    for num_pixels in (0, 1, MEGAPIXEL):
+    for num_pixels in (1, MEGAPIXEL):
         found = resolved(num_pixels, 1024)
-        assert (found.training.steps, found.training.batch_size) == (600, 8192)
-        assert found.model.bands == 10
-        assert found.encodings == ("none", "fourier", "hash")
+        assert (found.steps, found.batch_size) == (600, 8192)
+        assert found.num_bands == 10
+        assert found.chosen == ("none", "fourier", "hash")
 
 
 def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
@@ -45,42 +47,42 @@ def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
     assert lengths[-2] == (1470, 32768)
     assert default_length(4 * MEGAPIXEL, on_cpu=False) == (4000, 65536)
     # 10800 pixels hold the bands up to 2^12 pi.
-    assert resolved(58 * MEGAPIXEL, 10800).model.bands == 13
+    assert resolved(58 * MEGAPIXEL, 10800).num_bands == 13
 
 
 def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:
-    assert resolved(9 * MEGAPIXEL, 4000).encodings == ("fourier", "hash", "local-cosine")
-    assert resolved(8 * MEGAPIXEL, 4000).encodings == ("none", "fourier", "hash")
-    assert resolved(9 * MEGAPIXEL, 4000, encodings=("none",)).encodings == ("none",)
-    assert resolved(9 * MEGAPIXEL, 4000, bands=5).encodings == ("fourier",)
+    found = resolved(9 * MEGAPIXEL, 4000)
+    assert found.chosen == ("fourier", "hash")
+    assert found.references == ("local-cosine",)
+    found = resolved(8 * MEGAPIXEL, 4000)
+    assert found.chosen == ("none", "fourier", "hash")
+    assert found.references == ()
+    assert resolved(9 * MEGAPIXEL, 4000, encodings=("none",)).chosen == ("none",)
+    assert resolved(9 * MEGAPIXEL, 4000, num_bands=5).chosen == ("fourier",)
 
 
-def test_a_series_is_no_default_of_an_image_that_is_too_large_for_one() -> None:
-    assert resolved(300 * MEGAPIXEL, 20_000).encodings == ("fourier", "hash")
+def test_a_series_is_no_reference_of_an_image_that_is_too_large_for_one() -> None:
+    assert resolved(300 * MEGAPIXEL, 20_000).references == ()
     with pytest.raises(UsageError, match="local-cosine takes at most 268,435,456 pixels"):
-        resolved(300 * MEGAPIXEL, 20_000, encodings=("local-cosine",))
+        resolved(300 * MEGAPIXEL, 20_000, references=("local-cosine",))
 
 
 def test_a_plan_says_what_a_large_fit_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("app.prepare.PLANNED_PIXELS", 0)
+    monkeypatch.setattr("app.kinds.image.image.PLANNED_PIXELS", 0)
     PIL.Image.fromarray(pixels(20, 30).numpy()).save("a.png")
     run = ["--image", "a.png", "--encodings", "none", "--width", "8", "--depth", "1"]
     assert train_fit.main([*run, "--steps", "20", "--video", "0"]) == 0
     printed = capsys.readouterr().out
     assert "plan     none: 20 steps of 8,192 pixels each; about 1 min and 0.6 GB in all" in printed
-    series = ["--image", "a.png", "--encodings", "local-cosine", "--video", "0", "--out", "series"]
-    assert train_fit.main(series) == 0
-    printed = capsys.readouterr().out
-    assert "plan     local-cosine: closed form; about 1 min and 0.6 GB in all" in printed
-    assert callable(plan)
 
 
 def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Path) -> None:
     image = pixels(60, 90).numpy()
     PIL.Image.fromarray(image).save("a.png")
-    run = ["--image", "a.png", "--encodings", "fourier", "local-cosine", "--width", "16"]
+    run = ["--image", "a.png", "--encodings", "fourier", "--width", "16"]
+    run += ["--references", "local-cosine"]
     command = [*run, "--depth", "2", "--bands", "4", "--steps", "20", "--quiet", "--video", "2"]
     assert train_fit.main([*command, "--out", "run"]) == 0
     fit, series = json.loads(Path("run/metrics.json").read_text())["fits"]
@@ -93,7 +95,7 @@ def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Pat
     assert Path("run/tiles/original/0-0-0.jpg").is_file()
     assert Path("run/tiles/fourier/0-0-0.jpg").is_file()
     assert '"width": 90' in Path("run/report.html").read_text()
-    assert list(read_metrics(Path("run")).complete_fits()) == ["fourier", "local-cosine"]
+    assert list(read_metrics(Path("run")).complete_fits()) == ["fourier"]
     assert train_fit.main(["--resume", "run"]) == 0
     assert train_fit.main(["compare", "run", "--out", "page.html"]) == 0
 

@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
 
-from app.report.own_page import is_own_page
 from websockets.datastructures import Headers
 
-from tests.faults.live_page import attack
+from app.live.own_page import is_own_page
+from tools.live_page import attack
 
 # The server's own threads end after its sockets.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

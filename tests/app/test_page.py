@@ -12,21 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from app.features import similarity_kernel
-from app.image_fit import ImageResult
-from app.preview import preview_windows
-from app.scene_fit import SceneResult
-from app.task import Panel
 from PIL import Image
 
-from app import report
-from app.report.figures import save_views
-from app.report.video import write_video
+from app.crops import preview_windows
+from app.kinds.coordinates import ABOUT, PSNR, SSIM, kernel_curves
+from app.kinds.kind import Evaluation, Result, Snapshot, View
+from app.report.figures import save_comparison
+from app.report.page import About, write_page
+from app.report.sections import panels
+from app.report.video import write_training_video, write_video
 from nerf_posenc import FourierEncoder
-from nerf_posenc.radiance.evaluation import ViewScore
-from nerf_posenc.radiance.views import evenly_spaced
-from nerf_posenc.radiance.volume_rendering import Rendering, visible_depth
-from nerf_posenc.training.results import Record, Snapshot
+from nerf_posenc.training.results import Record
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -34,31 +30,41 @@ HOSTILE = '"><script>alert(1)</script>.png'
 HISTORY = [Record(10 * i, 0.5 * i, 0.1 / i) for i in range(1, 30)]
 
 
-def results_for(original: torch.Tensor) -> list[ImageResult]:
+def about(title: str = "p", **changes: Any) -> About:
+    run = {"command": "python train_fit.py", "x": 1}
+    known = About(title=title, measures=(PSNR, SSIM), loss_name="mse", run=run, lead=ABOUT)
+    return replace(known, **changes)
+
+
+def results_for(original: torch.Tensor, title: str = "p") -> list[Result]:
     fits = {
         "none": original.mean((0, 1)).expand_as(original),
         "fourier": (original + 0.05 * torch.randn(original.shape)).clamp(0, 1),
         "gaussian": original,
     }
-    return [
-        ImageResult(
-            encoding=name,
-            parameters=1000,
-            psnr=math.inf if name == "gaussian" else 20.0,
-            ssim=math.nan,
-            seconds=14.5,
-            steps=290,
-            history=HISTORY,
-            reconstruction=fit,
-            bands=[math.pi, 2 * math.pi] if name == "fourier" else [],
-            kernel=similarity_kernel(FourierEncoder(2, 3)) if name == "fourier" else None,
+    results = []
+    for name, fit in fits.items():
+        is_fourier = name == "fourier"
+        bands = [math.pi, 2 * math.pi] if is_fourier else []
+        view = View(title, original, fit, bands=bands)
+        kernel = kernel_curves(FourierEncoder(2, 3)) if is_fourier else []
+        scores = {"psnr_db": math.inf if name == "gaussian" else 20.0, "ssim": math.nan}
+        results.append(
+            Result(
+                encoding=name,
+                parameters=1000,
+                seconds=14.5,
+                steps=290,
+                history=HISTORY,
+                evaluation=Evaluation(scores, [view, *kernel]),
+            )
         )
-        for name, fit in fits.items()
-    ]
+    return results
 
 
-def image_panel(name: str, original: torch.Tensor, results: list[ImageResult]) -> list[Panel]:
-    return [Panel(name, original, {r.encoding: r.reconstruction for r in results}, {})]
+def with_scores(result: Result, **scores: float) -> Result:
+    known = {**result.scores, **scores}
+    return replace(result, evaluation=replace(result.evaluation, scores=known))
 
 
 def smooth_image(height: int, width: int) -> torch.Tensor:
@@ -78,10 +84,8 @@ def blurred(image: torch.Tensor, size: int) -> torch.Tensor:
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     original = smooth_image(96, 144)
-    results = results_for(original)
     file = tmp_path_factory.mktemp("page") / "report.html"
-    panels = image_panel(HOSTILE, original, results)
-    report.write_page(file, HOSTILE, panels, results, {"command": "python train_fit.py", "x": 1})
+    write_page(file, about(HOSTILE), results_for(original, HOSTILE))
     return file
 
 
@@ -164,13 +168,13 @@ def test_either_side_shows_what_is_chosen(page: Any) -> None:
 
 @needs_chromium
 def test_hovering_over_a_curve_gives_its_values(page: Any) -> None:
-    chart = page.locator(".chart[aria-label$='against steps']")
+    chart = page.locator(".chart[aria-label$='against training steps']")
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
     tip = chart.locator("xpath=../*[@class='tip']").inner_text()
-    assert tip.startswith("steps: ")
-    step = int(tip.split("\n")[0].removeprefix("steps: "))
+    assert tip.startswith("training steps: ")
+    step = int(tip.split("\n")[0].removeprefix("training steps: "))
     expected = -10 * math.log10(0.1 / (step / 10))
     assert f"none: {expected:.4g}"[:11] in tip
     chart.focus()
@@ -213,24 +217,17 @@ def test_images_and_table_are_there_without_javascript(browser: Any, page_file: 
     context.close()
 
 
-def test_a_series_is_no_network_and_has_no_curve_over_steps(tmp_path: Path) -> None:
-    original = smooth_image(64, 64)
-    network, *_ = results_for(original)
-    point = [Record(0, 0.2, 0.001)]
-    series = replace(network, encoding="local-cosine", steps=0, history=point)
+def test_a_reference_has_no_training_curve(tmp_path: Path) -> None:
+    fit, *_ = results_for(smooth_image(64, 64))
+    reference = replace(fit, encoding="bicubic", steps=0, history=(), is_reference=True)
     page = tmp_path / "report.html"
-    # Whether the chart over seconds, and that over steps, has the series.
-    for results, shown in (
-        ([network], [False, False]),
-        ([network, series], [True, False]),
-        ([series], []),
-    ):
-        report.write_page(page, "image", image_panel("image", original, results), results, {})
-        html = page.read_text()
-        assert ("A small network on raw coordinates" in html) == bool(shown)
-        assert ("malvar1990" in html) == (results[-1] is series)
-        curves = re.findall(r"PSNR against (?:seconds|step)</h3>.*?data-series='(.*?)'", html)
-        assert ["local-cosine" in curve for curve in curves] == shown
+    write_page(page, about(), [fit, reference])
+    curves = re.findall(
+        r"PSNR against (?:seconds|step)</h3>.*?data-series='(.*?)'", page.read_text()
+    )
+    assert ["bicubic" in curve for curve in curves] == [False, False]
+    write_page(page, about(), [reference])
+    assert "PSNR against" not in page.read_text()
 
 
 def test_a_large_image_gets_an_overview_and_a_crop_at_full_size(tmp_path: Path) -> None:
@@ -238,7 +235,7 @@ def test_a_large_image_gets_an_overview_and_a_crop_at_full_size(tmp_path: Path) 
     original[600:700, 1200:1300] = torch.rand(100, 100, 3)
     results = results_for(original)
     file = tmp_path / "report.html"
-    report.write_page(file, "p", image_panel("p", original, results), results, {})
+    write_page(file, about(), results)
     page = file.read_text()
     assert "p, reduced from 1600 x 900" in page
     encoded = re.findall(r'src="data:image/webp;base64,([^"]*)" alt="original"', page)
@@ -267,57 +264,36 @@ def test_the_page_of_a_photograph_is_under_8_mb(tmp_path: Path) -> None:
         Snapshot(i, 20.0, [blurred(window, 31 - 2 * i) for window in windows]) for i in range(16)
     ]
     recorded = [replace(result, snapshots=snapshots) for result in results]
-    video = report.write_training_video(tmp_path / "learning", windows, recorded)
+    video = write_training_video(tmp_path / "learning", windows, recorded)
     assert video is not None
-    panels = image_panel("p", original, results)
-    report.write_page(file, "p", panels, results, {}, training_videos={"": video})
+    write_page(file, about(), results, videos={"Training progress": {"": video}})
     assert file.stat().st_size < 8e6
 
 
-def scene_results(truth: torch.Tensor) -> list[SceneResult]:
+def scene_results(truth: torch.Tensor) -> list[Result]:
     views = []
     for i, view in enumerate(truth):
         depth = torch.rand(view.shape[:2])
-        shown = Rendering(view * 0.9, (depth > 0.3).float(), depth)
-        views.append(ViewScore(f"view {i}", 25.0, 0.9, shown))
+        views.append(View(f"view {i}", view, view * 0.9, depth.where(depth > 0.3, math.nan)))
     return [
-        SceneResult(
+        Result(
             encoding=name,
             parameters=10,
-            psnr=25.0,
-            ssim=0.9,
             seconds=2.0,
             steps=20,
             history=HISTORY,
-            views=views,
+            evaluation=Evaluation({"psnr_db": 25.0, "ssim": 0.9}, views),
         )
         for name in ("none", "fourier")
     ]
 
 
 @needs_chromium
-def test_a_scene_s_page_lets_one_choose_the_view(browser: Any, tmp_path: Path) -> None:
+def test_a_page_of_several_views_lets_one_choose(browser: Any, tmp_path: Path) -> None:
     truth = torch.rand(9, 16, 16, 3)
-    results = scene_results(truth)
-    video = report.write_video(tmp_path / "video", truth)
-    panels = [
-        Panel(
-            f"view {i}",
-            truth[i],
-            {r.encoding: r.views[i].rendering.rgb for r in results},
-            {r.encoding: visible_depth(r.views[i].rendering) for r in results},
-        )
-        for i in evenly_spaced(6, 9)
-    ]
-    report.write_page(
-        tmp_path / "report.html",
-        "spheres",
-        panels,
-        results,
-        {},
-        turntables={"fourier": video},
-        training_videos={"": video},
-    )
+    video = write_video(tmp_path / "video", truth)
+    videos = {"Training progress": {"": video}, "Turntable": {"fourier": video}}
+    write_page(tmp_path / "report.html", about("spheres"), scene_results(truth), videos=videos)
     page = browser.new_page()
     page.goto((tmp_path / "report.html").as_uri())
     assert page.locator("#which option").count() == 6
@@ -339,10 +315,9 @@ def test_captions_of_the_training_video_have_the_page_s_colors_in_dark_mode(
     frames[:, :40] = 1
     video = write_video(tmp_path / "learning", frames)
     original = smooth_image(24, 36)
-    results = results_for(original)[:1]
-    panels = image_panel("p", original, results)
     file = tmp_path / "page.html"
-    report.write_page(file, "p", panels, results, {}, training_videos={"": video})
+    videos = {"Training progress": {"": video}}
+    write_page(file, about(), results_for(original)[:1], videos=videos)
     for scheme, expected in (("light", 255), ("dark", 0x19)):
         page = browser.new_page(color_scheme=scheme)
         page.goto(file.as_uri())
@@ -357,9 +332,8 @@ def test_captions_of_the_training_video_have_the_page_s_colors_in_dark_mode(
         page.close()
 
 
-def test_views_are_drawn_as_a_figure(tmp_path: Path) -> None:
-    truth = torch.rand(4, 12, 16, 3)
-    results = scene_results(truth)
-    views = {r.encoding: r.views for r in results}
-    save_views(tmp_path / "views.png", truth.__getitem__, views, results)
+@pytest.mark.parametrize("count", [1, 4])
+def test_views_are_drawn_as_a_figure(count: int, tmp_path: Path) -> None:
+    results = scene_results(torch.rand(count, 12, 16, 3))
+    save_comparison(tmp_path / "views.png", panels(results), results, PSNR)
     assert (tmp_path / "views.png").stat().st_size > 10_000

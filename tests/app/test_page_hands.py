@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app import report
-from app.report.page import Group
-from nerf_posenc.training.results import Storage
-from tests.app.test_page import image_panel, results_for, smooth_image
+from app.kinds.coordinates import PSNR, SSIM
+from app.kinds.image.image import STORAGE
+from app.report.page import write_page
+from tests.app.test_page import about, results_for, smooth_image, with_scores
 from tests.app.test_page import page as page
 from tests.app.test_page import page_file as page_file
 from tests.browsers import browser as browser
@@ -21,21 +21,20 @@ from tests.browsers import needs_chromium
 @needs_chromium
 def test_the_headline_is_that_of_the_metrics(browser: Any, tmp_path: Path) -> None:
     original = smooth_image(96, 144)
-    results = [replace(r, psnr=20.0 + 7.26 * i) for i, r in enumerate(results_for(original)[:2])]
-    panels = image_panel("p", original, results)
-    report.write_page(tmp_path / "page.html", "p", panels, results, {})
+    found = results_for(original)[:2]
+    results = [with_scores(r, psnr_db=20.0 + 7.26 * i) for i, r in enumerate(found)]
+    write_page(tmp_path / "page.html", about(), results)
     opened = browser.new_page()
     opened.goto((tmp_path / "page.html").as_uri())
     assert opened.locator("h1").inner_text() == (
-        "Positional encoding recovers 7.3 dB: 27.3 dB against 20.0 dB without it, same network, "
-        "same 290 steps"
+        "Positional encoding gains 7.3 dB: PSNR 27.26 dB against 20.00 dB without it, same "
+        "network, same 290 steps"
     )
-    held_out = {"options": {"held_out": True}}
-    report.write_page(tmp_path / "held_out.html", "p", panels, results, held_out)
+    held_out = replace(PSNR, label="PSNR, held-out (dB)")
+    write_page(tmp_path / "held_out.html", about(measures=(held_out, SSIM)), results)
     opened.goto((tmp_path / "held_out.html").as_uri())
-    assert "between the fitted pixels" in opened.locator("h1").inner_text()
-    assert opened.locator(".badge").is_visible()
-    assert "PSNR (held-out)" in opened.locator("#scores").inner_text()
+    assert "PSNR, held-out 27.26 dB" in opened.locator("h1").inner_text()
+    assert "PSNR, held-out (dB)" in opened.locator("#scores").inner_text()
     opened.close()
 
 
@@ -55,14 +54,14 @@ def test_headline_and_comparison_stand_above_the_fold(
 @needs_chromium
 def test_a_table_with_bits_per_pixel_fits_a_small_screen(browser: Any, tmp_path: Path) -> None:
     original = smooth_image(96, 144)
-    storage = Storage(bpp_float16=12.34, psnr_float16=29.12, bpp_8bit=11.23, psnr_8bit=29.01)
+    storage = {"bpp_float16": 12.34, "bpp_8bit": 11.23, "psnr_8bit_db": 29.01}
     results = [
-        replace(r, encoding=f"run: {r.encoding}", parameters=207_000, storage=storage)
+        replace(with_scores(r, **storage), encoding=f"run: {r.encoding}", parameters=207_000)
         for r in results_for(original)
     ]
-    settings = dict.fromkeys((r.encoding for r in results), "bands 9, sigma 4.32, steps 600")
-    path, panels = tmp_path / "page.html", image_panel("p", original, results)
-    report.write_page(path, "p", panels, results, {}, groups=[Group("p, 144 x 96", settings)])
+    settings = dict.fromkeys((r.encoding for r in results), "num bands 9, sigma 4.32, steps 600")
+    path, measures = tmp_path / "page.html", (PSNR, SSIM, *STORAGE)
+    write_page(path, about(measures=measures, groups={"p, 144 x 96": settings}), results)
     opened = browser.new_page(viewport={"width": 1100, "height": 800})
     opened.goto(path.as_uri())
     wide = "document.querySelector('#scores').parentElement"

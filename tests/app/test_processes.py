@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 import torch
-from app.config import resolve
-from app.parsing import UsageError
-from app.processes import (
+
+import train_fit
+from app import cli
+from app.cli import parse
+from app.kinds.image.image import ImageOptions
+from app.options import UsageError
+from app.runs.processes import (
     command_words,
     report_error,
     require_distributable,
@@ -22,11 +26,7 @@ from app.processes import (
     require_rows,
     require_same_data,
 )
-from app.stop import Stop, Stopped
-
-import train_fit
-from app import cli
-from app.options import parse
+from app.runs.stop import Stop, Stopped
 from nerf_posenc.training.distributed import ALONE, World
 from tests.small import SMALL_RUN, SMALL_SCENE
 
@@ -62,7 +62,7 @@ class Others(World):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--sequence", "docstrings"], "--sequence"),
+        (["--sequence", "docstrings", "--seeds", "2"], "--seeds above 1"),
         (["--compile"], "--compile"),
         (["--device", "cuda:1"], "--device cuda:1"),
         (["--device", "mps"], "--device mps"),
@@ -71,14 +71,14 @@ class Others(World):
 def test_what_one_process_does_alone_is_refused_for_several(
     arguments: list[str], named: str
 ) -> None:
-    options = parse(arguments)
+    _, options = parse(arguments)
     require_distributable(options, ALONE)
-    with pytest.raises(UsageError, match=rf"{named} is|a {named} is"):
+    with pytest.raises(UsageError, match=f"{named} is for one process"):
         require_distributable(options, World(size=2))
 
 
 def test_a_batch_with_fewer_rows_than_processes_is_refused() -> None:
-    config = resolve(parse(["--batch-size", "5"]), 64, torch.device("cpu"))
+    config = ImageOptions(batch_size=5)
     require_rows(config, 5, World(size=5))
     with pytest.raises(UsageError, match="a batch of 4 cannot be shared by 5 processes"):
         require_rows(config, 4, World(size=5))
@@ -216,7 +216,7 @@ def test_a_run_whose_rank_dies_is_resumed_by_any_number_of_processes() -> None:
     for rank, num_processes in ((0, 3), (1, 1)):
         folder = f"without{rank}"
         # In the second fit.
-        fault = ["-m", "tests.faults.one_rank", "die", str(rank), "4"]
+        fault = ["-m", "tests.one_rank", "die", str(rank), "4"]
         finished = torchrun(2, *fault, *arguments, "--out", folder)
         assert finished.returncode == 1
         assert errors(finished) == [
@@ -231,7 +231,7 @@ def test_a_run_whose_rank_dies_is_resumed_by_any_number_of_processes() -> None:
 @pytest.mark.slow
 def test_a_request_to_one_rank_ends_all_at_the_same_step_and_is_resumed() -> None:
     arguments = [*IMAGE, "--encodings", "hash"]
-    fault = ["-m", "tests.faults.one_rank", "ask", "1", "1"]
+    fault = ["-m", "tests.one_rank", "ask", "1", "1"]
     finished = torchrun(2, *fault, *arguments, "--out", "part")
     assert finished.returncode == 1
     assert errors(finished) == [
@@ -255,7 +255,7 @@ def test_a_request_to_one_rank_ends_all_at_the_same_step_and_is_resumed() -> Non
 def test_a_rank_that_fails_ends_all_with_one_line(
     fault: list[str], line: Callable[[str], str]
 ) -> None:
-    finished = torchrun(2, "-m", "tests.faults.one_rank", *fault, *IMAGE, "--out", "run")
+    finished = torchrun(2, "-m", "tests.one_rank", *fault, *IMAGE, "--out", "run")
     assert finished.returncode == 1
     (error,) = errors(finished)
     assert error.startswith(f"train_fit.py: error: {line(socket.gethostname())}")
@@ -277,7 +277,7 @@ def test_images_are_dealt_to_the_ranks_and_each_is_fitted_as_by_one_process() ->
     for folder in ("000-cat", "001-rocket", "002-coffee"):
         one, two = losses(f"one/{folder}"), losses(f"two/{folder}")
         assert two["fourier"] == pytest.approx(one["fourier"], abs=1e-5, rel=0)
-    assert Path("one/images.txt").read_text() == Path("two/images.txt").read_text()
+    assert Path("one/table.txt").read_text() == Path("two/table.txt").read_text()
     assert program(2, "--resume", "two", "--quiet").returncode == 0
 
 

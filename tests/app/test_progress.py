@@ -4,10 +4,13 @@ import re
 
 import pytest
 import torch
-from app.fit_settings import FitSettings
-from app.progress import fit_with_progress, progress_bar, sum_up
 from torch import Tensor, nn
 
+from app.kinds.kind import Fit, LossName, Problem
+from app.options import CommonOptions
+from app.runs.stop import Stop
+from app.runs.train import train
+from app.terminal import progress_bar, sum_up
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 
@@ -17,18 +20,19 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in re.split(r"[\r\n]+", capsys.readouterr().err) if line.strip()]
 
 
-def fit_a_line(steps: int, *, loss_text: object = None, quiet: bool = False) -> FitState:
+def fit_a_line(
+    steps: int, *, loss_name: LossName = "mse", unit: str = "", quiet: bool = False
+) -> FitState:
     module = nn.Linear(1, 1)
     state = FitState(module, adam(module), steps)
-    settings = FitSettings(
-        name="fourier", steps=steps, batch_size=2, lr=0.1, device=torch.device("cpu"), quiet=quiet
-    )
 
     def draw(step: int) -> tuple[Tensor, Tensor]:
         return torch.ones(2, 1), torch.zeros(2, 1)
 
-    texts = {} if loss_text is None else {"loss_text": loss_text}
-    fit_with_progress(state, draw, settings, render_preview=list, **texts)  # type: ignore[arg-type]
+    problem = Problem(draw_batch=draw, optimizer=state.optimizer, unit=unit)
+    config = CommonOptions(steps=steps, quiet=quiet, video=0)
+    fit = Fit(encoding="fourier", config=config, model=module, problem=problem, state=state)
+    train(fit, Stop(), loss_name=loss_name)
     return state
 
 
@@ -55,7 +59,7 @@ def test_a_fit_ends_in_a_line_with_its_steps_seconds_and_score(
 
 
 def test_the_last_line_has_the_unit_of_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
-    fit_a_line(10, loss_text=lambda loss: f"loss {loss:.2f} nats {{")
+    fit_a_line(10, loss_name="loss", unit="nats {")
     assert re.search(r"steps in \d+\.\d s, loss \d+\.\d\d nats \{$", lines(capsys)[-1].strip())
 
 

@@ -8,35 +8,43 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from app.features import similarity_kernel
-from app.image_fit import ImageResult
-from app.preview import most_detailed_window
-from app.report.depths import nearness
 from PIL import Image, ImageSequence
 
-from app import report
-from app.report.figures import save_comparison, save_curves, save_frequencies, save_kernels
-from app.report.tables import gain
+from app.crops import most_detailed_window
+from app.kinds.coordinates import PSNR, SSIM, kernel_curves
+from app.kinds.kind import Evaluation, Result, Snapshot, View
+from app.report.charts import save_charts
+from app.report.figures import save_comparison
+from app.report.images import nearness
+from app.report.metrics import write_metrics
+from app.report.sections import block_charts, frequency_content, panels, training_charts
+from app.report.tables import gain, table
+from app.report.video import write_training_video
 from nerf_posenc import FourierEncoder, HashGridEncoder
-from nerf_posenc.training.results import Record, Snapshot
+from nerf_posenc.training.results import Record
+from tests.app.test_page import about
+
+MEASURES = (PSNR, SSIM)
 
 
-def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> ImageResult:
-    return ImageResult(
+def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> Result:
+    scores = {"psnr_db": psnr, "ssim": math.nan if math.isinf(psnr) else 0.5}
+    generator = torch.Generator().manual_seed(0)
+    original = torch.rand(height, width, 3, generator=generator)
+    view = View("p", original, torch.rand(height, width, 3))
+    kernel = kernel_curves(FourierEncoder(2, 3)) if encoding == "fourier" else []
+    return Result(
         encoding=encoding,
         parameters=1234,
-        psnr=psnr,
-        ssim=math.nan if math.isinf(psnr) else 0.5,
         seconds=1.25,
         steps=20,
         history=[Record(10, 0.5, 0.1), Record(20, 1.25, 0.0)],
-        reconstruction=torch.rand(height, width, 3),
-        kernel=similarity_kernel(FourierEncoder(2, 3)) if encoding == "fourier" else None,
+        evaluation=Evaluation(scores, [view, *kernel]),
     )
 
 
 def test_the_table_counts_gains_from_the_raw_coordinates() -> None:
-    lines = report.table([result("none", 20.0), result("fourier", 34.5)]).splitlines()
+    lines = table([result("none", 20.0), result("fourier", 34.5)], MEASURES).splitlines()
     assert lines[0].split()[0] == "encoding"
     assert lines[2].split() == ["none", "1,234", "20.00", "0.5000", "1.2", "-"]
     assert lines[3].split() == ["fourier", "1,234", "34.50", "0.5000", "1.2", "+14.50"]
@@ -44,37 +52,35 @@ def test_the_table_counts_gains_from_the_raw_coordinates() -> None:
 
 
 def test_without_raw_coordinates_there_is_no_gain() -> None:
-    assert report.table([result("fourier", 30.0)]).splitlines()[2].split()[-1] == "-"
+    assert table([result("fourier", 30.0)], MEASURES).splitlines()[2].split()[-1] == "-"
 
 
 def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
     names = [("a: none", 20.0), ("a: fourier", 31.0), ("b: none", 25.0), ("b: fourier", 30.0)]
     results = [result(name, psnr) for name, psnr in names]
-    assert [gain(r, results) for r in results] == [None, 11.0, None, 5.0]
+    assert [gain(r, results, PSNR) for r in results] == [None, 11.0, None, 5.0]
 
 
 def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
-    encoder = FourierEncoder(2, 3)
-    kernel = similarity_kernel(encoder)
-    assert kernel is not None
-    distances, similarities = kernel
-    assert similarities[400] == pytest.approx(1.0)
+    (kernel,) = kernel_curves(FourierEncoder(2, 3))
+    at_zero = list(kernel.xs).index(0.0)
+    assert kernel.ys[at_zero] == pytest.approx(1.0)
     # The inner product of sines and cosines is the mean of the cosines of the distance.
     bands = math.pi * 2.0 ** np.arange(3)
     # Along x alone: the features of y agree.
-    expected = [(np.cos(bands * d).sum() + 3) / 6 for d in distances]
-    np.testing.assert_allclose(similarities, expected, atol=1e-5)
+    expected = [(np.cos(bands * d).sum() + 3) / 6 for d in kernel.xs]
+    np.testing.assert_allclose(kernel.ys, expected, atol=1e-5)
     meta = FourierEncoder(2, 3).to("meta")
     with pytest.raises(NotImplementedError):
-        similarity_kernel(meta)
+        kernel_curves(meta)
     assert next(meta.buffers()).device.type == "meta"
-    assert similarity_kernel(HashGridEncoder(2, 2)) is None
+    assert kernel_curves(HashGridEncoder(2, 2)) == []
 
 
 def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> None:
     path = tmp_path / "metrics.json"
     results = [result("none", 20.0), result("fourier", math.inf), result("hash", math.nan)]
-    report.write_metrics(path, results, {"command": "here"})
+    write_metrics(path, about(run={"command": "here"}), results)
     written = json.loads(path.read_text(), parse_constant=lambda name: 1 / 0)
     assert written["command"] == "here"
     assert written["fits"][0]["psnr_db"] == 20.0
@@ -116,11 +122,11 @@ def test_the_most_detailed_window_is_where_the_detail_is() -> None:
 def test_images_are_drawn_for_any_size(tmp_path: Path) -> None:
     for height, width in ((1, 1), (3, 200), (200, 3)):
         results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]
-        fits = {result.encoding: result.reconstruction for result in results}
-        save_comparison(tmp_path / "c.png", torch.rand(height, width, 3), fits, results)
-        save_curves(tmp_path / "p.png", results)
-        save_frequencies(tmp_path / "f.png", torch.rand(height, width, 3), fits)
-        save_kernels(tmp_path / "k.png", results)
+        shown = panels(results)
+        save_comparison(tmp_path / "c.png", shown, results, PSNR)
+        save_charts(tmp_path / "p.png", training_charts(results, "mse"))
+        save_charts(tmp_path / "f.png", frequency_content(shown[0], results).charts)
+        save_charts(tmp_path / "k.png", block_charts(results))
         for name in ("c.png", "p.png", "f.png", "k.png"):
             drawn = np.asarray(Image.open(tmp_path / name).convert("RGB"))
             assert min(drawn.shape[:2]) > 40
@@ -141,7 +147,7 @@ def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_
         replace(result("none", 20.0), snapshots=snapshots[:1]),
         replace(result("fourier", 30.0), snapshots=snapshots),
     ]
-    file = report.write_training_video(tmp_path / "video", [gray(1.0)], results)
+    file = write_training_video(tmp_path / "video", [gray(1.0)], results)
     assert file is not None
     with Image.open(file) as video:
         assert video.width == 3 * 288
@@ -151,9 +157,7 @@ def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_
     assert np.abs(np.array(seen[:3]) - expected).max() <= 3
     # The last frame is held, which may be as one longer frame.
     assert all(np.abs(np.array(row) - expected[2]).max() <= 3 for row in seen[3:])
-    assert (
-        report.write_training_video(tmp_path / "none", [gray(1.0)], [result("none", 20.0)]) is None
-    )
+    assert write_training_video(tmp_path / "none", [gray(1.0)], [result("none", 20.0)]) is None
 
 
 def test_a_horizon_leaves_the_depths_of_what_is_near_apart() -> None:

@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 import train_fit
-from app import ensembles, fit_file, image_ensemble
-from tests.faults.signals import run_with_signal
-from tests.faults.soak import content, same
+from app.runs import many, train
+from tests.signals import run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE
+from tools.soak import content, same
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 
@@ -83,10 +83,10 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
 def test_a_fit_is_saved_every_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     saved = []
 
-    def noted(path: Path, values: dict[str, Any]) -> None:
+    def noted(path: Path, values: dict[str, Any], *, token: str) -> None:
         saved.append((path.stem, values["fit"]["step"]))
 
-    monkeypatch.setattr(fit_file, "save_checkpoint", noted)
+    monkeypatch.setattr(train, "save_checkpoint", noted)
     options = [*RUNS["image"], "--encodings", "none", "--quiet"]
     assert train_fit.main([*options, "--save-every", "1e-9", "--out", "a"]) == 0
     assert train_fit.main([*options, "--out", "b"]) == 0
@@ -111,18 +111,18 @@ def test_only_the_run_that_was_begun_is_resumed(
     refused("no image at mine.png")
     state = json.loads(Path("run/run.json").read_text())
     for change, message in (
-        ({"version": 99}, "of version 99, and this program reads 1"),
+        ({"version": 99}, "of version 99, and this program reads 2"),
         ({"format": "soup"}, "its format is not 'nerf_posenc run'"),
-        ({"arguments": [3]}, "arguments must be a list of strings"),
+        ({"arguments": [3]}, "arguments must be a text; it is 3"),
         ({"arguments": ["--steps", "0"]}, "--steps must be 1 or more"),
-        ({"is_part": True}, "one of several images"),
+        ({"is_part": True}, "it is one of several"),
     ):
         Path("run/run.json").write_text(json.dumps({**state, **change}))
         refused(message)
     Path("run/run.json").write_text("{")
     refused("cannot read run.json")
-    refused("--resume takes the options of the run", "--steps", "9")
-    refused("--save-every must be a finite number", "--save-every", "nan")
+    refused("there is no option --steps", "--steps", "9")
+    refused("--save-every must be above 0; got nan", "--save-every", "nan")
     assert train_fit.main(["--resume", "nowhere"]) == 2
     assert "there is no run: it has no run.json" in capsys.readouterr().err
 
@@ -162,22 +162,22 @@ def test_several_images_go_on_with_those_that_are_missing(
     Image.new("RGB", (9, 9), "blue").save("b.png")
     assert train_fit.main(["--resume", "run", "--quiet"]) == 0
     assert Path("run/000-a/metrics.json").stat().st_mtime_ns == written
-    table = Path("run/images.txt").read_text()
+    table = Path("run/table.txt").read_text()
     assert "mean of 3" in table
     assert train_fit.main(["--resume", "run/000-a"]) == 2
-    assert "one of several images" in capsys.readouterr().err
+    assert "it is one of several" in capsys.readouterr().err
 
 
 def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    original = image_ensemble.fit_images
+    original = many._train_together
 
-    def noted(images: Any, *args: Any, **kwargs: Any) -> Any:
-        sizes.append(len(images))
-        return original(images, *args, **kwargs)
+    def noted(runs: Any, *args: Any) -> None:
+        sizes.append(len(runs))
+        original(runs, *args)
 
-    monkeypatch.setattr(ensembles, "MOST_MEMBERS", 2)
-    monkeypatch.setattr(ensembles, "fit_images", noted)
+    monkeypatch.setattr(many, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(many, "_train_together", noted)
     names = ["cat", "rocket", "coffee"]
     options = [
         "--stack",
@@ -192,4 +192,4 @@ def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyP
     assert train_fit.main(["--images", *names, *options, "--out", "run"]) == 0
     # The last one waits alone and is fitted alone.
     assert sizes == [2]
-    assert "mean of 3" in Path("run/images.txt").read_text()
+    assert "mean of 3" in Path("run/table.txt").read_text()

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from app.progress import _Session
 from filelock import FileLock
 
 import train_fit
-from app import fit_file, prepare, progress, report
+from app.kinds.image import defaults
+from app.report import outputs
+from app.runs import train
+from app.runs.train import _Session
 from nerf_posenc.training import loop
 from nerf_posenc.training.checkpoints import load_checkpoint
-from tests.faults.signals import run_with_signal
+from tests.signals import run_with_signal
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
@@ -43,7 +45,7 @@ def test_a_report_that_cannot_be_written_keeps_the_fits(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(report, "write_page", no_space)
+        patch.setattr(outputs, "write_page", no_space)
         assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 1
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
@@ -62,7 +64,7 @@ def test_a_fit_that_cannot_be_saved_ends_the_run_with_the_last_one_kept(
     assert run_with_signal(monkeypatch, arguments, 1) == 143
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(fit_file, "save_checkpoint", no_space)
+        patch.setattr(train, "save_checkpoint", no_space)
         assert train_fit.main(["--resume", "run", "--quiet", "--save-every", "1e-9"]) == 1
     warning, error = capsys.readouterr().err.splitlines()
     assert "warning: cannot write run/fits/none.safetensors" in warning
@@ -95,14 +97,14 @@ def test_batches_too_large_for_the_memory_are_halved_once(
 
     original = loop.fit
     options = ["--encodings", "none", "--quiet", *SMALL_RUN, "--out"]
-    monkeypatch.setattr(progress, "fit", too_large(100))
+    monkeypatch.setattr(train, "fit_loop", too_large(100))
     assert train_fit.main([*options, "run"]) == 0
     warning = capsys.readouterr().err
     assert "none: out of memory with batches of 200; once more with 100" in warning
     assert sizes == [200, 100]
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["fits_with"]["none"]["batch_size"] == 100
-    monkeypatch.setattr(progress, "fit", too_large(10))
+    assert metrics["fits"][0]["batch_size"] == 100
+    monkeypatch.setattr(train, "fit_loop", too_large(10))
     assert train_fit.main([*options, "small"]) == 1
     assert "out of memory; use a smaller --batch-size, --width" in capsys.readouterr().err
     assert not Path("small").exists()
@@ -142,7 +144,7 @@ def test_what_is_interrupted_before_the_first_fit_leaves_nothing(
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prepare, "choose_sigma", interrupted)
+    monkeypatch.setattr(defaults, "choose_sigma", interrupted)
     options = ["--encodings", "gaussian", "--sigma", "auto", "--quiet", *SMALL_RUN]
     assert train_fit.main([*options, "--out", "run"]) == 130
     assert capsys.readouterr().err == "train_fit.py: stopped\n"
@@ -151,6 +153,6 @@ def test_what_is_interrupted_before_the_first_fit_leaves_nothing(
 
 def test_a_folder_that_was_only_just_begun_is_taken_again() -> None:
     Path("run").mkdir()
-    for name in (".lock", ".run.json.partial"):
+    for name in (".lock", ".0123.partial.run.json"):
         Path("run", name).write_text("")
     assert train_fit.main(["--encodings", "none", "--quiet", *SMALL_RUN, "--out", "run"]) == 0

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 import torch
-from app.report.sequence_page import sequence_headline
 
 import train_fit
-from app.report import read_metrics
+from app.kinds.kind import Curve, Evaluation, HeatMap, Result
+from app.report.headline import headline
+from app.report.metrics import read_metrics
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import Measure
 from sequences import load_fit, open_sequence
-from sequences.system import Evaluation, SequenceResult, SystemOptions
+from sequences.system import SystemOptions
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
-from tests.faults.signals import run_with_signal
 from tests.sequences.texts import made_text
+from tests.signals import run_with_signal
 from tests.small import SMALL_SEQUENCE
 
 pytestmark = pytest.mark.usefixtures("own_folder", "text")
@@ -69,16 +70,14 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
         part in header for part in ("bits per character", "accuracy (%)", "bits at length 64")
     )
     metrics = read_metrics(Path("run"))
-    assert metrics.kind == "sequence"
+    assert metrics.data.kind == "sequence"
     none, rotary = metrics.fits
-    assert isinstance(none, SequenceResult)
-    assert isinstance(rotary, SequenceResult)
     assert none.scores["perplexity"] == pytest.approx(2 ** none.scores["bits_per_character"])
     entries = json.loads(Path("run/metrics.json").read_text())["fits"]
     gained = none.scores["bits_per_character"] - rotary.scores["bits_per_character"]
     assert entries[1]["gain"] == pytest.approx(gained)
-    assert {curve.title for curve in none.evaluation.curves} >= {"Loss by test length"}
-    assert rotary.evaluation.maps[0].values.shape == (4, 17)
+    assert {curve.title for curve in none.blocks(Curve)} >= {"Loss by test length"}
+    assert rotary.blocks(HeatMap)[0].values.shape == (4, 17)
     assert train_fit.main(["--resume", "run"]) == 0
     assert "is complete" in capsys.readouterr().out
 
@@ -224,11 +223,11 @@ def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
         (("measures", 0, "digits"), 400),
         (("fits", 0, "curves", 0, "ys"), [1.0]),
         (("fits", 0, "passages", 0, "tokens", 0), ["x", "<b>", None]),
-        (("fits", 0, "maps", 0, "values"), [[1.0]]),
+        (("fits", 0, "heat_maps", 0, "values"), [[1.0]]),
         (("fits", 0, "bits_per_character"), "many"),
         (("fits", 0, "by_seed"), 3),
-        (("sequence",), "text"),
-        (("sequence", "citations"), [3]),
+        (("data",), "text"),
+        (("data", "citations"), [3]),
     ],
 )
 def test_damaged_metrics_are_refused_in_one_line(
@@ -260,9 +259,9 @@ def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any
     page.goto(Path("run/report.html").resolve().as_uri())
     assert [each for each in seen if not each.startswith(("file:", "data:"))] == []
     none, rotary = read_metrics(Path("run")).fits
-    shown = f"{rotary.scores['bits_per_character']:.3f} with rotary,"
-    assert shown in page.locator("h1").inner_text()
-    assert f"{none.scores['bits_per_character']:.3f} without" in page.locator("h1").inner_text()
+    said = page.locator("h1").inner_text()
+    assert f"bits per character {rotary.scores['bits_per_character']:.3f} " in said
+    assert f"{none.scores['bits_per_character']:.3f} without" in said
     table = page.locator("#scores").inner_text()
     for fit in (none, rotary):
         assert f"{fit.scores['accuracy_percent']:.1f}" in table
@@ -286,13 +285,13 @@ def test_the_page_says_which_scores_are_better_and_what_to_cite(browser: Any) ->
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(Path("run/report.html").resolve().as_uri())
     headings = page.locator("#scores th").all_inner_texts()
-    assert {"exact (%) ↑", "BLEU ↑", "bits per symbol ↓"} <= set(headings)
+    assert {"exact (%)", "BLEU", "bits per symbol ↓"} <= set(headings)
     bits = page.locator("#scores th").nth(headings.index("bits per symbol ↓"))
     assert bits.get_attribute("title") == "lower is better"
     # No target has the four symbols of BLEU.
-    assert page.locator("#scores td").nth(headings.index("BLEU ↑")).inner_text() == "-"
-    (note,) = [text for text in page.locator("p").all_inner_texts() if text.startswith("Note:")]
-    assert "the test set has 3 pairs: a difference of one is 33.3 points" in note
+    assert page.locator("#scores td").nth(headings.index("BLEU")).inner_text() == "-"
+    note, *_ = page.locator("p.note").all_inner_texts()
+    assert "The test set has 3 pairs: a difference of one is 33.3 points" in note
     assert "vaswani2017attention" in page.locator("pre").last.inner_text()
     # Keys scroll to what is wider than its frame, and a shadow shows that there is more.
     frame = page.locator(".scroll").first
@@ -303,7 +302,7 @@ def test_the_page_says_which_scores_are_better_and_what_to_cite(browser: Any) ->
 
 def test_a_page_cites_the_papers_of_its_own_model() -> None:
     assert train_fit.main([*SMALL_SEQUENCE, "--model", "causal", "--quiet", "--out", "run"]) == 0
-    citations = json.loads(Path("run/metrics.json").read_text())["sequence"]["citations"]
+    citations = json.loads(Path("run/metrics.json").read_text())["data"]["citations"]
     keys = [citation.partition("{")[2].partition(",")[0] for citation in citations]
     assert keys == ["vaswani2017attention", "su2021roformer", "press2022train"]
     assert train_fit.main(["compare", "run", "--out", "compared.html"]) == 0
@@ -313,30 +312,23 @@ def test_a_page_cites_the_papers_of_its_own_model() -> None:
 
 
 def test_no_winner_is_named_where_there_is_none() -> None:
-    def result(encoding: str, *seeds: float) -> SequenceResult:
-        evaluation = Evaluation({"error": sorted(seeds)[len(seeds) // 2]})
-        by_seed = [{"error": seed} for seed in seeds]
-        return SequenceResult(
-            encoding=encoding,
-            parameters=1,
-            seconds=1.0,
-            steps=5,
-            history=[],
-            evaluation=evaluation,
-            by_seed=by_seed,
-        )
+    def result(encoding: str, *seeds: float) -> Result:
+        scores, by_seed = {"error": sorted(seeds)[len(seeds) // 2]}, [{"error": s} for s in seeds]
+        evaluation = Evaluation(scores, by_seed=by_seed)
+        return Result(encoding=encoding, parameters=1, seconds=1.0, steps=5, evaluation=evaluation)
 
-    measures = (Measure("error", "error (%)", 1, higher_is_better=False),)
+    measure = Measure("error", "error (%)", 1, higher_is_better=False)
     none = result("none", 10.0, 12.0, 14.0)
 
-    def said(*others: SequenceResult) -> str | None:
-        return sequence_headline([none, *others], measures)
+    def said(*others: Result) -> str | None:
+        return headline([none, *others], measure)
 
     assert said(result("a", 3.0, 4.0, 5.0)) == (
-        "Error (%): 4.0 with a, 12.0 without, same model, same 5 steps"
+        "The encoding a gains 8.0 %: error 4.0 % against 12.0 % without it, same network, same 5 "
+        "steps"
     )
-    for other in (result("a", 9.0, 10.5, 11.0), result("a", 15.0, 16.0, 17.0)):
-        assert "No encoding is clearly better than none" in str(said(other))
+    assert "No encoding is clearly better than none" in str(said(result("a", 9.0, 10.5, 11.0)))
+    assert "The encoding a loses 4.0 %" in str(said(result("a", 15.0, 16.0, 17.0)))
     assert said() is None
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from app.task import Panel
 from torch import Tensor
 
-from app import report
+from app.kinds.kind import View
+from app.report.page import write_page
 from app.report.tiles import TilePyramid, write_tiles
-from tests.app.test_page import image_panel, results_for
+from tests.app.test_page import about, results_for
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -62,16 +62,20 @@ def test_an_image_of_16_bits_has_tiles(tmp_path: Path) -> None:
 
 @pytest.fixture
 def large_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("app.report.page._LOSSLESS_PIXELS", 10_000)
+    monkeypatch.setattr("app.report.page.LOSSLESS_PIXELS", 10_000)
     monkeypatch.setattr("app.report.tiles._SIDE", 64)
     original = smooth(200, 400)
     results = results_for(original[:64, :64] / 255)[:2]
-    names = [result.encoding for result in results]
-    shown = {name: original // (i + 2) for i, name in enumerate(names)}
-    panels = [Panel("p", original, shown, {})]
+    shown = {result.encoding: original // (i + 2) for i, result in enumerate(results)}
+    results = [
+        replace(
+            r, evaluation=replace(r.evaluation, blocks=[View("p", original, shown[r.encoding])])
+        )
+        for r in results
+    ]
     tiles = replace(write_tiles(tmp_path, {"original": original, **shown}), side=64)
     file = tmp_path / "report.html"
-    report.write_page(file, "p", panels, results, {}, tiles=tiles)
+    write_page(file, about(), results, tiles=tiles)
     return file
 
 
@@ -129,8 +133,7 @@ def test_tiles_follow_the_chosen_fit(browser: Any, large_page: Path) -> None:
 
 def test_a_page_without_tiles_takes_no_files(tmp_path: Path) -> None:
     original = smooth(64, 96) / 255
-    results = results_for(original)[:1]
-    report.write_page(tmp_path / "p.html", "p", image_panel("p", original, results), results, {})
+    write_page(tmp_path / "p.html", about(), results_for(original)[:1])
     page = (tmp_path / "p.html").read_text()
     assert "img-src data:;" in page
     assert "pyramid" not in page

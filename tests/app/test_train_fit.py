@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from PIL import Image
 
 import train_fit
-from app import report
+from app.report.video import write_video
 from nerf_posenc.core.encoder import Encoder, require_coordinates
 from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
 from tests.small import SMALL_RUN
@@ -19,6 +20,11 @@ from tests.small import SMALL_RUN
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 ROOT = Path(__file__).parents[2]
+
+
+def fit_of(metrics: dict[str, Any], encoding: str) -> dict[str, Any]:
+    fit: dict[str, Any] = next(f for f in metrics["fits"] if f["encoding"] == encoding)
+    return fit
 
 
 def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,9 +49,9 @@ def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixtu
     assert left - {"learning.mp4", "learning.webp"} == names | saved
     assert len(left) == len(names | saved) + 1
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["config"]["model"]["bands"] == 4
-    assert metrics["fits_with"]["fourier"]["lr"] == 0.05
-    assert metrics["config"]["training"]["seed"] == 0
+    assert metrics["config"]["num_bands"] == 4
+    assert fit_of(metrics, "fourier")["lr"] == 0.05
+    assert metrics["config"]["seed"] == 0
     assert metrics["command"].startswith("python train_fit.py --image cat.png --bands 4")
     assert metrics["versions"]["torch"] == torch.__version__
     for fit in metrics["fits"]:
@@ -124,9 +130,9 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
     flat_db = -10 * np.log10(((original - original.mean((0, 1))) ** 2).mean())
     # One constant color, the mean, is what a network that learns nothing else predicts.
     assert all(fit["psnr_db"] > flat_db + 1.5 for fit in metrics["fits"])
-    assert metrics["config"]["training"]["optimizer"] == ("muon" if network == "relu" else "adam")
+    assert metrics["config"]["optimizer"] == ("muon" if network == "relu" else "adam")
     # 24 pixels: 6 cycles per unit at Nyquist.
-    assert metrics["config"]["model"]["sigma"] == pytest.approx(0.54)
+    assert metrics["config"]["sigma"] == pytest.approx(0.54)
 
 
 @pytest.mark.usefixtures("no_hull")
@@ -139,8 +145,8 @@ def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[st
     assert "built-in scene spheres" in printed.out
     assert "48 to fit, 2 to evaluate on" in printed.out
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["scene"]["name"] == "spheres"
-    assert metrics["fits_with"]["fourier"]["lr"] == 0.02
+    assert metrics["data"]["title"] == "spheres"
+    assert fit_of(metrics, "fourier")["lr"] == 0.02
     for fit in metrics["fits"]:
         assert len(fit["views"]) == 2
         mean = sum(view["psnr_db"] for view in fit["views"]) / 2
@@ -171,7 +177,7 @@ def test_sigma_is_chosen_from_the_image(capsys: pytest.CaptureFixture[str]) -> N
         "9",
     ]
     assert train_fit.main(options) == 0
-    chosen = json.loads(Path("run/metrics.json").read_text())["config"]["model"]["sigma"]
+    chosen = json.loads(Path("run/metrics.json").read_text())["config"]["sigma"]
     assert f"sigma    {chosen:.2f} cycles per unit" in capsys.readouterr().out
 
 
@@ -181,7 +187,7 @@ def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
     metrics = json.loads(Path("run/metrics.json").read_text())
     assert [fit["encoding"] for fit in metrics["fits"]] == ["none", "fourier", "hash"]
     # 24 pixels: 4 bands up to the Nyquist frequency, and two to spare.
-    assert metrics["config"]["model"]["bands"] == 6
+    assert metrics["config"]["num_bands"] == 6
 
 
 @pytest.mark.slow
@@ -202,7 +208,7 @@ def test_figures_for_print_are_written_when_asked_for() -> None:
         )
         == 0
     )
-    names = ("comparison", "curves", "frequencies", "kernels")
+    names = ("comparison", "training_curves", "frequency_content", "kernel")
     for name in names:
         with Image.open(f"run/figures/{name}.png") as image:
             assert image.width > 400
@@ -269,12 +275,12 @@ def test_several_images_are_fitted_and_one_that_fails_does_not_stop_the_rest(
         expected = sum(float(row[column]) for row in rows.values()) / 3
         assert float(mean[column + 2]) == pytest.approx(expected, abs=0.011)
     assert Path("run/003-cat/report.html").exists()
-    assert Path("run/images.txt").read_text().strip() in printed.out
+    assert Path("run/table.txt").read_text().strip() in printed.out
 
 
 def test_videos_are_webps_without_an_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    video = report.write_video(Path("video"), torch.rand(4, 8, 9, 3))
+    video = write_video(Path("video"), torch.rand(4, 8, 9, 3))
     assert video.suffix == ".webp"
     with Image.open(video) as image:
         assert image.size == (9, 8)
@@ -334,7 +340,9 @@ class Cubes(Encoder):
 def test_a_new_encoding_is_one_row_of_the_table(
     data: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = EncodingRecipe(description="cubes", build=lambda o: Cubes(o.in_dim), layers=(24, 3))
+    recipe = EncodingRecipe(
+        title="Cubes", description="cubes", build=lambda o: Cubes(o.in_dim), layers=(24, 3)
+    )
     monkeypatch.setitem(ENCODINGS, "cubes", recipe)
     names = ["--encodings", "none", "cubes"]
     small = [

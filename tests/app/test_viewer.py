@@ -12,16 +12,17 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from app.kinds.kind import Passage, Problem
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.results import Record
-from sequences.system import Passage, Token
+from sequences.system import Token
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
-live = pytest.importorskip("app.report.viewer", reason="needs pip install -e '.[live]'")
+live = pytest.importorskip("app.live.viewer", reason="needs pip install -e '.[live]'")
 pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
 
 # The server's own threads end after its sockets.
@@ -34,8 +35,12 @@ def state_at(step: int) -> FitState:
     return FitState(module, adam(module), 100, step, step / 10, history)
 
 
+def problem(**what: Any) -> Problem:
+    return Problem(draw_batch=lambda step: 1 / 0, optimizer=state_at(1).optimizer, **what)
+
+
 def test_it_serves_this_machine_alone_and_ends() -> None:
-    with live.LivePage("cat", original=torch.rand(9, 12, 3)) as page:
+    with live.LivePage("cat") as page:
         host = page.server.get_host()
         assert host == "127.0.0.1"
         with urllib.request.urlopen(page.url, timeout=10) as answer:
@@ -49,9 +54,10 @@ def test_nobody_watching_costs_no_image() -> None:
     def show() -> Tensor:
         raise RuntimeError("nobody is there to see it")
 
-    with live.LivePage("cat", original=torch.rand(9, 12, 3)) as page:
-        page.show_image("none", state_at(10), show)
-        page.show_field("none", state_at(20), lambda camera, pose: show())
+    with live.LivePage("cat") as page:
+        images = problem(preview=show, originals=[torch.rand(9, 12, 3)])
+        page.show("none", state_at(10), images)
+        page.show("none", state_at(20), problem(render=lambda camera, pose: show()))
 
 
 @pytest.mark.slow
@@ -68,7 +74,7 @@ def test_a_rendering_that_fails_is_warned_of_and_the_fit_goes_on(
         wait_for(tab, page.server.get_clients, "no client came")
         tab.wait_for_timeout(1500)
         for step in (10, 20):
-            page.show_field("none", state_at(step), look)
+            page.show("none", state_at(step), problem(render=look))
         tab.close()
     assert capsys.readouterr().err.count("live page failed (AssertionError: broken)") == 1
 
@@ -77,11 +83,11 @@ def test_a_rendering_that_fails_is_warned_of_and_the_fit_goes_on(
 @needs_chromium
 def test_a_sequence_shows_its_predictions_as_text_with_the_wrong_ones_marked(browser: Any) -> None:
     passage = Passage("p", [Token("<b>th"), Token("e", "right"), Token("x", "wrong", "y")])
-    with live.LivePage("text", loss_name="training loss") as page:
+    with live.LivePage("text", loss_name="loss") as page:
         tab = browser.new_page()
         tab.goto(page.url)
         wait_for(tab, page.server.get_clients, "no client came")
-        page.show_sequence("rotary", state_at(10), lambda: passage)
+        page.show("rotary", state_at(10), problem(passage=lambda: passage))
         tab.get_by_text("<b>the").wait_for(timeout=10_000)
         assert tab.locator(".wrong").inner_text() == "x"
         assert tab.locator(".wrong").get_attribute("title") == "true: y"
@@ -92,8 +98,8 @@ def test_nobody_watching_costs_no_prediction() -> None:
     def predict() -> Passage:
         raise RuntimeError("nobody is there to see it")
 
-    with live.LivePage("text", loss_name="training loss") as page:
-        page.show_sequence("none", state_at(10), predict)
+    with live.LivePage("text", loss_name="loss") as page:
+        page.show("none", state_at(10), problem(passage=predict))
 
 
 def wait_for(page: Any, condition: Any, what: str) -> None:
@@ -106,22 +112,21 @@ def wait_for(page: Any, condition: Any, what: str) -> None:
 
 @pytest.mark.slow
 @needs_chromium
-def test_a_browser_sees_the_images_with_the_curves_below(browser: Any) -> None:
+def test_a_browser_sees_the_images(browser: Any) -> None:
     red = torch.tensor([1.0, 0.0, 0.0]).expand(60, 90, 3)
-    with live.LivePage('<img src="x">', original=torch.ones(60, 90, 3)) as page:
+    with live.LivePage('<img src="x">') as page:
         tab = browser.new_page(viewport={"width": 1000, "height": 600})
         requested: list[str] = []
         tab.on("request", lambda request: requested.append(request.url))
         tab.goto(page.url)
         wait_for(tab, page.server.get_clients, "no client came")
         for step in (10, 20, 30, 100):
-            page.show_image("none", state_at(step), lambda: red)
+            images = problem(preview=lambda: [red], originals=[torch.ones(60, 90, 3)])
+            page.show("none", state_at(step), images)
             tab.wait_for_timeout(300)
         colors = shown_colors(tab)
         assert any(r > 240 and g > 240 and b > 240 for r, g, b in colors)
         assert any(r > 240 and g < 20 and b < 20 for r, g, b in colors)
-        # The card with the curves, as on the report page.
-        assert any(abs(r - 32) + abs(g - 35) + abs(b - 38) < 6 for r, g, b in colors)
         assert tab.locator('img[src="x"]').count() == 0
         outside = [
             url for url in requested if "127.0.0.1" not in url and not url.startswith("data:")
@@ -156,15 +161,15 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
         wait_for(tab, page.server.get_clients, "no client came")
         # Its camera first stands where viser has it stand.
         tab.wait_for_timeout(1500)
-        page.show_field("fourier", state_at(10), look)
+        page.show("fourier", state_at(10), problem(render=look))
         tab.mouse.move(300, 300)
         tab.mouse.down()
         tab.mouse.move(420, 330, steps=5)
         tab.mouse.up()
         for step in range(20, 110, 20):
-            page.show_field("fourier", state_at(step), look)
+            page.show("fourier", state_at(step), problem(render=look))
             tab.wait_for_timeout(200)
-        wait_for(tab, tab.get_by_text("PSNR of the training batches").count, "no curves")
+        wait_for(tab, tab.get_by_text("PSNR of the batches").count, "no curves")
         # The camera is what one finds first; a name is text.
         button = tab.get_by_role("button", name="back to the first view")
         name = tab.locator('input[value="<img src=\\"x\\">"]')
@@ -172,7 +177,7 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
         turned = rendered[-1][1]
         button.click()
         tab.wait_for_timeout(1500)
-        page.show_field("fourier", state_at(100), look)
+        page.show("fourier", state_at(100), problem(render=look))
         tab.close()
     torch.testing.assert_close(rendered[-1][1][:3], poses[0, :3], atol=1e-2, rtol=0)
     camera, first = rendered[0]

@@ -148,7 +148,7 @@ def test_the_lifted_basis_has_one_of_each_opposite_pair(subdivisions: int, expec
 
 @pytest.mark.parametrize("subdivisions", [1, 2])
 def test_the_lifted_basis_is_multinerfs_in_its_order(subdivisions: int) -> None:
-    # Saved from multinerf's geopoly.generate_basis by tests/data/make_coordinate_vectors.py.
+    # Saved from multinerf's geopoly.generate_basis by tools/make_coordinate_vectors.py.
     with np.load(Path(__file__).parents[1] / "data/coordinate_vectors.npz") as stored:
         expected = stored[f"mipnerf360-basis/output_icosahedron_{subdivisions}"]
     basis = icosahedron_basis(subdivisions)

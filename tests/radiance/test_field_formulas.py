@@ -139,7 +139,7 @@ def test_the_papers_fields_have_their_bands_and_samples(
     assert (few.num_coarse, few.num_fine) == ((5, 10) if field == "nerf" else (5, 5))
 
 
-def test_the_small_field_has_96_samples_a_grid_and_spherical_harmonics() -> None:
+def test_the_mlp_field_has_96_samples_a_grid_and_spherical_harmonics() -> None:
     renderer = renderer_for(FieldOptions(), 8)
     assert isinstance(renderer, GridRenderer)
     assert isinstance(renderer.grid, OccupancyGrid)

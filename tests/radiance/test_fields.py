@@ -374,8 +374,8 @@ def test_no_pixel_to_draw_from_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("field", "encoding"),
     [
-        pytest.param(field, encoding, marks=() if field == "small" else pytest.mark.slow)
-        for field in ("small", "nerf", "mip")
+        pytest.param(field, encoding, marks=() if field == "mlp" else pytest.mark.slow)
+        for field in ("mlp", "nerf", "mip")
         for encoding in ("none", "fourier")
     ],
 )
@@ -407,13 +407,13 @@ def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding
 
 
 @pytest.mark.parametrize("encoding", ["gaussian", "hash"])
-def test_the_small_field_takes_every_encoding_and_the_others_say_that_they_do_not(
+def test_the_mlp_field_takes_every_encoding_and_the_others_say_that_they_do_not(
     encoding: str,
 ) -> None:
     views = small_views(2, 8)
-    renderer = make_renderer(FieldOptions("small", encoding, width=8, depth=1), views)
+    renderer = make_renderer(FieldOptions("mlp", encoding, width=8, depth=1), views)
     assert render(renderer, views.rays(0)).rgb.shape == (64, 3)
-    with pytest.raises(ValueError, match="use the small field"):
+    with pytest.raises(ValueError, match="use the mlp field"):
         make_renderer(FieldOptions("nerf", encoding), views)
 
 

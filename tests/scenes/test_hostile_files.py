@@ -21,7 +21,7 @@ from PIL import Image
 import train_fit
 from scenes import SceneError, open_image, open_scene
 from scenes.image_files import pixels_from_file
-from tests.faults.corpora import image_corpus, scene_corpus
+from tools.corpora import image_corpus, scene_corpus
 
 ROOT = Path(__file__).parents[2]
 

@@ -154,20 +154,14 @@ def test_a_checksum_is_that_of_the_values_and_the_cameras(tmp_path: Path) -> Non
     def digest(of: Scene) -> str:
         return SceneKind(SceneOptions(), of).digest()
 
+    def with_floats(views: Views, of: list[np.ndarray]) -> Views:
+        parts = [torch.cat((rgb, a[..., None]), -1) for rgb, a in map(in_floats, of)]
+        return replace(views, pixels=torch.stack(parts))
+
     floats = replace(
         scene,
-        **{
-            part: replace(
-                views,
-                pixels=torch.stack(
-                    [torch.cat((rgb, a[..., None]), -1) for rgb, a in map(in_floats, of)]
-                ),
-            )
-            for part, views, of in (
-                ("train", scene.train, images[1:]),
-                ("test", scene.test, images[:1]),
-            )
-        },
+        train=with_floats(scene.train, images[1:]),
+        test=with_floats(scene.test, images[:1]),
     )
     assert digest(floats) == digest(scene)
     wider = [replace(camera, focal_x=camera.focal_x * 1.01) for camera in scene.train.cameras]

@@ -4,9 +4,9 @@ import os
 import signal
 
 import pytest
-from app.progress import _Session
 
 import train_fit
+from app.runs.train import _Session
 
 
 def run_with_signal(

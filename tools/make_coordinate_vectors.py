@@ -1,6 +1,6 @@
 """Make coordinate_vectors.npz and .json: coordinate encodings computed by other libraries.
 
-    OMP_NUM_THREADS=1 python tests/data/make_coordinate_vectors.py --sources DIR [--check]
+    OMP_NUM_THREADS=1 python tools/make_coordinate_vectors.py --sources DIR [--check]
 
 Libraries from PyPI are imported: `pip install torch numpy scipy jax sympy pandas scikit-learn
 pillow` and light dependencies, then `pip install --no-deps transformers diffusers timm nerfstudio

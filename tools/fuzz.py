@@ -1,7 +1,7 @@
 """Hostile input to every loader, in a process with limits of time and memory.
 
-    python -m tests.faults.fuzz images [--count 10000] [--seed 0]
-    python -m tests.faults.fuzz all
+    python -m tools.fuzz images [--count 10000] [--seed 0]
+    python -m tools.fuzz all
 
 A case must be read or refused by an error that is meant for a person: anything else is a failure,
 as are 10 s for one case, 2 GB of memory, and a file that is opened outside the case's folder and
@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from tests.faults.cases import LOADERS
+from tools.cases import LOADERS
 
 MOST_SECONDS = 10.0
 MOST_BYTES = 2 << 30

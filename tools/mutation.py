@@ -1,7 +1,7 @@
 """Mutation testing: change one operator or number of the library; a test must fail.
 
     pip install -c constraints.txt -e .[mutation]
-    python -m tests.mutation [--sample 300] [--seed 0] [--workers 2] [--only training]
+    python -m tools.mutation [--sample 300] [--seed 0] [--workers 2] [--only training]
 
 cosmic-ray makes the mutants; each is tried in a copy of the sources, in a process that has torch
 imported already, until a test fails: by the tests of its folder that run the changed line, which

@@ -1,6 +1,6 @@
 """The program with a fault on one of several processes.
 
-    torchrun --nproc-per-node 2 -m tests.faults.one_rank FAULT RANK RECORD arguments of train_fit.py
+    torchrun --nproc-per-node 2 -m tests.one_rank FAULT RANK RECORD arguments of train_fit.py
 
 At that record of its fits the rank is killed, asked to end, or out of memory; or from the beginning
 it sees another image.
@@ -10,15 +10,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import torch
-from app.progress import _Session
 
-import train_fit
 from app import cli
+from app.runs.train import _Session
+from nerf_posenc.images import Image
 from scenes import open_image
 
 
@@ -42,10 +41,14 @@ FAULTS: dict[str, Callable[[], None]] = {"die": die, "ask": ask, "memory": run_o
 
 def main(fault: str, rank: str, record: str, *arguments: str) -> int:
     """Run the program; return its exit status."""
-    openers, count = train_fit.OPENERS, 0
+    count = 0
     is_faulty = os.environ.get("RANK", "0") == rank
+    opened = open_image
     if is_faulty and fault == "other":
-        openers = replace(openers, image=lambda name, **kwargs: open_image("rocket"))
+
+        def opened(name: str, **kwargs: Any) -> Image:
+            return open_image("rocket")
+
     original = _Session.save_if_due
 
     def save_and_fail(session: Any) -> None:
@@ -55,8 +58,11 @@ def main(fault: str, rank: str, record: str, *arguments: str) -> int:
         if is_faulty and count == int(record) and fault in FAULTS:
             FAULTS[fault]()
 
-    with mock.patch.object(_Session, "save_if_due", save_and_fail):
-        return cli.main(arguments, openers)
+    with (
+        mock.patch.object(_Session, "save_if_due", save_and_fail),
+        mock.patch("app.kinds.image.image.open_image", opened),
+    ):
+        return cli.main(arguments)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A small part of the fuzzing that ``python -m tests.faults.fuzz`` does, and its own canaries."""
+"""A small part of the fuzzing that ``python -m tools.fuzz`` does, and its own canaries."""
 
 import json
 import time
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.report.metrics_file import METRICS, read_metrics
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.faults import cases, fuzz
+from app.report.metrics import METRICS, read_metrics
+from tools import cases, fuzz
 
 COUNTS = {
     "images": 300,

@@ -1,6 +1,6 @@
 """Kill runs at random moments and resume them: nothing may be lost, no bit may differ.
 
-    python -m tests.faults.soak [--kills 100] [--interrupts 20] [--terminations 20]
+    python -m tools.soak [--kills 100] [--interrupts 20] [--terminations 20]
 
 Each trial starts a short run in a process of its own (an image, a held-out image, several images
 one by one or stacked, a scene), ends it by a signal at a random moment, also while it writes,
@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from app.report.metrics_file import read_metrics
 from PIL import Image
 from torch import Tensor
 
 import train_fit
+from app.report.metrics import read_metrics
 from nerf_posenc.training.checkpoints import load_checkpoint
 
 _QUICK = [
@@ -152,7 +152,7 @@ def check_whole(run: Path) -> None:
         elif file.name == "report.html":
             assert file.read_text().rstrip().endswith("</html>"), f"{file} is cut off"
     for metrics in run.rglob("metrics.json"):
-        if ".partial" not in metrics.parts:
+        if not any(part.startswith(".") for part in metrics.relative_to(run).parts):
             folder = metrics.parent
             assert (folder / "report.html").exists(), f"{folder} has no report"
             for fit in read_metrics(folder).fits:
@@ -186,7 +186,7 @@ def trial(kind: str, number: int, seconds: float, expected: dict[str, Any]) -> s
         ended.append("finished" if status == 0 else "begun" if begun else "not begun")
         again = ["--resume", "run"] if begun else [*arguments, "--overwrite"]
         child = start(again)
-    assert (run / "metrics.json").exists() or (run / "images.txt").exists(), "it is lost"
+    assert (run / "metrics.json").exists() or (run / "table.txt").exists(), "it is lost"
     found = content(run)
     different = [
         n for n in expected.keys() | found.keys() if not same(expected.get(n), found.get(n))

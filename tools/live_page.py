@@ -1,6 +1,6 @@
 """Hostile messages to the live page during a fit.
 
-    python -m tests.faults.live_page [--count 1000]
+    python -m tools.live_page [--count 1000]
 
 Half of them come from a foreign Origin or Host, and all of those must be refused; the others are
 malformed messages from the page's own Origin. The fit must end with the same bits as without them,
@@ -22,14 +22,15 @@ import msgspec
 import torch
 import viser
 import websockets
-from app.fit_settings import FitSettings
-from app.report.viewer import LivePage
-from app.scene_fit import fit_scene
 from torch import Tensor
 from websockets.asyncio.client import connect
 from websockets.typing import Origin, Subprotocol
 
-from nerf_posenc.radiance.recipes import FieldOptions
+from app.kinds.kind import View
+from app.kinds.scene import SceneKind, SceneOptions
+from app.live.viewer import LivePage
+from app.runs.stop import Stop
+from app.runs.train import begin_fit, result_of, train
 from scenes import analytic_scene
 
 _VALUES: list[Any] = [
@@ -119,30 +120,32 @@ async def send_all(url: str, count: int, seed: int) -> dict[str, int]:
 def weights_of_a_fit(page: LivePage | None, until: Callable[[], bool]) -> list[Tensor]:
     """Fit a small scene, slowed down until all messages are sent; return what it renders."""
     scene = analytic_scene("spheres", size=12, num_train=6, num_test=2)
-    settings = FitSettings(
-        name="fourier", steps=60, batch_size=64, optimizer="adam", lr=1e-3,
-        device=torch.device("cpu"),
-    )  # fmt: skip
-    options = FieldOptions(num_bands=3, width=16, depth=1, num_samples=8)
+    kind = SceneKind(SceneOptions(), scene)
+    config = kind.resolve(
+        SceneOptions(
+            encodings=("fourier",),
+            num_bands=3,
+            **{"steps": 60, "batch_size": 64, "optimizer": "adam", "lr": 1e-3},
+            **{"width": 16, "depth": 1, "video": 0, "turntable": 0, "device": "cpu", "quiet": True},
+        ),
+        torch.device("cpu"),
+        print,
+    )
 
     class Slowed:
-        """A viewer that waits for the messages."""
+        """A page that waits for the messages."""
 
-        def show_image(self, *args: Any) -> None:
-            raise AssertionError
-
-        show_sequence = show_image
-
-        def show_field(self, *args: Any) -> None:
+        def show(self, *args: Any) -> None:
             assert page is not None
             for _ in range(200):
-                page.show_field(*args)
+                page.show(*args)
                 if until():
                     break
                 time.sleep(0.05)
 
-    result = fit_scene(scene, options, settings, viewer=None if page is None else Slowed())
-    return [view.rendering.rgb for view in result.views]
+    fit = begin_fit(kind, "fourier", config)
+    train(fit, Stop(), loss_name="mse", watcher=None if page is None else Slowed())
+    return [view.reconstruction for view in result_of(kind, fit).blocks(View)]
 
 
 def attack(count: int, seed: int = 0) -> tuple[dict[str, int], bool, str]:
