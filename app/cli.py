@@ -59,6 +59,9 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     if len(chosen) > 1:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")
+    both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
+    if both <= words:
+        raise UsageError(f"give one of {' and '.join(sorted(both))}")
     others = {f"--{name}": kind.Options for name, kind in KINDS.items()}
     if not chosen and words & _HELP:
         read(CommonOptions, ["--help"], description=_description())
@@ -66,9 +69,6 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     asked = ["--help"] if words & _HELP else arguments
     options = read(kind.Options, asked, others=others)
     options.check()
-    if not chosen and not options.quiet:
-        data = getattr(options, kind.name)
-        print(f"no --{', --'.join(KINDS)} is given: --{kind.name} {data}")
     return kind, options
 
 

@@ -4,13 +4,13 @@ A field is an option: its type and `Range` are checked, the line below it is its
 kind has resolved what depends on the data, the same object is the complete configuration of a run.
 """
 
-import contextlib
 import difflib
+import functools
 import importlib.util
 import math
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -42,6 +42,9 @@ class Range:
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, int | float) or not math.isfinite(value):
             return False
+        if isinstance(value, int) and value > 1 << 53:
+            # A file would not hold it exactly.
+            return False
         return self.low < value <= self.high if self.is_open else self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -50,7 +53,7 @@ class Range:
         return f"above {self.low:g}" if self.is_open else f"{self.low:,g} or more"
 
 
-Count = Annotated[int | None, Range(1, 1 << 53)]
+Count = Annotated[int | None, Range(1)]
 """Option that counts something; None is the default of the kind, the model or the data."""
 Seconds = Annotated[float | None, Range(0, is_open=True)]
 
@@ -60,7 +63,7 @@ class CommonOptions:
     """What holds for all kinds of data."""
 
     encodings: tuple[str, ...] | None = None
-    """Encodings to fit, one after the other; by default some that suit the data."""
+    """Encodings to fit; by default some that suit the data."""
 
     width: Count = None
     """Units per hidden layer."""
@@ -102,7 +105,7 @@ class CommonOptions:
     """Seconds between two saves of a fit, for --resume."""
 
     figures: bool = False
-    """Also write every chart for print, as PNG and SVG."""
+    """Also write charts for print, as PNG and SVG."""
 
     live: bool = False
     """Show the fits in progress on a page at 127.0.0.1."""
@@ -173,16 +176,16 @@ def require(condition: bool, message: str) -> None:
         raise UsageError(message)
 
 
-def option_of(field: str, annotation: Any = None) -> str:
-    """Option of a field on the command line, such as ``--batch-size``."""
-    names = (getattr(each, "name", None) for each in getattr(annotation, "__metadata__", ()))
-    return "--" + next(filter(None, names), field.replace("_", "-"))
-
-
-def option_names(cls: type) -> dict[str, str]:
-    """Field of each option of a dataclass, by the option's name on the command line."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    return {option_of(field.name, hints[field.name]): field.name for field in fields(cls)}
+def option_names(asked: Any) -> dict[str, str]:
+    """Field of a dataclass, or argument of a function, for each option of the command line."""
+    found = {}
+    for field, hint in typing.get_type_hints(asked, include_extras=True).items():
+        known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
+        names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
+        # A name of its own stands for that of the field.
+        names = names[1:] if len(names) > 1 and names[1] else names[:1]
+        found |= {"--" + name.lstrip("-").replace("_", "-"): field for name in names if name}
+    return found
 
 
 def ranges(cls: type) -> dict[str, tuple[str, Range]]:
@@ -207,6 +210,8 @@ def read(
 ) -> Asked:
     """Read a command line into a dataclass, or call a function with it; tyro prints the help.
 
+    A function is called once the whole command line is known to be right.
+
     Args:
         asked: dataclass or function whose fields or arguments are the options.
         arguments: words of the command line.
@@ -222,7 +227,7 @@ def read(
     program = f"{PROGRAM} {command}".strip()
     markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
     values, unknown = tyro.cli(
-        asked,
+        asked if isinstance(asked, type) else _recorded(asked),
         prog=program,
         description=description,
         args=list(arguments),
@@ -231,7 +236,20 @@ def read(
     )
     if unknown:
         _refuse(unknown[0], arguments, program, asked, others or {})
-    return values
+    if isinstance(asked, type):
+        return values
+    called: Asked = asked(*values[0], **values[1])
+    return called
+
+
+def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the same arguments that returns them."""
+
+    @functools.wraps(function)
+    def record(*args: Any, **kwargs: Any) -> Any:
+        return args, kwargs
+
+    return record
 
 
 def _refuse(
@@ -252,11 +270,7 @@ def _refuse(
         if word in option_names(other):
             given = next((name for name in others if name in arguments), "this")
             raise UsageError(f"{word} is for {choice}, not for {given} (see {program} --help)")
-    known: list[str] = []
-    with contextlib.suppress(TypeError):
-        known = [name for cls in (asked, *others.values()) for name in option_names(cls)]
-    if not known:
-        known = [option_of(name) for name in typing.get_type_hints(asked)]
+    known = [name for each in (asked, *others.values()) for name in option_names(each)]
     near = difflib.get_close_matches(word, known, n=1)
     guess = f"; did you mean {near[0]}?" if near else ""
     raise UsageError(f"there is no option {word}{guess} (see {program} --help)")

@@ -20,15 +20,15 @@ from app.image_fit import fit_image
 from app.image_task import ImageTask
 from app.stop import Stop
 from app.task import FitControl
+from tqdm import tqdm
+
+from app.options import Options
 from baselines.interpolation import INTERPOLATIONS, interpolate_held_out
 from baselines.patch_network import (
     MOST_STEPS_OF_IMAGES,
     PatchNetwork,
     fit_patch_network_to,
 )
-from tqdm import tqdm
-
-from app.options import Options
 from benchmarks.timing import machine
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.training.devices import keep_freed_memory

@@ -25,11 +25,11 @@ import torch
 from app.fit_settings import FitSettings
 from app.image_fit import fit_image
 from app.sigma_search import choose_sigma
-from baselines.interpolation import INTERPOLATIONS, interpolate_held_out
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
+from baselines.interpolation import INTERPOLATIONS, interpolate_held_out
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, GaussianEncoder
 from nerf_posenc.core.encoder import Encoder, Identity

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from baselines.local_cosine import LocalCosineSeries
 from torch import nn
 
+from baselines.local_cosine import LocalCosineSeries
 from benchmarks.timing import machine
 from nerf_posenc import HashGridEncoder
 from nerf_posenc.images import Image, to_eight_bits

@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
 from torch import nn
 
 from benchmarks.timing import machine
+from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.stories import open_babi_folder
 from sequences.data.types import Stories, StoryTask

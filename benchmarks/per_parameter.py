@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import torch
-from baselines.local_cosine import LocalCosineSeries
 from torch import nn
 from tqdm import tqdm
 
+from baselines.local_cosine import LocalCosineSeries
 from benchmarks.time_to_psnr import (
     InterleavedFit,
     Recipe,

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 import torch
-from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
 
+from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
 from nerf_posenc.training.loop import FitState, fit
 from sequences import open_sequence
 from sequences.system import System, SystemOptions

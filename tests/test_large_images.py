@@ -30,7 +30,7 @@ def pixels(height: int, width: int, *, seed: int = 0) -> Tensor:
 @pytest.fixture
 def any_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every image as one of many megapixels."""
-    for module in ("nerf_posenc.images", "app.crops", "scenes.image_files"):
+    for module in ("nerf_posenc.images", "app.crops", "app.report.outputs", "scenes.image_files"):
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
 
 

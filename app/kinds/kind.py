@@ -267,6 +267,7 @@ class Kind(ABC, Generic[Config]):
         about: what a comparison of encodings shows on such data, for the report.
         citations: BibTeX of the papers behind it.
         notes_on_data: remarks that a reader of the table should know.
+        evaluated_on: part of the data that scores are of; empty for all of it.
         facts: further values for ``metrics.json``.
         num_rows: rows that a batch can have; None for any number.
         poses: poses of the views, ``(views, 4, 4)``, if the data has a camera to move.
@@ -281,6 +282,7 @@ class Kind(ABC, Generic[Config]):
     about: str = ""
     citations: Sequence[str] = ()
     notes_on_data: Sequence[str] = ()
+    evaluated_on: str = ""
     facts: Mapping[str, Any] = {}
     num_rows: int | None = None
     poses: Tensor | None = None

@@ -123,6 +123,7 @@ class SceneKind(Kind[SceneOptions]):
     Options = SceneOptions
     about = ABOUT
     citations = CITATIONS
+    evaluated_on = "test views"
 
     def __init__(self, options: SceneOptions, scene: Scene | None = None) -> None:
         is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()

@@ -74,29 +74,19 @@ def _common_measures(runs: Mapping[str, Metrics]) -> Sequence[Measure]:
     """Columns of all runs.
 
     Raises:
-        ValueError: If the first columns of two runs are not the same quantity.
+        ValueError: If two runs have other first columns, or other quantities of one name.
     """
     first_label, first = next(iter(runs.items()))
+    columns = {measure.name: measure for measure in first.measures}
     for label, run in runs.items():
-        # Held-out pixels and others are of one quantity in two groups.
-        if run.measures[0].name != first.measures[0].name or run.loss != first.loss:
-            raise ValueError(
-                f"{first_label} and {label} measure different things ({first.measures[0].label} "
-                f"and {run.measures[0].label}); compare runs of one kind and one model"
-            )
-    columns: dict[str, Measure] = {}
-    for run in runs.values():
-        for measure in run.measures:
-            known = columns.setdefault(measure.name, measure)
-            if known.label != measure.label:
-                label = known.label.partition(",")[0].partition(" at ")[0]
-                columns[measure.name] = replace(known, label=label + _unit(known.label))
+        for own in run.measures:
+            known = columns.setdefault(own.name, own)
+            if run.measures[0].name != first.measures[0].name or own.label != known.label:
+                raise ValueError(
+                    f"{first_label} and {label} measure different things ({known.label} and "
+                    f"{own.label}); compare runs of one kind, one model and the same lengths"
+                )
     return list(columns.values())
-
-
-def _unit(label: str) -> str:
-    _, bracket, unit = label.partition(" (")
-    return bracket + unit
 
 
 def _with_views(folder: Path, label: str, fit: Result) -> Result:
@@ -123,7 +113,8 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
         ]
         if len(others) == len(alike) and alike:
             title += f", other pixels under this name ({len(alike) + 1})"
-    return f"{title}: {run.measures[0].label}"
+    of = f" of {run.data.evaluated_on}" if run.data.evaluated_on else ""
+    return f"{title}: {run.measures[0].label}{of}"
 
 
 def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

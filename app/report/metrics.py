@@ -44,11 +44,13 @@ class Data:
         title: name of the data.
         about: what a comparison of encodings shows on such data.
         citations: BibTeX.
+        evaluated_on: part of the data that scores are of; empty for all of it.
     """
 
     kind: str
     title: str
     about: str = ""
+    evaluated_on: str = ""
     citations: Sequence[str] = ()
 
 

@@ -355,7 +355,7 @@ def finish(prepared: Run) -> bool:
     ]
     notes = [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
     about = About(
-        title=kind.title,
+        title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
         measures=kind.measures(config),
         loss_name=kind.loss_name,
         run=_run_details(prepared),
@@ -421,6 +421,7 @@ def _run_details(prepared: Run) -> dict[str, Any]:
             "title": kind.title,
             "source": kind.source,
             "about": kind.about,
+            "evaluated_on": kind.evaluated_on,
             "citations": list(kind.citations),
             **kind.facts,
         },

@@ -1,6 +1,7 @@
 """``--help``: short, complete, and printed from the options themselves."""
 
 import dataclasses
+import inspect
 
 import pytest
 
@@ -58,5 +59,5 @@ def test_the_page_of_options_is_made_from_them() -> None:
 def test_one_value_has_one_holder() -> None:
     common = {field.name for field in dataclasses.fields(CommonOptions)}
     for kind in KINDS.values():
-        own = set(kind.Options.__dict__.get("__annotations__", {}))
+        own = set(inspect.get_annotations(kind.Options))
         assert not own & common

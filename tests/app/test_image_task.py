@@ -1,6 +1,5 @@
 """Fits of images: what is learned from, what is held out, and where a fit starts."""
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -10,54 +9,58 @@ import PIL.Image
 import PIL.ImageDraw
 import pytest
 import torch
-from app.fit_settings import FitSettings
-from app.image_fit import fit_image
-from app.progress import fit_with_progress
+from torch import Tensor
 
 import train_fit
-from baselines.interpolation import INTERPOLATIONS
+from app.kinds.image.image import ImageKind, ImageOptions
+from app.kinds.kind import Fit, Problem, Result, View
+from app.options import CommonOptions
+from app.runs.stop import Stop
+from app.runs.train import train
+from baselines import INTERPOLATIONS
 from nerf_posenc import FourierEncoder, HashGridEncoder
-from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
-from nerf_posenc.training import corner_cache, patch_network, recipes
+from nerf_posenc.training import corner_cache, recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
-from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.schedules import constant
-from scenes import open_image
+from tests.fits import fitted
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 
-def settings_for(steps: int, batch_size: int, lr: float, **others: Any) -> FitSettings:
-    return FitSettings(
-        name="test",
-        steps=steps,
-        batch_size=batch_size,
-        optimizer="muon",
-        lr=lr,
-        device=torch.device("cpu"),
-        **others,
+def fit_image(
+    image: Image, encoding: str, steps: int, batch_size: int, lr: float, **options: Any
+) -> Result:
+    kind = ImageKind(ImageOptions(), image)
+    return fitted(
+        kind, encoding, steps=steps, batch_size=batch_size, lr=lr, references=(), **options
     )
+
+
+def reconstruction(result: Result) -> Tensor:
+    view = result.blocks(View)[0]
+    assert isinstance(view, View)
+    return view.reconstruction
 
 
 def test_pixels_that_are_held_out_are_not_learned_from() -> None:
     colors = torch.rand(16, 16, 3, generator=torch.Generator().manual_seed(0))
     others = colors.clone()
     others[1::2, 1::2] = 1 - colors[1::2, 1::2]
-    options = ImageModel("fourier", width=32, depth=2, num_bands=3)
-    settings = settings_for(30, 64, 0.02)
+    small = {"width": 32, "depth": 2, "num_bands": 3}
     fits = [
-        fit_image(Image.from_rgb(rgb).split_held_out(), options, settings)
+        fit_image(Image.from_rgb(rgb).split_held_out(), "fourier", 30, 64, 0.02, **small)
         for rgb in (colors, others)
     ]
-    assert torch.equal(fits[0].reconstruction, fits[1].reconstruction)
+    assert torch.equal(*map(reconstruction, fits))
     for fit, image in zip(fits, (colors, others), strict=True):
-        assert fit.psnr == pytest.approx(psnr(fit.reconstruction, image[1::2, 1::2]))
+        expected = psnr(reconstruction(fit), image[1::2, 1::2])
+        assert fit.scores["psnr_db"] == pytest.approx(expected)
 
 
 def test_a_page_of_text_is_recovered_at_the_default_rate() -> None:
@@ -67,22 +70,23 @@ def test_a_page_of_text_is_recovered_at_the_default_rate() -> None:
         pen.text((4, 4 + 18 * line), "a page of text", fill="black")
     colors = torch.from_numpy(np.array(page)).float() / 255
     lr = recipes.default_lr("relu", "muon", "fourier")
-    result = fit_image(Image.from_rgb(colors), ImageModel("fourier"), settings_for(30, 2048, lr))
+    result = fit_image(Image.from_rgb(colors), "fourier", 30, 2048, lr, num_bands=10)
     one_color = psnr(colors.mean((0, 1)).expand_as(colors), colors)
-    assert result.psnr > one_color + 6
+    assert result.scores["psnr_db"] > one_color + 6
 
 
 def test_cached_corners_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     image = Image.from_rgb(torch.rand(12, 17, 3))
-    options, settings = ImageModel("hash", width=16, depth=2), settings_for(9, 50, 0.03)
+    small = {"width": 16, "depth": 2}
     batches = ShuffledBatches(torch.rand(9, 2), torch.rand(9, 3), 4, seed=0)
     encoder = HashGridEncoder(2, 2)
     assert cache_corners(encoder, MLP(4, 3), batches)[0] is not batches
-    cached = fit_image(image, options, settings).reconstruction
+    cached = reconstruction(fit_image(image, "hash", 9, 50, 0.03, **small))
     # No image is small enough now to be cached.
     monkeypatch.setattr(corner_cache, "_MOST_BYTES", 0)
     assert cache_corners(encoder, MLP(4, 3), batches) == (batches, None)
-    assert torch.equal(cached, fit_image(image, options, settings).reconstruction)
+    again = fit_image(image, "hash", 9, 50, 0.03, **small)
+    assert torch.equal(cached, reconstruction(again))
 
 
 def test_without_a_grid_nothing_is_cached() -> None:
@@ -93,16 +97,14 @@ def test_without_a_grid_nothing_is_cached() -> None:
 @pytest.mark.parametrize("encoding", ["none", "gaussian", "hash"])
 def test_a_fit_depends_on_its_seed_alone_and_leaves_torch_s_generator_alone(encoding: str) -> None:
     image = Image.from_rgb(torch.rand(9, 9, 3))
-    options = ImageModel(encoding, width=8, depth=1)
+    small = {"width": 8, "depth": 1}
     state = torch.random.get_rng_state()
-    first = fit_image(image, options, settings_for(3, 20, 0.01, seed=1))
+    first = fit_image(image, encoding, 3, 20, 0.01, seed=1, **small)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(99)
-    again, other = (
-        fit_image(image, options, settings_for(3, 20, 0.01, seed=seed)) for seed in (1, 2)
-    )
-    assert torch.equal(first.reconstruction, again.reconstruction)
-    assert not torch.equal(first.reconstruction, other.reconstruction)
+    again, other = (fit_image(image, encoding, 3, 20, 0.01, seed=seed, **small) for seed in (1, 2))
+    assert torch.equal(reconstruction(first), reconstruction(again))
+    assert not torch.equal(reconstruction(first), reconstruction(other))
 
 
 def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
@@ -112,16 +114,19 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
     def weights_with(ema_decay: float | None) -> list[torch.Tensor]:
         model = MLP(2, 3, width=8, depth=2, generator=torch.Generator().manual_seed(0))
         matrix = next(model.parameters())
-        settings = settings_for(12, 20, 0.02, schedule=constant, ema_decay=ema_decay)
         optimizer = recipes.make_optimizer(model, "muon", 0.02)
         passed: list[torch.Tensor] = []
-        fit_with_progress(
-            FitState(model, optimizer, 12),
-            ShuffledBatches(x, y, 20, seed=0),
-            settings,
+        problem = Problem(
+            draw_batch=ShuffledBatches(x, y, 20, seed=0),
+            optimizer=optimizer,
+            schedule=constant,
+            ema_decay=ema_decay,
             after_step=lambda state: passed.append(matrix.detach().double()),
-            render_preview=list,
         )
+        config = CommonOptions(steps=12, video=0, quiet=True)
+        state = FitState(model, optimizer, 12)
+        fit = Fit(encoding="none", config=config, model=model, problem=problem, state=state)
+        train(fit, Stop(), loss_name="mse")
         return [*passed, matrix.detach().double()]
 
     *passed, last = weights_with(None)
@@ -141,12 +146,12 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     assert train_fit.main([*options, "--out", "run"]) == 0
     assert "96 to fit, 96 between them to evaluate on" in capsys.readouterr().out
     metrics = json.loads(Path("run/metrics.json").read_text())
-    names = ["none", "fourier", "gaussian", *INTERPOLATIONS]
+    names = ["none", "fourier", "gaussian", *INTERPOLATIONS, "patch-network"]
     assert [fit["encoding"] for fit in metrics["fits"]] == names
-    assert metrics["fits_with"]["fourier"]["lr"] == recipes.HeldOutRecipe().lr
-    assert metrics["fits_with"]["none"]["lr"] == recipes.default_lr("relu", "muon")
+    assert metrics["fits"][1]["lr"] == recipes.HeldOutRecipe().lr
+    assert metrics["fits"][0]["lr"] == recipes.default_lr("relu", "muon")
     # 12 pixels to fit: half a cycle per pixel is pi * 6, between octaves 2 and 3; one less.
-    assert metrics["config"]["model"]["bands"] == 2
+    assert metrics["config"]["num_bands"] == 2
     original = np.asarray(PIL.Image.open("run/original.png")).astype(float) / 255
     assert original.shape == (8, 12, 3)
     for fit in metrics["fits"]:
@@ -163,47 +168,10 @@ def test_a_run_says_where_interpolation_is_ahead(capsys: pytest.CaptureFixture[s
     fits = {
         fit["encoding"]: fit for fit in json.loads(Path("run/metrics.json").read_text())["fits"]
     }
-    best = max(INTERPOLATIONS, key=lambda name: fits[name]["psnr_db"])
-    assert f"{best} interpolation is ahead of every fit" in printed
+    references = [*INTERPOLATIONS, "patch-network"]
+    best = max(references, key=lambda name: fits[name]["psnr_db"])
+    assert f"{best} is ahead of every fit" in printed
     assert fits[best]["parameters"] == fits[best]["steps"] == 0
-
-
-@pytest.fixture
-def quick_patch_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = functools.partial(patch_network.fit_patch_network, num_steps=20)
-    monkeypatch.setattr("app.image_fit.fit_patch_network", quick)
-
-
-@pytest.mark.usefixtures("quick_patch_network")
-def test_a_grid_that_learns_from_the_image_fits_what_lies_between() -> None:
-    options = ["--held-out", "--encodings", "hash", "hash-internal", "--size", "48"]
-    options += ["--steps", "200", "--batch-size", "400", "--video", "0", "--quiet", "--out", "run"]
-    assert train_fit.main(options) == 0
-    metrics = json.loads(Path("run/metrics.json").read_text())
-    reached = {fit["encoding"]: fit["psnr_db"] for fit in metrics["fits"]}
-    # Alone it has no reason to be smooth; with the network it is about as good as interpolation.
-    assert reached["hash-internal"] > reached["hash"] + 0.5
-    assert reached["hash-internal"] > reached["bicubic"] - 1
-    again = load_fit("run/fits/hash-internal.safetensors")
-    assert isinstance(again, ImageFit)
-    between = open_image("cat").resized(48).split_held_out().evaluated
-    rgb = again(between.coordinates.flatten(0, 1)).clamp(0, 1)
-    loaded = psnr(rgb, between.rgb.flatten(0, 1))
-    assert loaded == pytest.approx(reached["hash-internal"], abs=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("quick_patch_network")
-def test_images_that_are_stacked_learn_what_lies_between_each() -> None:
-    options = ["--held-out", "--encodings", "hash-internal", "--quiet", "--video", "0", *SMALL_RUN]
-    assert train_fit.main(["--image", "rocket", "--out", "alone", *options]) == 0
-    arguments = ["--images", "cat", "rocket", "--stack", "on", "--out", "both", *options]
-    assert train_fit.main(arguments) == 0
-    alone, stacked = (
-        json.loads(Path(name, "metrics.json").read_text())["fits"][0]["psnr_db"]
-        for name in ("alone", "both/001-rocket")
-    )
-    assert stacked == pytest.approx(alone, abs=0.1)
 
 
 @pytest.mark.slow

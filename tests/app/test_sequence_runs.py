@@ -171,8 +171,8 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
             ["--sequence", "text.txt", "--model", "conv", "--encodings", "rotary"],
             "takes the encodings none, sinusoidal, learned",
         ),
-        "bands": (["--sequence", "text.txt", "--bands", "4"], "--bands is for images or scenes"),
-        "hops of an image": (["--image", "cat", "--hops", "3"], "name one"),
+        "bands": (["--sequence", "text.txt", "--bands", "4"], "--bands is for --image"),
+        "hops of an image": (["--image", "cat", "--hops", "3"], "--hops is for --sequence"),
         "hops of a transformer": (
             ["--sequence", "text.txt", "--hops", "3"],
             "--hops is for memn2n",
@@ -182,7 +182,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
             "--beam is for transformer, conv",
         ),
         "sequence and image": (["--sequence", "text.txt", "--image", "cat"], "give one of"),
-        "no seeds": (["--sequence", "text.txt", "--seeds", "0"], "--seeds must be 1 or more"),
+        "no seeds": (["--sequence", "text.txt", "--seeds", "0"], "--seeds must be 1 to 100"),
         "no context": (["--sequence", "text.txt", "--context", "0"], "--context must be 1"),
     }
 
@@ -212,7 +212,7 @@ def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
 @pytest.mark.usefixtures("run")
 def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["render", "run"]) == 2
-    assert "it is of a sequence, and must be of an image or a scene" in capsys.readouterr().err
+    assert "is the fit of a sequence, which has no image to render" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("run")

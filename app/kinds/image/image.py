@@ -117,9 +117,6 @@ class ImageOptions(CoordinateOptions):
         super().check()
         is_several = bool(self.images)
         require(self.image != "" and "" not in self.images, "--image needs a path or a name")
-        require(
-            not is_several or self.image == ImageOptions.image, "give one of --image and --images"
-        )
         require(self.stack != "on" or is_several, "--stack on is for several images: --images")
         require(
             self.stack != "on" or not self.live,
@@ -170,6 +167,12 @@ class ImageKind(Kind[ImageOptions]):
         self.title, self.source = printable(self.image.name), printable(self.image.source)
         self.facts: dict[str, Any] = {"size": self.image.whole_size}
         self.num_rows = self.image.num_pixels
+        if self.image.held_out is not None:
+            self.evaluated_on = "held-out pixels"
+            self.notes_on_data = [
+                "every second pixel of every second row is fitted; the scores and images are those "
+                "of the pixels between"
+            ]
         self._windows = preview_windows(self.image.evaluated.pixels)
 
     def summary(self, config: ImageOptions) -> list[str]:
