@@ -75,14 +75,13 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
 def _description() -> str:
     """What the program does, its kinds of data and its commands."""
     kinds = "\n".join(
-        f"  --{name:10}{kind.Options.__doc__ or ''} (more: --{name} --help)"
-        for name, kind in KINDS.items()
+        f"  --{name + ' --help':17} {kind.Options.__doc__ or ''}" for name, kind in KINDS.items()
     )
     return (
         "Fit a small network without and with an encoding, and show what it recovers.\n\n"
         f"{kinds}\n"
-        "  --resume RUN  Go on with a run that was interrupted.\n"
-        f"  {' | '.join(COMMANDS)} RUN ... --help  Use runs that were saved."
+        "  --resume RUN        Go on with a run that was interrupted.\n"
+        f"  {', '.join(COMMANDS)}: use runs that were saved (see COMMAND --help)."
     )
 
 

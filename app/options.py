@@ -178,7 +178,7 @@ def require(condition: bool, message: str) -> None:
 
 def option_names(asked: Any) -> dict[str, str]:
     """Field of a dataclass, or argument of a function, for each option of the command line."""
-    found = {}
+    found: dict[str, str] = {}
     for field, hint in typing.get_type_hints(asked, include_extras=True).items():
         known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
         names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
@@ -236,10 +236,8 @@ def read(
     )
     if unknown:
         _refuse(unknown[0], arguments, program, asked, others or {})
-    if isinstance(asked, type):
-        return values
-    called: Asked = asked(*values[0], **values[1])
-    return called
+    found: Asked = values if isinstance(asked, type) else asked(*values[0], **values[1])
+    return found
 
 
 def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from app.config import resolve
-from app.image_task import ImageTask
-from app.stop import Stop
-from app.task import FitControl
 
-from app.options import parse
+from app.cli import parse
+from app.kinds.image.image import ImageKind, ImageOptions
+from app.kinds.kind import View
+from app.runs.train import fit_alone
 from benchmarks import calibration
 from benchmarks.calibration import Fit
 from nerf_posenc.analysis.law import TransferLaw
@@ -69,28 +68,23 @@ def measured(
     if file.exists():
         found: dict[str, Any] = json.loads(file.read_text())
         return found
-    image = open_image(str(image_file), max_pixels=1 << 26)
-    options = parse(
-        [*("--encodings", encoding, "--steps", str(steps), "--video", "0", "--quiet"), *arguments]
-    )
-    if options.size is not None:
-        image = image.resized(options.size)
-    whole = image.size
-    if options.held_out:
-        image = image.split_held_out()
-    config = resolve(options, image.resolution, torch.device("cpu"))
-    task = ImageTask(image, whole, config)
+    words = ["--image", str(image_file), "--encodings", encoding, "--steps", str(steps)]
+    _, options = parse([*words, "--video", "0", "--device", "cpu", "--quiet", *arguments])
+    assert isinstance(options, ImageOptions)
+    kind = ImageKind(options)
+    config = kind.resolve(options, torch.device("cpu"), print)
     started = time.process_time()
-    result = task.fit(encoding, FitControl(Stop()))
+    result = fit_alone(kind, encoding, config)
     seconds = time.process_time() - started
+    (view,) = result.blocks(View)
     record = {
         "image": image_file.stem,
         "encoding": encoding,
         "steps": steps,
         "arguments": list(arguments),
         "seconds": seconds,
-        "psnr": result.psnr,
-        "bands": [asdict(band) for band in psnr_by_band(result.reconstruction, task.truth())],
+        "psnr": result.scores["psnr_db"],
+        "bands": [asdict(band) for band in psnr_by_band(view.reconstruction, view.original)],
         "history": [(record.step, record.loss) for record in result.history],
     }
     cache.mkdir(parents=True, exist_ok=True)
@@ -135,7 +129,7 @@ class Measurements:
         option, settings = {
             "fourier": ("--bands", BANDS),
             "gaussian": ("--sigma", SIGMAS),
-            "hash": ("--finest", FINEST),
+            "hash": ("--max-resolution", FINEST),
         }[encoding]
         default_setting = {"fourier": 10, "gaussian": default_sigma(768), "hash": 768}[encoding]
         found = []

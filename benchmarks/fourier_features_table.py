@@ -22,14 +22,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from app.fit_settings import FitSettings
-from app.image_fit import fit_image
-from app.sigma_search import choose_sigma
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
-from baselines.interpolation import INTERPOLATIONS, interpolate_held_out
+from app.kinds.image.sigma import choose_sigma
+from baselines import INTERPOLATIONS, interpolate_held_out, predict_held_out
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, GaussianEncoder
 from nerf_posenc.core.encoder import Encoder, Identity
@@ -38,7 +36,6 @@ from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP, hidden_matrices
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import keep_freed_memory
-from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.loop import FitState, fit, mse, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
 from nerf_posenc.training.schedules import constant, cosine_decay
@@ -140,21 +137,6 @@ def held_out_psnr(
     return psnr(predict(mean if way.is_ours else network, test_features), test_y)
 
 
-def internal_psnr(image: Image, device: torch.device) -> float:
-    """What ``train_fit.py --held-out --encodings hash-internal`` reaches."""
-    recipe = recipes.get_recipe("hash-internal")
-    settings = FitSettings(
-        name="hash-internal",
-        steps=600,
-        batch_size=8192,
-        optimizer="muon",
-        lr=recipes.default_lr("relu", "muon", "hash-internal"),
-        device=device,
-    )
-    width, depth = recipe.layers
-    return fit_image(image, ImageModel("hash-internal", "relu", width, depth), settings).psnr
-
-
 def sigma_for(fitted: Tensor) -> float:
     """What ``--sigma auto`` chooses of the fitted pixels alone, for coordinates in [0, 1)."""
     side = len(fitted)
@@ -203,8 +185,8 @@ def main() -> None:
             for method in INTERPOLATIONS:
                 score = psnr(interpolate_held_out(held_out, method), held_out.evaluated.rgb)
                 scores.setdefault(method, {}).setdefault(kind, []).append(score)
-            score = internal_psnr(held_out, torch.device(options.device))
-            scores.setdefault("hash-internal", {}).setdefault(kind, []).append(score)
+            score = psnr(predict_held_out(held_out), held_out.evaluated.rgb)
+            scores.setdefault("patch-network", {}).setdefault(kind, []).append(score)
             sigma = sigma_for(image[::2, ::2])
             generator = torch.Generator().manual_seed(10)
             encoder = GaussianEncoder(2, more.frequencies, sigma=sigma, generator=generator)

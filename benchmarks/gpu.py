@@ -1,38 +1,33 @@
 """What the encoder and the training step reach of a GPU's limits, in one command.
 
-It first checks the fused kernel against float64, then measures the card's own limits (copy
-bandwidth, bfloat16 matrix peak) and reports all else as a share of them, beside the eager forms of
-other libraries and what ``torch.compile`` makes of those. ``--tiny`` runs it through on a CPU, in
-Triton's interpreter, to see that it works; its figures then mean nothing.
+It first checks the encoder against float64, then measures the card's own limits (copy bandwidth,
+bfloat16 matrix peak) and reports all else as a share of them, beside the eager forms of other
+libraries and what ``torch.compile`` makes of all of them. ``--tiny`` runs it through on a CPU, to
+see that it works; its figures then mean nothing.
 """
 
 import argparse
 import itertools
 import json
-import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-if "--tiny" in sys.argv:
-    os.environ["TRITON_INTERPRET"] = "1"
-
 import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, FourierLinear, SinCos, octave_bands
+from nerf_posenc import FourierEncoder, SinCos, octave_bands
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
-from nerf_posenc.training.ensemble import BatchedEnsemble
+from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit, mse, predict
 from scenes import open_image
 
@@ -76,14 +71,13 @@ def pytorch3d(x: Tensor, octaves: Tensor) -> Tensor:
 
 
 def check(device: torch.device, rows: int) -> dict[str, float]:
-    """Largest errors of the fused kernel against float64."""
+    """Largest errors of float32 coordinates against float64."""
     errors = {}
     for name, base in (("pi 2^k", torch.pi), ("2^k", 1.0)):
-        fused = FourierEncoder(3, 16, base=base, backend="triton").to(device)
-        exact = FourierEncoder(3, 16, base=base).to(device)
+        encoder = FourierEncoder(3, 16, base=base).to(device)
         x = (torch.rand(rows, 3, device=device) * 2 - 1).requires_grad_()
         wide = x.detach().double().requires_grad_()
-        features, expected = fused(x), exact(wide)
+        features, expected = encoder(x), encoder(wide)
         errors[name] = (features.double() - expected).abs().max().item()
         upstream = torch.randn_like(features)
         (grad,) = torch.autograd.grad(features, x, upstream)
@@ -114,18 +108,13 @@ def encoders(device: torch.device, copy: float, points: list[int], rounds: int) 
     for in_dim in (2, 3):
         for num_bands in (4, 10, 16):
             octaves = 2.0 ** torch.arange(num_bands, device=device)
-            fused = SinCos(in_dim, octave_bands(num_bands), backend="triton").to(device)
-            plain = SinCos(in_dim, octave_bands(num_bands)).to(device)
-
-            def in_bfloat16(x: Tensor, fused: SinCos = fused) -> Tensor:
-                features: Tensor = fused(x, dtype=torch.bfloat16)
-                return features
-
+            ours = SinCos(in_dim, octave_bands(num_bands)).to(device)
             forms: dict[str, Callable[[Tensor], Tensor]] = {
-                "ours, triton": fused,
-                "ours, triton, to bfloat16": in_bfloat16,
-                "ours, torch": plain,
+                "ours": ours,
+                "ours, to bfloat16": partial(ours, dtype=torch.bfloat16),
             }
+            if device.type == "cuda":
+                forms |= {f"{name}, compiled": torch.compile(f) for name, f in list(forms.items())}
             for library in (nerf_pytorch, nerfstudio, pytorch3d):
 
                 def eager(x: Tensor, form: Any = library, octaves: Tensor = octaves) -> Tensor:
@@ -166,42 +155,6 @@ def _bandwidth(
     return {"forward": forward, "backward": (moved + x.nbytes) / backward}
 
 
-def first_layers(
-    device: torch.device, widths: list[int], points: list[int], rounds: int
-) -> list[Any]:
-    """Milliseconds of the encoder and the layer after it, in one kernel and in two, bfloat16."""
-    rows = []
-    print(f"\n{'first layer, 3-D L=10':<26} {'points':>10} {'forward ms':>11} {'and backward':>13}")
-    for width in widths:
-        for num_points in points:
-            x = torch.rand(num_points, 3, device=device) * 2 - 1
-            fused = FourierLinear(FourierEncoder(3, 10, backend="triton"), width).to(device)
-            forms = {"fused": fused, "encoder, linear": nn.Sequential(fused.encoder, fused.linear)}
-            upstream = torch.randn(num_points, width, device=device, dtype=torch.bfloat16)
-            for name, form in forms.items():
-
-                def forward(form: nn.Module = form, x: Tensor = x) -> Tensor:
-                    with autocast(device, torch.bfloat16):
-                        outputs: Tensor = form(x)
-                    return outputs
-
-                def both(forward: Any = forward, upstream: Tensor = upstream) -> None:
-                    forward().backward(upstream)
-
-                with torch.no_grad():
-                    alone = seconds_of(forward, device, rounds)
-                took = seconds_of(both, device, rounds)
-                rows.append(
-                    dict(form=name, width=width, points=num_points, forward=alone, both=took)
-                )
-                print(
-                    f"{name:<15} width {width:<4} {num_points:>10,} {alone * 1e3:11.3f} "
-                    f"{took * 1e3:13.3f}",
-                    flush=True,
-                )
-    return rows
-
-
 def training(
     device: torch.device, peak: float, widths: list[int], batches: list[int], rounds: int
 ) -> list[Any]:
@@ -214,7 +167,7 @@ def training(
     for width in widths:
         for batch in batches:
             for name in ("eager", "compiled") if device.type == "cuda" else ("eager",):
-                encoder = FourierEncoder(2, 10, backend="triton")
+                encoder = FourierEncoder(2, 10)
                 generator = torch.Generator().manual_seed(0)
                 network = MLP(encoder.out_dim, 3, width=width, depth=4, generator=generator)
                 model = nn.Sequential(encoder, network).to(device)
@@ -255,9 +208,8 @@ def ensembles(device: torch.device, counts: list[int], batch: int, rounds: int) 
         generator = torch.Generator().manual_seed(0)
         encoders = [FourierEncoder(2, 10) for _ in range(count)]
         networks = [MLP(encoder.out_dim, 3, generator=generator) for encoder in encoders]
-        ensemble = BatchedEnsemble(encoders, networks).to(device)
-        matrices = ensemble.hidden_matrices()
-        together = recipes.make_optimizer(ensemble, "muon", 0.05, matrices=matrices)
+        ensemble = Ensemble(networks, encoders).to(device)
+        together = recipes.make_optimizer(ensemble, "muon", 0.05)
         models = [nn.Sequential(*pair) for pair in zip(encoders, networks, strict=True)]
         alone = [recipes.make_optimizer(model, "muon", 0.05) for model in models]
         x = torch.rand(count, batch, 2, device=device)
@@ -342,7 +294,7 @@ def main() -> None:
     tiny = options.tiny
     device = torch.device("cpu" if tiny else "cuda")
     rounds = 1 if tiny else options.rounds
-    name = "CPU, interpreted: figures mean nothing" if tiny else torch.cuda.get_device_name()
+    name = "CPU: figures mean nothing" if tiny else torch.cuda.get_device_name()
     print(f"{machine()}; {name}")
     errors = check(device, 100 if tiny else 1 << 20)
     copy, peak = limits(device, 1 if tiny else 1024, 64 if tiny else 8192, rounds)
@@ -351,8 +303,6 @@ def main() -> None:
     record |= {"copy_bytes_per_second": copy, "bfloat16_flops": peak}
     record["encoders"] = encoders(device, copy, points, rounds)
     batches = [64] if tiny else [1 << n for n in (14, 16, 18, 20)]
-    widths = [16] if tiny else [64, 128, 256]
-    record["first_layers"] = first_layers(device, widths, points[:3], rounds)
     record["training"] = training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds)
     record["ensembles"] = ensembles(device, [2] if tiny else [4, 16], 64 if tiny else 8192, rounds)
     record["image"] = time_to(15 if tiny else 40, device, 16 if tiny else 512, 60)

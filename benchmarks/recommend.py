@@ -24,7 +24,7 @@ def sweep(cache: Path, image: Path) -> tuple[dict[str, dict[float, float]], floa
     seconds = 0.0
     cases = [("fourier", "--bands", value) for value in (*BANDS, None)]
     cases += [("gaussian", "--sigma", value) for value in (*SIGMAS, None)]
-    cases += [("hash", "--finest", value) for value in (*FINEST, None)]
+    cases += [("hash", "--max-resolution", value) for value in (*FINEST, None)]
     for encoding, option, value in cases:
         arguments = () if value is None else (option, str(value))
         record = measured(cache, image, encoding, STEPS[encoding][0], *arguments)
@@ -63,7 +63,7 @@ def main() -> None:
             setting = {
                 "fourier": float(model.num_bands),
                 "gaussian": model.sigma or 0.0,
-                "hash": float(model.finest or image.resolution),
+                "hash": float(model.max_resolution or image.resolution),
             }[encoding]
             got = reached[encoding] = nearest(by, setting)
             print(

@@ -19,7 +19,7 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 import train_fit
-from app import run
+from app.runs import run
 from benchmarks.timing import machine
 
 _ROUNDS = 5

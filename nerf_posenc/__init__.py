@@ -19,7 +19,6 @@ from nerf_posenc.core.scaled_bands import yarn_scale as yarn_scale
 from nerf_posenc.core.sinusoids import SinCos as SinCos
 from nerf_posenc.core.sinusoids import sincos as sincos
 from nerf_posenc.encoders.fourier import FourierEncoder as FourierEncoder
-from nerf_posenc.encoders.fourier_linear import FourierLinear as FourierLinear
 from nerf_posenc.encoders.geodesic import icosahedron_basis as icosahedron_basis
 from nerf_posenc.encoders.geographic import Sphere2VecEncoder as Sphere2VecEncoder
 from nerf_posenc.encoders.geographic import directions_from_degrees as directions_from_degrees

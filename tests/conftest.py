@@ -1,13 +1,8 @@
 """What all tests share."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-
-if shutil.which("nvidia-smi") is None:
-    # Triton reads this when it is imported, which torch may do at any time.
-    os.environ["TRITON_INTERPRET"] = "1"
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Several threads per worker would wait for one another. Subprocesses of tests inherit this.

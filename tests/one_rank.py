@@ -43,11 +43,13 @@ def main(fault: str, rank: str, record: str, *arguments: str) -> int:
     """Run the program; return its exit status."""
     count = 0
     is_faulty = os.environ.get("RANK", "0") == rank
-    opened = open_image
+    opened: Callable[..., Image] = open_image
     if is_faulty and fault == "other":
 
-        def opened(name: str, **kwargs: Any) -> Image:
+        def opened_rocket(name: str, **kwargs: Any) -> Image:
             return open_image("rocket")
+
+        opened = opened_rocket
 
     original = _Session.save_if_due
 

@@ -97,7 +97,7 @@ def test_a_scene_renders_its_test_views_again(runs: Path, field: str) -> None:
 
 
 def test_poses_in_the_units_of_the_file_are_brought_to_the_box(runs: Path) -> None:
-    values = load_checkpoint(runs / "small/fits/fourier.safetensors")
+    values = load_checkpoint(runs / "mlp/fits/fourier.safetensors")
     values["model"]["center"], values["model"]["scale"] = [1.0, 2.0, 3.0], 10.0
     path = Path("moved.safetensors")
     save_checkpoint(path, values)

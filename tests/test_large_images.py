@@ -176,7 +176,15 @@ def test_measures_of_stored_integers_are_those_of_their_values() -> None:
 
 
 def test_a_large_fit_is_evaluated_before_it_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"num_bands": 4, "width": 32, "depth": 2, "steps": 40, "batch_size": 512, "lr": 0.02}
+    options = {
+        "num_bands": 4,
+        "width": 32,
+        "depth": 2,
+        "steps": 40,
+        "batch_size": 512,
+        "lr": 0.02,
+        "precision": "float32",
+    }
 
     def fit_it() -> Result:
         kind = ImageKind(ImageOptions(), Image.from_rgb(pixels(32, 48)))

@@ -53,8 +53,6 @@ TESTS = {
 _BARE_STAR = re.compile(r"(^|[(,])\s*\*,")
 # Folders whose tests are run together, since they share most of them.
 _GROUPS = (("core", "encoders", "positional"), ("metrics", "radiance", "training"))
-# Triton's interpreter takes a minute per kernel; the kernels are compared with torch elsewhere.
-_SKIPPED = ("core/kernels",)
 
 # One replacement for each place, where cosmic-ray has ten.
 _OPERATORS = [
@@ -119,7 +117,7 @@ def all_mutants() -> Iterator[Mutant]:
     for folder in TESTS:
         for path in sorted((ROOT / "nerf_posenc" / folder).rglob("*.py")):
             module = str(path.relative_to(ROOT))
-            if any(skipped in module for skipped in _SKIPPED) or path.name == "__init__.py":
+            if path.name == "__init__.py":
                 continue
             source = path.read_text(encoding="utf-8")
             skipped_lines = unmutated_lines(source)

@@ -152,7 +152,7 @@ def read_metrics(folder: Path) -> Metrics:
     if file.stat().st_size > _MAX_BYTES:
         raise ValueError(f"{METRICS} is larger than {_MAX_BYTES >> 20} MB")
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = from_json(dict[str, Any], json.loads(file.read_text(encoding="utf-8")), METRICS)
     except RecursionError:
         raise ValueError(f"{METRICS} is nested too deeply") from None
     entries = from_json(list[dict[str, Any]], values.pop("fits", None), "fits")

@@ -256,8 +256,9 @@ def _write_tables(
             write_text(folder.path / _TABLE, text + "\n", token=folder.token)
         except OSError as error:
             raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
+        text += f"\n\nwrote {folder.path}/; open {folder.path / INDEX}"
     if not quiet:
-        print(printable(f"\n{text}\n\nwrote {folder.path}/; open {folder.path / INDEX}"))
+        print(printable(f"\n{text}"))
     return all(_is_whole(folder.path / name) for name in names)
 
 

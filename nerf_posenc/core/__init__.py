@@ -1,6 +1,6 @@
 """The exact sinusoid: bands, columns, and the evaluation that every encoder shares.
 
-Read `sinusoids` first. The line that multiplies by pi is in `_evaluate`.
+Read `sinusoids` first; a band is multiplied by pi in `SinCos._evaluate`.
 """
 
 from nerf_posenc.core.encoder import Encoder as Encoder

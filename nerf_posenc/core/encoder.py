@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 
 class Encoder(nn.Module):
@@ -276,3 +277,16 @@ def described(values: Tensor) -> str:
         return f"[{', '.join(f'{value:g}' for value in flat.tolist())}]"
     code = zlib.crc32(flat.to("cpu", torch.float64).numpy().tobytes())
     return f"{len(flat)} numbers from {flat[0]:g} to {flat[-1]:g} (crc32 {code:08x})"
+
+
+def is_recorded() -> bool:
+    """Whether the operations are being recorded, by a compiler, an exporter or ``torch.jit``."""
+    return torch.compiler.is_compiling() or bool(
+        torch.jit.is_tracing()  # type: ignore[attr-defined]
+    )
+
+
+def inside_transform() -> bool:
+    """Whether a transform of ``torch.func`` or forward-mode differentiation is active."""
+    transforms: bool = torch._C._are_functorch_transforms_active()
+    return transforms or forward_ad._current_level >= 0

@@ -8,36 +8,36 @@ subtracted, because that subtraction is exact in floating point while a product 
   type, so float32 stays float32 and loses nothing at any octave;
 * for all other bands the cycles are computed in float64.
 
-A band that equals float64 pi times a power of two is taken as that multiple of pi itself. The
-arithmetic is in `_evaluate`.
+A band that equals float64 pi times a power of two is taken as that multiple of pi itself.
+`SinCos._evaluate` is where a band is multiplied by pi.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from nerf_posenc.core._evaluate import RADIANS_PER_CYCLE, SinCosFunction, evaluate
-from nerf_posenc.core.backend import (
-    Backend,
-    inside_transform,
-    is_recorded,
-    require_backend,
-    require_fusible,
-)
 from nerf_posenc.core.bands import require_bands
 from nerf_posenc.core.columns import Phases, require_layout
 from nerf_posenc.core.encoder import (
     Encoder,
     described,
+    inside_transform,
+    is_recorded,
     require_counts,
     require_tensor,
 )
 
 IncludeInput = Literal["front", "back"] | None
+
+RADIANS_PER_CYCLE = 2 * math.pi
+
+# On a CPU, cycles that are computed in float64 are computed in chunks of this many elements, which
+# stay in cache and are not a second, larger array of the output's size.
+_CPU_CHUNK = 1 << 17
 
 
 def sincos(
@@ -98,12 +98,9 @@ class SinCos(Encoder):
             do.
         layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
         phases: ``("sin", "cos")`` or ``("cos", "sin")``.
-        backend: ``"torch"``, or ``"triton"`` for one fused kernel on a GPU, which takes
-            coordinates of up to float32.
 
     Raises:
-        RuntimeError: If the backend cannot run; the message says what it needs.
-        ValueError: If a shape, the layout, the phases or the backend do not fit.
+        ValueError: If a shape, the layout or the phases do not fit.
 
     Examples:
         >>> from nerf_posenc import octave_bands
@@ -116,8 +113,6 @@ class SinCos(Encoder):
     _cycles: Tensor
     _offset: Tensor
     _sign: Tensor
-    band_cycles: Tensor
-    """Cycles per unit ``(num_bands, in_dim)``, which the fused kernels are given."""
 
     def __init__(
         self,
@@ -126,18 +121,15 @@ class SinCos(Encoder):
         *,
         layout: str = "akp",
         phases: Phases = ("sin", "cos"),
-        backend: Backend = "torch",
     ) -> None:
         bands = torch.as_tensor(bands, dtype=torch.float64, device="cpu").detach()
         require_counts(in_dim=in_dim)
         require_layout(layout, phases)
         require_bands(bands, in_dim)
-        require_backend(backend)
         super().__init__(in_dim, 2 * len(bands) * in_dim)
         self.num_bands = len(bands)
         self.layout = layout
         self.phases = phases
-        self.backend = backend
         sizes = dict(k=self.num_bands, p=2, a=in_dim)
         self._columns = tuple(sizes[letter] for letter in layout)
         self._x_shape = tuple(in_dim if letter == "a" else 1 for letter in layout)
@@ -165,8 +157,6 @@ class SinCos(Encoder):
         self.register_constant("_cycles", cycles_columns.to(dtype).contiguous())
         self.register_constant("_offset", offset_columns.reshape(-1).to(dtype).contiguous())
         self.register_constant("_sign", sign_columns.float().contiguous())
-        if self.backend == "triton":
-            self.register_constant("band_cycles", cycles.to(dtype).contiguous())
 
     def _constant_on(self, name: str, device: torch.device) -> Tensor:
         # MPS has no float64; there the cycles of such bands are computed on the CPU.
@@ -213,16 +203,14 @@ class SinCos(Encoder):
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         if x.dtype in (torch.float16, torch.bfloat16):
             x = x.float()
-        if self.backend == "triton":
-            return self._fused(x, weight, variance, dtype, include_input)
         flat = x.reshape(-1, self.in_dim)
         if is_recorded():
-            features = evaluate(self, flat, sine_dtype)
+            features = self._evaluate(flat, sine_dtype)
         elif (flat.requires_grad and torch.is_grad_enabled()) or inside_transform():
-            features = SinCosFunction.apply(flat, self, sine_dtype)
+            features = _Sines.apply(flat, self, sine_dtype)
         else:
             # The same, without what an autograd function costs per call.
-            features = SinCosFunction.forward(flat, self, sine_dtype)
+            features = _Sines.forward(flat, self, sine_dtype)
         if weight is not None or variance is not None:
             features = self._weighted(features, weight, variance)
         if features.dtype != dtype:
@@ -262,30 +250,62 @@ class SinCos(Encoder):
             features = features * torch.exp(-0.5 * exponent)
         return features
 
-    def _fused(
+    def _evaluate(
         self,
         x: Tensor,
-        weight: Tensor | None,
-        variance: Tensor | None,
         dtype: torch.dtype,
-        include_input: IncludeInput,
+        out: Tensor | None = None,
+        buffers: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> Tensor:
-        """Evaluate in one kernel."""
-        require_fusible(x)
-        # Imported here since Triton takes a second to import and is not on every platform.
-        from nerf_posenc.core.kernels import sincos as kernels
+        """Features ``(n, out_dim)`` of coordinates ``(n, in_dim)``.
 
-        features: Tensor = kernels.encode(
-            x.reshape(math.prod(x.shape[:-1]), self.in_dim),
-            self.band_cycles,
-            weight,
-            None if variance is None else variance.reshape(-1, self.in_dim),
-            self.layout,
-            self.phases[0],
-            include_input or "",
-            dtype,
+        Without ``out`` and ``buffers`` these are plain differentiable operations; with them
+        nothing is allocated.
+
+        Args:
+            x: coordinates.
+            dtype: type of the sines.
+            out: array for the features.
+            buffers: two arrays ``(n, *columns)`` in the type of the cycles. The first may share
+                memory with ``out``; with it alone the product is computed twice.
+        """
+        work, whole = buffers
+        cycles_dtype = self._cycles_dtype(x)
+        bands, offset = self._cycles, self._offset
+        if cycles_dtype != bands.dtype:
+            # Powers of two are the same in any type, a quarter of a cycle in radians is not.
+            bands = bands.to(cycles_dtype)
+            offset = (offset > 0).to(cycles_dtype) * (RADIANS_PER_CYCLE / 4)
+        if x.dtype != cycles_dtype or x.device != bands.device:
+            x = x.to(bands.device, cycles_dtype)
+        x = x.reshape(x.shape[0], *self._x_shape)
+        # Whole cycles less cycles: the fraction with its sign changed, which saves negating the
+        # bands.
+        if work is not None and whole is None:
+            whole = torch.round(torch.mul(x, bands, out=work), out=work)
+            fraction = torch.addcmul(whole, x, bands, value=-1, out=work)
+        else:
+            cycles = torch.mul(x, bands, out=work)
+            fraction = torch.sub(torch.round(cycles, out=whole), cycles, out=work)
+        fraction = fraction.reshape(x.shape[0], self.out_dim)
+        # The product with 2 pi. With alpha the sum is one fused multiply-add, so the quarter of a
+        # cycle that makes a cosine of a sine costs no second rounding.
+        angles = torch.add(
+            offset, fraction, alpha=-RADIANS_PER_CYCLE, out=None if work is None else fraction
         )
-        return features.reshape(*x.shape[:-1], features.shape[-1])
+        if angles.dtype != dtype or angles.device != self._sign.device:
+            angles = angles.to(self._sign.device, dtype)
+        return torch.sin(angles, out=out)
+
+    def _cycles_dtype(self, x: Tensor) -> torch.dtype:
+        return self._cycles.dtype if x.dtype == torch.float32 else torch.float64
+
+    def _slopes(self, features: Tensor) -> Tensor:
+        """Derivative of each column, ``(n, *columns)``, with respect to its own coordinate."""
+        features = features.unflatten(1, self._columns)
+        omega = self._cycles.to(features) * RADIANS_PER_CYCLE
+        partner = features.flip(1 + self.layout.index("p"))
+        return partner * (omega * self._sign.to(features))
 
     def convention(self) -> str:
         """Describe bands, layout and phases, for an encoder's ``repr``."""
@@ -295,3 +315,74 @@ class SinCos(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         return f"in_dim={self.in_dim}, out_dim={self.out_dim}, {self.convention()}"
+
+
+class _Sines(torch.autograd.Function):
+    """`SinCos._evaluate` in place, saving nothing but its output for the derivatives.
+
+    The derivative of a sine is the cosine beside it, so backward, forward-mode and second
+    derivatives all come out of the features that the next layer keeps anyway.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, table: SinCos, dtype: torch.dtype) -> Tensor:
+        if x.device.type != "cpu":
+            return table._evaluate(x, dtype)
+        features = x.new_empty(len(x), table.out_dim, dtype=dtype)
+        if table._cycles_dtype(x) == dtype:
+            work = features.view(len(x), *table._columns)
+            return table._evaluate(x, dtype, features, (work, None))
+        rows = max(1, _CPU_CHUNK // max(1, table.out_dim))
+        work = x.new_empty(2, min(rows, len(x)), *table._columns, dtype=torch.float64)
+        for x_chunk, chunk in zip(x.split(rows), features.split(rows), strict=True):
+            cycles, whole = work[:, : len(chunk)]
+            table._evaluate(x_chunk, dtype, chunk, (cycles, whole))
+        return features
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, SinCos, torch.dtype], output: Tensor) -> None:
+        ctx.x_dtype, ctx.table = inputs[0].dtype, inputs[1]
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (features,) = ctx.saved_tensors
+        other = [1 + i for i, letter in enumerate(ctx.table.layout) if letter != "a"]
+        slopes = ctx.table._slopes(features)
+        x_grad = (grad.view_as(slopes) * slopes).sum(other)
+        return x_grad.to(ctx.x_dtype), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, x_tangent: Tensor, *_: None) -> Tensor:
+        (features,) = ctx.saved_tensors
+        table: SinCos = ctx.table
+        slopes = table._slopes(features)
+        return (slopes * table.placed(x_tangent.to(features), "a")).flatten(1)
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int, None, None], x: Tensor, table: SinCos, dtype: torch.dtype
+    ) -> tuple[Tensor, int]:
+        x = x.movedim(in_dims[0], 0)
+        features = _Sines.apply(x.reshape(-1, table.in_dim), table, dtype)
+        return features.reshape(*x.shape[:-1], table.out_dim), 0
+
+
+def project(
+    x: Float[Tensor, "*batch in_dim"], matrix: Float[Tensor, "num_directions in_dim"]
+) -> Float[Tensor, "*batch num_directions"]:
+    """Coordinates along other directions, ``x @ matrix.T``, in float64.
+
+    A float32 product would lose digits that a high band multiplies, and autocast and the
+    switches for TF32 and bfloat16 products do not affect one in float64.
+
+    Args:
+        x: coordinates.
+        matrix: one direction per row.
+
+    Returns:
+        Float64 on the device of ``x`` (MPS has none: there, on the CPU).
+    """
+    device = torch.device("cpu") if x.device.type == "mps" else x.device
+    return x.to(device, torch.float64) @ matrix.to(device, torch.float64).T

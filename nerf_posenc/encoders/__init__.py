@@ -4,7 +4,6 @@ Read `fourier` first; the others differ in what they compute, not in how they ar
 """
 
 from nerf_posenc.encoders.fourier import FourierEncoder as FourierEncoder
-from nerf_posenc.encoders.fourier_linear import FourierLinear as FourierLinear
 from nerf_posenc.encoders.hash_grid import DenseGridEncoder as DenseGridEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder as HashGridEncoder
 from nerf_posenc.encoders.one_blob import OneBlobEncoder as OneBlobEncoder

@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.core._evaluate import project
-from nerf_posenc.core.backend import Backend
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import (
@@ -19,7 +17,7 @@ from nerf_posenc.core.encoder import (
     require_counts,
     unknown_name,
 )
-from nerf_posenc.core.sinusoids import IncludeInput, SinCos
+from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.encoders.presets import PRESETS
 
 Column = tuple[int, str, int]
@@ -58,13 +56,10 @@ class FourierEncoder(Encoder):
             [icosahedron_basis][nerf_posenc.icosahedron_basis]). It is a constant.
         variance_scale: factor of every variance; other than 1 only to reproduce a library's
             mistake.
-        backend: ``"torch"``, or ``"triton"`` for one fused kernel on a GPU, which takes
-            coordinates of up to float32 and no ``basis``.
         dtype: of the features; None is that of the coordinates. ``torch.bfloat16`` before layers
             in bfloat16: the coordinates stay in float32.
 
     Raises:
-        RuntimeError: If the backend cannot run; the message says what it needs.
         ValueError: If an argument is out of its range.
 
     Examples:
@@ -96,10 +91,9 @@ class FourierEncoder(Encoder):
         include_input: IncludeInput = None,
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
         variance_scale: float = 1.0,
-        backend: Backend = "torch",
         dtype: torch.dtype | None = None,
     ) -> None:
-        _require_arguments(in_dim, include_input, basis, backend)
+        _require_arguments(in_dim, include_input, basis)
         num_axes = in_dim if basis is None else len(basis)
         counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
         if not all(isinstance(count, int) for count in counts):
@@ -126,7 +120,7 @@ class FourierEncoder(Encoder):
         self.include_input = include_input
         self.variance_scale = variance_scale
         self.dtype = dtype
-        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases, backend=backend)
+        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases)
         self.bands_per_axis = tuple(per_axis)
         self._labels = [labels[i] for i in kept]
         self.register_constant("basis", None if basis is None else basis.detach().double().cpu())
@@ -282,15 +276,8 @@ class FourierEncoder(Encoder):
         return ", ".join(parts)
 
 
-def _require_arguments(
-    in_dim: int, include_input: str | None, basis: Tensor | None, backend: str
-) -> None:
+def _require_arguments(in_dim: int, include_input: str | None, basis: Tensor | None) -> None:
     require_counts(in_dim=in_dim)
-    if backend == "triton" and basis is not None:
-        raise ValueError(
-            "backend='triton' has no basis, whose products are computed in float64; use "
-            "backend='torch'"
-        )
     if include_input not in ("front", "back", None):
         raise ValueError(
             "include_input must be 'front' or 'back', the side of the features on which the raw "

@@ -11,8 +11,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.backend import inside_transform
-from nerf_posenc.core.encoder import require_coordinates
+from nerf_posenc.core.encoder import inside_transform, require_coordinates
 
 Interpolation = Literal["linear", "smoothstep"]
 

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.core._evaluate import project
 from nerf_posenc.core.columns import Phases
 from nerf_posenc.core.encoder import (
     Encoder,
@@ -15,7 +14,7 @@ from nerf_posenc.core.encoder import (
     require_counts,
     require_positive,
 )
-from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.core.sinusoids import SinCos, project
 
 
 class GaussianEncoder(Encoder):

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 
-from nerf_posenc.core._evaluate import project
 from nerf_posenc.core.encoder import described, require_counts, require_positive
-from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.core.sinusoids import SinCos, project
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 
 

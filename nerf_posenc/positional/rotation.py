@@ -8,8 +8,7 @@ from jaxtyping import Float, Num
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.core.backend import inside_transform, is_recorded
-from nerf_posenc.core.encoder import Encoder, require_tensor
+from nerf_posenc.core.encoder import Encoder, inside_transform, is_recorded, require_tensor
 
 Pairing = Literal["interleaved", "half", "axis-half", "tiled"]
 PAIRINGS = ("interleaved", "half", "axis-half", "tiled")

@@ -158,7 +158,7 @@ def test_no_grid_of_other_levels_is_forecast_to_be_better_by_more_than_is_given_
     image = photograph()
     found = recommend(image, steps=600)
     for finest in (image.resolution // 2, None, *(n * image.resolution for n in (2, 3, 4, 8))):
-        other = replace(default_model("hash"), finest=finest)
+        other = replace(default_model("hash"), max_resolution=finest)
         assert forecast(image, other, steps=600).psnr <= found.forecasts["hash"].psnr + 0.05
 
 
@@ -167,12 +167,12 @@ def test_a_table_with_fewer_rows_than_pixels_gets_no_level_finer_than_them(
 ) -> None:
     image = photograph()
     monkeypatch.setattr("nerf_posenc.analysis.recommendation.TABLE_ROWS", image.num_pixels - 1)
-    assert recommend(image, steps=600).models["hash"].finest is None
+    assert recommend(image, steps=600).models["hash"].max_resolution is None
 
 
 def test_held_out_pixels_are_not_forecast() -> None:
     found = recommend(photograph().split_held_out(), steps=600)
-    assert (found.model.encoding, dict(found.forecasts)) == ("hash-internal", {})
+    assert (found.model.encoding, dict(found.forecasts)) == ("gaussian", {})
     assert "cannot be forecast" in repr(found)
 
 

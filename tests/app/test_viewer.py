@@ -36,7 +36,10 @@ def state_at(step: int) -> FitState:
 
 
 def problem(**what: Any) -> Problem:
-    return Problem(draw_batch=lambda step: 1 / 0, optimizer=state_at(1).optimizer, **what)
+    def draw_batch(step: int) -> Any:
+        raise AssertionError
+
+    return Problem(draw_batch=draw_batch, optimizer=state_at(1).optimizer, **what)
 
 
 def test_it_serves_this_machine_alone_and_ends() -> None:

@@ -164,7 +164,7 @@ def test_a_checksum_is_that_of_the_values_and_the_cameras(tmp_path: Path) -> Non
         test=with_floats(scene.test, images[:1]),
     )
     assert digest(floats) == digest(scene)
-    wider = [replace(camera, focal_x=camera.focal_x * 1.01) for camera in scene.train.cameras]
+    wider = [replace(camera, fx=camera.fx * 1.01) for camera in scene.train.cameras]
     assert digest(replace(scene, train=replace(scene.train, cameras=wider))) != digest(scene)
     moved = scene.train.world_from_camera + 1e-3
     assert digest(replace(scene, train=replace(scene.train, world_from_camera=moved))) != digest(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.kinds.kind import Curve, HeatMap
+from app.kinds.kind import Curve, HeatMap, Passage
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit
@@ -258,7 +258,7 @@ def test_wrong_answers_are_shown_with_the_right_ones() -> None:
         assert token.text == system.format.words[int(predicted[row])]
         assert (token.mark == "right") == (token.text == told.answer)
         assert token.truth == (None if token.mark == "right" else told.answer)
-    assert system.evaluate(model, "none").passages[0] == passage
+    assert blocks_of(system.evaluate(model, "none"), Passage)[0] == passage
 
 
 def test_options_out_of_range_are_refused() -> None:

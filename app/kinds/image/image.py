@@ -85,7 +85,7 @@ class ImageOptions(CoordinateOptions):
     image: str = "cat"
     """Image file, or a bundled sample."""
 
-    images: tuple[str, ...] = ()
+    images: tuple[str, ...] | None = None
     """Several images, or folders of images, each with a run of its own."""
 
     stack: Literal["auto", "on", "off"] = "auto"
@@ -115,8 +115,9 @@ class ImageOptions(CoordinateOptions):
     def check(self) -> None:
         """Check ranges, and that no two options exclude each other."""
         super().check()
-        is_several = bool(self.images)
-        require(self.image != "" and "" not in self.images, "--image needs a path or a name")
+        is_several, names = self.images is not None, (self.image, *(self.images or ()))
+        require("" not in names, "--image needs a path or a name")
+        require(self.images != (), "--images needs a path or a name")
         require(self.stack != "on" or is_several, "--stack on is for several images: --images")
         require(
             self.stack != "on" or not self.live,
@@ -351,12 +352,14 @@ class ImageKind(Kind[ImageOptions]):
     @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:
         """Files and samples of ``--images``."""
-        return find_images(options.images, options.max_pixels) if options.images else None
+        if options.images is None:
+            return None
+        return find_images(options.images, options.max_pixels)
 
     @classmethod
     def of_input(cls, options: ImageOptions, name: str) -> ImageOptions:
         """Options of one of several images."""
-        return replace(options, image=name, images=())
+        return replace(options, image=name, images=None)
 
     @classmethod
     def stack_key(cls, config: ImageOptions) -> ImageOptions:
@@ -392,9 +395,8 @@ class ImageKind(Kind[ImageOptions]):
     @classmethod
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
         """Find the files from another folder."""
-        return replace(
-            options, image=found(options.image), images=tuple(map(found, options.images))
-        )
+        images = None if options.images is None else tuple(map(found, options.images))
+        return replace(options, image=found(options.image), images=images)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
