@@ -22,7 +22,8 @@ from typing import Any
 import torch
 
 from app.cli import parse
-from app.kinds.image.image import ImageKind, ImageOptions
+from app.kinds.image.image import ImageKind
+from app.kinds.image.options import ImageOptions
 from app.kinds.kind import View
 from app.runs.train import fit_alone
 from benchmarks import calibration

@@ -72,8 +72,8 @@ from nerf_posenc.positional.relative_bias import FireBias as FireBias
 from nerf_posenc.positional.relative_bias import KerpleBias as KerpleBias
 from nerf_posenc.positional.relative_bias import T5RelativeBias as T5RelativeBias
 from nerf_posenc.positional.rotary import RotaryEncoder as RotaryEncoder
-from nerf_posenc.positional.rotary import mrope_axes as mrope_axes
 from nerf_posenc.positional.rotary_presets import ROTARY_PRESETS as ROTARY_PRESETS
+from nerf_posenc.positional.rotary_presets import mrope_axes as mrope_axes
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder as SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GRID_PRESETS as GRID_PRESETS
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder as GridSinusoidalEncoder

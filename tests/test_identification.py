@@ -66,12 +66,12 @@ def test_a_librarys_own_output_is_found(name: str) -> None:
 )
 def test_swapped_axes_are_named(name: str) -> None:
     preset = ROTARY_PRESETS[name]
-    shape = (7, 9) if preset.encoder().in_dim == 2 else (3, 4, 5)
+    shape = (7, 9) if RotaryEncoder.preset(name).in_dim == 2 else (3, 4, 5)
     positions = preset.positions(shape)
     wrong = positions.clone()
     wrong[:, -2:] = positions[:, -2:].flip(-1)
     before = torch.randn(len(positions), preset.dim)
-    after = preset.encoder().rotate(before, wrong)
+    after = RotaryEncoder.preset(name).rotate(before, wrong)
     best = identify(after, before=before, shape=shape, expected=name)[0]
     order = tuple(range(positions.shape[-1]))
     assert best.is_exact
@@ -104,10 +104,10 @@ def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
     preset = ROTARY_PRESETS["flux"]
     positions = preset.positions((6, 8))
     before = torch.randn(48, 128)
-    half = preset.encoder().rotate(before.bfloat16(), positions)
+    half = RotaryEncoder.preset("flux").rotate(before.bfloat16(), positions)
     best = identify(half, before=before.bfloat16(), shape=(6, 8))[0]
     assert (best.name, best.is_exact) == ("flux", True)
-    moved = preset.encoder().rotate(before, positions + torch.tensor([0, 1, 1]))
+    moved = RotaryEncoder.preset("flux").rotate(before, positions + torch.tensor([0, 1, 1]))
     best = identify(moved, before=before, shape=(6, 8), expected="flux")[0]
     assert best.is_exact
     assert best.changes == ("rows and columns +1",)

@@ -50,14 +50,14 @@ def rotary_candidates(
     is_scaled = bool((ratio - scale).abs().max() < 1e-4) and abs(scale - 1) > 1e-4
     for name, preset in names.items():
         try:
-            preset.encoder(dim=dim)
+            RotaryEncoder.preset(name, dim=dim)
         except ValueError:
             # The model's axes do not divide such a width.
             continue
         for counted, code, own in _ways_to_count(name, preset, shape, positions):
             for arguments, words in _variations(preset, dim, scale if is_scaled else 1.0):
                 try:
-                    encoder = preset.encoder(**arguments)
+                    encoder = RotaryEncoder.preset(name, **arguments)
                 except ValueError:
                     continue
                 if encoder.in_dim != (1 if own.ndim == 1 else own.shape[-1]):

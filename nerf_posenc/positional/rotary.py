@@ -9,6 +9,7 @@ from torch import Tensor
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.positional.rotary_presets import rotary_preset
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 
 Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " bands_of_the_axis"]]
@@ -127,10 +128,7 @@ class RotaryEncoder(Rotation):
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
-        # Imported here since the presets make encoders.
-        from nerf_posenc.positional.rotary_presets import rotary_preset
-
-        return rotary_preset(name).encoder(**overrides)
+        return cls(**rotary_preset(name).arguments_with(**overrides))
 
     @property
     def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:
@@ -177,45 +175,6 @@ class RotaryEncoder(Rotation):
         if self.scale != 1:
             parts.append(f"scale={self.scale}")
         return ", ".join(parts)
-
-
-def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[int, ...]:
-    """Axis of each pair of Qwen-VL's multimodal rotary embedding (M-RoPE), for ``pair_axes``.
-
-    One series of bands goes through all pairs; each pair takes the position along time, height
-    or width. A text token has the same position along all three.
-
-    Args:
-        sections: number of pairs of each axis: ``(16, 24, 24)`` in Qwen2-VL, ``(24, 20, 20)`` in
-            Qwen3-VL.
-        interleaved: take the axes in turn as long as each has pairs left, and the first axis for
-            the rest (Qwen3-VL), instead of one after the other (Qwen2-VL).
-
-    Returns:
-        One axis for each pair.
-
-    Raises:
-        ValueError: If a section is negative, or with ``interleaved`` a later axis has more pairs
-            than the first.
-
-    Examples:
-        >>> mrope_axes((2, 1, 1))
-        (0, 0, 1, 2)
-        >>> mrope_axes((2, 1, 1), interleaved=True)
-        (0, 1, 2, 0)
-    """
-    if min(sections) < 0 or (interleaved and max(sections) > sections[0]):
-        raise ValueError(
-            "sections must be 0 or more pairs for each axis, with interleaved none more than the "
-            f"first; got {tuple(sections)}"
-        )
-    if not interleaved:
-        return tuple(axis for axis, pairs in enumerate(sections) for _ in range(pairs))
-    axes = [0] * sum(sections)
-    for axis, pairs in enumerate(sections):
-        if axis:
-            axes[axis : pairs * len(sections) : len(sections)] = [axis] * pairs
-    return tuple(axes)
 
 
 def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.core.scaled_bands import llama3_bands
 from nerf_posenc.positional import model_grids
-from nerf_posenc.positional.rotary import RotaryEncoder, mrope_axes
 
 Grid = Callable[[Sequence[int]], Tensor]
 
@@ -34,15 +33,14 @@ class RotaryPreset:
     arguments: Callable[[int], dict[str, Any]] = field(repr=False)
     grid: Grid = field(repr=False)
 
-    def encoder(self, **overrides: Any) -> RotaryEncoder:
-        """Make the encoder.
+    def arguments_with(self, **overrides: Any) -> dict[str, Any]:
+        """Arguments of [RotaryEncoder][nerf_posenc.RotaryEncoder] for the model.
 
         Args:
             overrides: arguments that differ from the preset's.
 
         Raises:
-            ValueError: If an argument does not fit, or ``base`` is given for a preset with bands
-                of its own.
+            ValueError: If ``base`` is given for a preset with bands of its own.
         """
         dim = overrides.pop("dim", self.dim)
         arguments = self.arguments(dim)
@@ -51,7 +49,7 @@ class RotaryPreset:
                 "this preset has bands of its own, which no base alone describes; give bands=, as "
                 "from llama3_bands or geometric_bands"
             )
-        return RotaryEncoder(dim, **{**arguments, **overrides})
+        return {"dim": dim, **arguments, **overrides}
 
     def positions(self, shape: Sequence[int]) -> Num[Tensor, "length *axes"]:
         """Positions of the tokens of a sequence, an image or a video, in the model's order.
@@ -81,16 +79,51 @@ def rotary_preset(name: str) -> RotaryPreset:
         ValueError: If the name is unknown; the nearest ones are given.
 
     Examples:
-        >>> import torch
-        >>> preset = rotary_preset("dinov3")
-        >>> queries = torch.rand(1, 6, 5 + 12, 64)
-        >>> positions = preset.positions((3, 4))
-        >>> preset.encoder().rotate(queries, positions, num_prefix=5).shape
-        torch.Size([1, 6, 17, 64])
+        >>> rotary_preset("dinov3").positions((3, 4)).shape
+        torch.Size([12, 2])
     """
     if name not in ROTARY_PRESETS:
         raise ValueError(unknown_name("rotary preset", name, ROTARY_PRESETS))
     return ROTARY_PRESETS[name]
+
+
+def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[int, ...]:
+    """Axis of each pair of Qwen-VL's multimodal rotary embedding (M-RoPE), for ``pair_axes``.
+
+    One series of bands goes through all pairs; each pair takes the position along time, height
+    or width. A text token has the same position along all three.
+
+    Args:
+        sections: number of pairs of each axis: ``(16, 24, 24)`` in Qwen2-VL, ``(24, 20, 20)`` in
+            Qwen3-VL.
+        interleaved: take the axes in turn as long as each has pairs left, and the first axis for
+            the rest (Qwen3-VL), instead of one after the other (Qwen2-VL).
+
+    Returns:
+        One axis for each pair.
+
+    Raises:
+        ValueError: If a section is negative, or with ``interleaved`` a later axis has more pairs
+            than the first.
+
+    Examples:
+        >>> mrope_axes((2, 1, 1))
+        (0, 0, 1, 2)
+        >>> mrope_axes((2, 1, 1), interleaved=True)
+        (0, 1, 2, 0)
+    """
+    if min(sections) < 0 or (interleaved and max(sections) > sections[0]):
+        raise ValueError(
+            "sections must be 0 or more pairs for each axis, with interleaved none more than the "
+            f"first; got {tuple(sections)}"
+        )
+    if not interleaved:
+        return tuple(axis for axis, pairs in enumerate(sections) for _ in range(pairs))
+    axes = [0] * sum(sections)
+    for axis, pairs in enumerate(sections):
+        if axis:
+            axes[axis : pairs * len(sections) : len(sections)] = [axis] * pairs
+    return tuple(axes)
 
 
 def _flux_widths(dim: int) -> tuple[int, int, int]:

@@ -11,7 +11,8 @@ import torch
 
 import train_fit
 from app.kinds.image.forecasts import forecast_blocks
-from app.kinds.image.image import ImageKind, ImageOptions
+from app.kinds.image.image import ImageKind
+from app.kinds.image.options import ImageOptions
 from nerf_posenc.analysis import forecast
 from nerf_posenc.images import Image
 from tests.fits import resolved

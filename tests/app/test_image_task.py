@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 import train_fit
-from app.kinds.image.image import ImageKind, ImageOptions
+from app.kinds.image.image import ImageKind
+from app.kinds.image.options import ImageOptions
 from app.kinds.kind import Fit, Problem, Result, View
 from app.options import CommonOptions
 from app.runs.stop import Stop

@@ -11,7 +11,7 @@ import torch
 
 import train_fit
 from app.kinds.image.defaults import default_length, resolve
-from app.kinds.image.image import ImageOptions
+from app.kinds.image.options import ImageOptions
 from app.options import UsageError
 from app.report.metrics import read_metrics
 from nerf_posenc.images import Image

@@ -16,7 +16,7 @@ import torch
 import train_fit
 from app import cli
 from app.cli import parse
-from app.kinds.image.image import ImageOptions
+from app.kinds.image.options import ImageOptions
 from app.options import UsageError
 from app.runs.processes import (
     command_words,

@@ -4,11 +4,11 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
-from app.kinds.coordinates import precision_for, require_encodings
+from app.kinds.coordinates import precision_for
+from app.kinds.image.options import WITHOUT_BASELINE, ImageOptions, default_encodings
 from app.kinds.image.sigma import choose_sigma
 from app.options import UsageError, require
 from baselines import MAX_COSINE_PIXELS, MAX_PATCH_PIXELS
@@ -16,9 +16,6 @@ from nerf_posenc.analysis.recommendation import recommend
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
 from nerf_posenc.training.image_model import make_image_model
-
-if TYPE_CHECKING:
-    from app.kinds.image.image import ImageOptions
 
 _BANDS = 10
 # Bands this far above the image's Nyquist frequency pass without a warning.
@@ -28,87 +25,16 @@ _MEGAPIXEL = 1 << 20
 _LARGE_BATCHES = 4 * _MEGAPIXEL
 # Shorter fits need more steps rather than more pixels.
 _SHORT_SECONDS = 60.0
-# From here on raw coordinates are not fitted: to render them takes minutes and shows little. A
-# local cosine series takes seconds, and shows what as many parameters can store.
-_WITHOUT_BASELINE = 8 * _MEGAPIXEL
-
-# Options that leave --encodings auto nothing to choose, or have no forecasts.
-_CHOSEN_BY_AUTO = {
-    "--images": "images",
-    "--bands": "num_bands",
-    "--sigma": "sigma",
-    "--max-resolution": "max_resolution",
-    "--network": "network",
-    "--parameters": "num_parameters",
-    "--width": "width",
-    "--depth": "depth",
-}
 
 
-def fits_images(encoding: str) -> bool:
-    """Whether an image can be fitted with an encoding: all but those of a scene's own fields."""
-    return "mlp" in recipes.ENCODINGS[encoding].fields
-
-
-def check_encodings(options: "ImageOptions") -> None:
-    """Check that the encodings suit images, and what is asked of them.
-
-    Raises:
-        UsageError: If they do not.
-    """
-    names = options.encodings or default_encodings(options, 0)
-    if "auto" in names:
-        require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
-        for option, field in _CHOSEN_BY_AUTO.items():
-            require(
-                getattr(options, field) == getattr(type(options), field),
-                "--encodings auto chooses --bands, --sigma and --max-resolution for the default "
-                f"network of one --image; leave out {option}",
-            )
-        return
-    suiting = [name for name in recipes.ENCODINGS if fits_images(name)]
-    for name in ("local-cosine", "patch-network"):
-        require(name not in names, f"{name} is a reference: --references {name}")
-    require_encodings(options, [*suiting, "auto"], "an image")
-    require(
-        options.sigma != "auto" or "gaussian" in names,
-        "--sigma auto is for gaussian features; name gaussian in --encodings",
-    )
-    require(
-        options.max_resolution is None or "hash" in names,
-        "--max-resolution is for the hash grid of an image: name hash in --encodings",
-    )
-    if options.optimizer != "auto":
-        try:
-            recipes.default_lr(options.network, options.optimizer)
-        except ValueError as error:
-            raise UsageError(f"--network {error}") from None
-
-
-def default_encodings(options: "ImageOptions", num_pixels: int) -> tuple[str, ...]:
-    """Encodings to fit if none are named.
-
-    Args:
-        options: options of the run.
-        num_pixels: pixels to fit; 0 if they are not known yet.
-    """
-    if options.held_out:
-        return ("none", "fourier", "gaussian", "hash")
-    has_grid = options.num_bands is None and options.network == "relu"
-    names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")
-    if num_pixels > _WITHOUT_BASELINE and not options.images:
-        return names[1:]
-    return names
-
-
-def default_references(options: "ImageOptions", image: Image) -> tuple[str, ...]:
+def default_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
     """References if none are named: interpolations between the pixels, and a series."""
     names: tuple[str, ...] = ()
     if image.held_out is not None:
         names = ("bilinear", "bicubic", "lanczos")
         if image.num_pixels <= MAX_PATCH_PIXELS:
             names += ("patch-network",)
-    is_large = image.num_pixels > _WITHOUT_BASELINE and "hash" in (options.encodings or ())
+    is_large = image.num_pixels > WITHOUT_BASELINE and "hash" in (options.encodings or ())
     is_stored = options.num_parameters is not None and options.network == "relu"
     if (is_stored or is_large) and image.num_pixels <= MAX_COSINE_PIXELS:
         names += ("local-cosine",)
@@ -168,8 +94,8 @@ def band_warning(image: Image, num_bands: int) -> str | None:
 
 
 def resolve(
-    options: "ImageOptions", image: Image, device: torch.device, log: Callable[[str], None]
-) -> tuple["ImageOptions", str | None]:
+    options: ImageOptions, image: Image, device: torch.device, log: Callable[[str], None]
+) -> tuple[ImageOptions, str | None]:
     """Choose what depends on the image and the device.
 
     Args:
@@ -222,7 +148,7 @@ def resolve(
     return config, reason
 
 
-def _recommended(options: "ImageOptions", image: Image, steps: int) -> tuple["ImageOptions", str]:
+def _recommended(options: ImageOptions, image: Image, steps: int) -> tuple[ImageOptions, str]:
     """Replace ``--encodings auto`` by none and the encoding that is recommended, and say why."""
     found = recommend(image, steps=steps)
     name = found.model.encoding
@@ -236,7 +162,7 @@ def _recommended(options: "ImageOptions", image: Image, steps: int) -> tuple["Im
     return chosen, found.reason
 
 
-def _require_references(config: "ImageOptions", image: Image) -> None:
+def _require_references(config: ImageOptions, image: Image) -> None:
     """Raise if a reference does not suit the image."""
     names, count = config.references or (), image.num_pixels
     between = {"bilinear", "bicubic", "lanczos", "patch-network"} & set(names)
@@ -255,7 +181,7 @@ def _require_references(config: "ImageOptions", image: Image) -> None:
         )
 
 
-def _require_sizes(config: "ImageOptions", image: Image) -> None:
+def _require_sizes(config: ImageOptions, image: Image) -> None:
     """Raise if one of the models has no size within ``--parameters``."""
     for encoding in config.chosen if config.num_parameters else ():
         try:
@@ -264,7 +190,7 @@ def _require_sizes(config: "ImageOptions", image: Image) -> None:
             raise UsageError(f"--parameters: {error}") from None
 
 
-def held_out_recipe(encoding: str, config: "ImageOptions") -> recipes.HeldOutRecipe | None:
+def held_out_recipe(encoding: str, config: ImageOptions) -> recipes.HeldOutRecipe | None:
     """Learning rates for evaluation between the fitted pixels; None for the usual ones.
 
     Sinusoids that are fitted fast fill the gaps with noise; raw coordinates cannot, and a hash
@@ -274,7 +200,7 @@ def held_out_recipe(encoding: str, config: "ImageOptions") -> recipes.HeldOutRec
     return recipes.ENCODINGS[encoding].held_out if uses_them else None
 
 
-def lr_for(encoding: str, config: "ImageOptions") -> float:
+def lr_for(encoding: str, config: ImageOptions) -> float:
     """Peak learning rate of a fit."""
     if config.lr is not None:
         return config.lr
@@ -285,7 +211,7 @@ def lr_for(encoding: str, config: "ImageOptions") -> float:
     return recipes.default_lr(config.network, config.optimizer, encoding)
 
 
-def dtype_for(encoding: str, config: "ImageOptions", device: torch.device) -> torch.dtype:
+def dtype_for(encoding: str, config: ImageOptions, device: torch.device) -> torch.dtype:
     """Type that a fit's network trains in."""
     if config.network == "wire":
         # Complex numbers have no half precision.

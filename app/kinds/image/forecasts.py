@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from app.kinds.image.options import ImageOptions
 from app.kinds.kind import Curve
 from nerf_posenc.analysis.calibration import LAWS
 from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, forecast, why_not
@@ -13,9 +14,6 @@ from nerf_posenc.images import Image
 from nerf_posenc.metrics.spectra import spectra
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.recipes import get_recipe
-
-if TYPE_CHECKING:
-    from app.kinds.image.image import ImageOptions
 
 # A forecast with a larger error in dB, of a size or a length far from the calibrated ones, would
 # tell nothing.
@@ -45,7 +43,7 @@ class ForecastBlocks:
 
 
 def forecast_blocks(
-    image: Image, encoding: str, config: "ImageOptions", reconstruction: Tensor
+    image: Image, encoding: str, config: ImageOptions, reconstruction: Tensor
 ) -> ForecastBlocks:
     """Forecast a fit from the image and the configuration alone, and compare it with the fit.
 
@@ -83,7 +81,7 @@ def forecast_blocks(
     return ForecastBlocks(curves, details={"forecast": found.as_json()})
 
 
-def _forecast(image: Image, model: ImageModel, config: "ImageOptions") -> Forecast | str:
+def _forecast(image: Image, model: ImageModel, config: ImageOptions) -> Forecast | str:
     """Forecast of a fit, or why there is none."""
     assert config.steps
     assert config.batch_size

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-import tyro
 from torch import Tensor, nn
 
 from app.crops import preview_windows
@@ -24,8 +23,10 @@ from app.kinds.coordinates import (
 from app.kinds.image import defaults
 from app.kinds.image.forecasts import forecast_blocks
 from app.kinds.image.inputs import find_images
+from app.kinds.image.options import ImageOptions
 from app.kinds.image.plan import PLANNED_PIXELS, plan
-from app.kinds.image.references import REFERENCES, reference_result
+from app.kinds.image.reconstruction import evaluated_pixels, reconstruct, render
+from app.kinds.image.references import reference_result
 from app.kinds.kind import (
     Evaluation,
     Exportable,
@@ -37,28 +38,25 @@ from app.kinds.kind import (
     View,
     digest_of,
 )
-from app.options import CoordinateOptions, Range, UsageError, require
+from app.options import UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import ImageFit, describe_image_fit, load_fit
-from nerf_posenc.images import Image, to_eight_bits, unit_range
-from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error, ssim
+from nerf_posenc.images import Image, unit_range
+from nerf_posenc.metrics.image import ssim
 from nerf_posenc.networks import MLP
 from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.corner_cache import cache_corners
-from nerf_posenc.training.devices import autocast, return_freed_memory
+from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
-from nerf_posenc.training.image_model import ImageModel, make_image_model
-from nerf_posenc.training.loop import mse, predict
+from nerf_posenc.training.image_model import make_image_model
+from nerf_posenc.training.loop import mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant, cosine_decay
 from scenes import SceneError, open_image
-
-# A large image is rendered this many pixels at a time.
-_STRIP_PIXELS = 1 << 18
 
 STORAGE = (
     Measure(
@@ -76,83 +74,6 @@ STORAGE = (
     Measure("psnr_8bit_db", "PSNR (dB, 8 bits)", meaning="PSNR with parameters rounded to 8 bits"),
 )
 """Further columns of fits within a number of parameters."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageOptions(CoordinateOptions):
-    """Fit an image without and with an encoding."""
-
-    image: str = "cat"
-    """Image file, or a bundled sample."""
-
-    images: tuple[str, ...] | None = None
-    """Several images, or folders of images, each with a run of its own."""
-
-    stack: Literal["auto", "on", "off"] = "auto"
-    """Train the models of --images as one batched ensemble; auto: on a GPU."""
-
-    held_out: bool = False
-    """Fit every second pixel of every second row, and evaluate on those between."""
-
-    references: tuple[str, ...] | None = None
-    """What fits are compared with, without training: bilinear, bicubic, lanczos, patch-network
-    (with --held-out), local-cosine (with --parameters and for large images)."""
-
-    network: recipes.NetworkName = "relu"
-    """Network after the encoding; all but relu are meant for raw coordinates."""
-
-    num_parameters: Annotated[int | None, Range(1000), tyro.conf.arg(name="parameters")] = None
-    """Fit the largest models within N parameters, and print their bits per pixel."""
-
-    max_resolution: Annotated[
-        int | None, Range(16, 1 << 17), tyro.conf.arg(name="max-resolution", aliases=["--finest"])
-    ] = None
-    """Nodes per axis of hash's finest level; one per pixel."""
-
-    compile: bool = False
-    """Compile the model first, on a GPU with CUDA graphs: a minute's wait before a long fit."""
-
-    def check(self) -> None:
-        """Check ranges, and that no two options exclude each other."""
-        super().check()
-        is_several, names = self.images is not None, (self.image, *(self.images or ()))
-        require("" not in names, "--image needs a path or a name")
-        require(self.images != (), "--images needs a path or a name")
-        require(self.stack != "on" or is_several, "--stack on is for several images: --images")
-        require(
-            self.stack != "on" or not self.live,
-            "--live shows one image at a time; leave out --stack on",
-        )
-        require(
-            self.num_parameters is None or self.width is None,
-            "--parameters chooses the width; give one of the two",
-        )
-        require(
-            self.num_parameters is None or self.max_resolution is None,
-            "--parameters chooses the sizes of a grid; give it or --max-resolution",
-        )
-        defaults.check_encodings(self)
-        unknown = [name for name in self.references or () if name not in REFERENCES]
-        require(
-            not unknown,
-            f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
-        )
-
-    def model(self, encoding: str) -> ImageModel:
-        """Model for an encoding."""
-        width, depth = recipes.get_recipe(encoding).layers
-        assert self.num_bands is not None
-        assert self.sigma != "auto"
-        return ImageModel(
-            encoding,
-            self.network,
-            self.width or width,
-            self.depth or depth,
-            self.num_bands,
-            self.sigma,
-            self.num_parameters,
-            self.max_resolution,
-        )
 
 
 class ImageKind(Kind[ImageOptions]):
@@ -174,6 +95,7 @@ class ImageKind(Kind[ImageOptions]):
                 "every second pixel of every second row is fitted; the scores and images are those "
                 "of the pixels between"
             ]
+        self._truth = evaluated_pixels(self.image)
         self._windows = preview_windows(self.image.evaluated.pixels)
 
     def summary(self, config: ImageOptions) -> list[str]:
@@ -236,7 +158,7 @@ class ImageKind(Kind[ImageOptions]):
             autocast_dtype=None if dtype == torch.float32 else dtype,
             compiled=config.compile,
             preview=lambda: [
-                self._render(model, points, device, None if dtype == torch.float32 else dtype)
+                render(model, points, device, None if dtype == torch.float32 else dtype)
                 for points in previews
             ],
             originals=[unit_range(truth[window]) for window in self._windows],
@@ -267,55 +189,23 @@ class ImageKind(Kind[ImageOptions]):
             matrices=matrices,
         )
 
-    @staticmethod
-    def _render(
-        model: nn.Module, points: Tensor, device: torch.device, dtype: torch.dtype | None = None
-    ) -> Tensor:
-        """Values at coordinates ``(height, width, 2)``, computed in this type or in float32."""
-        # Chunks that stay in a CPU's cache, at the number of rows that its matrix library likes.
-        chunk_size = 2048 if device.type == "cpu" else 1 << 18
-        with autocast(device, dtype):
-            values = predict(model, points.reshape(-1, 2).to(device), chunk_size=chunk_size)
-        return values.cpu().reshape(*points.shape[:2], 3)
-
-    def reconstruct(
-        self, model: nn.Module, device: torch.device, dtype: torch.dtype | None = None
-    ) -> tuple[Tensor, float]:
-        """Values of all evaluated pixels, of a large image in 8 bits, and their PSNR in dB."""
-        image = self.image.evaluated
-        if not image.is_large:
-            values = self._render(model, image.coordinates, device)
-            return values, psnr(values, image.rgb)
-        # 8 bits are kept; the PSNR is that of the values before they are rounded.
-        rounded, error = torch.empty(image.pixels.shape, dtype=torch.uint8), 0.0
-        height = max(1, _STRIP_PIXELS // len(image.x))
-        for rows in (slice(top, top + height) for top in range(0, len(image.y), height)):
-            values = self._render(model, image.coordinates_at(rows, slice(None)), device, dtype)
-            error += squared_error(values, image.pixels[rows])
-            rounded[rows] = to_eight_bits(values)
-        return rounded, psnr_from_mse(error / rounded.numel())
-
-    @property
-    def truth(self) -> Tensor:
-        """All pixels that fits are evaluated on; as stored if they are many."""
-        image = self.image.evaluated
-        return image.pixels if image.is_large else image.rgb
-
     def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
         """PSNR and SSIM, the reconstruction, the kernel and the forecast."""
         config, device = fit.config, torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
-        values, decibels = self.reconstruct(fit.model, device, dtype)
-        scores = {PSNR.name: decibels, SSIM.name: ssim(values, self.truth)}
+        values, decibels = reconstruct(self.image, fit.model, device, dtype)
+        scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth)}
         if config.num_parameters is not None:
             for bits, label in ((16, "float16"), (8, "8bit")):
                 rounded = quantize(fit.model, bits)
                 scores[f"bpp_{label}"] = rounded.num_bits / math.prod(self.image.whole_size)
-                scores[f"psnr_{label}_db"] = self.reconstruct(rounded.module, device, dtype)[1]
+                scores[f"psnr_{label}_db"] = reconstruct(self.image, rounded.module, device, dtype)[
+                    1
+                ]
         if self.image.is_large:
             return_freed_memory()
         encoder = encoder_of(fit.model)
-        view = View(self.title, self.truth, values, bands=frequency_bands(encoder))
+        view = View(self.title, self._truth, values, bands=frequency_bands(encoder))
         forecast = forecast_blocks(self.image, fit.encoding, config, values)
         return Evaluation(
             scores,
@@ -326,12 +216,12 @@ class ImageKind(Kind[ImageOptions]):
 
     def references(self, config: ImageOptions) -> Sequence[Result]:
         """Interpolations, and series in closed form."""
-        return [reference_result(self, name, config) for name in config.references or ()]
+        return [reference_result(self.image, name, config) for name in config.references or ()]
 
     def plan(self, config: ImageOptions) -> str | None:
         """What the fits of more than a megapixel take."""
         is_planned = self.image.num_pixels > PLANNED_PIXELS and config.num_parameters is None
-        return plan(self, config) if is_planned else None
+        return plan(self, self.image, config) if is_planned else None
 
     def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str]:
         """Name references that are ahead of every fit, and fits that learned nothing."""
@@ -347,7 +237,7 @@ class ImageKind(Kind[ImageOptions]):
                     f"{ahead.encoding} is ahead of every fit: {ahead.scores[PSNR.name]:.2f} dB "
                     f"against {best.scores[PSNR.name]:.2f} dB of {best.encoding}"
                 )
-        yield from notes_on_flat_fits(results, [self.truth], config)
+        yield from notes_on_flat_fits(results, [self._truth], config)
 
     @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:

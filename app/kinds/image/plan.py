@@ -2,17 +2,16 @@
 
 import itertools
 import time
-from typing import TYPE_CHECKING
 
 import torch
 
+from app.kinds.image.options import ImageOptions
+from app.kinds.kind import Kind
+from nerf_posenc.images import Image
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState, fit, predict
-
-if TYPE_CHECKING:
-    from app.kinds.image.image import ImageKind, ImageOptions
 
 PLANNED_PIXELS = 1 << 20
 """An image of more is announced with what its run will take."""
@@ -29,22 +28,23 @@ _PROBED_STEPS = 3
 _PROBED_PIXELS = 1 << 14
 
 
-def plan(kind: "ImageKind", config: "ImageOptions") -> str:
+def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
     """Say what will be fitted, about how long it takes, and what memory it needs.
 
     Three steps of each model, and the rendering of some pixels, are timed.
 
     Args:
-        kind: the image.
+        kind: of the image, which builds the models.
+        image: what is fitted.
         config: configuration of the run.
     """
     assert config.steps
     assert config.batch_size
-    image, names = kind.image, config.chosen
+    names = config.chosen
     num_evaluated = image.evaluated.num_pixels
     seconds, working = 0.0, 0.0
     for encoding in names:
-        step, render, count = _probe(kind, encoding, config)
+        step, render, count = _probe(kind, image, encoding, config)
         seconds += (step * config.steps) if config.seconds is None else config.seconds
         seconds += render * num_evaluated
         working = max(working, _BYTES_PER_PARAMETER * count)
@@ -64,14 +64,16 @@ def plan(kind: "ImageKind", config: "ImageOptions") -> str:
     )
 
 
-def _probe(kind: "ImageKind", encoding: str, config: "ImageOptions") -> tuple[float, float, int]:
+def _probe(
+    kind: Kind[ImageOptions], image: Image, encoding: str, config: ImageOptions
+) -> tuple[float, float, int]:
     """Seconds of a step and of rendering a pixel, and the number of parameters."""
     assert config.batch_size
     device = torch.device(config.device)
     model = kind.build(encoding, config, torch.Generator().manual_seed(config.seed)).to(device)
     problem = kind.problem(model, encoding, config)
     # Not the problem's own batches, which would first find the grid's corners of all pixels.
-    batches = PixelBatches(kind.image, config.batch_size, seed=config.seed, device=device)
+    batches = PixelBatches(image, config.batch_size, seed=config.seed, device=device)
     state, times = FitState(model, problem.optimizer, _PROBED_STEPS), [time.perf_counter()]
     fit(
         state,
@@ -81,7 +83,7 @@ def _probe(kind: "ImageKind", encoding: str, config: "ImageOptions") -> tuple[fl
         on_record=lambda _: times.append(time.perf_counter()),
     )
     steps = [end - begin for begin, end in itertools.pairwise(times)]
-    count = min(kind.image.num_pixels, _PROBED_PIXELS)
+    count = min(image.num_pixels, _PROBED_PIXELS)
     points = batches.inputs_at(torch.arange(count, device=device))
     renderings = []
     # The first time also chooses kernels.

@@ -1,0 +1,164 @@
+"""Options of a run that fits images, and which encodings it fits unless they are named."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from app.kinds.coordinates import require_encodings
+from app.options import CoordinateOptions, Range, UsageError, require
+from baselines import INTERPOLATIONS
+from nerf_posenc.training import recipes
+from nerf_posenc.training.image_model import ImageModel
+
+REFERENCES = (*INTERPOLATIONS, "patch-network", "local-cosine")
+"""What a fit is compared with, without training."""
+
+# From here on raw coordinates are not fitted: to render them takes minutes and shows little. A
+# local cosine series takes seconds, and shows what as many parameters can store.
+WITHOUT_BASELINE = 8 << 20
+
+# Options that leave --encodings auto nothing to choose, or have no forecasts.
+_CHOSEN_BY_AUTO = {
+    "--images": "images",
+    "--bands": "num_bands",
+    "--sigma": "sigma",
+    "--max-resolution": "max_resolution",
+    "--network": "network",
+    "--parameters": "num_parameters",
+    "--width": "width",
+    "--depth": "depth",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions(CoordinateOptions):
+    """Fit an image without and with an encoding."""
+
+    image: str = "cat"
+    """Image file, or a bundled sample."""
+
+    images: tuple[str, ...] | None = None
+    """Several images, or folders of images, each with a run of its own."""
+
+    stack: Literal["auto", "on", "off"] = "auto"
+    """Train the models of --images as one batched ensemble; auto: on a GPU."""
+
+    held_out: bool = False
+    """Fit every second pixel of every second row, and evaluate on those between."""
+
+    references: tuple[str, ...] | None = None
+    """What fits are compared with, without training: bilinear, bicubic, lanczos, patch-network
+    (with --held-out), local-cosine (with --parameters and for large images)."""
+
+    network: recipes.NetworkName = "relu"
+    """Network after the encoding; all but relu are meant for raw coordinates."""
+
+    num_parameters: Annotated[int | None, Range(1000), tyro.conf.arg(name="parameters")] = None
+    """Fit the largest models within N parameters, and print their bits per pixel."""
+
+    max_resolution: Annotated[
+        int | None, Range(16, 1 << 17), tyro.conf.arg(name="max-resolution", aliases=["--finest"])
+    ] = None
+    """Nodes per axis of hash's finest level; one per pixel."""
+
+    compile: bool = False
+    """Compile the model first, on a GPU with CUDA graphs: a minute's wait before a long fit."""
+
+    def check(self) -> None:
+        """Check ranges, and that no two options exclude each other."""
+        super().check()
+        is_several, names = self.images is not None, (self.image, *(self.images or ()))
+        require("" not in names, "--image needs a path or a name")
+        require(self.images != (), "--images needs a path or a name")
+        require(self.stack != "on" or is_several, "--stack on is for several images: --images")
+        require(
+            self.stack != "on" or not self.live,
+            "--live shows one image at a time; leave out --stack on",
+        )
+        require(
+            self.num_parameters is None or self.width is None,
+            "--parameters chooses the width; give one of the two",
+        )
+        require(
+            self.num_parameters is None or self.max_resolution is None,
+            "--parameters chooses the sizes of a grid; give it or --max-resolution",
+        )
+        _check_encodings(self)
+        unknown = [name for name in self.references or () if name not in REFERENCES]
+        require(
+            not unknown,
+            f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
+        )
+
+    def model(self, encoding: str) -> ImageModel:
+        """Model for an encoding."""
+        width, depth = recipes.get_recipe(encoding).layers
+        assert self.num_bands is not None
+        assert self.sigma != "auto"
+        return ImageModel(
+            encoding,
+            self.network,
+            self.width or width,
+            self.depth or depth,
+            self.num_bands,
+            self.sigma,
+            self.num_parameters,
+            self.max_resolution,
+        )
+
+
+def fits_images(encoding: str) -> bool:
+    """Whether an image can be fitted with an encoding: all but those of a scene's own fields."""
+    return "mlp" in recipes.ENCODINGS[encoding].fields
+
+
+def _check_encodings(options: ImageOptions) -> None:
+    """Check that the encodings suit images, and what is asked of them.
+
+    Raises:
+        UsageError: If they do not.
+    """
+    names = options.encodings or default_encodings(options, 0)
+    if "auto" in names:
+        require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
+        for option, field in _CHOSEN_BY_AUTO.items():
+            require(
+                getattr(options, field) == getattr(type(options), field),
+                "--encodings auto chooses --bands, --sigma and --max-resolution for the default "
+                f"network of one --image; leave out {option}",
+            )
+        return
+    suiting = [name for name in recipes.ENCODINGS if fits_images(name)]
+    for name in ("local-cosine", "patch-network"):
+        require(name not in names, f"{name} is a reference: --references {name}")
+    require_encodings(options, [*suiting, "auto"], "an image")
+    require(
+        options.sigma != "auto" or "gaussian" in names,
+        "--sigma auto is for gaussian features; name gaussian in --encodings",
+    )
+    require(
+        options.max_resolution is None or "hash" in names,
+        "--max-resolution is for the hash grid of an image: name hash in --encodings",
+    )
+    if options.optimizer != "auto":
+        try:
+            recipes.default_lr(options.network, options.optimizer)
+        except ValueError as error:
+            raise UsageError(f"--network {error}") from None
+
+
+def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]:
+    """Encodings to fit if none are named.
+
+    Args:
+        options: options of the run.
+        num_pixels: pixels to fit; 0 if they are not known yet.
+    """
+    if options.held_out:
+        return ("none", "fourier", "gaussian", "hash")
+    has_grid = options.num_bands is None and options.network == "relu"
+    names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")
+    if num_pixels > WITHOUT_BASELINE and not options.images:
+        return names[1:]
+    return names

@@ -1,0 +1,47 @@
+"""The pixels that a model gives, and those that they are compared with."""
+
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.images import Image, to_eight_bits
+from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error
+from nerf_posenc.training.devices import autocast
+from nerf_posenc.training.loop import predict
+
+# A large image is rendered this many pixels at a time.
+_STRIP_PIXELS = 1 << 18
+
+
+def evaluated_pixels(image: Image) -> Tensor:
+    """All pixels that fits are evaluated on; as stored if they are many."""
+    image = image.evaluated
+    return image.pixels if image.is_large else image.rgb
+
+
+def render(
+    model: nn.Module, points: Tensor, device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Values at coordinates ``(height, width, 2)``, computed in this type or in float32."""
+    # Chunks that stay in a CPU's cache, at the number of rows that its matrix library likes.
+    chunk_size = 2048 if device.type == "cpu" else 1 << 18
+    with autocast(device, dtype):
+        values = predict(model, points.reshape(-1, 2).to(device), chunk_size=chunk_size)
+    return values.cpu().reshape(*points.shape[:2], 3)
+
+
+def reconstruct(
+    image: Image, model: nn.Module, device: torch.device, dtype: torch.dtype | None = None
+) -> tuple[Tensor, float]:
+    """Values of all evaluated pixels, of a large image in 8 bits, and their PSNR in dB."""
+    image = image.evaluated
+    if not image.is_large:
+        values = render(model, image.coordinates, device)
+        return values, psnr(values, image.rgb)
+    # 8 bits are kept; the PSNR is that of the values before they are rounded.
+    rounded, error = torch.empty(image.pixels.shape, dtype=torch.uint8), 0.0
+    height = max(1, _STRIP_PIXELS // len(image.x))
+    for rows in (slice(top, top + height) for top in range(0, len(image.y), height)):
+        values = render(model, image.coordinates_at(rows, slice(None)), device, dtype)
+        error += squared_error(values, image.pixels[rows])
+        rounded[rows] = to_eight_bits(values)
+    return rounded, psnr_from_mse(error / rounded.numel())
