@@ -14,9 +14,6 @@ import torch
 
 from tests import small
 
-# It needs what only it uses.
-collect_ignore = ["mutation.py"]
-
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:

@@ -2,6 +2,8 @@
 
 import ast
 import functools
+import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,181 +13,111 @@ import pytest
 import torch
 
 import nerf_posenc
+from app.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
-
-# From each part of the house to the parts that it may import.
-LIBRARY = {
-    "core",
-    "encoders",
-    "positional",
-    "identification",
-    "networks",
-    "images",
-    "interpolation",
-    "metrics",
-    "training",
-}
-MAY_IMPORT: dict[str, set[str]] = {
-    "train_fit": {"app", "scenes", "sequences"},
-    "app": {"nerf_posenc", "fits", "radiance", "analysis", *LIBRARY},
-    "scenes": {"radiance", "images"},
-    "sequences": {"nerf_posenc", "training", "positional"},
-    "nerf_posenc": {"core", "encoders", "positional", "identification"},
-    "identification": {"core", "encoders", "positional"},
-    "analysis": LIBRARY - {"positional", "identification"},
-    "fits": {"radiance", "training", "core"},
-    "radiance": LIBRARY - {"positional", "identification"},
-    "training": {"networks", "encoders", "core", "images"},
-    "encoders": {"core"},
-    "positional": {"core"},
-    "networks": {"core", "images"},
-    "metrics": {"images"},
-    "images": set(),
-    "interpolation": {"images"},
-    "core": set(),
-}
-MAX_MODULE_LINES = 300
+PACKAGES = ("app", "scenes", "sequences", "baselines", "nerf_posenc")
+MAX_MODULE_LINES = 600
 MAX_BODY_LINES = 50
 
-PUBLIC = [
-    "CameraTransforms",
-    "DenseGridEncoder",
-    "FireBias",
-    "FourierEncoder",
-    "FourierLinear",
-    "FourierSeriesRotaryEncoder",
-    "GRID_PRESETS",
-    "GaussianEncoder",
-    "GridSinusoidalEncoder",
-    "HashGridEncoder",
-    "IntegratedDirectionalEncoder",
-    "KPlanesEncoder",
-    "KerpleBias",
-    "LAYOUTS",
-    "LearnedFourierEncoder",
-    "LearnedGridEncoder",
-    "LearnedPositionEncoder",
-    "LogCPBBias",
-    "Match",
-    "MemN2NPositionEncoder",
-    "MixedRotaryEncoder",
-    "OneBlobEncoder",
-    "PRESETS",
-    "PRoPEEncoder",
-    "Port",
-    "ROTARY_PRESETS",
-    "RotaryEncoder",
-    "SinCos",
-    "SinusoidalEncoder",
-    "Sphere2VecEncoder",
-    "SphericalHarmonicsEncoder",
-    "T5RelativeBias",
-    "TemporalEncoder",
-    "Time2VecEncoder",
-    "TriPlaneEncoder",
-    "TriangleWaveEncoder",
-    "VectorMatrixEncoder",
-    "XPosEncoder",
-    "alibi_bias",
-    "alibi_slopes",
-    "augmented_positions",
-    "coarse_to_fine_weight",
-    "column_labels",
-    "column_order",
-    "contract",
-    "contract_gaussian",
-    "directions_from_degrees",
-    "dynamic_ntk_bands",
-    "equal_earth",
-    "geometric_bands",
-    "grid_positions",
-    "icosahedron_basis",
-    "identify",
-    "linear_bands",
-    "llama3_bands",
-    "longrope_bands",
-    "longrope_scale",
-    "mrope_axes",
-    "normalize",
-    "ntk_bands",
-    "octave_bands",
-    "p_rope_bands",
-    "patch_centers",
-    "period_bands",
-    "plucker_rays",
-    "port_linear",
-    "port_module",
-    "port_rotary",
-    "ratio_bands",
-    "sincos",
-    "transformed_by_camera",
-    "uncontract",
-    "yarn_bands",
-    "yarn_scale",
-]
+# Modules with sines of no coordinate: bands of spherical harmonics, activations of networks.
+OTHER_SINES = {"core.sinusoids", "core.bands", "networks.activations", "networks.implicit"}
+
+
+@functools.cache
+def may_import() -> dict[str, set[str]]:
+    """From each part of the house to those it may import: the table of docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("| code in | may import |")[2].partition("\n\n")[0]
+    rows = [row.split("|")[1:3] for row in table.splitlines()[2:]]
+    return {
+        name: set(re.findall(r"`([^`]+)`", allowed))
+        for parts, allowed in rows
+        for name in re.findall(r"`([^`]+)`", parts)
+    }
 
 
 def part(module: str) -> str:
-    """Name in ``MAY_IMPORT``."""
+    """Name in the table: a package of the library, or a package beside it."""
     top, *rest = module.split(".")
     return rest[0] if top == "nerf_posenc" and rest else top
 
 
 @functools.cache
 def sources() -> dict[str, Path]:
-    """Module name of every file of the library, the program and the scenes."""
-    files = [
-        ROOT / "train_fit.py",
-        *(
-            f
-            for p in ("app", "scenes", "sequences", "nerf_posenc")
-            for f in ROOT.glob(f"{p}/**/*.py")
-        ),
-    ]
+    """Module name of every file of the library, the program and the data."""
+    files = [ROOT / "train_fit.py", *(f for p in PACKAGES for f in ROOT.glob(f"{p}/**/*.py"))]
     return {
         ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
         for file in files
     }
 
 
-def imports(file: Path) -> set[str]:
-    """Modules of ours that a file imports, wherever in it."""
+@functools.cache
+def tree(module: str) -> ast.Module:
+    """Syntax tree of a module."""
+    return ast.parse(sources()[module].read_text(encoding="utf-8"))
+
+
+@functools.cache
+def imports(module: str) -> frozenset[str]:
+    """Modules of ours that a module imports, wherever in it."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file} imports relatively"
-            module = node.module or ""
-            names = {f"{module}.{alias.name}" for alias in node.names}
-            found |= {name if name in sources() else module for name in names}
-    return {
-        name
-        for name in found
-        if name.split(".")[0] in ("train_fit", "app", "scenes", "sequences", "nerf_posenc")
-    }
+            assert node.level == 0, f"{module} imports relatively"
+            name = node.module or ""
+            names = {f"{name}.{alias.name}" for alias in node.names}
+            found |= {n if n in sources() else name for n in names}
+    return frozenset(name for name in found if name.split(".")[0] in ("train_fit", *PACKAGES))
 
 
 @pytest.mark.parametrize("module", sorted(sources()))
 def test_imports_point_one_way(module: str) -> None:
-    for imported in imports(sources()[module]):
+    for imported in imports(module):
         if part(imported) != part(module):
-            assert part(imported) in MAY_IMPORT[part(module)], f"{module} imports {imported}"
+            assert part(imported) in may_import()[part(module)], f"{module} imports {imported}"
+
+
+def test_no_modules_import_each_other() -> None:
+    graphlib.TopologicalSorter({module: imports(module) for module in sources()}).prepare()
+
+
+def test_parts_of_the_program_do_not_import_each_other() -> None:
+    def room(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    rooms: dict[str, set[str]] = {}
+    for module in sources():
+        if module.startswith("app."):
+            own = {room(name) for name in imports(module) if name.startswith("app.")}
+            rooms.setdefault(room(module), set()).update(own - {room(module)})
+    graphlib.TopologicalSorter(rooms).prepare()
 
 
 @pytest.mark.parametrize("module", sorted(sources()))
 def test_modules_and_functions_are_short(module: str) -> None:
-    if ".kernels." in module:
-        pytest.skip("a Triton kernel is one function with its launch code")
-    text = sources()[module].read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= MAX_MODULE_LINES
-    for node in ast.walk(ast.parse(text)):
+    assert len(sources()[module].read_text(encoding="utf-8").splitlines()) <= MAX_MODULE_LINES
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.FunctionDef):
             has_docstring = ast.get_docstring(node) is not None
             body = node.body[1:] if has_docstring else node.body
             lines = (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
             assert lines <= MAX_BODY_LINES, f"{node.name} has {lines} lines"
+
+
+def test_the_program_names_no_kind_outside_of_its_kinds() -> None:
+    classes = {base.__name__ for kind in KINDS.values() for base in (kind, kind.Options)}
+    for module in sources():
+        if module.split(".")[0] in ("app", "train_fit") and not module.startswith("app.kinds"):
+            for node in ast.walk(tree(module)):
+                if isinstance(node, ast.Constant):
+                    assert node.value not in KINDS, f"{module} names {node.value!r}"
+                if isinstance(node, ast.Name | ast.alias):
+                    name = node.id if isinstance(node, ast.Name) else node.name
+                    assert name not in classes, f"{module} uses {name}"
 
 
 def test_no_function_sets_the_seed_of_all_of_torch() -> None:
@@ -196,21 +128,21 @@ def test_no_function_sets_the_seed_of_all_of_torch() -> None:
         assert not handles or module in ("app.cli", "train_fit"), f"{module} handles signals"
 
 
-def test_the_public_surface_is_the_promised_one() -> None:
+def test_every_exported_name_is_documented() -> None:
     exported = {
         name
         for name, value in vars(nerf_posenc).items()
         if not name.startswith("_") and not isinstance(value, type(sys))
     }
-    assert sorted(exported) == PUBLIC
+    pages = [p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "api").glob("*.md")]
+    assert exported <= set(re.findall(r"^::: nerf_posenc\.(\w+)$", "\n".join(pages), re.MULTILINE))
 
 
 def test_sines_are_computed_in_the_core_alone() -> None:
-    for module, file in sources().items():
-        # A network's own activation is a sine too, but of no coordinate.
-        if module.rpartition(".")[2] in ("_evaluate", "sincos", "bands", "activations", "implicit"):
+    for module in sources():
+        if module.removeprefix("nerf_posenc.") in OTHER_SINES:
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(module)):
             # A learning-rate schedule may take its one cosine from math.
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "math":
                 assert node.attr not in ("sin", "cos", "sin_", "cos_"), f"{module} takes a sine"
@@ -247,8 +179,9 @@ import torch.optim.swa_utils, torch.func
 torch.optim.Adam([torch.zeros(1)])
 
 HIDDEN = {
-    "triton", "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile",
+    "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile",
     "png", "sacrebleu", "viser", "pycolmap", "scipy", "beartype", "app", "scenes", "sequences",
+    "baselines",
 }
 
 class Hide(importlib.abc.MetaPathFinder):

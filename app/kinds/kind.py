@@ -7,7 +7,7 @@ tables, the page, `compare` and the live page, knows configurations, scores and 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -380,8 +380,9 @@ class Kind(ABC, Generic[Config]):
 
     @classmethod
     def relocated(cls, options: Config, found: Callable[[str], str]) -> Config:
-        """Options whose paths are found from another folder."""
-        raise NotImplementedError
+        """Options whose paths are found from another folder; by default that of ``--name``."""
+        changed: dict[str, Any] = {cls.name: found(getattr(options, cls.name))}
+        return replace(options, **changed)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

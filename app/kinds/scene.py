@@ -320,11 +320,6 @@ class SceneKind(Kind[SceneOptions]):
         return notes_on_flat_fits(results, truths, config)
 
     @classmethod
-    def relocated(cls, options: SceneOptions, found: Callable[[str], str]) -> SceneOptions:
-        """Find the folder from another one."""
-        return replace(options, scene=found(options.scene))
-
-    @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
         """Render a field from cameras of a file, or around the scene."""
         require(asked["crop"] is None, "--crop is for an image; this is the fit of a scene")

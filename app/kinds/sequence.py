@@ -161,11 +161,6 @@ class SequenceKind(Kind[SequenceOptions]):
     def _preview(self, member: nn.Module, encoding: str) -> Passage | None:
         return self.system.preview(copy.deepcopy(member).cpu().eval(), encoding)
 
-    @classmethod
-    def relocated(cls, options: SequenceOptions, found: Callable[[str], str]) -> SequenceOptions:
-        """Find the data from another folder."""
-        return replace(options, sequence=found(options.sequence))
-
 
 def _on_device(draw_batch: DrawBatch, device: torch.device) -> DrawBatch:
     def draw(step: int) -> tuple[Any, torch.Tensor]:

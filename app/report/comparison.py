@@ -17,7 +17,19 @@ from nerf_posenc.training.results import Measure
 _MAX_VIEWS = 6
 _MAX_SETTING = 80
 # Of a configuration: where a run was written and how it was watched does not tell runs apart.
-_UNTOLD = ("out", "overwrite", "open", "quiet", "live", "figures", "save_every", "device", "video")
+_UNTOLD = (
+    "encodings",
+    "references",
+    "out",
+    "overwrite",
+    "open",
+    "quiet",
+    "live",
+    "figures",
+    "save_every",
+    "device",
+    "video",
+)
 
 
 def write_comparison(
@@ -131,7 +143,7 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, st
     ]
     return {
         label: ", ".join(
-            f"{name.replace('_', ' ')} {_plain(config[name])}"[:_MAX_SETTING]
+            f"{name.replace('_', ' ')} {_plain(config[name])}".strip()[:_MAX_SETTING]
             for name in differing
             if config.get(name) not in (None, False, [])
         )
@@ -140,6 +152,8 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, st
 
 
 def _plain(value: Any) -> str:
+    if value is True:
+        return ""
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -47,12 +47,12 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
             return None
         compared = ", ".join(f"{_in_sentence(fit.encoding)} {text(fit)}" for fit in named)
         return f"{encoding_title(best.encoding)} reaches {quantity} {text(best)}, {compared}"
-    if _is_unclear(best, baseline, measure):
+    gained = abs(score(best) - score(baseline))
+    if _is_unclear(best, baseline, measure) or gained < 0.05:
         return (
             f"No encoding is clearly better than none: {quantity} {text(best)} with "
             f"{best.encoding}, {text(baseline)} without{beside}"
         )
-    gained = abs(score(best) - score(baseline))
     verb = "gains" if score(best) >= score(baseline) else "loses"
     amount = f"{gained:.1f}{unit}" if math.isfinite(gained) else "all that is missing"
     return (

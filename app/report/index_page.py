@@ -27,6 +27,7 @@ def write_index(
     encodings: Sequence[str],
     measure: Measure,
     *,
+    noun: str,
     command: str,
     report: str,
 ) -> None:
@@ -37,6 +38,7 @@ def write_index(
         scores: scores of all fits and references.
         encodings: names of the fits; scores of other names are shown beside them.
         measure: what the scores are.
+        noun: what one of the data is, such as ``"image"``.
         command: command line of the run.
         report: name of the page in each folder.
     """
@@ -61,8 +63,9 @@ def write_index(
     page = render(
         "index.html.j2",
         {"command": command},
-        title=f"{len(rows)} data",
-        headline=_headline(scores, encodings, measure),
+        title=_count(len(rows), noun),
+        headline=_headline(scores, encodings, measure, noun),
+        noun=noun,
         measure=measure,
         encodings=columns,
         num_fits=len(encodings),
@@ -97,7 +100,11 @@ def _known(scores: Scores, names: Sequence[str]) -> dict[str, list[float]]:
     }
 
 
-def _headline(scores: Scores, encodings: Sequence[str], measure: Measure) -> str | None:
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _headline(scores: Scores, encodings: Sequence[str], measure: Measure, noun: str) -> str | None:
     """Mean of the best encoding beside that of the baseline."""
     known = {e: statistics.mean(v) for e, v in _known(scores, encodings).items() if v}
     if BASELINE not in known or len(known) < 2:
@@ -114,6 +121,6 @@ def _headline(scores: Scores, encodings: Sequence[str], measure: Measure) -> str
     _, bracket, unit = measure.label.partition(" (")
     unit = f" {unit[:-1]}" if bracket else ""
     return (
-        f"{encoding_title(best)} reaches {reached:.1f}{unit} on average over {len(both)} data, "
+        f"{encoding_title(best)} reaches {reached:.1f}{unit} on average over {_count(len(both), noun)}, "
         f"{without:.1f}{unit} without it"
     )

@@ -114,7 +114,7 @@ def write_page(
         "page.html.j2",
         about.run,
         title=about.title,
-        headline=headline(results, measure),
+        headline=None if about.groups else headline(results, measure),
         lead=about.lead,
         notes=[*about.notes, *dict.fromkeys(remarks)],
         citations=about.citations,

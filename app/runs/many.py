@@ -102,7 +102,7 @@ def run_many(
         # All are fitted once all ranks have come here.
         context.world.gather(None)
         # Read back, so that no result is kept while others are fitted.
-        is_whole = _write_tables(folder, names, context, quiet=options.quiet)
+        is_whole = _write_tables(folder, names, context, noun=kind.name, quiet=options.quiet)
     folder.close()
     return is_whole
 
@@ -226,7 +226,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _write_tables(
-    folder: RunFolder, names: Sequence[str], context: Context, *, quiet: bool
+    folder: RunFolder, names: Sequence[str], context: Context, *, noun: str, quiet: bool
 ) -> bool:
     """Write and print the table of all data, and its page; return whether every fit is in it."""
     runs = {}
@@ -251,7 +251,9 @@ def _write_tables(
         command = printable(shlex.join([*command_words(), *context.arguments]))
         try:
             index = folder.path / INDEX
-            write_index(index, scores, list(fits), measure, command=command, report=REPORT)
+            write_index(
+                index, scores, list(fits), measure, noun=noun, command=command, report=REPORT
+            )
             # Last: a run with it is complete.
             write_text(folder.path / _TABLE, text + "\n", token=folder.token)
         except OSError as error:

@@ -21,7 +21,7 @@ SCORES = {
 
 
 def index(path: Path, scores: Scores, encodings: tuple[str, ...]) -> None:
-    write_index(path, scores, encodings, PSNR, command="python", report="report.html")
+    write_index(path, scores, encodings, PSNR, noun="image", command="python", report="report.html")
 
 
 def written(folder: Path) -> Path:
@@ -62,7 +62,7 @@ def test_mean_and_spread_are_over_the_finite_scores(tmp_path: Path) -> None:
     values = [20.0, 9.5, 30.25]
     assert f"<td>{statistics.mean(values):.2f}</td>" in text
     assert f"<td>{statistics.stdev(values):.2f}</td>" in text
-    assert "Positional encoding reaches 31.5 dB on average over 1 data, 20.0 dB without it" in text
+    assert "Positional encoding reaches 31.5 dB on average over 1 image, 20.0 dB without it" in text
 
 
 def test_without_raw_coordinates_there_is_no_column_of_gains(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ class ImageKind(Kind[ImageOptions]):
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
         """Find the files from another folder."""
         images = None if options.images is None else tuple(map(found, options.images))
-        return replace(options, image=found(options.image), images=images)
+        return replace(super().relocated(options, found), images=images)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

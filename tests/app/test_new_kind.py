@@ -1,0 +1,127 @@
+"""What it costs to add a kind of data: one class and one row."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import train_fit
+from app.kinds import KINDS
+from app.kinds.kind import Curve, Evaluation, Fit, Kind, Problem, Table, digest_of
+from app.options import CommonOptions
+from nerf_posenc.metrics.image import psnr
+from nerf_posenc.networks import MLP
+from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.results import Measure
+from tests.signals import run_with_signal
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalOptions(CommonOptions):
+    """Fit a signal without and with an encoding."""
+
+    signal: str = "signal.npy"
+    """File of samples in [0, 1]."""
+
+
+class SignalKind(Kind[SignalOptions]):
+    """A signal: a network from time in [-1, 1] to one value."""
+
+    name = "signal"
+    Options = SignalOptions
+
+    def __init__(self, options: SignalOptions) -> None:
+        self.values = torch.from_numpy(np.load(options.signal)).float()[:, None]
+        self.times = torch.linspace(-1, 1, len(self.values))[:, None]
+        self.title = self.source = options.signal
+
+    def summary(self, config: SignalOptions) -> list[str]:
+        return [f"signal   {self.source}, {len(self.values)} samples"]
+
+    def digest(self) -> str:
+        return digest_of([(self.values.shape, [self.values])])
+
+    def resolve(
+        self, options: SignalOptions, device: torch.device, log: Callable[[str], None]
+    ) -> SignalOptions:
+        return replace(
+            options,
+            encodings=options.encodings or ("none", "fourier"),
+            steps=options.steps or 100,
+            batch_size=options.batch_size or 64,
+            lr=options.lr or 1e-3,
+        )
+
+    def measures(self, config: SignalOptions) -> Sequence[Measure]:
+        return [Measure("psnr_db", "PSNR (dB)", 2)]
+
+    def build(self, encoding: str, config: SignalOptions, generator: torch.Generator) -> nn.Module:
+        encoder = recipes.make_encoder(
+            encoding, 1, resolution=len(self.values), generator=generator
+        )
+        return nn.Sequential(encoder, MLP(encoder.out_dim, 1, width=32, generator=generator))
+
+    def problem(self, model: nn.Module, encoding: str, config: SignalOptions) -> Problem:
+        assert config.batch_size
+        assert config.lr
+        batches = ShuffledBatches(self.times, self.values, config.batch_size, seed=config.seed)
+        return Problem(
+            draw_batch=batches, optimizer=recipes.make_optimizer(model, "adam", config.lr)
+        )
+
+    @torch.no_grad()
+    def evaluate(self, fit: Fit[SignalOptions]) -> Evaluation:
+        output = fit.model(self.times)
+        curve = Curve("Signal", "time", "value", self.times[:, 0].tolist(), output[:, 0].tolist())
+        worst = f"{(output - self.values).abs().max():.3f}"
+        table = Table("Largest errors", ["samples", "error"], [[str(len(output)), worst]])
+        return Evaluation({"psnr_db": psnr(output, self.values)}, [curve, table])
+
+
+@pytest.fixture(autouse=True)
+def _with_signals(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "signal", SignalKind)
+    times = np.linspace(-1, 1, 256)
+    np.save("signal.npy", 0.5 + 0.4 * np.sign(np.sin(20 * times)))
+
+
+ARGUMENTS = ["--signal", "signal.npy", "--steps", "60", "--quiet", "--out"]
+
+
+def test_a_new_kind_is_fitted_reported_and_compared() -> None:
+    assert train_fit.main([*ARGUMENTS, "one"]) == 0
+    assert train_fit.main([*ARGUMENTS, "two", "--seed", "1", "--figures"]) == 0
+    metrics = json.loads(Path("one/metrics.json").read_text())
+    none, fourier = metrics["fits"]
+    assert fourier["psnr_db"] > none["psnr_db"]
+    assert fourier["gain_db"] == pytest.approx(fourier["psnr_db"] - none["psnr_db"])
+    assert metrics["config"]["signal"] == "signal.npy"
+    page = Path("one/report.html").read_text()
+    assert "Signal" in page
+    assert "Largest errors" in page
+    assert Path("two/figures/results.svg").exists()
+    assert train_fit.main(["compare", "one", "two", "--out", "compared.html"]) == 0
+    assert "signal.npy" in Path("compared.html").read_text()
+
+
+def test_a_fit_of_a_new_kind_is_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_with_signal(monkeypatch, [*ARGUMENTS, "part"], 3) == 143
+    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
+    assert train_fit.main([*ARGUMENTS, "whole"]) == 0
+    part, whole = (
+        json.loads(Path(f"{name}/metrics.json").read_text()) for name in ("part", "whole")
+    )
+    assert [fit["psnr_db"] for fit in part["fits"]] == [fit["psnr_db"] for fit in whole["fits"]]
+
+
+def test_options_of_other_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main([*ARGUMENTS, "run", "--held-out"]) == 2
+    assert "--held-out is for --image, not for --signal" in capsys.readouterr().err
+    assert train_fit.main(["--signal", "--help"]) == 0
+    assert "File of samples in [0, 1]." in capsys.readouterr().out
