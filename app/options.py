@@ -16,6 +16,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from nerf_posenc.core.encoder import unknown_name
+from nerf_posenc.training.recipes import OPTIMIZERS
+
 PROGRAM = "train_fit.py"
 
 Asked = TypeVar("Asked")
@@ -160,14 +163,22 @@ class CoordinateOptions(CommonOptions):
     """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. auto: by held-out pixels
     of an image."""
 
-    optimizer: Literal["auto", "muon", "adam"] = "auto"
-    """Muon with Adam on the rest, or Adam; auto: muon for relu networks."""
+    optimizer: str = "auto"
+    """muon (with Adam on the rest) or adam; auto: muon for relu networks."""
 
     size: Count = None
     """First reduce images to N pixels along their longer side."""
 
     max_pixels: Annotated[int, Range(1)] = 200_000_000
     """Refuse larger image files before they are decoded."""
+
+    def check(self) -> None:
+        """Check ranges, and that the optimizer is known."""
+        super().check()
+        require(
+            self.optimizer in ("auto", *OPTIMIZERS),
+            f"--optimizer: {unknown_name('optimizer', self.optimizer, ['auto', *OPTIMIZERS])}",
+        )
 
 
 def require(condition: bool, message: str) -> None:

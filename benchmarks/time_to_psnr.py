@@ -28,13 +28,14 @@ from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
-from nerf_posenc.networks import MLP, NETWORKS
+from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
+from nerf_posenc.training.recipes import NETWORKS
 from scenes import open_image
 
 LEVELS = (25, 30, 35)
@@ -127,7 +128,7 @@ def by_ngp_adam(module: nn.Module, lr: float) -> OptimizerGroup:
 
 def on_coordinates(name: str) -> Callable[[Image], nn.Module]:
     """A network of the field on raw coordinates."""
-    return lambda image: NETWORKS[name](2, 3)
+    return lambda image: NETWORKS[name].build(2, 3)
 
 
 # Adam at 0.006 gains 0.5 dB in 6 s with positional encoding and Gaussian features, and diverges in

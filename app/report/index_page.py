@@ -121,6 +121,6 @@ def _headline(scores: Scores, encodings: Sequence[str], measure: Measure, noun: 
     _, bracket, unit = measure.label.partition(" (")
     unit = f" {unit[:-1]}" if bracket else ""
     return (
-        f"{encoding_title(best)} reaches {reached:.1f}{unit} on average over {_count(len(both), noun)}, "
-        f"{without:.1f}{unit} without it"
+        f"{encoding_title(best)} reaches {reached:.1f}{unit} on average over "
+        f"{_count(len(both), noun)}, {without:.1f}{unit} without it"
     )

@@ -11,7 +11,7 @@ from nerf_posenc.analysis.texture import Detail, detail
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.image_model import ImageModel
-from nerf_posenc.training.recipes import Optimizer, default_sigma, get_recipe
+from nerf_posenc.training.recipes import default_sigma, get_recipe
 
 BATCH_SIZE = 8192
 """Pixels per step of the fits that the forecast is calibrated on."""
@@ -95,7 +95,7 @@ def forecast(
     model: ImageModel,
     *,
     steps: int,
-    optimizer: Optimizer = "muon",
+    optimizer: str = "muon",
     batch_size: int = BATCH_SIZE,
 ) -> Forecast:
     """Forecast the PSNR of a fit in total and by octave, without a step of it.
@@ -156,7 +156,7 @@ def forecast(
 
 
 def why_not(
-    model: ImageModel, *, optimizer: Optimizer = "muon", batch_size: int = BATCH_SIZE
+    model: ImageModel, *, optimizer: str = "muon", batch_size: int = BATCH_SIZE
 ) -> str | None:
     """Reason why a fit cannot be forecast; None if it can.
 

@@ -3,11 +3,6 @@
 Read `mlp` first.
 """
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
-from torch import nn
-
 from nerf_posenc.networks.implicit import MultiplicativeFilterNetwork as MultiplicativeFilterNetwork
 from nerf_posenc.networks.implicit import finer as finer
 from nerf_posenc.networks.implicit import gauss as gauss
@@ -16,15 +11,3 @@ from nerf_posenc.networks.implicit import wire as wire
 from nerf_posenc.networks.mlp import MLP as MLP
 from nerf_posenc.networks.mlp import hidden_matrices as hidden_matrices
 from nerf_posenc.networks.mlp import num_parameters as num_parameters
-
-NETWORKS: Mapping[str, Callable[..., nn.Module]] = MappingProxyType(
-    {
-        "relu": MLP,
-        "siren": siren,
-        "finer": finer,
-        "gauss": gauss,
-        "wire": wire,
-        "mfn": MultiplicativeFilterNetwork,
-    }
-)
-"""Networks by name: each is called with ``in_dim, out_dim, width=, depth=, generator=``."""

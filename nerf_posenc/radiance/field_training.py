@@ -19,7 +19,7 @@ from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import OptimizerGroup
 
-FIELD_LRS: Mapping[recipes.Optimizer, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
+FIELD_LRS: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
 """Peak learning rate of a field by optimizer."""
 
 # The first step with an update of the occupancy grid; by renderer, the steps between updates and
@@ -35,10 +35,10 @@ _REFINE_AT_IN_BOX, _REFINE_AT = (0.13, 0.27), (0.4, 0.8)
 _UNBOUNDED_ADAM_LR = 0.01
 
 
-def field_lr(field: FieldName, optimizer: recipes.Optimizer) -> float:
+def field_lr(field: FieldName, optimizer: str) -> float:
     """Default peak learning rate of a field."""
     lrs = recipes.get_recipe("vector-matrix").lrs if field == "factored" else None
-    return (lrs or FIELD_LRS)[optimizer]
+    return (lrs or FIELD_LRS).get(optimizer, recipes.get_optimizer(optimizer).lr)
 
 
 def _is_boxed(renderer: nn.Module) -> bool:
@@ -47,13 +47,13 @@ def _is_boxed(renderer: nn.Module) -> bool:
 
 
 def make_field_optimizer(
-    renderer: nn.Module, optimizer: recipes.Optimizer, lr: float | None = None
+    renderer: nn.Module, optimizer: str, lr: float | None = None
 ) -> OptimizerGroup:
     """Build the optimizer of a renderer's fields.
 
     Args:
         renderer: from `make_renderer`.
-        optimizer: ``"muon"``, with Adam on the rest, or ``"adam"``.
+        optimizer: one of ``recipes.OPTIMIZERS``.
         lr: peak learning rate; None for `field_lr`.
     """
     is_factored = isinstance(renderer, PackedRenderer)

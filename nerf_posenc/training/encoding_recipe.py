@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.optimizers import MUON_ADAM_LR
-
-Optimizer = Literal["muon", "adam"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +70,7 @@ class EncodingRecipe:
     description: str
     build: Callable[[EncoderOptions], Encoder]
     layers: tuple[int, int] = (256, 4)
-    lrs: Mapping[Optimizer, float] | None = None
+    lrs: Mapping[str, float] | None = None
     muon_adam_lr: float = MUON_ADAM_LR
     muon_lr_power: float = 1.0
     held_out: HeldOutRecipe | None = None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from nerf_posenc.core.encoder import Encoder, unknown_name
-from nerf_posenc.networks import NETWORKS, num_parameters
+from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.networks import num_parameters
 from nerf_posenc.training import recipes
 
 # Of a small model with a grid at most so much is its network.
@@ -32,7 +32,7 @@ class ImageModel:
     """
 
     encoding: str
-    network: recipes.NetworkName = "relu"
+    network: str = "relu"
     width: int = 256
     depth: int = 4
     num_bands: int = 10
@@ -59,15 +59,12 @@ def make_image_model(
         >>> network(encoder(torch.zeros(5, 2))).shape
         torch.Size([5, 3])
     """
-    if options.network not in NETWORKS:
-        raise ValueError(unknown_name("network", options.network, NETWORKS))
+    build = recipes.get_network(options.network).build
     width, num_features = options.width, None
     if options.num_parameters is not None:
         width, num_features = _sizes(options, resolution, options.num_parameters)
     encoder = _encoder(options, resolution, num_features, generator)
-    network = NETWORKS[options.network](
-        encoder.out_dim, 3, width=width, depth=options.depth, generator=generator
-    )
+    network = build(encoder.out_dim, 3, width=width, depth=options.depth, generator=generator)
     return encoder, network
 
 
@@ -98,7 +95,7 @@ def _sizes(options: ImageModel, resolution: int, most: int) -> tuple[int, int | 
     encoder = _encoder(options, resolution, None, torch.Generator())
 
     def count(width: int) -> int:
-        build = NETWORKS[options.network]
+        build = recipes.get_network(options.network).build
         generator = torch.Generator()
         return num_parameters(
             build(encoder.out_dim, 3, width=width, depth=options.depth, generator=generator)

@@ -1,11 +1,11 @@
-"""The table of encodings, and the optimizer and learning rates of each network.
+"""The tables of encodings, networks and optimizers, with their learning rates.
 
-A new encoding is an `Encoder` in a file of its own and one row of ``ENCODINGS``.
+A new encoding is an `Encoder` in a file of its own and one row of ``ENCODINGS``; a new network or
+optimizer is a function and a row of its table.
 """
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -14,17 +14,22 @@ from nerf_posenc.core.encoder import Encoder, Identity, require_positive, unknow
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
-from nerf_posenc.networks.mlp import hidden_matrices
+from nerf_posenc.networks import (
+    MLP,
+    MultiplicativeFilterNetwork,
+    finer,
+    gauss,
+    hidden_matrices,
+    siren,
+    wire,
+)
 from nerf_posenc.training.encoding_recipe import EncoderOptions as EncoderOptions
 from nerf_posenc.training.encoding_recipe import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.encoding_recipe import HeldOutRecipe as HeldOutRecipe
-from nerf_posenc.training.encoding_recipe import Optimizer as Optimizer
 from nerf_posenc.training.grid_sizes import hash_grid
 from nerf_posenc.training.optimizers import ADAM_LR, MUON_LR, OptimizerGroup
 from nerf_posenc.training.optimizers import adam as make_adam
 from nerf_posenc.training.optimizers import muon as make_muon
-
-NetworkName = Literal["relu", "siren", "finer", "gauss", "wire", "mfn"]
 
 # Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
 # cycles per unit.
@@ -112,18 +117,56 @@ ENCODINGS: dict[str, EncodingRecipe] = {
 }
 """Encodings by name."""
 
-# Peak learning rates that did best among those tried: docs/experiments.md.
-NETWORK_LRS: Mapping[str, Mapping[Optimizer, float]] = MappingProxyType(
-    {
-        "relu": {"muon": MUON_LR, "adam": ADAM_LR},
-        "siren": {"muon": 2e-3, "adam": 1e-3},
-        "finer": {"muon": 2e-3, "adam": 3e-4},
-        "gauss": {"muon": 2e-3, "adam": 3e-3},
-        "wire": {"adam": 5e-3},
-        "mfn": {"muon": 1e-2, "adam": 1e-2},
-    }
-)
-"""Peak learning rate by network and optimizer."""
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkRecipe:
+    """One row of the table of networks.
+
+    Attributes:
+        build: makes the network; called with ``in_dim, out_dim, width=, depth=, generator=``.
+        optimizer: name of the default optimizer.
+        lrs: peak learning rate by optimizer, where it is not the optimizer's own; None if the
+            optimizer cannot train the network.
+    """
+
+    build: Callable[..., nn.Module]
+    optimizer: str = "adam"
+    lrs: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerRecipe:
+    """One row of the table of optimizers.
+
+    Attributes:
+        build: makes the optimizer; called with ``module, matrices, lr=, adam_lr=, lr_power=``,
+            where the last two are for what takes the module's other parameters beside the
+            matrices, and for the schedule.
+        lr: default peak learning rate.
+    """
+
+    build: Callable[..., OptimizerGroup]
+    lr: float
+
+
+# The rates did best among those tried: docs/experiments.md.
+NETWORKS: dict[str, NetworkRecipe] = {
+    "relu": NetworkRecipe(build=MLP, optimizer="muon"),
+    "siren": NetworkRecipe(build=siren, lrs={"muon": 2e-3, "adam": 1e-3}),
+    "finer": NetworkRecipe(build=finer, lrs={"muon": 2e-3, "adam": 3e-4}),
+    "gauss": NetworkRecipe(build=gauss, lrs={"muon": 2e-3}),
+    "wire": NetworkRecipe(build=wire, lrs={"muon": None, "adam": 5e-3}),
+    "mfn": NetworkRecipe(build=MultiplicativeFilterNetwork, lrs={"muon": 1e-2, "adam": 1e-2}),
+}
+"""Networks by name."""
+
+OPTIMIZERS: dict[str, OptimizerRecipe] = {
+    "muon": OptimizerRecipe(build=make_muon, lr=MUON_LR),
+    "adam": OptimizerRecipe(
+        build=lambda module, matrices, *, lr, **_: make_adam(module, lr=lr), lr=ADAM_LR
+    ),
+}
+"""Optimizers by name."""
 
 
 def get_recipe(encoding: str) -> EncodingRecipe:
@@ -180,26 +223,45 @@ def make_encoder(
     return get_recipe(encoding).build(options)
 
 
-def default_optimizer(network: NetworkName) -> Optimizer:
-    """Muon for the ReLU network, Adam for the others, as in their papers."""
-    return "muon" if network == "relu" else "adam"
+def get_network(network: str) -> NetworkRecipe:
+    """Look up a network's row of the table.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    if network not in NETWORKS:
+        raise ValueError(unknown_name("network", network, NETWORKS))
+    return NETWORKS[network]
 
 
-def default_lr(network: NetworkName, optimizer: Optimizer, encoding: str = "none") -> float:
+def get_optimizer(optimizer: str) -> OptimizerRecipe:
+    """Look up an optimizer's row of the table.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    if optimizer not in OPTIMIZERS:
+        raise ValueError(unknown_name("optimizer", optimizer, OPTIMIZERS))
+    return OPTIMIZERS[optimizer]
+
+
+def default_lr(network: str, optimizer: str, encoding: str = "none") -> float:
     """Default peak learning rate for a network after an encoding (docs/experiments.md).
 
     Raises:
-        ValueError: If the optimizer does not fit the network, or the encoding is unknown.
+        ValueError: If the optimizer does not fit the network, or a name is unknown.
     """
-    if optimizer not in NETWORK_LRS[network]:
-        known = ", ".join(NETWORK_LRS[network])
+    lrs = get_network(network).lrs
+    lr = lrs.get(optimizer, get_optimizer(optimizer).lr)
+    if lr is None:
+        known = ", ".join(name for name in OPTIMIZERS if lrs.get(name, lr) is not None)
         raise ValueError(f"{network} cannot be trained with {optimizer}; use {known}")
-    return (get_recipe(encoding).lrs or NETWORK_LRS[network])[optimizer]
+    return (get_recipe(encoding).lrs or {}).get(optimizer, lr)
 
 
 def make_optimizer(
     module: nn.Module,
-    optimizer: Optimizer,
+    optimizer: str,
     lr: float,
     *,
     encoding: str = "none",
@@ -210,22 +272,20 @@ def make_optimizer(
 
     Args:
         module: its parameters are optimized.
-        optimizer: ``"muon"`` or ``"adam"``.
+        optimizer: one of ``OPTIMIZERS``.
         lr: peak learning rate, finite and positive.
         encoding: whose features the network takes.
         adam_lr: peak learning rate of Adam beside Muon; None for the encoding's own.
         matrices: weights that Muon steps; None for all but the last of the module.
 
     Raises:
-        ValueError: If a learning rate is out of its range, or Muon has no matrix.
+        ValueError: If a name is unknown, a learning rate is out of its range, or Muon has no
+            matrix.
     """
-    require_positive(lr=lr)
-    if optimizer == "adam":
-        return make_adam(module, lr=lr)
     recipe = get_recipe(encoding)
     adam_lr = recipe.muon_adam_lr if adam_lr is None else adam_lr
-    require_positive(adam_lr=adam_lr)
-    return make_muon(
+    require_positive(lr=lr, adam_lr=adam_lr)
+    return get_optimizer(optimizer).build(
         module,
         hidden_matrices(module) if matrices is None else matrices,
         lr=lr,

@@ -14,7 +14,15 @@ from PIL import Image
 import train_fit
 from app.report.video import write_video
 from nerf_posenc.core.encoder import Encoder, require_coordinates
-from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
+from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc.training.recipes import (
+    ENCODINGS,
+    NETWORKS,
+    OPTIMIZERS,
+    EncodingRecipe,
+    NetworkRecipe,
+    OptimizerRecipe,
+)
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -368,6 +376,30 @@ def test_a_new_encoding_is_one_row_of_the_table(
     field = ["--scene", "spheres", "--field", "nerf", "--encodings", "cubes"]
     assert train_fit.main(field) == 2
     assert "--field nerf does not take cubes; use --field mlp" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_report")
+def test_a_new_network_and_a_new_optimizer_are_one_row_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def linear(in_dim: int, out_dim: int, **_: object) -> torch.nn.Module:
+        return torch.nn.Linear(in_dim, out_dim)
+
+    def descent(
+        module: torch.nn.Module, matrices: object, *, lr: float, **_: object
+    ) -> OptimizerGroup:
+        return OptimizerGroup([torch.optim.SGD(module.parameters(), lr=lr)])
+
+    monkeypatch.setitem(NETWORKS, "linear", NetworkRecipe(build=linear, optimizer="descent"))
+    monkeypatch.setitem(OPTIMIZERS, "descent", OptimizerRecipe(build=descent, lr=0.25))
+    small = ["--size", "16", "--steps", "5", "--video", "0", "--quiet", "--encodings", "none"]
+    assert train_fit.main([*small, "--network", "linear", "--out", "run"]) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["config"]["optimizer"] == "descent"
+    assert metrics["fits"][0]["lr"] == 0.25
+    assert metrics["fits"][0]["parameters"] == 2 * 3 + 3
+    assert train_fit.main([*small, "--network", "linea"]) == 2
+    assert "no network 'linea'; did you mean linear" in capsys.readouterr().err
 
 
 def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:

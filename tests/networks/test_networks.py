@@ -10,7 +10,6 @@ from torch import nn
 
 from nerf_posenc.networks import (
     MLP,
-    NETWORKS,
     MultiplicativeFilterNetwork,
     hidden_matrices,
     num_parameters,
@@ -18,6 +17,7 @@ from nerf_posenc.networks import (
     wire,
 )
 from nerf_posenc.networks.activations import FinerSine, GaborWavelet, GaussianBump, Sine
+from nerf_posenc.training.recipes import NETWORKS
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "encoding_vectors.json").read_text())
 
@@ -43,14 +43,14 @@ def test_activations_have_the_numbers_of_the_libraries() -> None:
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 @pytest.mark.parametrize("depth", [1, 3])
 def test_every_network_maps_coordinates_to_values_and_can_be_trained(name: str, depth: int) -> None:
-    network = NETWORKS[name](2, 3, width=32, depth=depth)
+    network = NETWORKS[name].build(2, 3, width=32, depth=depth)
     values = network(torch.rand(7, 2))
     assert values.shape == (7, 3)
     assert values.dtype == torch.float32
     values.square().mean().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
     with pytest.raises(ValueError, match="depth must be 1 or more; got 0"):
-        NETWORKS[name](2, 3, depth=0)
+        NETWORKS[name].build(2, 3, depth=0)
 
 
 def test_a_network_starts_at_the_mean_of_its_targets() -> None:
@@ -64,7 +64,7 @@ def test_a_network_starts_at_the_mean_of_its_targets() -> None:
 @pytest.mark.parametrize("name", ["relu", "siren", "finer", "gauss"])
 def test_networks_of_one_width_have_one_size(name: str) -> None:
     expected = 2 * 256 + 256 + 3 * (256 * 256 + 256) + 256 * 3 + 3
-    assert num_parameters(NETWORKS[name](2, 3)) == expected
+    assert num_parameters(NETWORKS[name].build(2, 3)) == expected
 
 
 def test_complex_networks_have_about_the_size_of_real_ones() -> None:

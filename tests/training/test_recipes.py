@@ -4,7 +4,6 @@ import math
 import platform
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
 import torch
@@ -12,13 +11,11 @@ import torch
 from app.kinds.image.sigma import choose_sigma
 from nerf_posenc import FourierEncoder
 from nerf_posenc.images import Image
-from nerf_posenc.networks import NETWORKS
 from nerf_posenc.training.devices import computes_bfloat16, describe, pick_device
 from nerf_posenc.training.recipes import (
     ENCODINGS,
-    NetworkName,
+    NETWORKS,
     default_lr,
-    default_optimizer,
     default_sigma,
     make_encoder,
     make_optimizer,
@@ -62,11 +59,10 @@ def test_random_frequencies_follow_the_resolution() -> None:
 
 
 def test_every_network_has_an_optimizer_and_a_learning_rate() -> None:
-    assert set(get_args(NetworkName)) == set(NETWORKS)
-    for name in get_args(NetworkName):
-        lr = default_lr(name, default_optimizer(name))
-        module = NETWORKS[name](2, 3, width=8, depth=2)
-        assert len(make_optimizer(module, default_optimizer(name), lr).optimizers) >= 1
+    for name, network in NETWORKS.items():
+        lr = default_lr(name, network.optimizer)
+        module = network.build(2, 3, width=8, depth=2)
+        assert len(make_optimizer(module, network.optimizer, lr).optimizers) >= 1
 
 
 @pytest.mark.usefixtures("unchecked")

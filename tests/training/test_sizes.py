@@ -31,7 +31,7 @@ def test_a_network_is_as_wide_as_it_can_be(encoding: str, most: int) -> None:
 
 @pytest.mark.parametrize("network", ["siren", "wire", "mfn"])
 def test_other_networks_keep_within_the_number_too(network: str) -> None:
-    options = ImageModel("none", network=network, num_parameters=50_000)  # type: ignore[arg-type]
+    options = ImageModel("none", network=network, num_parameters=50_000)
     assert 45_000 < size_of(options) <= 50_000
 
 
@@ -72,7 +72,7 @@ def test_a_grid_ends_at_the_finest_level_that_is_asked_for(finest: int) -> None:
 
 def test_levels_out_of_range_or_given_twice_are_refused() -> None:
     for finest in (15, 1 << 30):
-        with pytest.raises(ValueError, match=f"finest must be 16 to .* got {finest}"):
+        with pytest.raises(ValueError, match=f"max_resolution must be 16 to .* got {finest}"):
             hash_grid(2, 64, max_resolution=finest)
     with pytest.raises(ValueError, match="not both"):
         hash_grid(2, 64, max_resolution=64, num_parameters=10_000)

@@ -124,7 +124,7 @@ def resolve(
         batch_size=options.batch_size or batch_size,
         num_bands=options.num_bands or default_bands(image),
         optimizer=(
-            recipes.default_optimizer(options.network)
+            recipes.get_network(options.network).optimizer
             if options.optimizer == "auto"
             else options.optimizer
         ),

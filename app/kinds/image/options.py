@@ -51,8 +51,8 @@ class ImageOptions(CoordinateOptions):
     """What fits are compared with, without training: bilinear, bicubic, lanczos, patch-network
     (with --held-out), local-cosine (with --parameters and for large images)."""
 
-    network: recipes.NetworkName = "relu"
-    """Network after the encoding; all but relu are meant for raw coordinates."""
+    network: str = "relu"
+    """Network after the encoding: relu, or for raw coordinates siren, finer, gauss, wire or mfn."""
 
     num_parameters: Annotated[int | None, Range(1000), tyro.conf.arg(name="parameters")] = None
     """Fit the largest models within N parameters, and print their bits per pixel."""
@@ -141,11 +141,12 @@ def _check_encodings(options: ImageOptions) -> None:
         options.max_resolution is None or "hash" in names,
         "--max-resolution is for the hash grid of an image: name hash in --encodings",
     )
-    if options.optimizer != "auto":
-        try:
-            recipes.default_lr(options.network, options.optimizer)
-        except ValueError as error:
-            raise UsageError(f"--network {error}") from None
+    try:
+        network = recipes.get_network(options.network)
+        optimizer = network.optimizer if options.optimizer == "auto" else options.optimizer
+        recipes.default_lr(options.network, optimizer)
+    except ValueError as error:
+        raise UsageError(f"--network: {error}") from None
 
 
 def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]:
