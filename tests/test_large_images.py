@@ -194,7 +194,7 @@ def test_a_large_fit_is_evaluated_before_it_is_rounded(monkeypatch: pytest.Monke
     small = fit_it()
     for module in ("nerf_posenc.images", "app.crops"):
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
-    monkeypatch.setattr("app.kinds.image.image._STRIP_PIXELS", 100)
+    monkeypatch.setattr("app.kinds.image.reconstruction._STRIP_PIXELS", 100)
     large = fit_it()
     exact, rounded = (result.blocks(View)[0].reconstruction for result in (small, large))
     assert rounded.dtype == torch.uint8
