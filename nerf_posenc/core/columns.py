@@ -39,7 +39,7 @@ def column_labels(
 
 
 def require_layout(layout: str, phases: Sequence[str]) -> None:
-    """Refuse layouts and phases that there are not.
+    """Refuse unknown layouts and phases.
 
     Raises:
         ValueError: Naming those that there are.

@@ -119,13 +119,21 @@ def _require_plausible(
         raise ValueError(f"{depth} layers of {width} units do not have {most} weights")
 
 
+def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by their names of today: files of version 0.1 have some earlier ones."""
+    return {
+        "max_resolution" if name == "finest" else name: "mlp" if value == "small" else value
+        for name, value in options.items()
+    }
+
+
 def _image_fit(
     model: Mapping[str, Any],
     fit: Mapping[str, Any],
     weights: Mapping[str, Tensor],
     device: torch.device,
 ) -> ImageFit:
-    options = ImageModel(**model["options"])
+    options = ImageModel(**_renamed(model["options"]))
     layers = options.width, options.depth
     _require_plausible(*layers, options.num_bands, weights, options.num_parameters)
     encoder, network = make_image_model(options, int(model["resolution"]))
@@ -142,7 +150,7 @@ def _scene_fit(
     weights: Mapping[str, Tensor],
     device: torch.device,
 ) -> SceneFit:
-    options = FieldOptions(**model["options"])
+    options = FieldOptions(**_renamed(model["options"]))
     _require_plausible(*options.layers, options.num_bands, weights)
     renderer = renderer_for(options, int(model["resolution"]))
     renderer.load_state_dict(weights)

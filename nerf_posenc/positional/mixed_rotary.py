@@ -26,7 +26,7 @@ class MixedRotaryEncoder(Rotation):
         num_heads: heads with frequencies of their own; None for one set in all heads.
         matrix: frequencies to start with, rad per unit of position, ``(dim / 2, num_axes)`` or
             ``(num_heads, dim / 2, num_axes)``. None draws them as RoPE-ViT does:
-            ``base ** (-4i / dim)`` in two directions at right angles, turned at random in each
+            ``base ** (-4i / dim)`` in two directions at right angles, rotated at random in each
             head; for a number of axes other than 2 it must be given.
         base: ratio of the longest wavelength (not reached) to the shortest of the drawn
             frequencies; 10 in RoPE-ViT.

@@ -82,7 +82,7 @@ def make_renderer(
     """Build a field and its renderer.
 
     Args:
-        options: which.
+        options: which field to build, and its sizes.
         views: the training views; the occupancy grid of the MLP and of the factored field
             starts as their visual hull.
         hull: what [visual_hull][nerf_posenc.radiance.occupancy.visual_hull] returned for the
@@ -113,7 +113,7 @@ def renderer_for(
     """Build a field and its renderer without views, as for weights that were saved.
 
     Args:
-        options: which.
+        options: which field to build, and its sizes.
         resolution: pixels along the longer side of the training views.
         hull: cells that may be occupied, of fields with an occupancy grid; None for all.
 

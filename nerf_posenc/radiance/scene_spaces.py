@@ -126,7 +126,7 @@ class ContractedSpace(BoxSpace):
         return _from_log(2 * along) * self.radius
 
 
-class FrontalSpace(BoxSpace):
+class ForwardFacingSpace(BoxSpace):
     """Normalized device coordinates of views that look the same way (NeRF, appendix C).
 
     In axes of the mean view, the frustum from the nearest point of the scene to infinity becomes
@@ -198,7 +198,7 @@ def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
     if near is None:
         center = nearest_to_lines(poses[:, :3, 3], F.normalize(poses[:, :3, 2], dim=-1))
         near = _NEAR_SHARE * max(float((frame[:3, 3] - center) @ back), 1e-3)
-    space = FrontalSpace()
+    space = ForwardFacingSpace()
     space.frame, space.near = frame.float(), torch.tensor(near)
     widest = torch.full((2,), 1e-6)
     for view in range(len(views)):
@@ -231,4 +231,4 @@ def make_space(name: SpaceName, views: Views | None = None) -> BoxSpace:
     """Build a space for views, or for a state that is loaded."""
     if name == "contracted":
         return ContractedSpace(views)
-    return FrontalSpace(views) if name == "frontal" else BoxSpace()
+    return ForwardFacingSpace(views) if name == "frontal" else BoxSpace()

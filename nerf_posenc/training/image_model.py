@@ -47,7 +47,7 @@ def make_image_model(
     """Build the encoder of an image's coordinates and the network from its features to RGB.
 
     Args:
-        options: which.
+        options: which model to build, and its sizes.
         resolution: fitted pixels along the longer side.
         generator: random number generator of frequencies and initial weights.
 

@@ -20,7 +20,7 @@ def index_permutation(
     and those that are too large are permuted again until none is.
 
     Args:
-        positions: whole numbers from 0 to ``num_indices`` - 1.
+        positions: integers from 0 to ``num_indices`` - 1.
         num_indices: how many are permuted, 1 to 2^50.
         seed: of the permutation.
 
@@ -58,7 +58,7 @@ def _permuted(indices: Tensor, high: int, low: int, keys: list[int]) -> Tensor:
 
 
 def _scrambled(values: Tensor, key: int) -> Tensor:
-    """Hash of whole numbers, 32 bits: the finalizer of MurmurHash3."""
+    """Hash of integers, 32 bits: the finalizer of MurmurHash3."""
     mixed = (values ^ key) & _MASK
     mixed = ((mixed ^ (mixed >> 16)) * 0x85EBCA6B) & _MASK
     mixed = ((mixed ^ (mixed >> 13)) * 0xC2B2AE35) & _MASK

@@ -205,9 +205,9 @@ def test_a_shift_rotates_each_pair(position: float, shift: float, octave: int) -
     x = torch.tensor([[position], [shift], [position + shift]], dtype=torch.float64)
     (sin_x, cos_x), (sin_d, cos_d), shifted = sincos(x, bands)
     rotation = torch.stack([torch.stack([cos_d, sin_d]), torch.stack([-sin_d, cos_d])])
-    turned = rotation @ torch.stack([sin_x, cos_x])
+    rotated = rotation @ torch.stack([sin_x, cos_x])
     # A float64 coordinate is good to 2e-16, which the octave multiplies.
-    torch.testing.assert_close(shifted, turned, atol=2.0**octave * 1e-14, rtol=0)
+    torch.testing.assert_close(shifted, rotated, atol=2.0**octave * 1e-14, rtol=0)
 
 
 def test_casts_do_not_reach_the_bands_and_the_state_dict_is_empty() -> None:

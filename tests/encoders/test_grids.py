@@ -14,7 +14,7 @@ PRIMES = (1, 2654435761, 805459861, 3674653429)
 def by_the_book(
     tables: list[torch.Tensor], x: list[float], *, base: int, growth: float, size: int
 ) -> list[float]:
-    """Instant-NGP's encoding of one point, in Python's whole numbers."""
+    """Instant-NGP's encoding of one point, in Python's integers."""
     features: list[float] = []
     for level, table in enumerate(tables):
         scale = base * growth**level - 1

@@ -85,5 +85,5 @@ def test_one_blob_codes_are_shares_of_one_blob_that_turn_with_it() -> None:
     codes = encoder(x)
     torch.testing.assert_close(codes.sum(-1), torch.ones(100))
     assert codes.min() >= 0
-    turned = encoder((x + 3 / 8) % 1)
-    torch.testing.assert_close(turned, codes.roll(3, dims=-1), atol=1e-5, rtol=0)
+    shifted = encoder((x + 3 / 8) % 1)
+    torch.testing.assert_close(shifted, codes.roll(3, dims=-1), atol=1e-5, rtol=0)

@@ -155,7 +155,7 @@ def test_the_spectrum_of_a_grating_is_one_line() -> None:
     assert frequencies.tolist() == pytest.approx([n * math.pi for n in range(1, 33)])
     assert float(frequencies[power.argmax()]) == pytest.approx(6 * math.pi)
     assert float(power.sort().values[-2]) < 1e-20
-    # Its mean square, 0.1^2 / 2, over all frequencies of which 6 is the nearest whole number.
+    # Its mean square, 0.1^2 / 2, over all frequencies of which 6 is the nearest integer.
     cycles = np.fft.fftfreq(64, 1 / 64)
     nearest = np.round(np.hypot(cycles[:, None], cycles[None])) == 6
     assert float(power.max()) == pytest.approx(0.005 / nearest.sum())

@@ -22,8 +22,8 @@ def test_products_depend_on_the_offset_alone(pairing: str) -> None:
     query, key = torch.rand(1, 16).double(), torch.rand(1, 16).double()
 
     def product(position: int, other: int) -> float:
-        turned = rotary.rotate(query, torch.tensor([position]).double())
-        return float((turned * rotary.rotate(key, torch.tensor([other]).double())).sum())
+        rotated = rotary.rotate(query, torch.tensor([position]).double())
+        return float((rotated * rotary.rotate(key, torch.tensor([other]).double())).sum())
 
     for shift in (1, 100, 10_000):
         assert product(7 + shift, 3 + shift) == pytest.approx(product(7, 3), abs=1e-9)
@@ -42,8 +42,8 @@ def test_both_pairings_turn_the_same_pairs() -> None:
     x, positions = torch.randn(5, 8), torch.arange(5)
     interleaved = RotaryEncoder(8).rotate(x, positions)
     halves = x.unflatten(-1, (4, 2)).transpose(-1, -2).flatten(-2)
-    turned = RotaryEncoder(8, pairing="half").rotate(halves, positions)
-    back = turned.unflatten(-1, (2, 4)).transpose(-1, -2).flatten(-2)
+    rotated = RotaryEncoder(8, pairing="half").rotate(halves, positions)
+    back = rotated.unflatten(-1, (2, 4)).transpose(-1, -2).flatten(-2)
     torch.testing.assert_close(back, interleaved)
 
 

@@ -127,8 +127,8 @@ def test_views_from_all_sides_are_orbited_on_their_own_circle() -> None:
     center = torch.tensor([0.1, -0.2, 0.3])
     angles = 0.4 + torch.arange(6) * (2 * math.pi / 6)
     ring = torch.stack([2 * angles.cos(), 2 * angles.sin(), torch.ones(6)], dim=-1)
-    turned = 0.4 + torch.arange(4) * (math.pi / 2)
-    expected = torch.stack([2 * turned.cos(), 2 * turned.sin(), torch.ones(4)], dim=-1)
+    rotated = 0.4 + torch.arange(4) * (math.pi / 2)
+    expected = torch.stack([2 * rotated.cos(), 2 * rotated.sin(), torch.ones(4)], dim=-1)
     assert_on_path(orbit_poses(around(center, ring), 4), center + expected, center)
 
 

@@ -14,7 +14,7 @@ from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, renderer_f
 from nerf_posenc.radiance.scene_spaces import (
     BoxSpace,
     ContractedSpace,
-    FrontalSpace,
+    ForwardFacingSpace,
     make_space,
     space_for,
 )
@@ -75,7 +75,7 @@ def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer() -> 
 
 def test_normalized_device_coordinates_are_those_of_nerf() -> None:
     views = frontal()
-    space, rays = FrontalSpace(views), rays_of(views)
+    space, rays = ForwardFacingSpace(views), rays_of(views)
     paths = space.paths(rays)
     torch.testing.assert_close(paths.directions.norm(dim=-1), torch.ones(len(paths.far)))
     for share in (0.0, 0.2, 0.6, 0.9):
@@ -120,7 +120,7 @@ def test_rays_have_samples_from_where_the_scene_begins_to_far_away(name: str) ->
 def test_a_capture_without_a_known_beginning_has_one_before_what_is_looked_at() -> None:
     positions = torch.tensor([[-0.5, 0.0, 0.0], [0.5, 0.0, 0.0], [0.0, 0.0, 0.5]])
     views = views_at(positions, torch.tensor([0.0, 4.0, 0.2]).expand(3, 3))
-    assert 0.5 < float(FrontalSpace(views).near) < 3.9
+    assert 0.5 < float(ForwardFacingSpace(views).near) < 3.9
 
 
 @pytest.mark.parametrize("name", ["contracted", "frontal"])

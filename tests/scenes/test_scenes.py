@@ -285,8 +285,8 @@ def test_views_that_all_look_away_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "transforms_train.json"
     meta = json.loads(file.read_text())
     for frame in meta["frames"]:
-        turned = np.array(frame["transform_matrix"]) @ np.diag([-1.0, 1.0, -1.0, 1.0])
-        frame["transform_matrix"] = turned.tolist()
+        rotated = np.array(frame["transform_matrix"]) @ np.diag([-1.0, 1.0, -1.0, 1.0])
+        frame["transform_matrix"] = rotated.tolist()
     file.write_text(json.dumps(meta))
     with pytest.raises(SceneError, match=r"no view of .* looks at the scene"):
         open_scene(str(tmp_path))

@@ -115,10 +115,10 @@ def test_without_positions_the_order_of_words_does_not_matter() -> None:
     system = small_system()
     memories, questions, ages = system.tests[0].inputs
     # All sentences have the same length.
-    turned = torch.where(memories > 0, memories.flip(-1), 0)
+    flipped = torch.where(memories > 0, memories.flip(-1), 0)
     for encoding, matters in [("temporal", False), ("position-temporal", True)]:
         model = system.build(encoding, generator())
-        other = model((turned, questions, ages))
+        other = model((flipped, questions, ages))
         assert torch.allclose(other, model((memories, questions, ages)), atol=1e-6) != matters
 
 
