@@ -3,8 +3,8 @@
 Small patches of an image recur within it, also at other scales (Glasner et al. 2009), and a network
 can learn super-resolution from one image alone (Shocher et al. 2018). Those reduce the image by two
 to learn; here nothing is reduced. The pixels of one color of a checkerboard are a square lattice,
-rotated by 45 degrees and coarser by sqrt(2), and the pixels of the other color lie at the centers of
-its cells: every pixel of the image is a target. The same geometric duality gave Li and Orchard
+rotated by 45 degrees and coarser by sqrt(2), and the pixels of the other color lie at the centers
+of its cells: every pixel of the image is a target. The same geometric duality gave Li and Orchard
 (2001) the covariances of their edge-directed interpolation.
 """
 
