@@ -262,16 +262,17 @@ def save_charts(path: Path, charts: Sequence[Chart]) -> None:
     figure = Figure(figsize=(4.5 * len(charts), 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     for axis, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
-        for line in chart.lines:
-            points = drawable(line, chart)
+        drawn = [(line, drawable(line, chart)) for line in chart.lines]
+        for line, points in drawn:
             marker, style = ("o" if len(points) == 1 else None), ("--" if line.is_dashed else "-")
             color = figure_color(line.color)
             xs, ys = [x for x, _ in points], [y for _, y in points]
             axis.plot(xs, ys, style, color=color, lw=1.6, marker=marker, label=line.name)
         for mark in chart.marks:
             axis.axvline(mark.x, color="gray", lw=0.8, ls=":")
-        axis.set_xscale("log" if chart.log_x else "linear")
-        axis.set_yscale("log" if chart.log_y else "linear")
+        if any(points for _, points in drawn):
+            axis.set_xscale("log" if chart.log_x else "linear")
+            axis.set_yscale("log" if chart.log_y else "linear")
         axis.set_xlabel(chart.x_label)
         axis.set_ylabel(chart.y_label)
         axis.grid(alpha=0.25)

@@ -469,7 +469,7 @@ def test_scenes_and_sequences_are_refused_in_one_line(capsys: pytest.CaptureFixt
         assert train_fit.main(scene) == 0
     Path("text.txt").write_text("to be or not to be, that is the question. " * 200)
     assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "sequence"]) == 0
-    for run, message in (("scene", "is for an image"), ("sequence", "of a sequence")):
+    for run, message in (("scene", "is of a scene"), ("sequence", "of a sequence")):
         capsys.readouterr()
         assert train_fit.main(["export", run, "--page"]) == 2
         errors = capsys.readouterr().err

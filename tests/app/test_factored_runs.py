@@ -64,7 +64,7 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
     assert fit.renderer.log_gains is not None
     assert fit.renderer.log_gains.shape == (7, 3)
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["config"]["training"]["background"] == "random"
+    assert metrics["config"]["background"] == "random"
 
 
 @pytest.mark.parametrize(

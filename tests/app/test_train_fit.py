@@ -434,12 +434,12 @@ def test_a_comparison_groups_fits_by_image_and_measure_and_shows_what_differs(
     groups = re.findall(r'<tr class="group"><th colspan="8">([^<]*)</th>', page)
     assert len(groups) == 3
     assert groups[0].startswith("cat, 24 x ")
-    assert groups[0].endswith(": PSNR")
+    assert groups[0].endswith(": PSNR (dB)")
     assert groups[1].startswith("rocket, ")
-    assert groups[2].endswith(": PSNR of held-out pixels")
+    assert groups[2].endswith(": PSNR (dB) of held-out pixels")
     # The first group has both runs of the whole cat.
     table = page[page.index('id="scores"') : page.index("</tbody>")]
     assert table.index("d: none") < table.index("rocket, ")
     assert "seed 7" in table
-    assert "held out True" in table
+    assert "held out" in table
     assert page.count('<div class="learning">') == 4

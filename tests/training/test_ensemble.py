@@ -138,7 +138,7 @@ def test_images_of_one_configuration_are_fitted_together(
     assert train_fit.main(arguments) == 1
     printed = capsys.readouterr()
     assert "cannot read in/broken.png" in printed.err
-    assert sizes == [2, 2]
+    assert sizes == [2, 2, 2]
     table = Path("run/table.txt").read_text()
     assert table.strip() in printed.out
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
