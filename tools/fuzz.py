@@ -29,7 +29,7 @@ from tools.cases import LOADERS
 
 MOST_SECONDS = 10.0
 MOST_BYTES = 2 << 30
-_ALLOWED = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), "/usr", "/lib", "/etc/ld")
+_ALLOWED = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[1]), "/usr", "/lib", "/etc/ld")
 _DEVICES = ("/proc", "/sys", "/dev/null", "/dev/urandom", "/etc/localtime")
 _CACHES = (str(Path.home() / ".cache"),)
 

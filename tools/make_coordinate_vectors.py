@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 import torch
 
-OUTPUT = Path(__file__).parent / "coordinate_vectors.npz"
+OUTPUT = Path(__file__).parents[1] / "tests" / "data" / "coordinate_vectors.npz"
 
 # Repository, commit and the files that the entries read.
 REPOSITORIES = {

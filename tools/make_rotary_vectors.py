@@ -813,7 +813,7 @@ def main() -> None:
     """Runs the entries and writes both files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--sources", type=Path, help="folder of the files that SOURCES lists")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "tests" / "data")
     parser.add_argument("--only", nargs="*", choices=sorted(ENTRIES), help="only these ids")
     args = parser.parse_args()
     torch.set_num_threads(1)

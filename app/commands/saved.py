@@ -117,4 +117,4 @@ def require_new(path: Path, *, overwrite: bool) -> None:
     except (OSError, ValueError) as error:
         raise UsageError(f"--out {path}: {getattr(error, 'strerror', None) or error}") from None
     if exists and not overwrite:
-        raise UsageError(f"--out {path} exists already; name another or add --overwrite")
+        raise UsageError(f"{path} exists already; name another by --out, or add --overwrite")

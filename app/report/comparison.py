@@ -91,9 +91,10 @@ def _common_measures(runs: Mapping[str, Metrics]) -> Sequence[Measure]:
     first_label, first = next(iter(runs.items()))
     columns = {measure.name: measure for measure in first.measures}
     for label, run in runs.items():
-        for own in run.measures:
-            known = columns.setdefault(own.name, own)
-            if run.measures[0].name != first.measures[0].name or own.label != known.label:
+        pairs = [(first.measures[0], run.measures[0])]
+        pairs += [(columns.setdefault(own.name, own), own) for own in run.measures]
+        for known, own in pairs:
+            if own.name != known.name or own.label != known.label:
                 raise ValueError(
                     f"{first_label} and {label} measure different things ({known.label} and "
                     f"{own.label}); compare runs of one kind, one model and the same lengths"

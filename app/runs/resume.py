@@ -49,7 +49,7 @@ def resume(arguments: Sequence[str], context: Context, parse: Parse) -> bool:
         Stopped: If the run was asked to end.
         UsageError: If there is no such run, or its data has changed.
     """
-    asked = read(asked_of_resume, arguments)
+    asked = read(asked_of_resume, arguments, others={"a new run": CommonOptions})
     path = asked["resume"]
     folder, state = open_run_folder(path)
     try:
