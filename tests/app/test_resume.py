@@ -122,7 +122,7 @@ def test_only_the_run_that_was_begun_is_resumed(
     Path("run/run.json").write_text("{")
     refused("cannot read run.json")
     Path("run/run.json").write_text(json.dumps(state))
-    refused("there is no option --steps", "--steps", "9")
+    refused("--steps is for a new run, not for this", "--steps", "9")
     refused("--save-every must be above 0; got nan", "--save-every", "nan")
     assert train_fit.main(["--resume", "nowhere"]) == 2
     assert "there is no run: it has no run.json" in capsys.readouterr().err
