@@ -78,7 +78,7 @@ class CommonOptions:
     """Training steps of each fit."""
 
     seconds: Seconds = None
-    """Train each fit for so many seconds instead of steps."""
+    """Train each fit for this many seconds instead of steps."""
 
     batch_size: Count = None
     """Pixels, rays or examples per step."""

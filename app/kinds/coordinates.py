@@ -59,7 +59,7 @@ def require_encodings(options: CoordinateOptions, suiting: Sequence[str], what: 
     Args:
         options: options that may name encodings.
         suiting: names of the encodings that suit.
-        what: what is fitted, for the message.
+        what: name of the data for the message, such as ``"an image"``.
 
     Raises:
         UsageError: Naming the encodings that suit.

@@ -163,13 +163,13 @@ class Problem:
     """What the training of one model needs.
 
     Attributes:
-        draw_batch: from the step to its inputs and targets.
+        draw_batch: function from the step to its inputs and targets.
         optimizer: steps the model's parameters.
         description: plain values from which the saved model is rebuilt.
-        loss: from prediction and targets to a scalar.
-        forward: from the inputs of a batch to the prediction; None is the model itself.
+        loss: function from prediction and targets to a scalar.
+        forward: function from the inputs of a batch to the prediction; None for the model itself.
         after_step: callback after each step.
-        schedule: from progress in [0, 1) to the factor of the learning rates.
+        schedule: function from progress in [0, 1) to the factor of the learning rates.
         autocast_dtype: type that the network trains in; None for float32.
         ema_decay: replace the weights in the end by their exponential moving average with this
             decay per step; None for the last weights.

@@ -1,6 +1,6 @@
 """Weights of a fitted image in the fewest bits that leave its pixels as they are.
 
-All weights of a fit are rounded to integers of so many bits, times a scale for each row of a
+All weights of a fit are rounded to integers of a few bits, times a scale for each row of a
 matrix or level of a grid. The browser decodes what `pack` lays out:
 
 ```text
@@ -112,7 +112,7 @@ def linear_layers(network: nn.Module) -> list[nn.Linear]:
 
 
 def _whole_numbers(row: Tensor, bits: int) -> tuple[Tensor, Tensor]:
-    """Integers of so many bits, and the float32 scale that gives the row back."""
+    """Integers of the given number of bits, and the float32 scale that gives the row back."""
     most = 2 ** (bits - 1) - 1
     scale = (row.abs().max() / most).clamp(min=1e-30)
     return (row / scale).round().clamp(-most, most), scale

@@ -6,6 +6,7 @@ optimizer is a function and a row of its table.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,8 @@ from nerf_posenc.training.grid_sizes import hash_grid
 from nerf_posenc.training.optimizers import ADAM_LR, MUON_LR, OptimizerGroup
 from nerf_posenc.training.optimizers import adam as make_adam
 from nerf_posenc.training.optimizers import muon as make_muon
+
+Recipe = TypeVar("Recipe")
 
 # Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
 # cycles per unit.
@@ -169,15 +172,19 @@ OPTIMIZERS: dict[str, OptimizerRecipe] = {
 """Optimizers by name."""
 
 
+def _row(what: str, name: str, table: Mapping[str, Recipe]) -> Recipe:
+    if name not in table:
+        raise ValueError(unknown_name(what, name, table))
+    return table[name]
+
+
 def get_recipe(encoding: str) -> EncodingRecipe:
     """Look up an encoding's row of the table.
 
     Raises:
         ValueError: If the name is unknown.
     """
-    if encoding not in ENCODINGS:
-        raise ValueError(unknown_name("encoding", encoding, ENCODINGS))
-    return ENCODINGS[encoding]
+    return _row("encoding", encoding, ENCODINGS)
 
 
 def make_encoder(
@@ -229,9 +236,7 @@ def get_network(network: str) -> NetworkRecipe:
     Raises:
         ValueError: If the name is unknown.
     """
-    if network not in NETWORKS:
-        raise ValueError(unknown_name("network", network, NETWORKS))
-    return NETWORKS[network]
+    return _row("network", network, NETWORKS)
 
 
 def get_optimizer(optimizer: str) -> OptimizerRecipe:
@@ -240,9 +245,7 @@ def get_optimizer(optimizer: str) -> OptimizerRecipe:
     Raises:
         ValueError: If the name is unknown.
     """
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(unknown_name("optimizer", optimizer, OPTIMIZERS))
-    return OPTIMIZERS[optimizer]
+    return _row("optimizer", optimizer, OPTIMIZERS)
 
 
 def default_lr(network: str, optimizer: str, encoding: str = "none") -> float:

@@ -34,8 +34,8 @@ def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
     Three steps of each model, and the rendering of some pixels, are timed.
 
     Args:
-        kind: of the image, which builds the models.
-        image: what is fitted.
+        kind: the opened data, which builds the models.
+        image: the image to fit.
         config: configuration of the run.
     """
     assert config.steps

@@ -31,7 +31,7 @@ def reference_result(image: Image, name: str, config: ImageOptions) -> Result:
     """Compute a reference and evaluate it.
 
     Args:
-        image: what is fitted.
+        image: the image that the fits are made of.
         name: one of ``REFERENCES``.
         config: configuration of the run.
     """
