@@ -15,8 +15,8 @@ from app.kinds.image.options import ImageOptions
 from app.kinds.kind import Result, View, digest_of
 from app.report.images import error_map, error_scale, reduced_error
 from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range
-from nerf_posenc.metrics.image import psnr, ssim
-from nerf_posenc.metrics.spectra import spectra
+from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
+from nerf_posenc.metrics.spectrum import spectra
 from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
 from nerf_posenc.training.permutations import index_permutation
 from scenes import open_image
@@ -144,19 +144,36 @@ def test_the_most_detailed_window_in_blocks_has_the_most_energy(any_is_large: No
     assert 0 <= odd[1].start <= 95 - 21
 
 
-@pytest.mark.parametrize("shape", [(24, 40), (33, 20), (17, 17), (1, 9)])
-def test_spectra_in_blocks_are_those_of_the_whole_image(shape: tuple[int, int]) -> None:
-    original = pixels(*shape)
-    fits = {"a": (original // 2 + 30).byte(), "b": pixels(*shape, seed=1)}
-    whole, blocks = spectra(original, fits), spectra(original, fits, most_whole=0)
-    torch.testing.assert_close(blocks.frequencies, whole.frequencies)
-    torch.testing.assert_close(blocks.original, whole.original, rtol=1e-5, atol=1e-12)
-    for name in fits:
-        torch.testing.assert_close(blocks.power[name], whole.power[name], rtol=1e-5, atol=1e-12)
-        for found, expected in zip(blocks.bands[name], whole.bands[name], strict=True):
-            assert found.octave == expected.octave
-            assert found.psnr == pytest.approx(expected.psnr, abs=1e-3)
-            assert found.energy == pytest.approx(expected.energy, rel=1e-4)
+@pytest.mark.parametrize("shape", [(24, 40), (33, 20), (17, 17), (1, 9), (70, 530)])
+@pytest.mark.parametrize("most_exact", [0, 10**6])
+def test_spectra_in_blocks_are_those_of_the_whole_plane(
+    shape: tuple[int, int], most_exact: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nerf_posenc.metrics.spectrum.LARGE_PIXELS", most_exact)
+    original, fit = pixels(*shape), pixels(*shape, seed=1)
+    found = spectra(original, {"fit": fit})
+    height, width = shape
+    cycles = torch.hypot(
+        torch.fft.fftfreq(height, dtype=torch.float64)[:, None],
+        torch.fft.fftfreq(width, dtype=torch.float64),
+    ) * max(shape)
+
+    def power(image: Tensor) -> Tensor:
+        transformed = torch.fft.fft2(image.double() / 255, dim=(0, 1)) / (height * width)
+        return transformed.abs().square().mean(-1)
+
+    for frequency, original_power, fit_power in zip(
+        found.frequencies, found.original, found.power["fit"], strict=True
+    ):
+        ring = cycles.round() == round(float(frequency) / torch.pi)
+        assert float(original_power) == pytest.approx(float(power(original)[ring].mean()), rel=1e-5)
+        assert float(fit_power) == pytest.approx(float(power(fit)[ring].mean()), rel=1e-5)
+    error = power(fit.double() - original.double())
+    for band in found.bands["fit"]:
+        ring = (cycles * torch.pi >= band.low) & (cycles * torch.pi < band.high)
+        energy, lost = float(power(original)[ring].sum()), float(error[ring].sum())
+        assert band.energy == pytest.approx(energy, rel=1e-5, abs=1e-12)
+        assert band.psnr == pytest.approx(psnr_from_mse(lost), abs=1e-4)
 
 
 def test_error_maps_in_rows_are_those_of_the_whole_image() -> None:

@@ -1,16 +1,21 @@
-"""PSNR by octave of spatial frequency, and power spectra."""
+"""PSNR by octave of spatial frequency, and power spectra, also of many megapixels."""
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from nerf_posenc.images import unit_range
+from nerf_posenc.images import LARGE_PIXELS, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
+
+# Rows that are transformed at once, then columns.
+_STRIP_ROWS = 64
+_BLOCK_COLUMNS = 256
 
 
 @dataclass(frozen=True)
@@ -66,39 +71,7 @@ def psnr_by_band(
         >>> [band.octave for band in psnr_by_band(gray, gray)]
         [None, 0, 1, 2, 3]
     """
-    require_equal_shapes(prediction, target)
-    original = unit_range(target.detach().cpu()).double().clamp(0, 1)
-    error = unit_range(prediction.detach().cpu()).double().clamp(0, 1) - original
-    height, width, _ = original.shape
-    edges = octave_edges(height, width)
-    lost, energies = energy_by_octave(error), energy_by_octave(original)
-    return band_scores(edges, lost, energies)
-
-
-def octave_rings(frequencies: Tensor, edges: Sequence[float]) -> Tensor:
-    """Ring of each frequency in rad per unit."""
-    upper = torch.tensor(edges[1:], dtype=torch.float64)
-    return torch.bucketize(frequencies, upper, right=True)
-
-
-def band_scores(
-    edges: Sequence[float], lost: Sequence[float], energies: Sequence[float]
-) -> list[BandScore]:
-    """Scores of all rings.
-
-    Args:
-        edges: of the rings.
-        lost: mean squared error within each.
-        energies: mean square of the original within each.
-    """
-    scores = []
-    for i, (low, high) in enumerate(itertools.pairwise(edges)):
-        error, energy = lost[i], energies[i]
-        recovered = 1 - error / energy if energy > 0 else math.nan
-        scores.append(
-            BandScore(i - 1 if i else None, low, high, psnr_from_mse(error), energy, recovered)
-        )
-    return scores
+    return spectra(target, {"": prediction}).bands[""]
 
 
 def octave_edges(height: int, width: int) -> list[float]:
@@ -124,17 +97,13 @@ def energy_by_octave(values: Float[Tensor, "height width channels"]) -> list[flo
     """Mean square of an image, or of an error, within each ring of `octave_edges`.
 
     Args:
-        values: any; their mean square is the sum over the rings, by Parseval's theorem.
+        values: any numbers; their mean square is the sum over the rings, by Parseval's theorem.
 
     Returns:
         One number per ring, the lowest first, which holds the mean.
     """
-    height, width, _ = values.shape
-    edges = octave_edges(height, width)
-    frequencies = _angular_frequencies(height, width)
-    rings = octave_rings(frequencies, edges)
-    power = _power(values.detach().cpu().double())
-    return torch.bincount(rings.flatten(), power.flatten(), len(edges) - 1).tolist()
+    values = values.detach().cpu()
+    return _energy_by_octave(lambda rows, channel: values[rows, :, channel], values.shape)
 
 
 def nyquist_frequency(height: int, width: int) -> float:
@@ -160,46 +129,149 @@ def power_spectrum(
         image: values with peak 1, or 8 or 16 bits without a sign.
 
     Returns:
-        Angular frequencies in rad per unit, one per whole cycle across the longer side up to
-        Nyquist, and at each the mean power of the discrete Fourier transform's nearest values,
-        over all channels.
+        Angular frequencies in rad per unit, one per integer number of cycles across the longer
+        side up to Nyquist, and at each the mean power of the nearest values of the discrete
+        Fourier transform, over all channels.
     """
-    values = unit_range(image.detach().cpu()).double()
-    height, width, _ = values.shape
-    # One cycle across the longer side is pi rad per unit.
-    rings = (_angular_frequencies(height, width) / math.pi).round().long().flatten()
-    num_rings = max(height, width) // 2 + 1
-    total = torch.bincount(rings, _power(values).flatten(), num_rings)[:num_rings]
-    counts = torch.bincount(rings, _multiplicity(height, width).flatten(), num_rings)[:num_rings]
+    num_rings = max(image.shape[:2]) // 2 + 1
+    power, counts = torch.zeros(2, num_rings, dtype=torch.float64)
+    for block in _blocks(lambda rows, channel: _plane(image, rows, channel), image.shape):
+        ring = block.cycles.round().long()
+        power += torch.bincount(ring, block.power, num_rings)[:num_rings]
+        counts += torch.bincount(ring, block.weight, num_rings)[:num_rings]
     chosen = (torch.arange(num_rings) > 0) & (counts > 0)
-    return torch.arange(num_rings)[chosen] * math.pi, total[chosen] / counts[chosen]
+    # One cycle across the longer side is pi rad per unit. The sum over channels counts each
+    # frequency once for every channel.
+    mean = power[chosen] / counts[chosen] * image.shape[2]
+    return torch.arange(num_rings)[chosen] * math.pi, mean
 
 
-def _power(values: Tensor) -> Tensor:
-    """Power at each frequency of the half plane, with that of its negative, mean over channels.
+@dataclass(frozen=True)
+class Spectra:
+    """Frequency content of an image and its reconstructions.
 
-    The sum is the mean square of the values, by Parseval's theorem.
+    Attributes:
+        frequencies: in rad per unit.
+        original: mean power of the image at each frequency.
+        power: mean power of each reconstruction at each frequency.
+        bands: PSNR of each reconstruction by octave.
     """
-    height, width, channels = values.shape
-    power = torch.zeros(height, width // 2 + 1, dtype=torch.float64)
-    for channel in values.unbind(-1):
-        transformed = torch.fft.rfft2(channel)
-        power += transformed.real.square() + transformed.imag.square()
-    return power * (_multiplicity(height, width) / (channels * (height * width) ** 2))
+
+    frequencies: Float[Tensor, " rings"]
+    original: Float[Tensor, " rings"]
+    power: Mapping[str, Float[Tensor, " rings"]]
+    bands: Mapping[str, list[BandScore]]
 
 
-def _multiplicity(height: int, width: int) -> Tensor:
-    """Number of frequencies of the whole plane that each one of the half plane stands for."""
-    column = torch.full((width // 2 + 1,), 2.0, dtype=torch.float64)
-    column[0] = 1.0
-    if width % 2 == 0:
-        column[-1] = 1.0
-    return column.expand(height, -1)
+def spectra(
+    original: Shaped[Tensor, "height width channels"],
+    fits: Mapping[str, Shaped[Tensor, "height width channels"]],
+) -> Spectra:
+    """Power spectrum (`power_spectrum`) and PSNR by octave (`psnr_by_band`) of reconstructions.
+
+    Args:
+        original: image with peak 1, or of 8 or 16 bits without a sign.
+        fits: reconstructions of the same shape, likewise, by name.
+
+    Raises:
+        ValueError: If the shapes differ.
+    """
+    for fit in fits.values():
+        require_equal_shapes(fit, original)
+    shape = original.shape
+    edges = octave_edges(shape[0], shape[1])
+
+    def pixels(rows: slice, channel: int) -> Tensor:
+        return _plane(original, rows, channel).clamp(0, 1)
+
+    def scores(fit: Tensor) -> list[BandScore]:
+        def error(rows: slice, channel: int) -> Tensor:
+            return _plane(fit, rows, channel).clamp(0, 1) - pixels(rows, channel)
+
+        rings = zip(
+            itertools.pairwise(edges), _energy_by_octave(error, shape), energies, strict=True
+        )
+        return [
+            BandScore(
+                octave=k - 1 if k else None,
+                low=low,
+                high=high,
+                psnr=psnr_from_mse(lost),
+                energy=energy,
+                recovered=1 - lost / energy if energy > 0 else math.nan,
+            )
+            for k, ((low, high), lost, energy) in enumerate(rings)
+        ]
+
+    energies = _energy_by_octave(pixels, shape)
+    frequencies, power = power_spectrum(original)
+    return Spectra(
+        frequencies,
+        power,
+        {name: power_spectrum(fit)[1] for name, fit in fits.items()},
+        {name: scores(fit) for name, fit in fits.items()},
+    )
 
 
-def _angular_frequencies(height: int, width: int) -> Tensor:
-    """Magnitude of each frequency of the real Fourier transform, in rad per unit."""
+# Values of one channel in some rows of an image.
+_Values = Callable[[slice, int], Tensor]
+
+
+def _plane(image: Tensor, rows: slice, channel: int) -> Tensor:
+    return unit_range(image[rows, :, channel].detach().cpu()).double()
+
+
+def _energy_by_octave(values: _Values, shape: torch.Size) -> list[float]:
+    edges = octave_edges(shape[0], shape[1])
+    upper = torch.tensor(edges[1:], dtype=torch.float64)
+    energy = torch.zeros(len(upper), dtype=torch.float64)
+    for block in _blocks(values, shape):
+        ring = torch.bucketize(block.cycles * math.pi, upper, right=True)
+        energy += torch.bincount(ring, block.power, len(upper))
+    return energy.tolist()
+
+
+class _Block(NamedTuple):
+    """Some columns of the half plane of frequencies that a real Fourier transform has, flat.
+
+    Attributes:
+        cycles: magnitude of each frequency, in cycles across the longer side.
+        power: of each frequency and its negative; the sum over all blocks is the mean square of
+            the values, by Parseval's theorem.
+        weight: number of frequencies of the whole plane that each one stands for: 2, or 1 in the
+            columns of frequency 0 and Nyquist, which hold their own negatives.
+    """
+
+    cycles: Tensor
+    power: Tensor
+    weight: Tensor
+
+
+def _blocks(values: _Values, shape: torch.Size) -> Iterator[_Block]:
+    """Transform an image one channel at a time: all rows, then blocks of columns.
+
+    In float64, or in float32 for an image of many megapixels; besides the image, memory is needed
+    for half a channel of complex numbers.
+    """
+    height, width, channels = shape
+    real = torch.float32 if height * width > LARGE_PIXELS else torch.float64
     vertical = torch.fft.fftfreq(height, dtype=torch.float64)
     horizontal = torch.fft.rfftfreq(width, dtype=torch.float64)
-    cycles_per_pixel = torch.hypot(vertical[:, None], horizontal[None, :])
-    return cycles_per_pixel * math.pi * max(height, width)
+    weight = torch.full((width // 2 + 1,), 2.0, dtype=torch.float64)
+    weight[0] = 1.0
+    if width % 2 == 0:
+        weight[-1] = 1.0
+    half = torch.empty(height, width // 2 + 1, dtype=real.to_complex())
+    for channel in range(channels):
+        for top in range(0, height, _STRIP_ROWS):
+            rows = slice(top, top + _STRIP_ROWS)
+            half[rows] = torch.fft.rfft(values(rows, channel).to(real))
+        for left in range(0, width // 2 + 1, _BLOCK_COLUMNS):
+            columns = slice(left, left + _BLOCK_COLUMNS)
+            transformed = torch.fft.fft(half[:, columns], dim=0)
+            power = transformed.real.double().square() + transformed.imag.double().square()
+            # From cycles per pixel to cycles across the longer side.
+            cycles = torch.hypot(vertical[:, None], horizontal[columns]) * max(height, width)
+            stands_for = weight[columns].expand(height, -1)
+            scale = stands_for / (channels * (height * width) ** 2)
+            yield _Block(cycles.flatten(), (power * scale).flatten(), stands_for.flatten())

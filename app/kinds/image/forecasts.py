@@ -11,7 +11,7 @@ from app.kinds.kind import Curve
 from nerf_posenc.analysis.calibration import LAWS
 from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, forecast, why_not
 from nerf_posenc.images import Image
-from nerf_posenc.metrics.spectra import spectra
+from nerf_posenc.metrics.spectrum import spectra
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.recipes import get_recipe
 
