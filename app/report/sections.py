@@ -20,8 +20,7 @@ from app.kinds.kind import (
 from app.report.charts import Chart, Line, Mark
 from app.report.palette import NUM_STYLES
 from app.report.tables import score_text
-from nerf_posenc.metrics.spectrum import Spectra, spectra
-from nerf_posenc.metrics.spectrum import nyquist_frequency
+from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
 from nerf_posenc.training.results import Measure
 
 _OCTAVES = (

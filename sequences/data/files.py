@@ -82,28 +82,8 @@ def _cut(text: str) -> int:
     return min(cuts, key=lambda cut: abs(cut - ideal), default=ideal)
 
 
-def open_pairs_file(path: Path) -> Pairs:
-    """Sequences to translate: one line per pair, ``source<TAB>target``, words between spaces.
-
-    Raises:
-        SequenceError: If the file cannot be read, a line does not have two columns with words in
-            them, or all sources are the same.
-    """
-    return _pairs(path, _rows(path, "source<TAB>target"))
-
-
-def open_labeled_file(path: Path) -> LabeledSentences:
-    """Sentences to classify: one line per sentence, ``label<TAB>sentence``.
-
-    Raises:
-        SequenceError: If the file cannot be read, a line does not have two columns with words in
-            them, there are fewer than two labels, or no label has two different sentences.
-    """
-    return _labeled(path, _rows(path, "label<TAB>sentence"))
-
-
 def open_tsv(path: Path, *, labeled: bool | None) -> Pairs | LabeledSentences:
-    """Table of two columns: pairs, or labels and sentences.
+    """Table of two columns: pairs, one ``source<TAB>target`` per line, or ``label<TAB>sentence``.
 
     Args:
         path: of the file.
@@ -111,7 +91,9 @@ def open_tsv(path: Path, *, labeled: bool | None) -> Pairs | LabeledSentences:
             50 different values, each of one word, and fewer than a tenth as many as lines.
 
     Raises:
-        SequenceError: As `open_pairs_file` and `open_labeled_file` do.
+        SequenceError: If the file cannot be read, or a line does not have two columns with words in
+            them; for pairs, if all sources are the same; for labels, if there are fewer than two,
+            or none with two different sentences.
     """
     rows = _rows(path, "source<TAB>target or label<TAB>sentence")
     if labeled is None:

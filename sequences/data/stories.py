@@ -104,34 +104,6 @@ def _question(
     return Story(tuple(sentences), _words(question, place), answer, tuple(supporting))
 
 
-def write_stories(stories: Sequence[Story]) -> str:
-    """Stories in the bAbI format; `read_stories` of it gives equal stories.
-
-    Consecutive questions are written as one story if the sentences of the second continue those
-    of the first.
-
-    Args:
-        stories: words without spaces, in lower case, without period or question mark at the end
-            of a sentence.
-    """
-    lines: list[str] = []
-    told: list[Words] = []
-    line_numbers: list[int] = []
-    number = 0
-    for story in stories:
-        if told != list(story.sentences[: len(told)]):
-            told, line_numbers, number = [], [], 0
-        for sentence in story.sentences[len(told) :]:
-            number += 1
-            told.append(sentence)
-            line_numbers.append(number)
-            lines.append(f"{number} {' '.join(sentence)}.")
-        number += 1
-        facts = " ".join(str(line_numbers[index]) for index in story.supporting)
-        lines.append(f"{number} {' '.join(story.question)}?\t{story.answer}\t{facts}")
-    return "".join(f"{line}\n" for line in lines)
-
-
 def open_babi_folder(path: Path) -> Stories:
     """Tasks of a folder with files ``qaN_train.txt`` and ``qaN_test.txt``, sorted by N.
 
@@ -183,16 +155,3 @@ def _task(path: Path, number: int, files: dict[str, Path]) -> StoryTask:
     return StoryTask(
         name=str(number), train=read["train"] + read.get("valid", []), test=read["test"]
     )
-
-
-def word_stream(story: Story) -> Words:
-    """Words of all sentences of a story in one sequence, without boundaries."""
-    return tuple(word for sentence in story.sentences for word in sentence)
-
-
-def boundaries(story: Story) -> tuple[int, ...]:
-    """Index after the last word of every sentence, in the sequence of `word_stream`."""
-    ends: list[int] = []
-    for sentence in story.sentences:
-        ends.append((ends[-1] if ends else 0) + len(sentence))
-    return tuple(ends)

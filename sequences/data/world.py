@@ -10,8 +10,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sequences.data.stories import boundaries as boundaries
-from sequences.data.stories import word_stream as word_stream
 from sequences.data.types import Stories, Story, StoryTask, Words
 
 PEOPLE = ("ada", "ines", "kofi", "noor", "tomas", "yuki")

@@ -1,14 +1,13 @@
 """Text files and tables."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sequences.data import files
 from sequences.data.files import (
-    open_labeled_file,
-    open_pairs_file,
     open_text_file,
     open_tsv,
     read_text_file,
@@ -108,8 +107,12 @@ def test_text_of_one_character_is_refused(write: Write) -> None:
     assert "one character" in error_of(open_text_file, write("a\n"))
 
 
+as_pairs = partial(open_tsv, labeled=False)
+as_labeled = partial(open_tsv, labeled=True)
+
+
 def test_pairs_are_words_of_both_columns(write: Write) -> None:
-    pairs = open_pairs_file(write("a  b\tc d \n\n e\tf\r\n"))
+    pairs = as_pairs(write("a  b\tc d \n\n e\tf\r\n"))
     assert sorted([*pairs.train, *pairs.test]) == [(("a", "b"), ("c", "d")), (("e",), ("f",))]
     assert len(pairs.train) == len(pairs.test) == 1
     assert pairs.longer == ()
@@ -118,7 +121,7 @@ def test_pairs_are_words_of_both_columns(write: Write) -> None:
 
 def test_a_tenth_of_the_sources_is_for_testing_with_all_of_their_pairs(write: Write) -> None:
     lines = [f"source {index % 200}\ttarget {index}" for index in range(600)]
-    pairs = open_pairs_file(write("\n".join(lines)))
+    pairs = as_pairs(write("\n".join(lines)))
     train, test = ({source for source, _ in side} for side in (pairs.train, pairs.test))
     assert len(test) == 20
     assert not train & test
@@ -130,7 +133,7 @@ def test_a_tenth_of_the_sources_is_for_testing_with_all_of_their_pairs(write: Wr
 
 def test_split_is_the_same_every_time(write: Write) -> None:
     path = write("\n".join(f"{index}\tx" for index in range(50)))
-    assert open_pairs_file(path) == open_pairs_file(path)
+    assert as_pairs(path) == as_pairs(path)
 
 
 @pytest.mark.parametrize(
@@ -144,12 +147,12 @@ def test_split_is_the_same_every_time(write: Write) -> None:
     ],
 )
 def test_pairs_that_cannot_be_used_are_refused(write: Write, content: str, said: str) -> None:
-    assert said in error_of(open_pairs_file, write(content))
+    assert said in error_of(as_pairs, write(content))
 
 
 def test_labels_are_kept_and_every_label_is_trained(write: Write) -> None:
     lines = [f"{'rare' if index == 7 else 'often'}\tsentence {index}" for index in range(100)]
-    labeled = open_labeled_file(write("\n".join(lines)))
+    labeled = as_labeled(write("\n".join(lines)))
     assert len(labeled.test) == 10
     assert {label for label, _ in labeled.train} == {"rare", "often"}
     assert ("rare", ("sentence", "7")) in labeled.train
@@ -158,13 +161,13 @@ def test_labels_are_kept_and_every_label_is_trained(write: Write) -> None:
 
 def test_same_sentence_with_two_labels_is_on_one_side(write: Write) -> None:
     lines = [f"{label}\tsentence {index}" for index in range(50) for label in ("one", "two")]
-    labeled = open_labeled_file(write("\n".join(lines)))
+    labeled = as_labeled(write("\n".join(lines)))
     assert len(labeled.test) == 10
     assert {words for _, words in labeled.train}.isdisjoint(words for _, words in labeled.test)
 
 
 def test_label_of_several_words_stays_one_label(write: Write) -> None:
-    labeled = open_labeled_file(write("very good\ta\nvery good\tb\nbad\tc\n"))
+    labeled = as_labeled(write("very good\ta\nvery good\tb\nbad\tc\n"))
     assert {label for label, _ in (*labeled.train, *labeled.test)} == {"very good", "bad"}
 
 
@@ -178,7 +181,7 @@ def test_label_of_several_words_stays_one_label(write: Write) -> None:
     ],
 )
 def test_labels_that_cannot_be_used_are_refused(write: Write, content: str, said: str) -> None:
-    assert said in error_of(open_labeled_file, write(content))
+    assert said in error_of(as_labeled, write(content))
 
 
 def rows(num_labels: int, num_rows: int, *, label: str = "label{}") -> str:
@@ -200,9 +203,3 @@ def rows(num_labels: int, num_rows: int, *, label: str = "label{}") -> str:
 def test_few_values_of_one_word_are_labels(write: Write, content: str, labeled: bool) -> None:
     opened = open_tsv(write(content), labeled=None)
     assert isinstance(opened, LabeledSentences if labeled else Pairs)
-
-
-def test_kind_of_a_table_can_be_given(write: Write) -> None:
-    path = write(rows(2, 20))
-    assert open_tsv(path, labeled=True) == open_labeled_file(path)
-    assert open_tsv(path, labeled=False) == open_pairs_file(path)

@@ -1,4 +1,4 @@
-"""Memory networks against the formulas of their paper, and the segmenter."""
+"""Memory networks against the formulas of their paper."""
 
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from sequences.errors import SequenceError
 from sequences.system import System, SystemOptions
 from sequences.systems.memory_network import ENCODINGS, MARGIN, MemoryNetworkSystem
 from sequences.systems.memory_network_model import MemoryNetwork
-from sequences.systems.segmenter import boundary_scores, fit_segmenter, resegmented
 from tests.fits import blocks_of
 from tests.sequences.small_stories import moves
 
@@ -219,50 +218,3 @@ def test_the_memory_found_is_shown() -> None:
         expected = [float(i == slot) for i in range(4)]
         assert shown.values[:, hop].tolist() == expected
     assert system.preview(model, "time") == blocks_of(evaluation, Passage)[0]
-
-
-def test_it_finds_the_sentences_of_stories_it_has_not_seen() -> None:
-    stories = moves(30)
-    scores = boundary_scores(fit_segmenter(stories, generator()), stories.tasks[0].test)
-    assert (scores.precision, scores.recall) == (1, 1)
-
-
-def test_stories_are_the_same_after_their_boundaries_are_found() -> None:
-    stories = moves(30)
-    segmenter = fit_segmenter(stories, generator())
-    for told in stories.tasks[0].test:
-        assert resegmented(segmenter, told) == told
-
-
-def test_precision_and_recall_are_shares_of_boundaries() -> None:
-    stories = moves(30)
-    segmenter = fit_segmenter(stories, generator())
-    # The boundary after "barn" is found besides the one that is known; "cleo went" ends none.
-    told = (("ann", "went", "to", "barn", "bob", "went", "to", "den"), ("cleo", "went"))
-    scores = boundary_scores(segmenter, [Story(told, ("q",), "a", ())])
-    assert (scores.precision, scores.recall) == (0.5, 0.5)
-
-
-def test_facts_and_the_rest_stay_in_stories_of_other_boundaries() -> None:
-    stories = moves(30)
-    segmenter = fit_segmenter(stories, generator())
-    # The boundary within the first sentence is found, and none at the end of the last.
-    joined = Story(
-        (("ann", "went", "to", "barn", "bob", "went", "to", "den"), ("cleo", "went")),
-        ("q",),
-        "a",
-        (0, 1),
-    )
-    again = resegmented(segmenter, joined)
-    assert again.sentences == (
-        ("ann", "went", "to", "barn"),
-        ("bob", "went", "to", "den"),
-        ("cleo", "went"),
-    )
-    assert again.supporting == (1, 2)
-
-
-def test_words_alone_have_no_beginnings() -> None:
-    bare = [Story((("a",),), ("q",), "a", ())]
-    with pytest.raises(SequenceError, match="two words or more"):
-        fit_segmenter(Stories("x", "", [StoryTask("1", bare, bare)]), generator())

@@ -4,15 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from sequences.data.stories import (
-    boundaries,
-    open_babi_folder,
-    read_stories,
-    word_stream,
-    write_stories,
-)
+from sequences.data.stories import open_babi_folder, read_stories
 from sequences.data.types import Story
 from sequences.errors import SequenceError
+from tests.sequences.small_stories import write_stories
 
 TEXT = """\
 1 Ines ran to the Cellar.
@@ -98,18 +93,6 @@ def test_written_stories_read_back_as_they_were() -> None:
     assert read_stories(write_stories(STORIES), where="written") == STORIES
 
 
-def test_consecutive_questions_are_written_as_one_story() -> None:
-    assert write_stories(STORIES).splitlines() == [
-        "1 ines ran to the cellar.",
-        "2 kofi strolled to the tower.",
-        "3 where is ines?\tcellar\t1",
-        "4 ines took the map there.",
-        "5 what is ines carrying?\tmap,kettle\t4 1",
-        "1 noor left.",
-        "2 who left?\tnoor\t1",
-    ]
-
-
 @pytest.mark.parametrize("order", [(0, 2, 1), (1, 0, 2), (2, 2, 1, 1), (0, 0)])
 def test_stories_in_any_order_read_back_as_they_were(order: tuple[int, ...]) -> None:
     stories = [STORIES[index] for index in order]
@@ -177,17 +160,3 @@ def test_error_in_a_file_of_a_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "qa1_test.txt").write_text("told\n")
     with pytest.raises(SequenceError, match=r"qa1_test\.txt, line 1"):
         open_babi_folder(tmp_path)
-
-
-@pytest.mark.parametrize("story", STORIES)
-def test_stream_cut_at_the_boundaries_is_the_sentences(story: Story) -> None:
-    stream, ends = word_stream(story), boundaries(story)
-    starts = (0, *ends[:-1])
-    assert [stream[a:b] for a, b in zip(starts, ends, strict=True)] == list(story.sentences)
-    assert ends[-1] == len(stream)
-
-
-def test_story_without_sentences_has_no_boundaries() -> None:
-    empty = Story((), ("why",), "because", ())
-    assert word_stream(empty) == ()
-    assert boundaries(empty) == ()

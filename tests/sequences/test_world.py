@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from sequences.data.stories import read_stories, write_stories
-from sequences.data.types import Stories, Story, StoryTask, Words
+from sequences.data.stories import read_stories
+from sequences.data.types import Stories, StoryTask, Words
 from sequences.data.world import (
     DROPS,
     MOVES,
@@ -13,10 +13,9 @@ from sequences.data.world import (
     PLACES,
     TAKES,
     THINGS,
-    boundaries,
     make_stories,
-    word_stream,
 )
+from tests.sequences.small_stories import write_stories
 
 STORIES = make_stories(200, 60, seed=3)
 TASKS = {task.name: [*task.train, *task.test] for task in STORIES.tasks}
@@ -245,13 +244,6 @@ def test_same_seed_gives_the_same_stories_and_another_seed_others() -> None:
 def test_stories_can_be_written_in_the_format_of_babi() -> None:
     for stories in TASKS.values():
         assert read_stories(write_stories(stories), where="written") == stories
-
-
-def test_stream_and_boundaries_give_the_sentences_back() -> None:
-    story: Story = TASKS["lists"][0]
-    stream, ends = word_stream(story), boundaries(story)
-    cut = tuple(stream[a:b] for a, b in zip((0, *ends), ends, strict=False))
-    assert cut == story.sentences
 
 
 @pytest.mark.parametrize(("num_train", "num_test"), [(0, 1), (1, 0)])
