@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import nerf_posenc as ne
+from docs.naive import binary_codes, index_codes, normalized_index_codes
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
-from nerf_posenc.positional.naive import binary_codes, index_codes, normalized_index_codes
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import adam
 from scenes import open_image

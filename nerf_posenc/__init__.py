@@ -48,7 +48,6 @@ from nerf_posenc.encoders.spherical_harmonics import (
 )
 from nerf_posenc.encoders.time2vec import Time2VecEncoder as Time2VecEncoder
 from nerf_posenc.encoders.triangle_wave import TriangleWaveEncoder as TriangleWaveEncoder
-from nerf_posenc.encoders.triplane import TriPlaneEncoder as TriPlaneEncoder
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder as VectorMatrixEncoder
 from nerf_posenc.identification import Match as Match
 from nerf_posenc.identification import identify as identify

@@ -13,4 +13,3 @@ from nerf_posenc.encoders.spherical_harmonics import (
     SphericalHarmonicsEncoder as SphericalHarmonicsEncoder,
 )
 from nerf_posenc.encoders.triangle_wave import TriangleWaveEncoder as TriangleWaveEncoder
-from nerf_posenc.encoders.triplane import TriPlaneEncoder as TriPlaneEncoder

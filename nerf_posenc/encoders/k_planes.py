@@ -1,4 +1,7 @@
-"""Planes of trained features for points in space and time (K-Planes, HexPlane)."""
+"""Planes of trained features for points in space, or in space and time.
+
+Interpolation is twice differentiable.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -10,10 +13,12 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
+    Interpolation,
     cells_from_positions,
     combine_corners,
     features_dtype,
     require_bounds,
+    require_interpolation,
     sides_from_nodes,
     unit_coordinates,
     weighted_rows,
@@ -21,21 +26,25 @@ from nerf_posenc.encoders.interpolation import (
 
 
 class KPlanesEncoder(Encoder):
-    """One plane of trained features for each pair of axes, for points in space and time.
+    """One plane of trained features for each pair of axes.
 
-    The features at the projections onto the planes are multiplied (Fridovich-Keil et al. 2023,
-    K-Planes) or added; or those of complementary planes are multiplied and the
-    products concatenated (Cao and Johnson 2023, HexPlane). With 4 axes the last one
-    is time, and its planes start at 1.
+    The features at the projections onto the planes are multiplied (K-Planes, Fridovich-Keil et
+    al. 2023), added (the tri-planes of EG3D, Chan et al. 2022) or concatenated; or those of
+    complementary planes are multiplied and the products concatenated (HexPlane, Cao and Johnson
+    2023). With 4 axes the last one is time.
 
     Args:
         in_dim: number of axes, 2 or more; 4 for space and time.
         features: width of a node's row, 1 or more.
         resolution: nodes along each axis, 2 or more; one number or one for each axis. The first
             and the last lie on the edge of the bounds.
-        reduce: ``"product"``, ``"sum"``, ``"concat"``, or with 4 axes ``"hexplane"``.
+        reduce: how the planes' features are combined: ``"product"``, ``"sum"``, ``"concat"``, or
+            with 4 axes ``"hexplane"``.
+        interpolation: ``"linear"`` or ``"smoothstep"``.
         bounds: the box that the planes cover. Coordinates outside are moved to its edge.
-        generator: random number generator of the initial features, uniform in 0.1 to 0.5.
+        generator: random number generator of the initial features. What is multiplied starts
+            uniform in 0.1 to 0.5, or at 1 in planes with time; what is added or concatenated starts
+            normal, with standard deviation 0.1.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -43,6 +52,9 @@ class KPlanesEncoder(Encoder):
     Examples:
         >>> encoder = KPlanesEncoder(4, 16, resolution=(64, 64, 64, 20))
         >>> encoder(torch.rand(5, 4)).shape
+        torch.Size([5, 16])
+        >>> tri_planes = KPlanesEncoder(3, 16, resolution=128, reduce="sum")
+        >>> tri_planes(torch.rand(5, 3)).shape
         torch.Size([5, 16])
     """
 
@@ -53,6 +65,7 @@ class KPlanesEncoder(Encoder):
         *,
         resolution: int | Sequence[int] = 64,
         reduce: Literal["product", "sum", "concat", "hexplane"] = "product",
+        interpolation: Interpolation = "linear",
         bounds: tuple[float, float] = (-1.0, 1.0),
         generator: torch.Generator | None = None,
     ) -> None:
@@ -70,15 +83,19 @@ class KPlanesEncoder(Encoder):
                 f"{reduce!r}"
             )
         require_bounds(bounds)
+        require_interpolation(interpolation)
         self.pairs = list(itertools.combinations(range(in_dim), 2))
         widths = {"concat": len(self.pairs), "hexplane": len(self.pairs) // 2}
         super().__init__(in_dim, features * widths.get(reduce, 1))
         self.resolution = tuple(sizes)
         self.reduce = reduce
+        self.interpolation = interpolation
         self.bounds = bounds
         planes = [torch.empty(sizes[a] * sizes[b], features) for a, b in self.pairs]
         for (_, last), plane in zip(self.pairs, planes, strict=True):
-            if in_dim == 4 and last == 3:
+            if reduce in ("sum", "concat"):
+                plane.normal_(std=0.1, generator=generator)
+            elif in_dim == 4 and last == 3:
                 plane.fill_(1.0)
             else:
                 plane.uniform_(0.1, 0.5, generator=generator)
@@ -131,7 +148,7 @@ class KPlanesEncoder(Encoder):
         return features.to(features_dtype(x, self.planes[0]))
 
     def _interpolated(self, plane: Tensor, position: Tensor, size: Tensor) -> Tensor:
-        cell, weights = cells_from_positions(position[:, None], "linear")
+        cell, weights = cells_from_positions(position[:, None], self.interpolation)
         strides = torch.stack([torch.ones_like(size[0]), size[0]])
         sides = sides_from_nodes(
             torch.minimum(cell, size - 1), torch.minimum(cell + 1, size - 1), strides
@@ -153,5 +170,5 @@ class KPlanesEncoder(Encoder):
         """Show all that changes the numbers."""
         return (
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, resolution={self.resolution}, "
-            f"reduce={self.reduce!r}, bounds={self.bounds}"
+            f"reduce={self.reduce!r}, interpolation={self.interpolation!r}, bounds={self.bounds}"
         )

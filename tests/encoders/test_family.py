@@ -67,7 +67,7 @@ CASES = {
     "vector-matrix": Case(
         lambda: ne.VectorMatrixEncoder(4, resolution=5, stride=2), coordinates(3)
     ),
-    "tri-plane": Case(lambda: ne.TriPlaneEncoder(4, resolution=5), coordinates(3)),
+    "tri-plane": Case(lambda: ne.KPlanesEncoder(3, 4, resolution=5, reduce="sum"), coordinates(3)),
     "spherical-harmonics": Case(lambda: ne.SphericalHarmonicsEncoder(5), directions),
     "sinusoidal": Case(lambda: ne.SinusoidalEncoder(8), positions, has_axes=False),
     "timestep": Case(lambda: ne.SinusoidalEncoder.timestep(9), positions, has_axes=False),

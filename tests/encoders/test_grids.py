@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from nerf_posenc import DenseGridEncoder, HashGridEncoder, TriPlaneEncoder
+from nerf_posenc import DenseGridEncoder, HashGridEncoder, KPlanesEncoder
 
 PRIMES = (1, 2654435761, 805459861, 3674653429)
 
@@ -138,16 +138,17 @@ def test_progress_lets_levels_in_from_coarse_to_fine() -> None:
 
 
 @pytest.mark.parametrize("reduce", ["sum", "product", "concat"])
-def test_tri_planes_put_three_bilinear_planes_together(reduce: str) -> None:
-    encoder = TriPlaneEncoder(3, resolution=6, reduce=reduce)  # type: ignore[arg-type]
+def test_planes_are_sampled_bilinearly_and_combined(reduce: str) -> None:
+    sizes = (4, 6, 5)
+    encoder = KPlanesEncoder(3, 3, resolution=sizes, reduce=reduce)  # type: ignore[arg-type]
     x = torch.rand(20, 3) * 2 - 1
-    planes = encoder.planes.detach().reshape(3, 1, 6, 6, 3).permute(0, 1, 4, 2, 3)
-    samples = [
-        torch.nn.functional.grid_sample(
-            planes[i], x[None, None][..., list(axes)], align_corners=True
-        )[0, :, 0].T
-        for i, axes in enumerate(((0, 1), (0, 2), (1, 2)))
-    ]
+    samples = []
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        plane = torch.rand(3, sizes[second], sizes[first])
+        encoder.set_plane((first, second), plane)
+        at = x[None, None][..., [first, second]]
+        sampled = torch.nn.functional.grid_sample(plane[None], at, align_corners=True)
+        samples.append(sampled[0, :, 0].T)
     expected = {
         "sum": sum(samples),
         "product": samples[0] * samples[1] * samples[2],
@@ -158,7 +159,7 @@ def test_tri_planes_put_three_bilinear_planes_together(reduce: str) -> None:
 
 
 def test_coordinates_outside_are_taken_to_the_edge() -> None:
-    for encoder in (HashGridEncoder(2, 3, log2_table_size=6), TriPlaneEncoder(2, resolution=4)):
+    for encoder in (HashGridEncoder(2, 3, log2_table_size=6), KPlanesEncoder(3, 2, resolution=4)):
         x = torch.full((1, encoder.in_dim), 1.0)
         assert torch.equal(encoder(x * 7), encoder(x))
         assert torch.equal(encoder(x * -7), encoder(-x))
@@ -182,13 +183,14 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, object], message: str
     with pytest.raises(ValueError, match=message):
         HashGridEncoder(**{"in_dim": 2, **arguments})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="reduce must be"):
-        TriPlaneEncoder(reduce="max")  # type: ignore[arg-type]
+        KPlanesEncoder(reduce="max")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("reduce", "mean"), [("sum", 0.0), ("product", 1.0), ("concat", 0.0)])
-def test_planes_start_around_what_leaves_their_reduction_alone(reduce: str, mean: float) -> None:
-    planes = TriPlaneEncoder(8, resolution=64, reduce=reduce).planes.detach()  # type: ignore[arg-type]
-    assert planes.mean().item() == pytest.approx(mean, abs=3e-3)
+@pytest.mark.parametrize("reduce", ["sum", "concat"])
+def test_planes_that_are_added_start_around_0(reduce: str) -> None:
+    encoder = KPlanesEncoder(3, 8, resolution=64, reduce=reduce)  # type: ignore[arg-type]
+    planes = torch.cat([plane.detach() for plane in encoder.planes])
+    assert planes.mean().item() == pytest.approx(0, abs=3e-3)
     assert planes.std().item() == pytest.approx(0.1, rel=0.03)
 
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from nerf_posenc import LearnedPositionEncoder, MemN2NPositionEncoder, TemporalEncoder
-from nerf_posenc.positional.naive import (
+from docs.naive import (
     Requirements,
     binary_codes,
     check_requirements,
@@ -17,6 +16,7 @@ from nerf_posenc.positional.naive import (
     normalized_index_codes,
     sinusoidal_codes,
 )
+from nerf_posenc import LearnedPositionEncoder, MemN2NPositionEncoder, TemporalEncoder
 
 
 @pytest.mark.parametrize("std", [0.02, 0.1])

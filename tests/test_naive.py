@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.positional.naive import (
+from docs.naive import (
     binary_codes,
     check_requirements,
     normalized_index_codes,

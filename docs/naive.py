@@ -1,6 +1,6 @@
 """Simpler position encodings that lead to sinusoids, and the requirement that each one fails.
 
-For teaching; networks use [SinusoidalEncoder][nerf_posenc.SinusoidalEncoder].
+For teaching (why_sinusoids.md); networks use `nerf_posenc.SinusoidalEncoder`.
 """
 
 import itertools
