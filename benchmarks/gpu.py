@@ -20,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import machine
-from nerf_posenc import FourierEncoder, SinCos, octave_bands
+from nerf_posenc import FourierEncoder, octave_bands
+from nerf_posenc.core import SinCos
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import recipes

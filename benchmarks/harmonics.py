@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import machine, medians
-from nerf_posenc import SphericalHarmonicsEncoder, directions_from_degrees
+from nerf_posenc import SphericalHarmonicsEncoder
+from nerf_posenc.encoders import directions_from_degrees
 
 
 def legendre(degree: int, order: int, x: Tensor) -> Tensor:

@@ -120,7 +120,7 @@ def memory_networks() -> None:
     for axis, length in zip(axes, (5, 12), strict=True):
         drawn = heat(
             axis,
-            ne.MemN2NPositionEncoder(20).table(length),
+            ne.positional.MemN2NPositionEncoder(20).table(length),
             f"MemN2N, {length} words",
             "column",
             "word",
@@ -176,7 +176,7 @@ def coordinates() -> None:
         vmax=1,
     )
     progress = torch.stack(
-        [ne.coarse_to_fine_weight(10, p) for p in torch.linspace(0, 1, 100).tolist()]
+        [ne.core.coarse_to_fine_weight(10, p) for p in torch.linspace(0, 1, 100).tolist()]
     )
     heat(
         axes[2],

@@ -26,11 +26,12 @@ query, `x`, `points`, `boxes` and so on are inputs, `pi` is `math.pi`, and an `e
 the library's weights.
 
 ```python
-from nerf_posenc import ROTARY_PRESETS, RotaryEncoder, identify
+from nerf_posenc import RotaryEncoder, identify
+from nerf_posenc.presets import ROTARY
 import torch
 
 rotary = RotaryEncoder.preset("flux")
-positions = ROTARY_PRESETS["flux"].positions((4, 6))  # 4 x 6 patches, as the model counts them
+positions = ROTARY["flux"].positions((4, 6))  # 4 x 6 patches, as the model counts them
 queries = torch.randn(1, 24, 24, 128)
 rotated = rotary.rotate(queries, positions)
 

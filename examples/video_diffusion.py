@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc import ROTARY_PRESETS, RotaryEncoder, SinusoidalEncoder
+from nerf_posenc import RotaryEncoder, SinusoidalEncoder
+from nerf_posenc.presets import ROTARY
 
 FRAMES, SIZE = 4, 6
 WIDTH, HEADS = 64, 2
@@ -32,7 +33,7 @@ class Denoiser(nn.Module):
 
     def __init__(self, *, with_positions: bool) -> None:
         super().__init__()
-        preset = ROTARY_PRESETS["wan"]
+        preset = ROTARY["wan"]
         self.rotary = RotaryEncoder.preset("wan", dim=WIDTH // HEADS)
         self.positions = preset.positions((FRAMES, SIZE, SIZE)) * with_positions
         self.time = SinusoidalEncoder.timestep(WIDTH, flip=True)

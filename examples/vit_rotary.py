@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc import RotaryEncoder, augmented_positions, patch_centers
+from nerf_posenc import RotaryEncoder, patch_centers
+from nerf_posenc.positional import augmented_positions
 
 WIDTH, HEADS = 64, 2
 

@@ -138,6 +138,14 @@ def test_every_exported_name_is_documented() -> None:
     assert exported <= set(re.findall(r"^::: nerf_posenc\.(\w+)$", "\n".join(pages), re.MULTILINE))
 
 
+def test_names_of_version_0_1_are_found_where_they_are_now() -> None:
+    for name in " ".join(nerf_posenc._MOVED.values()).split():
+        with pytest.warns(DeprecationWarning, match=rf"nerf_posenc\.{name} is nerf_posenc\.\w+\."):
+            getattr(nerf_posenc, name)
+    with pytest.raises(AttributeError, match="no attribute 'FurierEncoder'"):
+        getattr(nerf_posenc, "FurierEncoder")  # noqa: B009
+
+
 def test_sines_are_computed_in_the_core_alone() -> None:
     for module in sources():
         if module.removeprefix("nerf_posenc.") in OTHER_SINES:

@@ -6,9 +6,6 @@ from torch import Tensor
 
 import nerf_posenc
 from nerf_posenc import (
-    GRID_PRESETS,
-    PRESETS,
-    ROTARY_PRESETS,
     FourierEncoder,
     GridSinusoidalEncoder,
     RotaryEncoder,
@@ -17,6 +14,7 @@ from nerf_posenc import (
     identify,
     linear_bands,
 )
+from nerf_posenc.presets import FOURIER, GRID, ROTARY
 from tests.recipes.attention import ROTARY_ENTRIES
 from tests.recipes.vectors import arrays, given
 
@@ -46,7 +44,7 @@ QUICK = ("llama3", "dinov3", "sam2")
     "name",
     [
         name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-        for name in sorted(ROTARY_PRESETS)
+        for name in sorted(ROTARY)
     ],
 )
 def test_a_librarys_own_output_is_found(name: str) -> None:
@@ -65,12 +63,12 @@ def test_a_librarys_own_output_is_found(name: str) -> None:
     ],
 )
 def test_swapped_axes_are_named(name: str) -> None:
-    preset = ROTARY_PRESETS[name]
+    preset = ROTARY[name]
     shape = (7, 9) if RotaryEncoder.preset(name).in_dim == 2 else (3, 4, 5)
     positions = preset.positions(shape)
     wrong = positions.clone()
     wrong[:, -2:] = positions[:, -2:].flip(-1)
-    before = torch.randn(len(positions), preset.dim)
+    before = torch.randn(len(positions), RotaryEncoder.preset(name).out_dim)
     after = RotaryEncoder.preset(name).rotate(before, wrong)
     best = identify(after, before=before, shape=shape, expected=name)[0]
     order = tuple(range(positions.shape[-1]))
@@ -101,7 +99,7 @@ def test_what_differs_from_the_expected_preset_is_named(
 
 @pytest.mark.slow
 def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
-    preset = ROTARY_PRESETS["flux"]
+    preset = ROTARY["flux"]
     positions = preset.positions((6, 8))
     before = torch.randn(48, 128)
     half = RotaryEncoder.preset("flux").rotate(before.bfloat16(), positions)
@@ -126,12 +124,12 @@ def test_a_line_that_is_found_can_be_run() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", sorted(FOURIER))
 def test_encodings_of_coordinates_are_found(name: str) -> None:
-    if PRESETS[name].get("bands", 0) is None:
+    if FOURIER[name].arguments.get("bands", 0) is None:
         pytest.skip("its bands are the caller's")
     x = torch.rand(64, 3) * 2 - 1
-    num_bands = PRESETS[name].get("num_bands", 6)
+    num_bands = FOURIER[name].arguments.get("num_bands", 6)
     output = FourierEncoder.preset(name, 3, num_bands)(x)
     best = identify(output, positions=x)[0]
     assert best.is_exact
@@ -140,7 +138,7 @@ def test_encodings_of_coordinates_are_found(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(GRID_PRESETS))
+@pytest.mark.parametrize("name", sorted(GRID))
 def test_embeddings_of_grids_are_found_from_their_table(name: str) -> None:
     num_axes = 3 if name == "cogvideox" else 2
     shape = (3, 4, 5) if num_axes == 3 else (7, 9)

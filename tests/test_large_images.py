@@ -160,7 +160,8 @@ def test_spectra_in_blocks_are_those_of_the_whole_plane(
 
     def power(image: Tensor) -> Tensor:
         transformed = torch.fft.fft2(image.double() / 255, dim=(0, 1)) / (height * width)
-        return transformed.abs().square().mean(-1)
+        mean: Tensor = transformed.abs().square().mean(-1)
+        return mean
 
     for frequency, original_power, fit_power in zip(
         found.frequencies, found.original, found.power["fit"], strict=True

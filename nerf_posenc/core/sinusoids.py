@@ -56,7 +56,7 @@ def sincos(
     a ``variance`` by $\exp(-\omega_k^2 \sigma_a^2 / 2)$, which makes them the expectations
     over $\mathcal N(x_a, \sigma_a^2)$ (Barron et al. 2021, mip-NeRF, equation 13).
 
-    To encode more than once on the same bands, keep a [SinCos][nerf_posenc.SinCos],
+    To encode more than once on the same bands, keep a [SinCos][nerf_posenc.core.SinCos],
     which prepares the bands a single time.
 
     Args:

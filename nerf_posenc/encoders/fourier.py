@@ -15,10 +15,10 @@ from nerf_posenc.core.encoder import (
     described,
     require_coordinates,
     require_counts,
-    unknown_name,
 )
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
-from nerf_posenc.encoders.presets import PRESETS
+from nerf_posenc.presets.fourier import FOURIER
+from nerf_posenc.presets.preset import find_preset
 
 Column = tuple[int, str, int]
 """Band (-1 for the raw input), phase ("sin", "cos" or "x") and axis of a column."""
@@ -53,7 +53,7 @@ class FourierEncoder(Encoder):
             the features.
         basis: encode the coordinates along these directions, ``(num_axes, in_dim)``, in
             place of the axes (mip-NeRF 360's lifted basis:
-            [icosahedron_basis][nerf_posenc.icosahedron_basis]). It is a constant.
+            [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
         variance_scale: factor of every variance; other than 1 only to reproduce a library's
             mistake.
         dtype: of the features; None is that of the coordinates. ``torch.bfloat16`` before layers
@@ -144,7 +144,7 @@ class FourierEncoder(Encoder):
         """Make the encoder of another library, column for column and in its own units.
 
         Args:
-            name: one of ``PRESETS``, which says what each stands for.
+            name: one of ``nerf_posenc.presets.FOURIER``, which says what each stands for.
             in_dim: number of coordinates.
             num_bands: number of bands; None is what the preset has, or 10.
             overrides: arguments that differ from the preset's, such as ``include_input``.
@@ -152,11 +152,7 @@ class FourierEncoder(Encoder):
         Raises:
             ValueError: If the name is unknown, or the preset needs ``bands``.
         """
-        if name not in PRESETS:
-            raise ValueError(unknown_name("preset", name, PRESETS))
-        arguments = {**PRESETS[name], **overrides}
-        if "bands" in arguments and arguments["bands"] is None:
-            raise ValueError(f"preset {name!r} has no bands of its own; give bands=")
+        arguments = find_preset(FOURIER, name).arguments_with(**overrides)
         own = arguments.pop("num_bands", 10)
         return cls(in_dim, own if num_bands is None else num_bands, **arguments)
 
@@ -198,7 +194,7 @@ class FourierEncoder(Encoder):
                 mip-NeRF 360, appendix).
             weight: factor of each band; the raw input keeps factor 1.
             progress: of the fit, from 0 to 1; opens the bands from coarse to fine:
-                [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
+                [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
 
         Returns:
             Features in ``x.dtype``, or the encoder's ``dtype``. A coordinate that is not finite

@@ -143,7 +143,7 @@ class HashGridEncoder(Encoder):
         Args:
             x: coordinates in the bounds, any batch shape.
             progress: of the fit, from 0 to 1; opens the levels from coarse to fine:
-                [coarse_to_fine_weight][nerf_posenc.coarse_to_fine_weight].
+                [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
 
         Returns:
             Features, levels outermost, in the type of the table or of float64 coordinates.

@@ -21,7 +21,7 @@ class SphericalHarmonicsEncoder(Encoder):
     on the sphere, evaluated as polynomials of x, y and z, also for vectors that are not of unit
     length. The normalized recurrence in the degree (Holmes and Featherstone 2002, equation 11)
     is stable at high degrees, as for positions on the globe: give it
-    [directions_from_degrees][nerf_posenc.directions_from_degrees].
+    [directions_from_degrees][nerf_posenc.encoders.directions_from_degrees].
 
     Args:
         num_levels: number of levels, 1 to 64; libraries call it degree, or ``legendre_polys``.

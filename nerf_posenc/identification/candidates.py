@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.columns import LAYOUTS
+from nerf_posenc.core.grids import grid_positions, patch_centers
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.encoders.presets import PRESETS
-from nerf_posenc.positional.grids import grid_positions, patch_centers
 from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc.positional.rotary_presets import ROTARY_PRESETS, RotaryPreset, rotary_preset
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
-from nerf_posenc.positional.sinusoidal_grid import GRID_PRESETS, GridSinusoidalEncoder
+from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
+from nerf_posenc.presets.fourier import FOURIER
+from nerf_posenc.presets.grid import GRID
+from nerf_posenc.presets.preset import Preset, find_preset
+from nerf_posenc.presets.rotary import ROTARY
 
 # Those of known models; a search for any base would find one that fits noise.
 _BASES = (1e4, 100.0, 10.0, 256.0, 500.0, 1000.0, 2000.0, 2e4, 5e4, 1.5e5, 5e5, 1e6, 5e6, 1e7)
@@ -42,7 +44,7 @@ def rotary_candidates(
     expected: str | None,
 ) -> Iterator[Candidate]:
     """Rotary presets, with every order of axes, pairing, base, offset and way to count."""
-    names = ROTARY_PRESETS if expected is None else {expected: rotary_preset(expected)}
+    names = ROTARY if expected is None else {expected: find_preset(ROTARY, expected)}
     dim = before.shape[-1]
     # YaRN and LongRoPE scale what they rotate.
     ratio = output.norm(dim=-1) / before.norm(dim=-1)
@@ -72,7 +74,7 @@ def rotary_candidates(
 
 
 def _ways_to_count(
-    name: str, preset: RotaryPreset, shape: Sequence[int] | None, positions: Tensor | None
+    name: str, preset: Preset, shape: Sequence[int] | None, positions: Tensor | None
 ) -> Iterator[tuple[tuple[str, ...], str, Tensor]]:
     """Words, code and positions: as the preset's model counts them, then in other ways."""
     if positions is not None:
@@ -82,7 +84,7 @@ def _ways_to_count(
     own = None
     try:
         own = preset.positions(shape)
-        yield (), f'ROTARY_PRESETS["{name}"].positions({tuple(shape)})', own
+        yield (), f'ROTARY["{name}"].positions({tuple(shape)})', own
     except ValueError:
         pass
     if len(shape) == 1:
@@ -98,10 +100,10 @@ def _ways_to_count(
 
 
 def _variations(
-    preset: RotaryPreset, dim: int, scale: float
+    preset: Preset, dim: int, scale: float
 ) -> Iterator[tuple[dict[str, object], tuple[str, ...]]]:
     """Arguments that differ from the preset's, with words for them."""
-    own = preset.arguments(dim)
+    own = preset.arguments
     pairings = [own.get("pairing", "interleaved")]
     pairings += [p for p in ("interleaved", "half", "axis-half") if p != pairings[0]]
     bases: list[float | None] = [None]
@@ -161,8 +163,8 @@ def fourier_candidates(width: int, x: Tensor, expected: str | None) -> Iterator[
     in_dim = x.shape[-1]
     ways: list[tuple[str, dict[str, Any]]] = [
         (name, {})
-        for name, arguments in PRESETS.items()
-        if expected in (None, name) and arguments.get("bands", 0) is not None
+        for name, preset in FOURIER.items()
+        if expected in (None, name) and preset.arguments.get("bands", 0) is not None
     ]
     if expected is None:
         ways += [
@@ -172,7 +174,7 @@ def fourier_candidates(width: int, x: Tensor, expected: str | None) -> Iterator[
             for base in (math.pi, 1.0, 2 * math.pi)
         ]
     for name, arguments in ways:
-        own = PRESETS[name].get("include_input") if name else None
+        own = FOURIER[name].arguments.get("include_input") if name else None
         for raw in dict.fromkeys((own, None, "front", "back")):
             num_bands, rest = divmod(width - (in_dim if raw else 0), 2 * in_dim)
             if rest or num_bands < 1:
@@ -213,7 +215,7 @@ def _table_candidates(
     width: int, shape: Sequence[int], expected: str | None
 ) -> Iterator[Candidate]:
     """Tables of the grid presets, whose positions depend on the size of the grid."""
-    for name in GRID_PRESETS:
+    for name in GRID:
         if expected not in (None, name):
             continue
         try:
@@ -234,15 +236,15 @@ def _table_candidates(
 def _grid_candidates(width: int, positions: Tensor, expected: str | None) -> Iterator[Candidate]:
     """Grid presets at the positions themselves."""
     num_axes = positions.shape[-1]
-    names = [name for name in GRID_PRESETS if expected in (None, name)]
+    names = [name for name in GRID if expected in (None, name)]
     orders = list(itertools.permutations(range(num_axes)))
     for name, base in itertools.product(names, _BASES):
-        own_base = GRID_PRESETS[name].get("base", _BASES[0])
+        own_base = GRID[name].arguments.get("base", _BASES[0])
         try:
             encoder = GridSinusoidalEncoder.preset(name, width, num_axes, base=base)
         except ValueError:
             continue
-        start = float(GRID_PRESETS[name].get("start", 0))
+        start = float(GRID[name].arguments.get("start", 0))
         for order, offset in itertools.product(orders, dict.fromkeys((start, *_OFFSETS))):
             changes: list[str] = [] if base == own_base else [f"base {base:g}"]
             if list(order) != sorted(order):

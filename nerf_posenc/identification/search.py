@@ -66,8 +66,8 @@ def identify(
 
     For a rotary embedding give a query before and after; for an embedding or encoding of
     coordinates the output alone. With real coordinates as ``positions`` the candidates are the
-    Fourier encoders of `PRESETS` in every layout; otherwise the sinusoidal embeddings and
-    `GRID_PRESETS`, or `ROTARY_PRESETS`.
+    Fourier encoders of `nerf_posenc.presets.FOURIER` in every layout; otherwise the sinusoidal
+    embeddings and `GRID`, or `ROTARY`.
 
     Args:
         output: of the other implementation, ``(length, width)``: one head of one sequence. 64

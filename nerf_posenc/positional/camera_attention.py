@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, require_tensor
-from nerf_posenc.positional.grids import grid_positions
+from nerf_posenc.core.grids import grid_positions
 from nerf_posenc.positional.rotary import RotaryEncoder
 
 

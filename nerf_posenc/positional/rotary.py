@@ -9,8 +9,9 @@ from torch import Tensor
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
-from nerf_posenc.positional.rotary_presets import rotary_preset
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
+from nerf_posenc.presets.preset import find_preset
+from nerf_posenc.presets.rotary import ROTARY
 
 Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " bands_of_the_axis"]]
 
@@ -28,7 +29,7 @@ class RotaryEncoder(Rotation):
 
     What models differ in, and what a checkpoint needs to be right, is said by arguments: the
     widths of the axes, their order, the pairing and the bands. ``RotaryEncoder.preset`` has them
-    for the models in [ROTARY_PRESETS][nerf_posenc.ROTARY_PRESETS].
+    for the models in [ROTARY][nerf_posenc.presets.ROTARY].
 
     Args:
         dim: width of a head, 2 or more.
@@ -36,16 +37,16 @@ class RotaryEncoder(Rotation):
         base: ratio of the longest wavelength (not reached) to the shortest.
         bands: other bands, rad per unit of position: ``(num_bands,)`` for every axis,
             ``(num_bands, num_axes)``, or a sequence of one tensor for each axis, whose lengths
-            may differ. They come from [ntk_bands][nerf_posenc.ntk_bands],
-            [yarn_bands][nerf_posenc.yarn_bands] and so on, or ``linear_bands`` (pixels).
+            may differ. They come from [ntk_bands][nerf_posenc.core.ntk_bands],
+            [yarn_bands][nerf_posenc.core.yarn_bands] and so on, or ``linear_bands`` (pixels).
         axis_dims: columns of each axis, even numbers. Columns that are left over are not rotated
             (partial rotary: ``axis_dims=(16,)`` with a ``dim`` of 64). None divides ``dim``
             evenly.
         axis_order: which axis of the positions each block of columns takes: ``(1, 0)`` puts
             the columns of x before those of y.
         pair_axes: axis of each pair instead of blocks of columns, with one series of bands
-            through all pairs: [mrope_axes][nerf_posenc.mrope_axes] of Qwen-VL. Takes the place of
-            ``axis_dims`` and ``axis_order``.
+            through all pairs: [mrope_axes][nerf_posenc.presets.mrope_axes] of Qwen-VL. Takes the
+            place of ``axis_dims`` and ``axis_order``.
         pairing: which columns are a pair. ``"interleaved"``: 2i and 2i+1 (RoFormer, GPT-J,
             Flux, timm); ``"half"``: i and i + n/2 of all n rotated columns (GPT-NeoX, Llama and
             DINOv3 in transformers); ``"axis-half"``: the same within the columns of each axis
@@ -121,14 +122,14 @@ class RotaryEncoder(Rotation):
         """Make the rotary embedding of a model.
 
         Args:
-            name: one of [ROTARY_PRESETS][nerf_posenc.ROTARY_PRESETS], which says what each
+            name: one of [ROTARY][nerf_posenc.presets.ROTARY], which says what each
                 stands for and how the model counts positions.
             overrides: arguments that differ from the preset's, such as ``dim`` or ``base``.
 
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
-        return cls(**rotary_preset(name).arguments_with(**overrides))
+        return cls(**find_preset(ROTARY, name).arguments_with(**overrides))
 
     @property
     def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:

@@ -1,8 +1,7 @@
 """Sinusoidal embeddings of positions on a grid, as of image patches."""
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -15,43 +14,11 @@ from nerf_posenc.core.encoder import (
     require_counts,
     require_positive,
     require_tensor,
-    unknown_name,
 )
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
-
-_WIDTH_FIRST = dict(layout="apk", last_axis_first=True)
-
-_GRID_ARGUMENTS: dict[str, dict[str, Any]] = {
-    "detr": dict(layout="akp", start=1),
-    "detr-normalized": dict(layout="akp", start=1, span=2 * math.pi),
-    "deformable-detr": dict(layout="akp", start=0.5, span=2 * math.pi),
-    "dab-detr": dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
-    "timm": dict(layout="pak"),
-    "timm-interleaved": dict(layout="apk"),
-    "mae": _WIDTH_FIRST,
-    "diffusers": dict(**_WIDTH_FIRST, base_size=16),
-    "cogvideox": dict(**_WIDTH_FIRST, axis_dims=(2, 3, 3)),
-    "monai": _WIDTH_FIRST,
-    "tatp22": dict(layout="akp"),
-    "loftr": dict(layout="kap", start=1, last_axis_first=True),
-}
-
-GRID_PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {name: MappingProxyType(arguments) for name, arguments in _GRID_ARGUMENTS.items()}
-)
-"""Arguments of ``GridSinusoidalEncoder`` that give each library's numbers.
-
-Axes are named as an array's: rows (height) first. ``monai`` in 3-D has width, height, depth.
-
-- ``detr``, ``detr-normalized``: ``normalize=False`` and ``True``; with padding, ``masked_table``.
-- ``deformable-detr``: also DINO and Grounding DINO; positions half a cell earlier.
-- ``diffusers``: ``get_2d_sincos_pos_embed`` at every size; override ``base_size`` (PixArt: sample
-  size over patch size) and ``position_scale`` (its ``interpolation_scale``).
-- ``cogvideox``: ``get_3d_sincos_pos_embed`` with 3 axes, (frames, rows, columns); a quarter of the
-  width for frames, the rest for columns and rows; ``position_scale`` one for each axis.
-- ``loftr``: with the bug of its temperature mended.
-"""
+from nerf_posenc.presets.grid import GRID
+from nerf_posenc.presets.preset import find_preset
 
 
 class GridSinusoidalEncoder(Encoder):
@@ -137,14 +104,12 @@ class GridSinusoidalEncoder(Encoder):
     def preset(
         cls, name: str, dim: int, num_axes: int = 2, **overrides: Any
     ) -> "GridSinusoidalEncoder":
-        """Make the encoder of another library: one of ``GRID_PRESETS``.
+        """Make the encoder of another library: one of ``nerf_posenc.presets.GRID``.
 
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
-        if name not in GRID_PRESETS:
-            raise ValueError(unknown_name("grid preset", name, GRID_PRESETS))
-        return cls(dim, num_axes, **{**GRID_PRESETS[name], **overrides})
+        return cls(dim, num_axes, **find_preset(GRID, name).arguments_with(**overrides))
 
     def forward(self, positions: Num[Tensor, "*batch num_axes"]) -> Float[Tensor, "*batch dim"]:
         """Encode positions.

@@ -18,7 +18,7 @@ class SentenceEncoder(nn.Module):
         width: of the embeddings, 2 or more.
         max_words: in a sentence, 1 or more.
         position_scale: factor of the position weights
-            ([MemN2NPositionEncoder][nerf_posenc.MemN2NPositionEncoder]); None is a bag of words.
+            (`MemN2NPositionEncoder`); None is a bag of words.
     """
 
     _weights: Tensor

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nerf_posenc import LAYOUTS, SinCos, column_labels, geometric_bands, octave_bands, sincos
+from nerf_posenc import geometric_bands, octave_bands, sincos
+from nerf_posenc.core import LAYOUTS, SinCos, column_labels
 from tests.oracles import sine_of_band, sine_of_octave
 
 PHASES = ("sin", "cos")

@@ -7,17 +7,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from nerf_posenc import (
-    FourierEncoder,
-    GaussianEncoder,
-    SinCos,
-    dynamic_ntk_bands,
-    geometric_bands,
-    ntk_bands,
-    octave_bands,
-    p_rope_bands,
-    yarn_bands,
-)
+from nerf_posenc import FourierEncoder, GaussianEncoder, geometric_bands, octave_bands
+from nerf_posenc.core import SinCos, dynamic_ntk_bands, ntk_bands, p_rope_bands, yarn_bands
 from nerf_posenc.core.encoder import Encoder, inside_transform
 
 

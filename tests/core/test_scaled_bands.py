@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc import (
+from nerf_posenc import geometric_bands
+from nerf_posenc.core import (
     dynamic_ntk_bands,
-    geometric_bands,
     llama3_bands,
     longrope_bands,
     longrope_scale,

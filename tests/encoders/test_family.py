@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as ne
+from nerf_posenc.encoders import icosahedron_basis
 from nerf_posenc.positional.rotation import Rotation
+from nerf_posenc.presets import mrope_axes
 
 
 def coordinates(in_dim: int) -> Callable[..., Tensor]:
@@ -48,7 +50,7 @@ CASES = {
     "fourier-raw": Case(lambda: ne.FourierEncoder.preset("nerf", 3, 4), coordinates(3)),
     "fourier-ragged": Case(lambda: ne.FourierEncoder(2, (3, 5), layout="kpa"), coordinates(2)),
     "fourier-lifted": Case(
-        lambda: ne.FourierEncoder(3, 4, basis=ne.icosahedron_basis()), coordinates(3)
+        lambda: ne.FourierEncoder(3, 4, basis=icosahedron_basis()), coordinates(3)
     ),
     "gaussian": Case(lambda: ne.GaussianEncoder(2, 16, sigma=3.0), coordinates(2)),
     "learned-fourier": Case(lambda: ne.LearnedFourierEncoder(2, 16, sigma=3.0), coordinates(2)),
@@ -98,7 +100,7 @@ CASES = {
         lambda: ne.RotaryEncoder(16, 2, axis_dims=(4, 8), pairing="axis-half"), coordinates(2)
     ),
     "rotary-sections": Case(
-        lambda: ne.RotaryEncoder(8, 3, pair_axes=ne.mrope_axes((2, 1, 1))), coordinates(3)
+        lambda: ne.RotaryEncoder(8, 3, pair_axes=mrope_axes((2, 1, 1))), coordinates(3)
     ),
     "rotary-mixed": Case(
         lambda: ne.MixedRotaryEncoder(8, generator=torch.Generator().manual_seed(2)),

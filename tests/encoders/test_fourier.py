@@ -10,17 +10,16 @@ import torch
 from torch import nn
 
 from nerf_posenc import (
-    PRESETS,
     FourierEncoder,
     SinusoidalEncoder,
-    coarse_to_fine_weight,
-    column_order,
     geometric_bands,
-    icosahedron_basis,
     linear_bands,
     port_linear,
     ratio_bands,
 )
+from nerf_posenc.core import coarse_to_fine_weight
+from nerf_posenc.encoders import column_order, icosahedron_basis
+from nerf_posenc.presets import FOURIER
 
 
 def test_the_default_is_equation_4_of_nerf() -> None:
@@ -180,9 +179,9 @@ def test_axes_may_have_different_numbers_of_bands() -> None:
     assert encoder.columns[:3] == [(0, "sin", 0), (0, "cos", 0), (0, "sin", 1)]
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", sorted(FOURIER))
 def test_presets_are_frozen_and_know_their_columns(name: str) -> None:
-    bands = linear_bands(3, first=1.0, last=4.0) if "bands" in PRESETS[name] else None
+    bands = linear_bands(3, first=1.0, last=4.0) if "bands" in FOURIER[name].arguments else None
     overrides = {} if bands is None else {"bands": bands}
     encoder = FourierEncoder.preset(name, 2, 3, **overrides)
     x = torch.rand(4, 2)
@@ -196,20 +195,20 @@ def test_presets_are_frozen_and_know_their_columns(name: str) -> None:
             expected = getattr(torch, phase)(angle).float()
         torch.testing.assert_close(features[:, column], expected, atol=1e-6, rtol=0)
     with pytest.raises(TypeError):
-        PRESETS[name]["base"] = 3.0  # type: ignore[index]
+        FOURIER[name].arguments["base"] = 3.0  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
-    "source", [name for name in sorted(PRESETS) if "bands" not in PRESETS[name]]
+    "source", [name for name in sorted(FOURIER) if "bands" not in FOURIER[name].arguments]
 )
 def test_a_checkpoint_ports_from_every_convention_to_every_other(source: str) -> None:
-    same_bands = dict(base=PRESETS[source]["base"], min_octave=0, max_octave=None)
+    same_bands = dict(base=FOURIER[source].arguments["base"], min_octave=0, max_octave=None)
     x = torch.rand(50, 3) * 2 - 1
     there = FourierEncoder.preset(source, 3, 5, **same_bands, include_input="front")
     network = nn.Sequential(nn.Linear(there.out_dim, 16), nn.ReLU(), nn.Linear(16, 3))
     before = network(there(x))
-    for target in sorted(PRESETS):
-        if "bands" in PRESETS[target]:
+    for target in sorted(FOURIER):
+        if "bands" in FOURIER[target].arguments:
             continue
         here = FourierEncoder.preset(target, 3, 5, **same_bands, include_input="back")
         assert torch.equal(here(x), there(x)[:, column_order(there, here)])

@@ -15,12 +15,9 @@ from nerf_posenc import (
     SphericalHarmonicsEncoder,
     Time2VecEncoder,
     contract,
-    contract_gaussian,
-    directions_from_degrees,
-    equal_earth,
     period_bands,
-    uncontract,
 )
+from nerf_posenc.encoders import contract_gaussian, directions_from_degrees, equal_earth, uncontract
 
 
 def unit_vectors(count: int) -> Tensor:

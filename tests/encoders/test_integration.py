@@ -13,6 +13,10 @@ import torch
 from torch import Tensor, nn
 
 import nerf_posenc as ne
+from nerf_posenc.core import SinCos, ntk_bands
+from nerf_posenc.encoders import column_order, icosahedron_basis
+from nerf_posenc.positional import MemN2NPositionEncoder
+from nerf_posenc.presets import mrope_axes
 from tests.encoders.test_family import CASES, encoded
 
 MAKERS: dict[str, Callable[[], nn.Module]] = {name: case.make for name, case in CASES.items()}
@@ -92,18 +96,18 @@ def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, variance_scale=0.5)),
         (ne.FourierEncoder(2, (4, 3)), ne.FourierEncoder(2, (3, 4))),
         (
-            ne.FourierEncoder(3, 4, basis=ne.icosahedron_basis(1)),
-            ne.FourierEncoder(3, 4, basis=-ne.icosahedron_basis(1)),
+            ne.FourierEncoder(3, 4, basis=icosahedron_basis(1)),
+            ne.FourierEncoder(3, 4, basis=-icosahedron_basis(1)),
         ),
         (ne.SinusoidalEncoder(8), ne.SinusoidalEncoder(8, base=100.0)),
         (ne.SinusoidalEncoder(8), ne.SinusoidalEncoder(8, split=True)),
         (ne.RotaryEncoder(8), ne.RotaryEncoder(8, base=100.0)),
         (ne.RotaryEncoder(8, 2), ne.RotaryEncoder(8, 2, axis_order=(1, 0))),
         (
-            ne.RotaryEncoder(128, 3, pair_axes=ne.mrope_axes((16, 24, 24))),
+            ne.RotaryEncoder(128, 3, pair_axes=mrope_axes((16, 24, 24))),
             ne.RotaryEncoder(128, 3, axis_dims=(32, 48, 48)),
         ),
-        (ne.RotaryEncoder(64), ne.RotaryEncoder(64, bands=ne.ntk_bands(64, factor=2.0))),
+        (ne.RotaryEncoder(64), ne.RotaryEncoder(64, bands=ntk_bands(64, factor=2.0))),
         (ne.GridSinusoidalEncoder(8), ne.GridSinusoidalEncoder(8, base_size=16)),
     ],
 )
@@ -236,13 +240,13 @@ def test_two_processes_shard_a_model_with_encoders(tmp_path: Path) -> None:
     ("call", "message"),
     [
         (lambda: ne.FourierEncoder(2)(torch.rand(3, 2).numpy()), r"torch\.from_numpy"),
-        (lambda: ne.SinCos(2, [1.0])([[0.5, 0.5]]), r"x must be a torch\.Tensor; got list"),
+        (lambda: SinCos(2, [1.0])([[0.5, 0.5]]), r"x must be a torch\.Tensor; got list"),
         (lambda: ne.FourierEncoder(3.0), "in_dim must be an integer; got 3.0"),  # type: ignore[arg-type]
         (lambda: ne.FourierEncoder(3, 4.0), "num_bands must be an integer"),  # type: ignore[arg-type]
         (lambda: ne.SinusoidalEncoder.timestep(64)(999), r"positions must be a torch\.Tensor"),
         (lambda: ne.GridSinusoidalEncoder(8).table(14), r"a size for each axis, as \(14, 14\)"),  # type: ignore[arg-type]
         (
-            lambda: ne.column_order(ne.GaussianEncoder(2), ne.FourierEncoder(2)),  # type: ignore[arg-type]
+            lambda: column_order(ne.GaussianEncoder(2), ne.FourierEncoder(2)),  # type: ignore[arg-type]
             "in a FourierEncoder; got a GaussianEncoder",
         ),
         (
@@ -273,7 +277,7 @@ def test_the_wrong_kind_of_argument_is_named(call: Callable[[], object], message
             "sequence_dim must be a dimension",
         ),
         (
-            lambda: ne.MemN2NPositionEncoder(4)(torch.rand(2, 3, 4), lengths=torch.tensor([2, 5])),
+            lambda: MemN2NPositionEncoder(4)(torch.rand(2, 3, 4), lengths=torch.tensor([2, 5])),
             "lengths must be numbers from 0 to 3",
         ),
     ],

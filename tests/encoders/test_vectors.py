@@ -26,11 +26,11 @@ from nerf_posenc import (
     SphericalHarmonicsEncoder,
     TriangleWaveEncoder,
     alibi_bias,
-    alibi_slopes,
     contract,
     geometric_bands,
     linear_bands,
 )
+from nerf_posenc.positional import alibi_slopes
 
 FILE = Path(__file__).parents[1] / "data" / "encoding_vectors.json"
 VECTORS: dict[str, dict[str, Any]] = {

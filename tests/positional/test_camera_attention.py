@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc import PRoPEEncoder, RotaryEncoder, plucker_rays, transformed_by_camera
+from nerf_posenc import PRoPEEncoder, RotaryEncoder
+from nerf_posenc.encoders import plucker_rays
+from nerf_posenc.positional import transformed_by_camera
 from tests.recipes.vectors import arrays, given
 
 

@@ -3,15 +3,8 @@
 import pytest
 import torch
 
-from nerf_posenc import (
-    GridSinusoidalEncoder,
-    LearnedGridEncoder,
-    MemN2NPositionEncoder,
-    TemporalEncoder,
-    augmented_positions,
-    grid_positions,
-    patch_centers,
-)
+from nerf_posenc import GridSinusoidalEncoder, LearnedGridEncoder, grid_positions, patch_centers
+from nerf_posenc.positional import MemN2NPositionEncoder, TemporalEncoder, augmented_positions
 
 
 def test_indices_count_row_by_row() -> None:

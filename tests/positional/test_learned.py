@@ -16,7 +16,8 @@ from docs.naive import (
     normalized_index_codes,
     sinusoidal_codes,
 )
-from nerf_posenc import LearnedPositionEncoder, MemN2NPositionEncoder, TemporalEncoder
+from nerf_posenc import LearnedPositionEncoder
+from nerf_posenc.positional import MemN2NPositionEncoder, TemporalEncoder
 
 
 @pytest.mark.parametrize("std", [0.02, 0.1])

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from nerf_posenc import FireBias, KerpleBias, LogCPBBias, T5RelativeBias, alibi_bias, alibi_slopes
+from nerf_posenc import FireBias, KerpleBias, LogCPBBias, T5RelativeBias, alibi_bias
+from nerf_posenc.positional import alibi_slopes
 from nerf_posenc.positional.relative_bias import relative_positions
 from tests.recipes.vectors import arrays
 

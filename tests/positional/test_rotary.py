@@ -5,15 +5,9 @@ import math
 import pytest
 import torch
 
-from nerf_posenc import (
-    RotaryEncoder,
-    alibi_bias,
-    alibi_slopes,
-    geometric_bands,
-    ntk_bands,
-    yarn_bands,
-    yarn_scale,
-)
+from nerf_posenc import RotaryEncoder, alibi_bias, geometric_bands
+from nerf_posenc.core import ntk_bands, yarn_bands, yarn_scale
+from nerf_posenc.positional import alibi_slopes
 
 
 @pytest.mark.parametrize("pairing", ["interleaved", "half"])

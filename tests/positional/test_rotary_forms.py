@@ -6,16 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc import (
-    ROTARY_PRESETS,
-    FourierSeriesRotaryEncoder,
-    MixedRotaryEncoder,
-    RotaryEncoder,
-    XPosEncoder,
-    geometric_bands,
-    mrope_axes,
-)
+from nerf_posenc import MixedRotaryEncoder, RotaryEncoder, XPosEncoder, geometric_bands
+from nerf_posenc.positional import FourierSeriesRotaryEncoder
 from nerf_posenc.positional.rotation import Pairing
+from nerf_posenc.presets import ROTARY, mrope_axes
 from tests.recipes.vectors import arrays
 
 
@@ -214,9 +208,9 @@ def test_fope_gives_the_authors_numbers() -> None:
     torch.testing.assert_close(rotated, stored["fope/output_queries"], atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("name", sorted(ROTARY_PRESETS))
+@pytest.mark.parametrize("name", sorted(ROTARY))
 def test_presets_of_other_widths_keep_scores_relative(name: str) -> None:
-    preset = ROTARY_PRESETS[name]
+    preset = ROTARY[name]
     encoder = RotaryEncoder.preset(name, dim=64)
     if encoder.pairing == "tiled":
         pytest.skip("V-JEPA 2's form is no rotation")
@@ -249,14 +243,14 @@ def test_presets_of_other_widths_keep_scores_relative(name: str) -> None:
 def test_positions_are_counted_as_the_model_counts_them(
     name: str, entry: str, shape: tuple[int, ...]
 ) -> None:
-    positions = ROTARY_PRESETS[name].positions(shape).double()
+    positions = ROTARY[name].positions(shape).double()
     expected = arrays("rotary")[f"{entry}/positions"].double()
     torch.testing.assert_close(positions, expected, atol=1e-12, rtol=0)
 
 
 def test_cogvideox_1_0_fits_upright_frames_by_their_height() -> None:
     # A frame of 60 x 40 patches is halved to the 30 rows of the model's grid, in its middle.
-    positions = ROTARY_PRESETS["cogvideox-1.0"].positions((1, 60, 40))
+    positions = ROTARY["cogvideox-1.0"].positions((1, 60, 40))
     torch.testing.assert_close(positions[::40, 1], torch.arange(60).double() * 30 / 60)
     last = (12 + 20) * 39 / 40
     assert positions[0, 2] == 12
@@ -287,7 +281,7 @@ def test_mistakes_with_positions_and_heads_are_named() -> None:
     with pytest.raises(TypeError, match=r"positions must be a torch\.Tensor"):
         rotary.rotate(x[0, :, 0], 10)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a size for each axis"):
-        ROTARY_PRESETS["llama"].positions(5)  # type: ignore[arg-type]
+        ROTARY["llama"].positions(5)  # type: ignore[arg-type]
     for call, message in (
         (lambda: RotaryEncoder.preset("dinov3", base=100.0), "bands of its own"),
         (lambda: rotary.rotate_with(x, *[torch.ones(3, 4)] * 2), "must both have 8 columns"),
@@ -298,8 +292,8 @@ def test_mistakes_with_positions_and_heads_are_named() -> None:
         (lambda: RotaryEncoder(8, 2, pair_axes=(0, 1), axis_dims=(4, 4)), "pair_axes gives"),
         (lambda: mrope_axes((1, 2), interleaved=True), "none more than the first"),
         (lambda: RotaryEncoder.preset("dinov4"), "did you mean dinov3"),
-        (lambda: ROTARY_PRESETS["wan"].positions((4, 4)), "grid has 3 sizes"),
-        (lambda: ROTARY_PRESETS["qwen2-vl-vision"].positions((3, 4)), "sizes must be even"),
+        (lambda: ROTARY["wan"].positions((4, 4)), "grid has 3 sizes"),
+        (lambda: ROTARY["qwen2-vl-vision"].positions((3, 4)), "sizes must be even"),
         (lambda: MixedRotaryEncoder(8, 3), "give matrix="),
         (lambda: XPosEncoder(8, num_axes=2), "for one axis"),
         (lambda: FourierSeriesRotaryEncoder(8, 2, trained_length=2), "no band has a cycle"),

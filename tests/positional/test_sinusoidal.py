@@ -157,7 +157,7 @@ def test_grids_of_three_axes_put_width_first_then_the_rest_backwards() -> None:
     table = GridSinusoidalEncoder.preset("monai", 12, 3).table((2, 3, 4))
     width = SinusoidalEncoder(4, split=True).table(4)
     assert torch.equal(table[0, 0, :, :4], width)
-    with pytest.raises(ValueError, match="no grid preset 'vit'"):
+    with pytest.raises(ValueError, match="no preset 'vit'"):
         GridSinusoidalEncoder.preset("vit", 8)
     with pytest.raises(ValueError, match="shape must have 2 sizes"):
         GridSinusoidalEncoder(8).table((2, 3, 4))

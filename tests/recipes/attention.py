@@ -1,6 +1,6 @@
 """Recipes of encoders of positions, rotary embeddings, biases and cameras."""
 
-from nerf_posenc import ROTARY_PRESETS
+from nerf_posenc import presets
 from tests.recipes.recipe import FLOAT32, ROUNDED, Recipe
 
 # Entry of the vectors, where it has another name than the preset.
@@ -26,7 +26,7 @@ ROTARY = [
         tolerance=6e-5 if name == "timm-pixel" else 5e-6,
         remark=FLOAT32,
     )
-    for name, preset in ROTARY_PRESETS.items()
+    for name, preset in presets.ROTARY.items()
 ] + [
     Recipe(what, line, f"rotary/{vector}", tolerance=tolerance, setup=setup, remark=remark)
     for what, line, vector, tolerance, setup, remark in [

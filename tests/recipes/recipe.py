@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
+from nerf_posenc import core, encoders, positional, presets
 from tests.recipes.vectors import expected, given
 
 
@@ -17,8 +18,8 @@ class Recipe:
 
     Attributes:
         what: library, model or function that is reproduced.
-        line: the code; its names are those of nerf_posenc, torch, pi, and what the library was
-            given.
+        line: the code; its names are those of nerf_posenc and its parts, torch, pi, and what the
+            library was given.
         vector: the numbers, as ``file/entry/array``.
         setup: code that loads the library's weights first.
         tolerance: largest difference in float64.
@@ -34,7 +35,9 @@ class Recipe:
 
     def evaluate(self, dtype: torch.dtype) -> Tensor:
         """What the line gives for inputs of this type."""
-        names: dict[str, Any] = {**vars(nerf_posenc), "torch": torch, "pi": math.pi}
+        names: dict[str, Any] = {"torch": torch, "pi": math.pi}
+        for module in (nerf_posenc, core, encoders, positional, presets):
+            names |= vars(module)
         for name, value in given(self.vector).items():
             names[name] = value.to(dtype) if value.is_floating_point() else value
         default = torch.get_default_dtype()

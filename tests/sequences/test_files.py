@@ -1,7 +1,6 @@
 """Text files and tables."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -107,8 +106,16 @@ def test_text_of_one_character_is_refused(write: Write) -> None:
     assert "one character" in error_of(open_text_file, write("a\n"))
 
 
-as_pairs = partial(open_tsv, labeled=False)
-as_labeled = partial(open_tsv, labeled=True)
+def as_pairs(path: Path) -> Pairs:
+    opened = open_tsv(path, labeled=False)
+    assert isinstance(opened, Pairs)
+    return opened
+
+
+def as_labeled(path: Path) -> LabeledSentences:
+    opened = open_tsv(path, labeled=True)
+    assert isinstance(opened, LabeledSentences)
+    return opened
 
 
 def test_pairs_are_words_of_both_columns(write: Write) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from nerf_posenc.encoders import FourierEncoder, HashGridEncoder
+from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.networks import MLP
 from nerf_posenc.radiance.fields import nerf_field
 from nerf_posenc.radiance.ray_batches import RayBatch

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from nerf_posenc.positional.grids import grid_positions, patch_centers
+from nerf_posenc.core.grids import grid_positions, patch_centers
 
 
 def _require_sizes(shape: Sequence[int], *counts: int) -> None:
@@ -24,6 +24,11 @@ def rows_and_columns(shape: Sequence[int]) -> Tensor:
     """Indices of patches, row by row."""
     _require_sizes(shape, 2)
     return grid_positions(shape).flatten(0, -2)
+
+
+def rows_and_columns_from_1(shape: Sequence[int]) -> Tensor:
+    """Indices of patches, row by row; 0 is for tokens that are no patches."""
+    return rows_and_columns(shape) + 1
 
 
 def frames(shape: Sequence[int]) -> Tensor:

@@ -1,0 +1,68 @@
+"""Sinusoidal embeddings of image patches and feature maps."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from nerf_posenc.presets.preset import Preset
+
+_WIDTH_FIRST = dict(layout="apk", last_axis_first=True)
+_TRANSFORMERS = "transformers, models/"
+
+GRID: Mapping[str, Preset] = MappingProxyType(
+    {
+        "detr": Preset(
+            "facebookresearch/detr, models/position_encoding.py, normalize=False",
+            dict(layout="akp", start=1),
+            "With padding, ``masked_table``.",
+        ),
+        "detr-normalized": Preset(
+            "facebookresearch/detr, models/position_encoding.py, normalize=True",
+            dict(layout="akp", start=1, span=2 * math.pi),
+            "With padding, ``masked_table``.",
+        ),
+        "deformable-detr": Preset(
+            f"{_TRANSFORMERS}deformable_detr; also DINO and Grounding DINO",
+            dict(layout="akp", start=0.5, span=2 * math.pi),
+            "Positions half a cell earlier than DETR's.",
+        ),
+        "dab-detr": Preset(
+            f"{_TRANSFORMERS}dab_detr",
+            dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
+        ),
+        "timm": Preset(
+            "timm, layers/pos_embed_sincos.py, build_sincos2d_pos_embed", dict(layout="pak")
+        ),
+        "timm-interleaved": Preset(
+            "timm, layers/pos_embed_sincos.py, interleave_sin_cos=True", dict(layout="apk")
+        ),
+        "mae": Preset("facebookresearch/mae, util/pos_embed.py", _WIDTH_FIRST),
+        "diffusers": Preset(
+            "diffusers, models/embeddings.py, get_2d_sincos_pos_embed, at every size",
+            dict(**_WIDTH_FIRST, base_size=16),
+            "Override ``base_size`` (PixArt: sample size over patch size) and ``position_scale`` "
+            "(its ``interpolation_scale``).",
+        ),
+        "cogvideox": Preset(
+            "diffusers, models/embeddings.py, get_3d_sincos_pos_embed",
+            dict(**_WIDTH_FIRST, axis_dims=(2, 3, 3)),
+            "Three axes, (frames, rows, columns): a quarter of the width for frames, the rest for "
+            "columns and rows; ``position_scale`` one for each axis.",
+        ),
+        "monai": Preset(
+            "monai, networks/blocks/pos_embed_utils.py, build_sincos_position_embedding",
+            _WIDTH_FIRST,
+            "In three dimensions the axes are width, height, depth.",
+        ),
+        "tatp22": Preset("positional-encodings, torch_encodings.py", dict(layout="akp")),
+        "loftr": Preset(
+            "zju3dv/LoFTR, src/loftr/utils/position_encoding.py",
+            dict(layout="kap", start=1, last_axis_first=True),
+            "With the bug of its temperature mended.",
+        ),
+    }
+)
+"""Arguments of ``GridSinusoidalEncoder`` that give each library's numbers.
+
+Axes are named as an array's: rows (height) first.
+"""

@@ -1,0 +1,95 @@
+"""One row of the tables of presets."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from jaxtyping import Num
+from torch import Tensor
+
+from nerf_posenc.core.encoder import unknown_name
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The encoding of a library or a model.
+
+    Attributes:
+        source: where it is in the library, and whose else it is.
+        arguments: arguments of the encoder that give its numbers. One that depends on the width of
+            a head is a function of it. ``bands=None`` says that the caller gives the bands.
+        note: what to watch out for.
+        dim: width of a head in the model; None where any is usual.
+        token_positions: from the sizes of a grid to the positions of its tokens, in the model's
+            order; None where positions are whatever the caller has.
+    """
+
+    source: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    dim: int | None = None
+    token_positions: Callable[[Sequence[int]], Tensor] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
+
+    def arguments_with(self, **overrides: Any) -> dict[str, Any]:
+        """Arguments of the encoder.
+
+        Args:
+            overrides: arguments that differ from the preset's.
+
+        Raises:
+            ValueError: If the preset needs ``bands`` and none are given, or ``base`` is given
+                for a preset with bands of its own.
+        """
+        arguments = {**self.arguments, **overrides}
+        if self.dim is not None:
+            dim = arguments.setdefault("dim", self.dim)
+            arguments = {
+                name: value(dim) if callable(value) else value for name, value in arguments.items()
+            }
+        if "bands" in arguments and arguments["bands"] is None:
+            raise ValueError("this preset has no bands of its own; give bands=")
+        if "base" in overrides and "bands" in self.arguments and "bands" not in overrides:
+            raise ValueError(
+                "this preset has bands of its own, which no base alone describes; give bands=, as "
+                "from llama3_bands or geometric_bands"
+            )
+        return arguments
+
+    def positions(self, shape: Sequence[int]) -> Num[Tensor, "length *axes"]:
+        """Positions of the tokens of a sequence, an image or a video, in the model's order.
+
+        Args:
+            shape: ``(length,)``, ``(rows, columns)`` of patches or ``(frames, rows, columns)``,
+                as the model has it.
+
+        Returns:
+            ``(length,)`` or ``(length, num_axes)``, for ``rotate``.
+
+        Raises:
+            ValueError: If the shape does not have as many sizes as the model's grid, or the preset
+                does not say how positions are counted.
+        """
+        if not isinstance(shape, Sequence):
+            raise TypeError(f"shape must have a size for each axis, as ({shape},); got {shape!r}")
+        if self.token_positions is None:
+            raise ValueError("this preset does not say how positions are counted")
+        return self.token_positions(shape)
+
+
+def find_preset(table: Mapping[str, Preset], name: str) -> Preset:
+    """Look a preset up.
+
+    Args:
+        table: of the encoder.
+        name: key of the table.
+
+    Raises:
+        ValueError: If the name is unknown; the nearest ones are given.
+    """
+    if name not in table:
+        raise ValueError(unknown_name("preset", name, table))
+    return table[name]

@@ -1,0 +1,278 @@
+"""Rotary embeddings of vision, video and language models, frozen."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from torch import Tensor
+
+from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
+from nerf_posenc.core.scaled_bands import llama3_bands
+from nerf_posenc.presets import positions
+from nerf_posenc.presets.preset import Preset
+
+
+def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[int, ...]:
+    """Axis of each pair of Qwen-VL's multimodal rotary embedding (M-RoPE), for ``pair_axes``.
+
+    One series of bands goes through all pairs; each pair takes the position along time, height
+    or width. A text token has the same position along all three.
+
+    Args:
+        sections: number of pairs of each axis: ``(16, 24, 24)`` in Qwen2-VL, ``(24, 20, 20)`` in
+            Qwen3-VL.
+        interleaved: take the axes in turn as long as each has pairs left, and the first axis for
+            the rest (Qwen3-VL), instead of one after the other (Qwen2-VL).
+
+    Returns:
+        One axis for each pair.
+
+    Raises:
+        ValueError: If a section is negative, or with ``interleaved`` a later axis has more pairs
+            than the first.
+
+    Examples:
+        >>> mrope_axes((2, 1, 1))
+        (0, 0, 1, 2)
+        >>> mrope_axes((2, 1, 1), interleaved=True)
+        (0, 1, 2, 0)
+    """
+    if min(sections) < 0 or (interleaved and max(sections) > sections[0]):
+        raise ValueError(
+            "sections must be 0 or more pairs for each axis, with interleaved none more than the "
+            f"first; got {tuple(sections)}"
+        )
+    if not interleaved:
+        return tuple(axis for axis, pairs in enumerate(sections) for _ in range(pairs))
+    axes = [0] * sum(sections)
+    for axis, pairs in enumerate(sections):
+        if axis:
+            axes[axis : pairs * len(sections) : len(sections)] = [axis] * pairs
+    return tuple(axes)
+
+
+def _flux_widths(dim: int) -> tuple[int, int, int]:
+    rest = 7 * dim // 16
+    return dim - 2 * rest, rest, rest
+
+
+def _wan_widths(dim: int) -> tuple[int, int, int]:
+    rest = 2 * (dim // 6)
+    return dim - 2 * rest, rest, rest
+
+
+def _cogvideox_widths(dim: int) -> tuple[int, int, int]:
+    return dim // 4, dim // 8 * 3, dim // 8 * 3
+
+
+def _dinov3_bands(dim: int) -> Tensor:
+    return 2 * math.pi * geometric_bands(dim // 2, base=100.0)
+
+
+def _linear_pixel_bands(dim: int) -> Tensor:
+    return linear_bands(dim // 4, first=math.pi, last=math.pi * 128)
+
+
+def _geometric_pixel_bands(dim: int) -> Tensor:
+    num_bands = dim // 4
+    return ratio_bands(num_bands, first=math.pi, ratio=112 ** (1 / (num_bands - 1)))
+
+
+def _mrope(first: tuple[int, ...], dim: int, *, interleaved: bool) -> tuple[int, ...]:
+    """M-RoPE with the sections of 64 pairs in proportion."""
+    sections = [pairs * dim // 128 for pairs in first]
+    sections[0] = dim // 2 - sum(sections[1:])
+    return mrope_axes(sections, interleaved=interleaved)
+
+
+def _first_quarter(dim: int) -> tuple[int]:
+    return (dim // 4,)
+
+
+def _row(
+    dim: int,
+    source: str,
+    token_positions: Callable[[Sequence[int]], Tensor],
+    num_axes: int = 1,
+    **arguments: Any,
+) -> Preset:
+    arguments = {"num_axes": num_axes, **arguments}
+    return Preset(source, arguments, dim=dim, token_positions=token_positions)
+
+
+_TRANSFORMERS = "transformers, models/"
+_DIFFUSERS = "diffusers, models/"
+
+ROTARY: Mapping[str, Preset] = MappingProxyType(
+    {
+        "roformer": _row(64, f"{_TRANSFORMERS}roformer", positions.sequence),
+        "torchtune": _row(128, "torchtune, modules/position_embeddings.py", positions.sequence),
+        "rotary-embedding-torch": _row(
+            64, "rotary_embedding_torch.py, RotaryEmbedding(dim)", positions.sequence
+        ),
+        "gptj": _row(256, f"{_TRANSFORMERS}gptj", positions.sequence, axis_dims=_first_quarter),
+        "gpt-neox": _row(
+            96,
+            f"{_TRANSFORMERS}gpt_neox",
+            positions.sequence,
+            axis_dims=_first_quarter,
+            pairing="half",
+        ),
+        "llama": _row(128, f"{_TRANSFORMERS}llama", positions.sequence, pairing="half"),
+        "llama3": _row(
+            128,
+            f"{_TRANSFORMERS}llama, rope_type 'llama3' with factor 8 (Llama 3.1)",
+            positions.sequence,
+            bands=llama3_bands,
+            pairing="half",
+        ),
+        "qwen2-vl-text": _row(
+            128,
+            f"{_TRANSFORMERS}qwen2_vl, sections 16, 24, 24",
+            positions.frames,
+            3,
+            pair_axes=partial(_mrope, (16, 24, 24), interleaved=False),
+            base=1e6,
+            pairing="half",
+        ),
+        "qwen3-vl-text": _row(
+            128,
+            f"{_TRANSFORMERS}qwen3_vl, interleaved sections 24, 20, 20",
+            positions.frames,
+            3,
+            pair_axes=partial(_mrope, (24, 20, 20), interleaved=True),
+            base=5e5,
+            pairing="half",
+        ),
+        "qwen2-vl-vision": _row(
+            80, f"{_TRANSFORMERS}qwen2_vl", positions.merged_blocks, 2, pairing="half"
+        ),
+        "qwen3-vl-vision": _row(
+            72, f"{_TRANSFORMERS}qwen3_vl", positions.merged_blocks, 2, pairing="half"
+        ),
+        "dinov3": _row(
+            64,
+            "facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py",
+            positions.centers,
+            2,
+            bands=_dinov3_bands,
+            pairing="half",
+        ),
+        "torchtune-vision": _row(
+            88,
+            "torchtune, modules/position_embeddings.py, VisionRotaryPositionalEmbeddings",
+            positions.rows_and_columns_from_1,
+            2,
+            axis_order=(1, 0),
+        ),
+        "eva02": _row(
+            64,
+            "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(ref_feat_shape=(16, 16))",
+            positions.relative_to_16,
+            2,
+        ),
+        "timm": _row(
+            64,
+            "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=False)",
+            positions.rows_and_columns,
+            2,
+        ),
+        "timm-pixel": _row(
+            64,
+            "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=True), max_res 224",
+            positions.ends_at_one,
+            2,
+            bands=_geometric_pixel_bands,
+        ),
+        "rotary-embedding-torch-pixel": _row(
+            64,
+            "rotary_embedding_torch.py, RotaryEmbedding(dim / 2, freqs_for='pixel', max_freq=256)",
+            positions.ends_at_one,
+            2,
+            bands=_linear_pixel_bands,
+        ),
+        "rope-vit-axial": _row(
+            64,
+            "naver-ai/rope-vit, models/vit_rope.py, compute_axial_cis",
+            positions.rows_and_columns,
+            2,
+            base=100.0,
+            axis_order=(1, 0),
+        ),
+        "sam2": _row(
+            256,
+            "facebookresearch/sam2, sam2/modeling/position_encoding.py, compute_axial_cis",
+            positions.rows_and_columns,
+            2,
+            axis_order=(1, 0),
+        ),
+        "croco": _row(
+            64,
+            "naver/croco, models/pos_embed.py, RoPE2D(freq=100); also DUSt3R and MASt3R",
+            positions.rows_and_columns,
+            2,
+            base=100.0,
+            pairing="axis-half",
+        ),
+        "vggt": _row(
+            64,
+            "facebookresearch/vggt, vggt/layers/rope.py; camera and register tokens are at (0, 0)",
+            positions.rows_and_columns_from_1,
+            2,
+            base=100.0,
+            pairing="axis-half",
+        ),
+        "vjepa2": _row(
+            64,
+            "facebookresearch/vjepa2, src/models/utils/modules.py, RoPEAttention",
+            positions.frames,
+            3,
+            axis_dims=lambda dim: (2 * (dim // 6),) * 3,
+            pairing="tiled",
+        ),
+        "flux": _row(
+            128,
+            "black-forest-labs/flux, src/flux/math.py; text tokens have position (0, 0, 0)",
+            positions.images_and_frames,
+            3,
+            axis_dims=_flux_widths,
+        ),
+        "hunyuan-video": _row(
+            128,
+            "Tencent/HunyuanVideo, hyvideo/modules/posemb_layers.py",
+            positions.frames,
+            3,
+            axis_dims=_flux_widths,
+            base=256.0,
+        ),
+        "wan": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_wan.py",
+            positions.frames,
+            3,
+            axis_dims=_wan_widths,
+        ),
+        "cogvideox": _row(
+            64,
+            f"{_DIFFUSERS}embeddings.py, get_3d_rotary_pos_embed, of CogVideoX 1.5",
+            positions.frames,
+            3,
+            axis_dims=_cogvideox_widths,
+        ),
+        "cogvideox-1.0": _row(
+            64,
+            f"{_DIFFUSERS}embeddings.py, get_3d_rotary_pos_embed, of CogVideoX 1.0 5B",
+            positions.fitted_into_30_by_45,
+            3,
+            axis_dims=_cogvideox_widths,
+        ),
+    }
+)
+"""Rotary embeddings of models: ``RotaryEncoder.preset(name)`` is the encoder, and
+``ROTARY[name].positions(shape)`` gives positions as the model counts them.
+
+RoPE-ViT's mixed frequencies and LightGlue's learned ones are parameters of
+[MixedRotaryEncoder][nerf_posenc.MixedRotaryEncoder].
+"""
