@@ -44,7 +44,7 @@ def interpolate(
     At the edge the weights of the pixels that exist are scaled to sum to 1, as in Pillow.
 
     Args:
-        values: of the pixels.
+        values: values of the pixels.
         rows: y in pixels, the centers at 0, 1, ..., within a pixel of them.
         columns: x likewise.
         method: one of ``INTERPOLATIONS``.
@@ -80,7 +80,7 @@ def interpolate_held_out(image: Image, method: str) -> Float[Tensor, "height wid
     """Interpolate the held-out pixels of an image from those that are fitted.
 
     Args:
-        image: with pixels held out.
+        image: image with pixels held out.
         method: one of ``INTERPOLATIONS``.
 
     Raises:

@@ -84,7 +84,7 @@ class LocalCosineSeries(nn.Module):
         Args:
             image: its fitted pixels, evenly spaced, the same along both axes. Beside the image,
                 about 30 bytes per pixel are held, with the series.
-            num_parameters: at most so many, the mask's among them.
+            num_parameters: largest number of parameters, the mask's among them.
 
         Raises:
             ValueError: If that is too few for a single coefficient, or the image has more than

@@ -144,9 +144,10 @@ def fit_patch_network(
 
     Args:
         rgb: values in [0, 1]; the network is trained on their device.
-        seed: of the weights and the batches.
-        num_steps: of training; 0 leaves bicubic interpolation. None is as many as suit the number
-            of pixels: 2000 from 256 x 256 on, proportionally fewer below, 0 below 8192 pixels.
+        seed: random seed of the weights and the batches.
+        num_steps: number of steps of training; 0 leaves bicubic interpolation. None is as many as
+            suit the number of pixels: 2000 from 256 x 256 on, proportionally fewer below, 0 below
+            8192 pixels.
         should_stop: checked before each step.
     """
     if num_steps is None:

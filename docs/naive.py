@@ -97,7 +97,7 @@ def check_requirements(
     """Check a scheme against the five requirements of a position encoding.
 
     Args:
-        scheme: from a length to the embeddings of its positions.
+        scheme: function from a length to the embeddings of its positions.
         lengths: lengths to try, two or more, rising, each at least twice the one before.
         offsets: offsets to compare, below the smallest length.
         tolerance: largest difference that counts as equal.

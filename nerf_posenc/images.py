@@ -24,10 +24,10 @@ class Image:
 
     Attributes:
         pixels: sRGB as stored: floating-point values in [0, 1], or 8 or 16 bits without a sign.
-        x: of the pixel centers of each column; x points right.
-        y: of the pixel centers of each row; y points down. The longer side of the whole image spans
-            [-1, 1].
-        name: for display.
+        x: coordinates of the pixel centers of each column; x points right.
+        y: coordinates of the pixel centers of each row; y points down. The longer side of the whole
+            image spans [-1, 1].
+        name: name that is displayed.
         source: one line on where it came from.
         held_out: pixels that are not fitted, to evaluate on; None to evaluate on all fitted ones.
     """
@@ -47,7 +47,7 @@ class Image:
 
         Args:
             rgb: values in [0, 1], or 8 or 16 bits without a sign.
-            name: for display.
+            name: name that is displayed.
             source: one line on where it came from.
 
         Examples:
@@ -232,7 +232,7 @@ def reduce_rows(
     """Average by area what is computed for some rows at a time; see `resize_area`.
 
     Args:
-        values: of these rows.
+        values: values of these rows.
         height: rows in all.
         width: columns.
         longer_side: pixels, 1 or more.

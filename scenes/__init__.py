@@ -31,7 +31,7 @@ def open_scene(
         name_or_path: folder, or one of ``BUILT_IN``.
         size: longer side of the views in pixels. Files are averaged down to it, never enlarged;
             built-in scenes are rendered at it, at 100 if it is None.
-        max_pixels: of an image file; a larger one is refused before it is decoded.
+        max_pixels: most pixels of an image file; a larger one is refused before it is decoded.
 
     Raises:
         SceneError: If there is no such folder or scene, or the folder cannot be used.

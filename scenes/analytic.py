@@ -46,8 +46,9 @@ class Solid:
     """An opaque body.
 
     Attributes:
-        distance: from positions to signed distances, or to lower bounds of their magnitude.
-        albedo: from positions to colors.
+        distance: function from positions to signed distances, or to lower bounds of their
+            magnitude.
+        albedo: function from positions to colors.
         gloss: strength of the highlight, 0 to 1.
     """
 

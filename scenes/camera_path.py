@@ -15,9 +15,9 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
     """Read cameras from a file like ``transforms.json``, whose frames need no images.
 
     Args:
-        file: with ``frames``, each with a ``transform_matrix`` in the axes and units of the scene's
-            own file; intrinsics (``fl_x``, ``w``, ``h``, ... or ``camera_angle_x``) are optional,
-            for all frames or for each.
+        file: file with ``frames``, each with a ``transform_matrix`` in the axes and units of the
+            scene's own file; intrinsics (``fl_x``, ``w``, ``h``, ... or ``camera_angle_x``) are
+            optional, for all frames or for each.
         default: camera of frames without intrinsics.
 
     Returns:

@@ -29,8 +29,9 @@ class Frame:
     """An existing image file with its camera.
 
     Attributes:
-        path: of the file.
-        camera: from the file's width and height to its camera, for example ``Camera.resized``.
+        path: path of the file.
+        camera: function from the file's width and height to its camera, for example
+            ``Camera.resized``.
         world_from_camera: pose, ``(4, 4)``.
     """
 
@@ -44,7 +45,7 @@ class Box:
     """The cube that is brought to [-1, 1]^3.
 
     Attributes:
-        center: in units of the file, ``(3,)``.
+        center: center in units of the file, ``(3,)``.
         half_size: half the length of an edge.
         near: distance from the cameras at which the scene begins; None if it is not known.
     """

@@ -84,7 +84,7 @@ def pixels_from_file(
     """RGB of an image file, and its alpha if it has one, not premultiplied.
 
     Args:
-        path: of the file.
+        path: path of the file.
         max_pixels: a file with more is refused before it is decoded.
 
     Returns:

@@ -36,10 +36,10 @@ def stack_images(
     the file when the program ends, however it ends.
 
     Args:
-        read: from an index to an image: RGB or RGBA, of 8 or 16 bits without a sign, or float32
-            multiplied by the opacity.
+        read: function from an index to an image: RGB or RGBA, of 8 or 16 bits without a sign, or
+            float32 multiplied by the opacity.
         count: images, 1 or more.
-        path: of the first one, for messages.
+        path: path of the first one, for messages.
 
     Returns:
         The images, and whether they are mapped.

@@ -96,7 +96,7 @@ def hemisphere_poses(count: int, *, shift: float = 0.0, lowest: float = 0.05) ->
 
     Args:
         count: how many.
-        shift: of the spiral that they lie on, in cycles.
+        shift: shift of the spiral that they lie on, in cycles.
         lowest: sine of the lowest camera's elevation.
 
     Returns:
@@ -116,7 +116,7 @@ def look_at_origin(azimuth: float, elevation: float, distance: float = _CAMERA_D
     Args:
         azimuth: rad around z.
         elevation: rad above the horizon, in (-pi/2, pi/2).
-        distance: from the origin.
+        distance: distance from the origin.
     """
     horizontal = math.cos(elevation)
     back = torch.tensor(

@@ -15,7 +15,7 @@ def load_fit(path: str | Path, system: System) -> list[nn.Module]:
 
     Args:
         path: ``RUN/fits/ENCODING.safetensors``.
-        system: that was fitted, opened with the options of the run.
+        system: system that was fitted, opened with the options of the run.
 
     Returns:
         One model per seed, in evaluation mode on the CPU.

@@ -86,7 +86,7 @@ class Curve:
         x_label: what x is, with its unit.
         y_label: what y is, with its unit.
         xs: finite numbers.
-        ys: as many numbers; those that are not finite are left out.
+        ys: the values, as many as ``xs``; those that are not finite are left out.
         log_x: whether the x axis is logarithmic.
         name: what the line shows, beside the encoding; empty for one line per encoding.
         is_dashed: whether the line is dashed, as for what was not measured.
@@ -156,7 +156,7 @@ class Evaluation:
     """Scores of a fitted model on test data, and the blocks that a report shows of it.
 
     Attributes:
-        scores: by the name of the measure; NaN where a measure does not apply.
+        scores: scores by the name of the measure; NaN where a measure does not apply.
         blocks: curves, passages, heat maps and what else a report can show.
         by_seed: scores of each seed, if several models were trained at once.
         remarks: sentences for the report.
@@ -176,8 +176,8 @@ class System(Protocol):
 
     Attributes:
         model: its name, for ``--model``.
-        name: of the data.
-        source: where the data is from.
+        name: name of the data.
+        source: source of the data.
         lesson: what a comparison of its encodings shows, in a sentence or two for the report.
         recipe: how it is trained.
     """

@@ -212,3 +212,13 @@ print(len(names))
     )
     assert finished.returncode == 0, finished.stderr
     assert int(finished.stdout) == sum(m.startswith("nerf_posenc.") for m in sources())
+
+
+def test_descriptions_of_arguments_are_full_phrases() -> None:
+    begins = "that|of|from|to|in|for|with|by|on|at|which|whose|before|after|between|where|as"
+    fragment = re.compile(rf"^\s+\*{{0,2}}\w+: (?:{begins})\b.*[^,:]$", re.MULTILINE)
+    for module in sources():
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
+                found = fragment.findall(ast.get_docstring(node) or "")
+                assert not found, f"{module}: {found[0].strip()}"

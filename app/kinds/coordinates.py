@@ -79,7 +79,7 @@ def precision_for(
 
     Args:
         options: options of the run.
-        device: where to compute.
+        device: device to compute on.
         is_small: whether the network is so small that bfloat16 is no faster on a CPU, and less
             exact.
     """

@@ -259,11 +259,11 @@ class Kind(ABC, Generic[Config]):
     """Data of one kind, opened, and what is particular to fits of it.
 
     Attributes:
-        name: of the kind; ``--name`` chooses it.
+        name: name of the kind; ``--name`` chooses it.
         Options: its options, and once resolved, the configuration of its runs.
         loss_name: ``"mse"`` if the training loss is a mean squared error of values in [0, 1].
         title: name of the data.
-        source: where the data is from.
+        source: source of the data.
         about: what a comparison of encodings shows on such data, for the report.
         citations: BibTeX of the papers behind it.
         notes_on_data: remarks that a reader of the table should know.
@@ -308,8 +308,8 @@ class Kind(ABC, Generic[Config]):
         """Replace every option that depends on the data or the device by its value.
 
         Args:
-            options: as asked for.
-            device: where to compute.
+            options: options as the user gave them.
+            device: device to compute on.
             log: prints a line, for choices that take time or that the user should know.
 
         Raises:
@@ -390,7 +390,7 @@ class Kind(ABC, Generic[Config]):
 
         Args:
             path: file of the fit.
-            device: where to compute.
+            device: device to compute on.
             asked: options of the command ``render``; None for what was not given.
 
         Raises:

@@ -15,7 +15,7 @@ def open_live_page(kind: Kind[Any], device: str) -> "LivePage":
 
     Args:
         kind: the data.
-        device: where its fits are computed, and renderings for the page.
+        device: device of its fits and of the renderings for the page.
     """
     # Imported here since only --live needs it.
     from app.live.viewer import LivePage

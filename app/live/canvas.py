@@ -25,7 +25,7 @@ class LivePanel:
         title: first line, for example the encoding.
         state: second line.
         image: 8 bits, RGB.
-        color: of the fit's curve; None for no dot.
+        color: color of the fit's curve; None for no dot.
     """
 
     title: str
@@ -63,9 +63,9 @@ def columns_for(count: int, width: int, height: int, aspect: float) -> tuple[int
     """Number of columns that shows images largest, and the width of each image.
 
     Args:
-        count: of images.
-        width: of the space for them.
-        height: of the space for them.
+        count: number of images.
+        width: width of the space for them.
+        height: height of the space for them.
         aspect: width over height of an image.
     """
     best = 1, 0.0

@@ -18,7 +18,7 @@ def is_own_page(headers: Any, *, is_websocket: bool) -> bool:
     (DNS rebinding) names itself as the Host.
 
     Args:
-        headers: of the request.
+        headers: headers of the request.
         is_websocket: whether a WebSocket is asked for, which must name an Origin.
     """
     hosts, origins = headers.get_all("Host"), headers.get_all("Origin")

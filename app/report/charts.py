@@ -32,7 +32,7 @@ class Line:
     Attributes:
         name: name in the legend.
         xs: finite numbers.
-        ys: as many numbers; those that are not finite are left out.
+        ys: the values, as many as ``xs``; those that are not finite are left out.
         color: index of the color in the page's palette.
         is_dashed: whether the line is dashed, as for what was not measured.
     """

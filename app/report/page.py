@@ -67,7 +67,8 @@ class About:
         lead: what a comparison of encodings shows on such data.
         notes: remarks on the data and the results.
         citations: BibTeX.
-        groups: of a comparison, heading and the fits below it, with what their runs differ in.
+        groups: groups of a comparison, heading and the fits below it, with what their runs differ
+            in.
     """
 
     title: str

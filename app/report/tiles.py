@@ -31,11 +31,11 @@ class TilePyramid:
     pixels of the image, each further level half as many per side.
 
     Attributes:
-        names: of the image and its reconstructions.
-        width: of the image in pixels.
-        height: of the image in pixels.
+        names: names of the image and its reconstructions.
+        width: width of the image in pixels.
+        height: height of the image in pixels.
         levels: number of levels.
-        side: of a tile in pixels, those at the right and the lower edge smaller.
+        side: side length of a tile in pixels, those at the right and the lower edge smaller.
     """
 
     names: Sequence[str]
@@ -55,8 +55,8 @@ def write_tiles(
     """Write the pyramids of images of one size.
 
     Args:
-        folder: of the run.
-        images: by the names of their folders.
+        folder: run folder of the run.
+        images: the images, by the names of their folders.
 
     Raises:
         OSError: If a tile cannot be written.

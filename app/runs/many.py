@@ -309,7 +309,7 @@ def _fit_ensemble(runs: Sequence[Run], encoding: str, path: Path, token: str) ->
     Args:
         runs: the runs of the data.
         encoding: one of all of them.
-        path: where the ensemble is saved until each member is saved in its own run folder.
+        path: file that the ensemble is saved in until each member is saved in its own run folder.
         token: part of the names of files in progress.
 
     Raises:

@@ -18,7 +18,7 @@ class Stop:
     as soon as that fit is saved.
 
     Attributes:
-        folder: of the run, once there is one that can be resumed.
+        folder: run folder of the run, once there is one that can be resumed.
         is_training: whether a fit is in progress, which ends at its next step.
     """
 

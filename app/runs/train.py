@@ -161,7 +161,7 @@ def train(
         fit: the fit, from `begin_fit`; its state is changed in place.
         stop: ends the fit early when asked to.
         loss_name: what the loss is, for the progress bar.
-        file: where the fit is saved; None for nowhere.
+        file: file that the fit is saved in; None for nowhere.
         watcher: shows the fit in progress.
         world: the processes that train the model together.
         halved_batch_size: batch size, if that of the run was too large for the memory.

@@ -68,10 +68,10 @@ def fit_page(
     """Make the page.
 
     Args:
-        fits: by encoding, of one image; `why_not` is None for all of them.
-        title: of the run, shown as text whatever it contains.
-        command: that wrote the page.
-        metrics: of the run; None if it is not complete.
+        fits: fits of one image, by encoding; `why_not` is None for all of them.
+        title: title of the run, shown as text whatever it contains.
+        command: command that wrote the page.
+        metrics: metrics of the run; None if it is not complete.
 
     Raises:
         ValueError: If the page would be larger than ``MOST_BYTES``, or a number of the metrics'

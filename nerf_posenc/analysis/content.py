@@ -38,7 +38,7 @@ class Spectrum:
         """Lowest octave at or below which at least this share of the energy lies.
 
         Args:
-            share: in (0, 1].
+            share: share of the energy, in (0, 1].
 
         Raises:
             ValueError: If the share is out of its range.

@@ -59,7 +59,7 @@ def expressible(encoder: Encoder, network: nn.Module, image: Image | None = None
     Args:
         encoder: raw coordinates, sinusoids of fixed bands, Gaussian features or a hash grid.
         network: takes its features.
-        image: to count its values; None for none.
+        image: image whose values are counted; None to count none.
 
     Raises:
         ValueError: If the frequencies of such an encoder are not known.
@@ -89,7 +89,7 @@ def product_frequencies(
     $|\sum_t s_t \omega_t|$ with whole $s_t$ and $\sum_t |s_t| \le$ ``order``.
 
     Args:
-        bands: along one axis, rad per unit.
+        bands: bands along one axis, rad per unit.
         order: number of factors, 1 or more: 2 for one product, $2^n$ after n nonlinearities.
 
     Returns:

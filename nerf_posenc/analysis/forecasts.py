@@ -44,11 +44,12 @@ class Forecast:
     """What a fit of an image will recover.
 
     Attributes:
-        encoding: of the coordinates.
+        encoding: encoding of the coordinates.
         steps: length of the fit.
         psnr: over all pixels, dB.
-        error: of ``psnr``, dB: as far off as it was at most on Kodak photographs, each forecast by
-            laws that were calibrated without it; what the laws look at was chosen with all of them.
+        error: error of ``psnr``, dB: as far off as it was at most on Kodak photographs, each
+            forecast by laws that were calibrated without it; what the laws look at was chosen with
+            all of them.
         octaves: PSNR within each octave, from 0 on; the mean color is left out.
     """
 
@@ -76,7 +77,7 @@ class ImageTraits:
     Attributes:
         spectrum: energy by octave.
         detail: how hard it is to fit.
-        bounds: of each octave, rad per unit.
+        bounds: bounds of each octave, rad per unit.
     """
 
     spectrum: Spectrum
@@ -111,7 +112,7 @@ def forecast(
         model: ``"fourier"``, ``"gaussian"`` or ``"hash"`` with the network of its recipe;
             bands, sigma and max_resolution are taken into account.
         steps: length of the fit, 1 or more.
-        optimizer: of the fit.
+        optimizer: optimizer of the fit.
         batch_size: pixels per step.
 
     Returns:
@@ -161,8 +162,8 @@ def why_not(
     """Reason why a fit cannot be forecast; None if it can.
 
     Args:
-        model: that is fitted.
-        optimizer: of the fit.
+        model: options of the model that is fitted.
+        optimizer: optimizer of the fit.
         batch_size: pixels per step.
     """
     if model.encoding not in LAWS:

@@ -20,7 +20,8 @@ class Kernel:
     and leave its neighbors; with a wide one it is smooth (Tancik et al. 2020, section 4).
 
     Attributes:
-        displacement: in units of the coordinate, from -1 to 1, evenly spaced, 0 in the middle.
+        displacement: displacements in units of the coordinate, from -1 to 1, evenly spaced, 0 in
+            the middle.
         similarity: cosine of the angle between the features, 1 at displacement 0.
         half_width: half width at half maximum, in units of the coordinate: the least displacement
             at which the similarity is 1/2, interpolated linearly; inf if it never is.
@@ -42,7 +43,7 @@ def kernel(encoder: Encoder) -> Kernel:
     of bands $\omega_k$ along one axis it is the mean of $\cos(\omega_k d)$.
 
     Args:
-        encoder: with ``is_stationary``; it stays on its device.
+        encoder: encoder with ``is_stationary``; it stays on its device.
 
     Raises:
         ValueError: If the similarity depends on more than the displacement, as it does for raw

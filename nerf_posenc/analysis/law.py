@@ -27,12 +27,12 @@ class TransferLaw:
         follows_nyquist: whether octaves count from the Nyquist frequency of the image, as the
             levels of a hash grid do, instead of from pi rad per unit.
         steps: lengths of the fits that it was calibrated on, rising.
-        recovery: by length and octave, dB, for the traits at which the weights are 0.
-        weights: by length: dB for each trait of an image (see `traits`).
+        recovery: recovery by length and octave, dB, for the traits at which the weights are 0.
+        weights: weights by length, dB for each trait of an image (see `traits`).
         settings: bands of ``"fourier"``, log2 of the sigma of ``"gaussian"``, or log2 of nodes per
             pixel of the finest level of ``"hash"``, rising; empty if none were calibrated.
-        offsets: by setting and octave: dB beside that of the default.
-        errors: by length: error of the PSNR in total, dB.
+        offsets: offsets by setting and octave: dB beside that of the default.
+        errors: errors by length, error of the PSNR in total, dB.
         size_gain: dB more in every octave of an image half as long, each of whose pixels is drawn
             four times as often.
     """
@@ -59,12 +59,12 @@ class TransferLaw:
         """Energy over error of each octave after a fit, dB, 0 or more.
 
         Args:
-            energy: of the image, by octave from 0 on.
-            detail: of the image.
+            energy: energy of the image, by octave from 0 on.
+            detail: energy of the detail of the image.
             resolution: pixels along its longer side.
-            steps: of the fit, 1 or more; beyond the calibrated lengths the law goes on as a line
-                in the logarithm of the steps.
-            setting: as ``settings`` has it; None for that of the calibration.
+            steps: number of steps of the fit, 1 or more; beyond the calibrated lengths the law goes
+                on as a line in the logarithm of the steps.
+            setting: setting of the fit, as ``settings`` has it; None for that of the calibration.
         """
         halvings = math.log2(self.resolution / resolution)
         shift = halvings if self.follows_nyquist else 0.0
@@ -91,7 +91,7 @@ class TransferLaw:
         calibrated size by 4 dB per octave of pixels along the longer side.
 
         Args:
-            steps: of the fit.
+            steps: number of steps of the fit.
             resolution: pixels along the longer side of the image.
         """
         lengths = [math.log2(length) for length in self.steps]
@@ -106,7 +106,7 @@ def traits(energy: float, detail: Detail) -> tuple[float, float, float]:
 
     Args:
         energy: mean square within the octave.
-        detail: of the image.
+        detail: energy of the detail of the image.
     """
     level = -10 * math.log10(max(energy, 1e-12))
     values = (level, detail.coherence, detail.alignment)

@@ -33,8 +33,8 @@ class Recommendation:
     Attributes:
         model: recommended.
         reason: one line.
-        forecasts: of the best model of each encoding, by its name; empty for held-out pixels,
-            which are not forecast.
+        forecasts: forecasts of the best model of each encoding, by its name; empty for held-out
+            pixels, which are not forecast.
         models: those models.
         levels: nodes per axis of each level of the recommended hash grid, whether that is the best
             encoding or not; empty if none was looked for.
@@ -63,7 +63,8 @@ def recommend(
 
     Args:
         image: its fitted pixels, and those held out.
-        steps: of each fit, 1 or more, or by encoding; 600 if ``seconds`` is not given either.
+        steps: number of steps of each fit, 1 or more, or by encoding; 600 if ``seconds`` is not
+            given either.
         seconds: budget of each fit on this machine, above 0: a few steps of each encoding are
             timed, and each is forecast for as many as it manages.
 
@@ -123,8 +124,8 @@ def seconds_per_step(image: Image, options: ImageModel, *, num_steps: int = 3) -
 
     Args:
         image: its fitted pixels.
-        options: of the model.
-        num_steps: that are timed, after one that is not.
+        options: options of the model.
+        num_steps: number of steps that are timed, after one that is not.
     """
     encoding = options.encoding
     recipe = recipes.get_recipe(encoding)

@@ -26,8 +26,8 @@ def tangent_kernel(
     raises the eigenvalues of fine detail (Tancik et al. 2020, section 4).
 
     Args:
-        model: from ``(n, in_dim)`` to ``(n, out_dim)``.
-        points: where; in the type of the model.
+        model: function from ``(n, in_dim)`` to ``(n, out_dim)``.
+        points: points that it is evaluated at, in the type of the model.
         chunk_size: points whose derivatives are in memory at once.
 
     Returns:
@@ -103,10 +103,10 @@ def forecast_gradient_descent(
 
     Args:
         image: small; its fitted pixels.
-        encoder: of its coordinates; its own parameters count too.
-        network: from features to RGB, as it is initialized.
+        encoder: encoder of its coordinates; its own parameters count too.
+        network: network from features to RGB, as it is initialized.
         lr: learning rate of plain gradient descent, constant.
-        steps: of full batches.
+        steps: number of steps with full batches.
 
     Raises:
         ValueError: If the image has more than 2,048 pixels, or descent diverges.

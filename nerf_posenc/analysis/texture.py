@@ -19,9 +19,9 @@ class Detail:
     """Two measures of an image's detail that tell how fast a network fits it.
 
     Attributes:
-        coherence: from 0 to 1: how far gradients within a block of 8 x 8 pixels point one way.
+        coherence: how far, from 0 to 1, gradients within a block of 8 x 8 pixels point one way.
             Edges are coherent, grain is not, and a network fits edges first.
-        alignment: from 0 to 1: share of the detail's energy at frequencies within 7 degrees of an
+        alignment: share, from 0 to 1, of the detail's energy at frequencies within 7 degrees of an
             axis, which the bands of positional encoding lie along.
     """
 

@@ -97,7 +97,7 @@ def ratio_bands(num_bands: int, *, first: float, ratio: float) -> Float[Tensor, 
     Args:
         num_bands: how many, 0 or more.
         first: the first band, rad per unit, finite and positive.
-        ratio: from one band to the next, finite and positive.
+        ratio: factor from one band to the next, finite and positive.
 
     Returns:
         Bands in float64.
@@ -142,7 +142,7 @@ def period_bands(*periods: int | float) -> Float[Tensor, "1 num_axes"]:
     """One band for each axis, with a given period: hours, weekdays, days of the year.
 
     Args:
-        periods: of each axis, in its own unit, finite and positive.
+        periods: periods of each axis, in its own unit, finite and positive.
 
     Returns:
         Bands in float64, ``(1, num_axes)``, for an encoder of as many coordinates.
@@ -171,8 +171,8 @@ def coarse_to_fine_weight(
 
     Args:
         num_bands: number of bands (or levels) L.
-        progress: from 0, with all bands closed, to 1, with all open; clamped to this
-            range. A tensor keeps its device.
+        progress: progress of the fit from 0, with all bands closed, to 1, with all open; clamped to
+            this range. A tensor keeps its device.
 
     Returns:
         Weights in [0, 1], float32.

@@ -18,7 +18,7 @@ def column_labels(
         in_dim: number of coordinates.
         num_bands: number of bands.
         layout: one of ``LAYOUTS``.
-        phases: which phase comes first.
+        phases: order of the phases.
 
     Returns:
         ``2 * num_bands * in_dim`` triples.

@@ -71,8 +71,8 @@ class Encoder(nn.Module):
 
         Args:
             name: attribute that the module gets.
-            value: on the CPU, also under ``torch.device("meta")``, or None for a constant that
-                this module does without.
+            value: tensor on the CPU, also under ``torch.device("meta")``, or None for a constant
+                that this module does without.
         """
         if value is not None:
             self._constants[name] = value
@@ -151,8 +151,8 @@ class Identity(Encoder):
 
         Args:
             x: coordinates.
-            variance: of each coordinate; the expectation of a coordinate is its mean, whatever
-                the variance.
+            variance: variance of each coordinate; the expectation of a coordinate is its mean,
+                whatever the variance.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.

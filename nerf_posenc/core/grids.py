@@ -15,7 +15,7 @@ def grid_positions(
 
     Args:
         shape: size along each axis, as an array's: (frames,) rows, columns.
-        device: of the result.
+        device: device of the result.
 
     Returns:
         0-based indices, ``(*shape, num_axes)``; ``flatten(0, -2)`` lists them row by row.
@@ -44,11 +44,11 @@ def patch_centers(
 
     Args:
         shape: number of patches along each axis, rows first, 1 or more.
-        normalize: which axes span [-1, 1]: ``"each"`` (``"separate"`` in DINOv3), or one of
+        normalize: axes that span [-1, 1]: ``"each"`` (``"separate"`` in DINOv3), or one of
             them, whose scale the others have too: ``"longer"`` (``"max"``) or ``"shorter"``
             (``"min"``).
-        dtype: of the result.
-        device: of the result.
+        dtype: type of the result.
+        device: device of the result.
 
     Returns:
         Centers ``(*shape, num_axes)``.
@@ -87,7 +87,7 @@ def augmented_positions(
     RoPE-box jittering).
 
     Args:
-        positions: of the patches, in [-1, 1].
+        positions: positions of the patches, in [-1, 1].
         shift: add a number from -shift to shift along each axis.
         jitter: multiply each axis by a number from 1/jitter to jitter, uniform in its logarithm.
         rescale: multiply all axes by one number from 1/rescale to rescale, uniform in its

@@ -65,7 +65,7 @@ def sincos(
         bands: rad per unit of the coordinate, ``(num_bands,)`` for all axes or
             ``(num_bands, in_dim)``; give float64, since they are taken at their exact value.
         layout: nesting of the columns, outermost first; one of ``LAYOUTS``.
-        phases: which of the two comes first.
+        phases: order of sine and cosine.
         weight: factor of each band.
         variance: variance of each coordinate, in squared units of the coordinate.
 
@@ -188,8 +188,8 @@ class SinCos(Encoder):
         Args:
             x: coordinates or integer positions.
             weight: factor of each band.
-            variance: of each coordinate.
-            dtype: of the features; None is that of the coordinates. Float64 coordinates and
+            variance: variance of each coordinate.
+            dtype: type of the features; None is that of the coordinates. Float64 coordinates and
                 float32 features have exact angles and the speed of float32 sines.
             include_input: put the coordinates themselves before or after the features.
 

@@ -48,7 +48,7 @@ class FourierEncoder(Encoder):
         base: rad per unit at octave 0. NeRF's paper has pi; its code, and most that
             descend from it, have 1.
         layout: nesting of the columns, outermost first: k band, p phase, a axis.
-        phases: which of sine and cosine comes first.
+        phases: order of sine and cosine.
         include_input: put the raw coordinates before (``"front"``) or after (``"back"``)
             the features.
         basis: encode the coordinates along these directions, ``(num_axes, in_dim)``, in
@@ -56,8 +56,8 @@ class FourierEncoder(Encoder):
             [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
         variance_scale: factor of every variance; other than 1 only to reproduce a library's
             mistake.
-        dtype: of the features; None is that of the coordinates. ``torch.bfloat16`` before layers
-            in bfloat16: the coordinates stay in float32.
+        dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
+            layers in bfloat16: the coordinates stay in float32.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -186,14 +186,14 @@ class FourierEncoder(Encoder):
         Args:
             x: coordinates in [-1, 1], any batch shape, also empty. Keep them in float32:
                 a half-precision coordinate has already lost the high bands.
-            variance: of each coordinate. The features become their expectations over the
+            variance: variance of each coordinate. The features become their expectations over the
                 Gaussian, $\exp(-\omega^2 \sigma^2 / 2)$ times the features of its mean
                 (Barron et al. 2021, mip-NeRF, equations 13 and 14).
             covariance: the same for a Gaussian of any orientation; what counts is its
                 variance along each axis or direction of the basis (Barron et al. 2022,
                 mip-NeRF 360, appendix).
             weight: factor of each band; the raw input keeps factor 1.
-            progress: of the fit, from 0 to 1; opens the bands from coarse to fine:
+            progress: progress of the fit, from 0 to 1; opens the bands from coarse to fine:
                 [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
 
         Returns:

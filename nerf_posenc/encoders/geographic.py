@@ -30,7 +30,7 @@ class Sphere2VecEncoder(Encoder):
         kind: ``"sphereC"`` (3 columns per scale), ``"sphereC+"`` (6), ``"sphereM"`` (5),
             ``"sphereM+"`` (8) or ``"dfs"``, all products of the sines and cosines of the two
             coordinates.
-        unit: of the coordinates.
+        unit: unit of the coordinates.
         min_radius: the smallest scale, by which angles in radians are divided whatever the unit
             of the coordinates; positive.
         max_radius: the largest scale.

@@ -142,7 +142,7 @@ class HashGridEncoder(Encoder):
 
         Args:
             x: coordinates in the bounds, any batch shape.
-            progress: of the fit, from 0 to 1; opens the levels from coarse to fine:
+            progress: progress of the fit, from 0 to 1; opens the levels from coarse to fine:
                 [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
 
         Returns:
@@ -162,7 +162,7 @@ class HashGridEncoder(Encoder):
 
         Args:
             corners: what `corners` returned for the coordinates.
-            progress: as for the coordinates themselves.
+            progress: progress as for the coordinates themselves.
 
         Returns:
             Features, one row per point.
@@ -229,7 +229,7 @@ class DenseGridEncoder(HashGridEncoder):
         num_levels: number of levels, 1 or more.
         features_per_level: width of a row.
         base_resolution: nodes per axis of the first level.
-        growth: from one level to the next.
+        growth: growth of the resolution from one level to the next.
         interpolation: ``"linear"`` or ``"smoothstep"``.
         bounds: the box that the grid covers.
         generator: random number generator of the initial features, uniform in ±1e-4.

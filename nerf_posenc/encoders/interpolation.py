@@ -23,8 +23,8 @@ class Corners(NamedTuple):
     """Rows and weights that points are interpolated from, in each of several grids.
 
     Attributes:
-        rows: of the table, one for each corner of the cell.
-        weights: of the corners.
+        rows: rows of the table, one for each corner of the cell.
+        weights: weights of the corners.
     """
 
     rows: Int[Tensor, "n grids corners"]

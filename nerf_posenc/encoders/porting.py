@@ -127,8 +127,8 @@ def port_module(module: nn.Module, ports: Mapping[str, Port]) -> dict[str, str]:
 
     Args:
         module: the network.
-        ports: for each such layer, by its name in ``module``, the encoders and where their
-            features begin.
+        ports: the encoders, and where their features begin, by the name of each such layer in
+            ``module``.
 
     Returns:
         What was changed: for each layer, in words, the inputs that were put in another order.

@@ -36,7 +36,7 @@ class GaussianEncoder(Encoder):
         phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
         generator: random number generator; None is torch's own.
 
-        dtype: of the features; None is that of the coordinates.
+        dtype: type of the features; None is that of the coordinates.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -83,7 +83,7 @@ class GaussianEncoder(Encoder):
 
         Args:
             x: coordinates of any range and batch shape.
-            variance: of each coordinate; the features become expectations over a Gaussian.
+            variance: variance of each coordinate; the features become expectations over a Gaussian.
 
         Returns:
             Features in ``x.dtype``, or the encoder's ``dtype``.
@@ -117,9 +117,9 @@ class LearnedFourierEncoder(GaussianEncoder):
         num_features: number of frequencies, 1 or more.
         sigma: standard deviation of the frequencies to start with, in cycles per unit.
         matrix: start from these frequencies.
-        phases: which of sine and cosine comes first.
+        phases: order of sine and cosine.
         generator: random number generator; None is torch's own.
-        dtype: of the features; None is that of the coordinates.
+        dtype: type of the features; None is that of the coordinates.
 
     Raises:
         ValueError: If an argument is out of its range.

@@ -49,7 +49,7 @@ def contract(
 
     Args:
         x: points.
-        order: of the norm: 2, or infinity for a cube instead of a ball.
+        order: order of the norm: 2, or infinity for a cube instead of a ball.
 
     Returns:
         Points with norm below 2.
@@ -148,7 +148,7 @@ def plucker_rays(
 
     Args:
         origins: any point on each ray.
-        directions: of any length above 0; they are normalized.
+        directions: directions of any length above 0; they are normalized.
         moment_first: $(o \times d, d)$, as CameraCtrl and LGM, instead of $(d, o \times d)$, as
             light field networks and diffusers.
 

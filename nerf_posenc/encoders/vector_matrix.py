@@ -35,7 +35,7 @@ class VectorMatrixEncoder(Encoder):
     and are fitted in few steps.
 
     Args:
-        features: of each axis; there are three times as many in all.
+        features: number of features of each axis; there are three times as many in all.
         resolution: nodes along each axis, 2 or more; the first and the last lie on the edge of the
             bounds.
         stride: use each ``stride``-th node alone, until `refine` is called; it divides

@@ -26,7 +26,7 @@ def describe_image_fit(
     """Plain values from which `load_fit` rebuilds the model of an image.
 
     Args:
-        options: of the model.
+        options: options of the model.
         resolution: fitted pixels along the longer side.
         size: width and height of the whole image in pixels.
     """
@@ -42,8 +42,8 @@ def describe_scene_fit(options: FieldOptions, scene: Scene, background: float) -
     """Plain values and tensors from which `load_fit` rebuilds a radiance field.
 
     Args:
-        options: of the field.
-        scene: with the training views.
+        options: options of the field.
+        scene: scene with the training views.
         background: gray value.
     """
     return {
@@ -65,7 +65,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFi
 
     Args:
         path: ``RUN/fits/NAME.safetensors``.
-        device: where to put the model.
+        device: device that the model is put on.
 
     Raises:
         CheckpointError: If the file is damaged, of another program or version, or no fit.

@@ -26,9 +26,10 @@ class ImageFit:
     """A fitted image: a function from coordinates to RGB.
 
     Attributes:
-        encoder: of the coordinates (x, y): x right, y down, the longer side spanning [-1, 1].
-        network: from the features to RGB, sRGB in [0, 1] up to small overshoots.
-        options: of the model.
+        encoder: encoder of the coordinates (x, y): x right, y down, the longer side spanning [-1,
+            1].
+        network: network from the features to RGB, sRGB in [0, 1] up to small overshoots.
+        options: options of the model.
         size: width and height of the image that was fitted, in pixels.
         step: steps taken.
         num_steps: length of the whole fit.
@@ -113,12 +114,13 @@ class SceneFit:
     """A fitted radiance field with its renderer.
 
     Attributes:
-        renderer: from rays to a rendering, in coordinates in which the scene lies in [-1, 1]^3.
-        options: of the field.
-        camera: of the training views.
+        renderer: module from rays to a rendering, in coordinates in which the scene lies in [-1,
+            1]^3.
+        options: options of the field.
+        camera: camera of the training views.
         world_from_camera: poses of the training views, in the coordinates of the renderer.
         background: gray value of the background.
-        center: where the origin lies, in units of the scene's file.
+        center: point where the origin lies, in units of the scene's file.
         scale: length of one unit, in units of the scene's file.
         step: steps taken.
         num_steps: length of the whole fit.
@@ -145,7 +147,7 @@ class SceneFit:
         """Render a camera, in chunks; the result is on the CPU, ``(height, width, ...)``.
 
         Args:
-            camera: of any size.
+            camera: camera with an image of any size.
             world_from_camera: its pose, OpenGL axes: x right, y up, looking down -z.
             in_file_units: whether the pose is in the units and axes of the scene's file, as in its
                 ``transforms.json``, or in those of the renderer.

@@ -28,7 +28,7 @@ class Match:
     """An encoding that could have given the output.
 
     Attributes:
-        name: of the preset that it is, or is nearest to.
+        name: name of the preset that it is, or is nearest to.
         changes: what differs from the preset, in words; empty if nothing does.
         line: code that reproduces the output.
         error: largest difference from the output.
@@ -70,13 +70,14 @@ def identify(
     embeddings and `GRID`, or `ROTARY`.
 
     Args:
-        output: of the other implementation, ``(length, width)``: one head of one sequence. 64
-            positions are enough to tell the presets apart; on a grid of as many rows as columns
+        output: what the other implementation gave, ``(length, width)``: one head of one sequence.
+            64 positions are enough to tell the presets apart; on a grid of as many rows as columns
             axis orders may look alike.
         before: the query that became ``output``.
         shape: sizes of the grid that the tokens come from, row by row: ``(length,)``,
             ``(rows, columns)`` or ``(frames, rows, columns)``.
-        positions: of the tokens instead of a shape, ``(length,)`` or ``(length, num_axes)``.
+        positions: positions of the tokens instead of a shape, ``(length,)`` or ``(length,
+            num_axes)``.
         expected: name of a preset; the matches then say what differs from it.
         count: number of matches.
 

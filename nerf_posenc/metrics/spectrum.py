@@ -151,7 +151,7 @@ class Spectra:
     """Frequency content of an image and its reconstructions.
 
     Attributes:
-        frequencies: in rad per unit.
+        frequencies: angular frequencies in rad per unit.
         original: mean power of the image at each frequency.
         power: mean power of each reconstruction at each frequency.
         bands: PSNR of each reconstruction by octave.
@@ -236,8 +236,8 @@ class _Block(NamedTuple):
 
     Attributes:
         cycles: magnitude of each frequency, in cycles across the longer side.
-        power: of each frequency and its negative; the sum over all blocks is the mean square of
-            the values, by Parseval's theorem.
+        power: power of each frequency and its negative; the sum over all blocks is the mean square
+            of the values, by Parseval's theorem.
         weight: number of frequencies of the whole plane that each one stands for: 2, or 1 in the
             columns of frequency 0 and Nyquist, which hold their own negatives.
     """

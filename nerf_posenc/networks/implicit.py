@@ -89,7 +89,7 @@ def gauss(
         out_dim: number of outputs, in [0, 1].
         width: units in each hidden layer.
         depth: number of hidden layers, 1 or more.
-        scale: of every Gaussian; 30 in the comparison of FINER, 10 in that of WIRE.
+        scale: inverse width of every Gaussian; 30 in the comparison of FINER, 10 in that of WIRE.
         generator: random number generator of the initial weights; None is torch's own.
 
     Raises:

@@ -79,7 +79,7 @@ def seeded_linear(
         in_dim: number of inputs.
         out_dim: number of outputs.
         generator: random number generator; None is torch's own.
-        dtype: of the weights; None is the default type.
+        dtype: type of the weights; None is the default type.
     """
     layer = nn.utils.skip_init(nn.Linear, in_dim, out_dim, dtype=dtype or torch.get_default_dtype())
     assert isinstance(layer, nn.Linear)

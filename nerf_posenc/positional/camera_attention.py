@@ -79,7 +79,7 @@ class PRoPEEncoder(Encoder):
 
         Args:
             world_from_camera: rigid poses, in OpenCV's axes (x right, y down, looking along +z).
-            intrinsics: in pixels, without skew; None leaves the poses alone.
+            intrinsics: intrinsic matrices in pixels, without skew; None leaves the poses alone.
             image_size: height and width in pixels, with intrinsics.
             translation_scale: factor of the cameras' positions, ``trans_coeff`` in GTA.
 
@@ -119,7 +119,7 @@ class PRoPEEncoder(Encoder):
 
         Args:
             x: tokens camera by camera, row by row.
-            transforms: of the cameras.
+            transforms: camera transforms of the cameras.
 
         Raises:
             ValueError: If a shape does not fit.
@@ -133,7 +133,7 @@ class PRoPEEncoder(Encoder):
 
         Args:
             x: tokens camera by camera, row by row.
-            transforms: of the cameras.
+            transforms: camera transforms of the cameras.
 
         Raises:
             ValueError: If a shape does not fit.
@@ -147,7 +147,7 @@ class PRoPEEncoder(Encoder):
 
         Args:
             x: outputs of attention, tokens camera by camera, row by row.
-            transforms: of the queries' cameras.
+            transforms: camera transforms of the queries' cameras.
 
         Raises:
             ValueError: If a shape does not fit.
@@ -168,7 +168,7 @@ class PRoPEEncoder(Encoder):
             queries: tokens camera by camera, row by row.
             keys: likewise.
             values: likewise.
-            transforms: of the cameras.
+            transforms: camera transforms of the cameras.
             attention: arguments of ``torch.nn.functional.scaled_dot_product_attention``.
 
         Raises:

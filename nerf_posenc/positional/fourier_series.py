@@ -24,7 +24,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         num_heads: number of heads, each with coefficients of its own.
         trained_length: bands below ``2 pi / trained_length`` are left out.
         base: ratio of the longest wavelength (not reached) to the shortest.
-        gain: of the random coefficients (Xavier normal).
+        gain: gain of the random coefficients (Xavier normal).
         generator: random number generator; None is torch's own.
 
     Raises:

@@ -111,7 +111,7 @@ class LearnedGridEncoder(Encoder):
 
         Args:
             shape: rows and columns of patches; None is that of training.
-            mode: of resampling.
+            mode: mode of resampling.
             antialias: smooth before the image is made smaller, as timm does.
             scale_offset: resample by the factor ``(size + scale_offset) / trained size`` instead of
                 by the sizes: 0.1 in DINOv2's first release.
@@ -155,7 +155,7 @@ class LearnedGridEncoder(Encoder):
         """Add the embedding of each position to that of its token.
 
         Args:
-            embeddings: of prefix tokens and patches, row by row.
+            embeddings: embeddings of prefix tokens and patches, row by row.
             shape: rows and columns of patches; None is that of training.
 
         Raises:

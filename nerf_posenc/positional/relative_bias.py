@@ -21,7 +21,7 @@ def relative_positions(
     Args:
         num_queries: number of queries.
         num_keys: number of keys, at least that of the queries; None is as many.
-        device: of the result.
+        device: device of the result.
 
     Raises:
         TypeError: If a number is no integer.

@@ -42,12 +42,12 @@ class RotaryEncoder(Rotation):
         axis_dims: columns of each axis, even numbers. Columns that are left over are not rotated
             (partial rotary: ``axis_dims=(16,)`` with a ``dim`` of 64). None divides ``dim``
             evenly.
-        axis_order: which axis of the positions each block of columns takes: ``(1, 0)`` puts
+        axis_order: axis of the positions that each block of columns takes: ``(1, 0)`` puts
             the columns of x before those of y.
         pair_axes: axis of each pair instead of blocks of columns, with one series of bands
             through all pairs: [mrope_axes][nerf_posenc.presets.mrope_axes] of Qwen-VL. Takes the
             place of ``axis_dims`` and ``axis_order``.
-        pairing: which columns are a pair. ``"interleaved"``: 2i and 2i+1 (RoFormer, GPT-J,
+        pairing: columns that form a pair. ``"interleaved"``: 2i and 2i+1 (RoFormer, GPT-J,
             Flux, timm); ``"half"``: i and i + n/2 of all n rotated columns (GPT-NeoX, Llama and
             DINOv3 in transformers); ``"axis-half"``: the same within the columns of each axis
             (CroCo, DUSt3R, VGGT); ``"tiled"``: V-JEPA 2, whose code repeats the bands of each axis

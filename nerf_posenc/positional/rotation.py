@@ -20,7 +20,7 @@ class Rotation(Encoder):
     Args:
         in_dim: number of axes of the positions.
         dim: width of a head.
-        pairing: which columns are a pair; see [RotaryEncoder][nerf_posenc.RotaryEncoder].
+        pairing: columns that form a pair; see [RotaryEncoder][nerf_posenc.RotaryEncoder].
         blocks: widths of the blocks of columns within which halves are paired. Columns beyond
             their sum are not rotated.
         num_heads: heads with angles of their own, for which ``forward`` gives tables
@@ -67,9 +67,9 @@ class Rotation(Encoder):
         Args:
             x: features, ``(batch, heads, length, dim)``, or with ``sequence_dim=-3``
                 ``(batch, length, heads, dim)``; any number of leading dimensions.
-            positions: of each token, ``(length,)`` or ``(length, num_axes)``; for decoding from
-                a cache, ``torch.arange(length) + offset``. With positions of their own for each
-                sequence, ``(batch, length)`` or ``(batch, length, num_axes)``.
+            positions: positions of each token, ``(length,)`` or ``(length, num_axes)``; for
+                decoding from a cache, ``torch.arange(length) + offset``. With positions of their
+                own for each sequence, ``(batch, length)`` or ``(batch, length, num_axes)``.
             sequence_dim: dimension of ``x`` that the positions go along.
             num_prefix: number of tokens at the beginning that have no position and are left
                 alone, such as a class token and registers; the positions are those of the others.
@@ -97,9 +97,9 @@ class Rotation(Encoder):
         """Rotate queries or keys with cosines and sines that ``forward`` gave.
 
         Args:
-            x: as for ``rotate``.
-            cosine: of every rotated column, ``(length, rotary_dim)``, or one such table for each
-                head or sequence.
+            x: queries or keys as for ``rotate``.
+            cosine: cosine of every rotated column, ``(length, rotary_dim)``, or one such table for
+                each head or sequence.
             sine: likewise.
             sequence_dim: dimension of ``x`` that the positions go along.
             num_prefix: number of tokens at the beginning that are left alone.

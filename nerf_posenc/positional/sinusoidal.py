@@ -32,8 +32,8 @@ class SinusoidalEncoder(Encoder):
         bands: other bands, rad per position, float64. Columns beyond ``dim`` are left out;
             if there are too few, the last columns are 0.
         split: all of the first phase, then all of the second, instead of pairs.
-        phases: which of sine and cosine comes first.
-        dtype: of the embeddings; None is that of the positions.
+        phases: order of sine and cosine.
+        dtype: type of the embeddings; None is that of the positions.
 
     Raises:
         ValueError: If ``dim`` is below 1 or ``base`` is not finite and positive.
@@ -205,8 +205,8 @@ class SinusoidalEncoder(Encoder):
         They depend on the offset alone, and are largest at offset 0.
 
         Args:
-            positions: of the rows.
-            others: of the columns.
+            positions: positions of the rows.
+            others: positions of the columns.
 
         Returns:
             One product for each pair.

@@ -40,7 +40,7 @@ class GridSinusoidalEncoder(Encoder):
             every image had this many rows and columns; one number or one for each axis.
         position_scale: divide the positions of ``table`` by this; one number or one for each
             axis.
-        dtype: of the embeddings; None is that of the positions.
+        dtype: type of the embeddings; None is that of the positions.
 
     Raises:
         ValueError: If an argument is out of its range.

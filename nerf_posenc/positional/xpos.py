@@ -74,7 +74,7 @@ class XPosEncoder(RotaryEncoder):
         """Cosines and sines for keys, with the inverse of the queries' decay.
 
         Args:
-            positions: as for queries.
+            positions: positions as for queries.
         """
         return self._decayed(positions, -1.0)
 
@@ -90,7 +90,7 @@ class XPosEncoder(RotaryEncoder):
 
         Args:
             x: keys, as for ``rotate``.
-            positions: of each token.
+            positions: positions of each token.
             sequence_dim: dimension of ``x`` that the positions go along.
             num_prefix: number of tokens at the beginning that are left alone.
 

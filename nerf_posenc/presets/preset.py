@@ -16,13 +16,13 @@ class Preset:
     """The encoding of a library or a model.
 
     Attributes:
-        source: where it is in the library, and whose else it is.
+        source: place of the encoding in the library, and whose else it is.
         arguments: arguments of the encoder that give its numbers. One that depends on the width of
             a head is a function of it. ``bands=None`` says that the caller gives the bands.
         note: what to watch out for.
         dim: width of a head in the model; None where any is usual.
-        token_positions: from the sizes of a grid to the positions of its tokens, in the model's
-            order; None where positions are whatever the caller has.
+        token_positions: function from the sizes of a grid to the positions of its tokens, in the
+            model's order; None where positions are whatever the caller has.
     """
 
     source: str
@@ -84,7 +84,7 @@ def find_preset(table: Mapping[str, Preset], name: str) -> Preset:
     """Look a preset up.
 
     Args:
-        table: of the encoder.
+        table: table of presets of the encoder.
         name: key of the table.
 
     Raises:

@@ -110,7 +110,7 @@ class Camera:
         """Project points to column and row in pixels; NaN for points behind the camera.
 
         Args:
-            points: in camera axes.
+            points: points in camera axes.
         """
         ahead = -points[..., 2:]
         flat = points[..., :2] / torch.where(ahead > 0, ahead, torch.nan)

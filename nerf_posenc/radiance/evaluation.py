@@ -22,7 +22,7 @@ def render(
     """Render any number of rays, in chunks.
 
     Args:
-        renderer: from rays to a rendering.
+        renderer: module from rays to a rendering.
         rays: any number.
         chunk_size: rays in a chunk.
     """
@@ -44,7 +44,7 @@ def render_camera(
     """Render all pixels of a camera; the result is on the CPU, ``(height, width, ...)``.
 
     Args:
-        renderer: of the fitted field.
+        renderer: renderer of the fitted field.
         camera: the camera.
         world_from_camera: its pose, ``(4, 4)``.
         background: gray value of the background.
@@ -65,10 +65,10 @@ class ViewScore:
     """A test view as the field renders it.
 
     Attributes:
-        name: of the view.
-        psnr: in dB.
+        name: name of the view.
+        psnr: PSNR in dB.
         ssim: structural similarity.
-        rendering: of all pixels, ``(height, width, ...)``.
+        rendering: rendering of all pixels, ``(height, width, ...)``.
     """
 
     name: str
@@ -87,8 +87,8 @@ def evaluate_views(
     """Render views and compare them with their images.
 
     Args:
-        renderer: of the fitted field.
-        views: to compare with.
+        renderer: renderer of the fitted field.
+        views: views to compare with.
         background: gray value of the background.
         on_view: callback after each view.
     """

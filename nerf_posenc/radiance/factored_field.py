@@ -25,8 +25,8 @@ class GridCorners(NamedTuple):
     """Corners of positions in the planes and the lines of a `FactoredField`.
 
     Attributes:
-        planes: of the three planes.
-        lines: of the three lines.
+        planes: interpolation corners of the three planes.
+        lines: interpolation corners of the three lines.
     """
 
     planes: Corners
@@ -57,8 +57,8 @@ class FactoredField(nn.Module):
     Args:
         resolution: nodes along each axis, 2 or more.
         stride: use each ``stride``-th node alone until `refine`; it divides ``resolution - 1``.
-        density_features: of each axis.
-        color_features: of each axis.
+        density_features: number of density features of each axis.
+        color_features: number of color features of each axis.
         width: units in each hidden layer of the color network.
         depth: how many there are, 1 or more.
         box: lower and upper corner of the part of [-1, 1]^3 that the grids cover, ``(2, 3)``; None
@@ -143,7 +143,7 @@ class FactoredField(nn.Module):
         """Find the nodes that positions are interpolated from: the same for density and color.
 
         Args:
-            positions: in [-1, 1]^3.
+            positions: points in [-1, 1]^3.
         """
         low, high = self.box
         return GridCorners(
@@ -154,7 +154,7 @@ class FactoredField(nn.Module):
         """Density alone, in 1 / length.
 
         Args:
-            positions: in [-1, 1]^3.
+            positions: points in [-1, 1]^3.
         """
         return self.density_at(self.corners(positions))
 
@@ -169,7 +169,7 @@ class FactoredField(nn.Module):
         """Color, in [0, 1], of positions whose corners are known.
 
         Args:
-            corners: of the positions.
+            corners: grid corners of the positions.
             directions: unit vectors along the viewing rays.
         """
         features = self.basis(self.color_encoder.interpolate(*corners))
@@ -185,7 +185,7 @@ class FactoredField(nn.Module):
         """Density in 1 / length, and color in [0, 1].
 
         Args:
-            positions: in [-1, 1]^3.
+            positions: points in [-1, 1]^3.
             directions: unit vectors along the viewing rays.
         """
         corners = self.corners(positions)

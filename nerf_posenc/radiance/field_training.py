@@ -52,7 +52,7 @@ def make_field_optimizer(
     """Build the optimizer of a renderer's fields.
 
     Args:
-        renderer: from `make_renderer`.
+        renderer: renderer that `make_renderer` gave.
         optimizer: one of ``recipes.OPTIMIZERS``.
         lr: peak learning rate; None for `field_lr`.
     """
@@ -92,7 +92,7 @@ def update_renderer(
 
     Args:
         renderer: without a grid, the callback does nothing.
-        autocast_dtype: as for the fit.
+        autocast_dtype: type of autocast, as for the fit.
     """
     every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
 

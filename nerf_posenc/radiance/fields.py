@@ -31,8 +31,8 @@ class RadianceField(nn.Module):
     The density does not depend on the direction.
 
     Args:
-        position_encoder: of positions ``(n, 3)``.
-        direction_encoder: of unit directions ``(n, 3)``.
+        position_encoder: encoder of positions ``(n, 3)``.
+        direction_encoder: encoder of unit directions ``(n, 3)``.
         width: units in each layer of the trunk.
         depth: layers of the trunk, 1 or more.
         skip: the encoded position is concatenated to the output of this layer, counted from 1;
@@ -108,8 +108,8 @@ class RadianceField(nn.Module):
         """Density alone, in 1 / length.
 
         Args:
-            positions: in [-1, 1]^3.
-            variance: of each coordinate.
+            positions: points in [-1, 1]^3.
+            variance: variance of each coordinate.
 
         Raises:
             ValueError: If the position encoder does not take a variance.
@@ -125,9 +125,9 @@ class RadianceField(nn.Module):
         """Density in 1 / length, and color in [0, 1].
 
         Args:
-            positions: in [-1, 1]^3.
+            positions: points in [-1, 1]^3.
             directions: unit vectors along the viewing rays.
-            variance: of each coordinate, for integrated positional encoding (mip-NeRF).
+            variance: variance of each coordinate, for integrated positional encoding (mip-NeRF).
 
         Raises:
             TypeError: If positions or directions are not floating-point numbers.

@@ -114,9 +114,9 @@ class OccupancyGrid(nn.Module):
         keep theirs.
 
         Args:
-            density_at: from positions ``(n, 3)`` to densities ``(n,)``.
-            seed: of the positions and the share.
-            share: of the cells to evaluate, above 0 and up to 1.
+            density_at: function from positions ``(n, 3)`` to densities ``(n,)``.
+            seed: random seed of the positions and the share.
+            share: share of the cells to evaluate, above 0 and up to 1.
         """
         device = self.density.device
         generator = torch.Generator(device).manual_seed(seed)
@@ -147,7 +147,7 @@ def cell_centers(
     Args:
         resolution: cells per axis.
         cells: indices; None for all cells.
-        device: where to compute.
+        device: device to compute on.
     """
     if cells is None:
         cells = torch.arange(resolution**3, device=device)
@@ -163,7 +163,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     opacity exclude nothing, nor does a view whose image does not contain the whole footprint.
 
     Args:
-        views: with their opacity.
+        views: views with their opacity.
         resolution: cells per axis.
 
     Returns:
@@ -214,7 +214,7 @@ def footprint_reach(
     Args:
         points: centers of cells in camera axes.
         camera: the camera.
-        half_diagonal: of a cell.
+        half_diagonal: half the diagonal of a cell.
 
     Returns:
         None if there are no points, or one is too near for a footprint.

@@ -38,7 +38,7 @@ class PackedSamples(NamedTuple):
     Attributes:
         rays: index of each sample's ray, rising.
         along: coordinate along the path of the ray; in a box, the distance from its origin.
-        positions: in [-1, 1]^3.
+        positions: points in [-1, 1]^3.
     """
 
     rays: Int[Tensor, " n"]
@@ -67,10 +67,10 @@ def packed_samples(
     Args:
         grid: occupancy of the scene; its resolution is a multiple of 4.
         rays: any number.
-        step: from sample to sample, in the coordinate along a path of the space.
+        step: distance from sample to sample, in the coordinate along a path of the space.
         generator: random number generator to shift the samples of each ray by up to a step; None
             for half a step.
-        space: in which the cube of the grid is the scene; None for the scene's own box.
+        space: space in which the cube of the grid is the scene; None for the scene's own box.
 
     Raises:
         ValueError: If the resolution of the grid is not a multiple of 4.
@@ -172,7 +172,7 @@ class PackedRenderer(nn.Module):
     Args:
         field: the radiance field.
         grid: its occupancy; its resolution is a multiple of 4.
-        space: in which the cube of the field is the scene; None for the scene's own box.
+        space: space in which the cube of the field is the scene; None for the scene's own box.
         num_exposures: views whose exposures are learned: a gain for each color channel, as in
             photographs with automatic exposure and white balance; 0 for none.
     """

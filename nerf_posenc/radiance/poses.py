@@ -19,7 +19,7 @@ def look_at(
     """Pose ``world_from_camera`` of a camera that looks at a point.
 
     Args:
-        position: of the camera.
+        position: position of the camera.
         target: the point.
         up: direction that is up in the image, not along the viewing direction.
 

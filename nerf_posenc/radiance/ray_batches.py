@@ -37,12 +37,13 @@ class RayBatches:
     Args:
         views: training views.
         batch_size: rays per step.
-        seed: of the draws.
+        seed: random seed of the draws.
         background: white, black, or random: a new color for each ray, so that only empty space
             explains transparent pixels.
         live: pixels of each view to draw from, for example those whose rays meet an occupied cell;
             None for all.
-        device: where the batches are drawn; pixels in a memory-mapped file stay on the CPU.
+        device: device that the batches are drawn on; pixels in a memory-mapped file stay on the
+            CPU.
 
     Raises:
         ValueError: If no pixel is live.
@@ -118,8 +119,8 @@ class PixelSet:
     Bits in blocks of 64, and the running count of the blocks (Jacobson 1989, rank and select).
 
     Args:
-        masks: of the views, one after the other, all of one size.
-        device: where pixels are selected.
+        masks: masks of the views, one after the other, all of one size.
+        device: device that pixels are selected on.
 
     Examples:
         >>> pixels = PixelSet(torch.tensor([[[True, False]], [[True, True]]]))

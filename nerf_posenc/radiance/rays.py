@@ -16,7 +16,7 @@ class Rays(NamedTuple):
     """Rays, one per row.
 
     Attributes:
-        origins: where they start.
+        origins: points where the rays start.
         directions: unit vectors.
         radii: radius of the pixel's cone at distance 1.
         background: color behind each ray.
@@ -85,7 +85,7 @@ class PixelDirections:
 
     Args:
         cameras: one or more, of one size.
-        device: where they are computed; on the CPU if it has no float64.
+        device: device that they are computed on; on the CPU if it has no float64.
 
     Raises:
         ValueError: If a distortion cannot be inverted at every pixel.
@@ -151,8 +151,8 @@ def ray_aabb_intersect(
     The slab test (Kay and Kajiya 1986).
 
     Args:
-        origins: where the rays start; inside the cube they enter at 0.
-        directions: of any length, which is the unit of the distances.
+        origins: points where the rays start; inside the cube they enter at 0.
+        directions: directions of any length, which is the unit of the distances.
         half_size: half the edge of the cube.
 
     Returns:

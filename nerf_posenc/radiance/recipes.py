@@ -41,9 +41,9 @@ class FieldOptions:
         field: ``"mlp"``, with an occupancy grid; ``"nerf"``, the coarse and the fine network of
             the NeRF paper; ``"mip"``, mip-NeRF's cones; or ``"factored"``, TensoRF's grids, which
             has an encoding of its own, ``"vector-matrix"``.
-        encoding: of positions; with ``"none"`` directions are raw too.
+        encoding: name of the encoding of positions; with ``"none"`` directions are raw too.
         num_bands: frequency bands of ``"fourier"``.
-        sigma: of ``"gaussian"``; None for its default.
+        sigma: standard deviation of ``"gaussian"``; None for its default.
         width: units per layer; None for 128 in the MLP field, 64 in the factored and 256 in the
             others.
         depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
@@ -52,7 +52,7 @@ class FieldOptions:
         space: coordinates of the factored field: ``"box"``, ``"contracted"`` or ``"frontal"``.
         num_samples: samples along a ray; None for 96 in the MLP field, 64 and 128 more in NeRF,
             and twice 128 in mip-NeRF. The factored field has one per cell.
-        seed: of the initial weights.
+        seed: random seed of the initial weights.
     """
 
     field: FieldName = "mlp"
@@ -82,7 +82,7 @@ def make_renderer(
     """Build a field and its renderer.
 
     Args:
-        options: which field to build, and its sizes.
+        options: kind of field to build, and its sizes.
         views: the training views; the occupancy grid of the MLP and of the factored field
             starts as their visual hull.
         hull: what [visual_hull][nerf_posenc.radiance.occupancy.visual_hull] returned for the
@@ -113,7 +113,7 @@ def renderer_for(
     """Build a field and its renderer without views, as for weights that were saved.
 
     Args:
-        options: which field to build, and its sizes.
+        options: kind of field to build, and its sizes.
         resolution: pixels along the longer side of the training views.
         hull: cells that may be occupied, of fields with an occupancy grid; None for all.
 

@@ -222,7 +222,7 @@ def photometric_loss(
     Args:
         rendering: rendered rays.
         target: their true colors.
-        coarse_weight: of the coarse pass: 1 in NeRF (equation 6), 0.1 in mip-NeRF.
+        coarse_weight: weight of the coarse pass: 1 in NeRF (equation 6), 0.1 in mip-NeRF.
     """
     loss = (rendering.rgb - target).square().mean()
     if rendering.coarse_rgb is not None:

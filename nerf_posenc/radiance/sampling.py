@@ -45,8 +45,8 @@ def importance_samples(
     Inverts the cumulative distribution at stratified positions. No gradient passes through.
 
     Args:
-        edges: of the bins, rising.
-        weights: of the bins, 0 or more; if all are 0, the bins count by width.
+        edges: edges of the bins, rising.
+        weights: weights of the bins, 0 or more; if all are 0, the bins count by width.
         num_samples: how many to draw.
         generator: random number generator to jitter the samples; None for the centers of equal
             shares.
@@ -86,7 +86,7 @@ def conical_frustum_to_gaussian(
     Args:
         edges: distances, rising.
         directions: unit vectors.
-        radii: of the cones at distance 1.
+        radii: radii of the cones at distance 1.
 
     Returns:
         Mean distance of each frustum, and its variance along x, y and z.

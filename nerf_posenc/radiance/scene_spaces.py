@@ -33,10 +33,10 @@ class Paths(NamedTuple):
     """Rays as paths in the cube.
 
     Attributes:
-        origins: where they start, in the coordinates of the space.
+        origins: points where the rays start, in the coordinates of the space.
         directions: unit vectors there.
         near: coordinate along the path at which it enters the cube.
-        far: where it leaves; no more than ``near`` for a ray that misses.
+        far: coordinate where it leaves; no more than ``near`` for a ray that misses.
     """
 
     origins: Float[Tensor, "n 3"]
@@ -82,7 +82,7 @@ class ContractedSpace(BoxSpace):
     as the norm, so that the cube is filled. The steps along a ray grow with the distance.
 
     Args:
-        views: whose cameras are enclosed; None for those of a state that is loaded.
+        views: views whose cameras are enclosed; None for those of a state that is loaded.
     """
 
     is_box = False
@@ -133,7 +133,7 @@ class ForwardFacingSpace(BoxSpace):
     the cube, with equal steps in disparity. Rays stay straight.
 
     Args:
-        views: that all look the same way; None for those of a state that is loaded.
+        views: views that all look the same way; None for those of a state that is loaded.
     """
 
     is_box = False

@@ -128,12 +128,12 @@ class Scene:
     """Posed images of one scene, in coordinates in which it lies in [-1, 1]^3.
 
     Attributes:
-        name: of the folder, or of the built-in scene.
+        name: name of the folder, or of the built-in scene.
         train: the views to fit.
         test: the views to evaluate on, never fitted.
         source: one line on where it came from.
         scale: length of one unit here, in units of the file.
-        center: where the origin lies, in units of the file.
+        center: point where the origin lies, in units of the file.
         notes: remarks on how it was read, to be printed.
     """
 

@@ -14,7 +14,7 @@ class Rendering(NamedTuple):
         rgb: composited over the background.
         opacity: accumulated weight, in [0, 1].
         depth: mean distance by weight; 0 for an empty ray.
-        coarse_rgb: from the coarse pass, if there is one.
+        coarse_rgb: colors from the coarse pass, if there is one.
     """
 
     rgb: Float[Tensor, "*batch 3"]
@@ -34,7 +34,7 @@ def weights_from_density(
 
     Args:
         density: 0 or more, in 1 / length.
-        lengths: of the intervals.
+        lengths: lengths of the intervals.
     """
     thickness = density * lengths
     # The sum leaves out the interval itself: rounding against an endless one would lose the others.
@@ -51,9 +51,9 @@ def composite(
     """Composite the samples of each ray over its background.
 
     Args:
-        weights: from `weights_from_density`.
-        rgb: of the samples.
-        distances: of the samples from the ray's origin.
+        weights: rendering weights from `weights_from_density`.
+        rgb: colors of the samples.
+        distances: distances of the samples from the ray's origin.
         background: color behind the samples.
     """
     opacity = weights.sum(-1)

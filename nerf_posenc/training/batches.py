@@ -26,8 +26,8 @@ class ShuffledRows:
     Args:
         num_rows: how many there are, 1 or more.
         batch_size: rows in a batch; all rows if there are fewer.
-        seed: of the orders.
-        device: of the numbers.
+        seed: random seed of the orders.
+        device: device of the numbers.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ShuffledBatches:
         inputs: one row per example, on the device that the batches are drawn on.
         targets: the same number of rows.
         batch_size: rows in a batch; all rows if there are fewer.
-        seed: of the orders.
+        seed: random seed of the orders.
 
     Raises:
         ValueError: If the numbers of rows differ, or a number is below 1.
@@ -108,8 +108,8 @@ class PixelBatches:
     Args:
         image: its fitted pixels.
         batch_size: pixels in a batch; all pixels if there are fewer.
-        seed: of the orders.
-        device: of the batches.
+        seed: random seed of the orders.
+        device: device of the batches.
 
     Raises:
         ValueError: If there are no pixels, or the batch size is below 1.

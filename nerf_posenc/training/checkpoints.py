@@ -69,7 +69,7 @@ def load_checkpoint(
 
     Args:
         path: file written by `save_checkpoint`.
-        device: where the tensors are put.
+        device: device that the tensors are put on.
         with_tensors: False reads the rest alone, with None for each tensor, and checks no checksum.
 
     Returns:

@@ -23,9 +23,9 @@ def cache_corners(
     """Cache the corners of all pixels, if the encoder is a hash grid and they fit in 512 MB.
 
     Args:
-        encoder: of the coordinates.
+        encoder: encoder of the coordinates.
         network: takes its features.
-        batches: of coordinates and their targets.
+        batches: batches of coordinates and their targets.
 
     Returns:
         The batches to draw, and the forward pass for their inputs; without a cache the batches as

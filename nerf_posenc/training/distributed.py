@@ -34,9 +34,9 @@ class World:
     All ranks must call the methods that communicate in the same order.
 
     Args:
-        rank: of this process, from 0.
+        rank: rank of this process, from 0.
         size: number of processes.
-        local_rank: of this process among those of its machine.
+        local_rank: rank of this process among those of its machine.
         store: key-value store of the processes; None for one process.
 
     Examples:
@@ -81,7 +81,7 @@ class World:
         Args:
             batch: tensors with one row per example, and generators of further random numbers, in
                 tuples.
-            num_rows: of the global batch.
+            num_rows: number of rows of the global batch.
 
         Raises:
             TypeError: If the batch contains anything else.
@@ -107,7 +107,7 @@ class World:
 
         Args:
             model: its parameters are trained.
-            forward: from the inputs of a batch to the prediction.
+            forward: function from the inputs of a batch to the prediction.
         """
         if self.size == 1:
             return forward
@@ -184,9 +184,9 @@ class BatchGenerator:
     """Random numbers of the rows of a global batch that one process computes.
 
     Args:
-        generator: in the same state on all ranks.
-        num_rows: of the global batch.
-        rows: of this process.
+        generator: random number generator, in the same state on all ranks.
+        num_rows: number of rows of the global batch.
+        rows: slice of the rows of this process.
     """
 
     generator: torch.Generator

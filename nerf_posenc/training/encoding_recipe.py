@@ -17,10 +17,11 @@ class EncoderOptions:
         in_dim: number of coordinates in [-1, 1].
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_bands: frequency bands of ``"fourier"``.
-        sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
+        sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
+            ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
         max_resolution: nodes per axis of a grid's finest level; None for one per sample.
-        generator: of frequencies and initial features; None is torch's own.
+        generator: random number generator of frequencies and initial features; None is torch's own.
     """
 
     in_dim: int
@@ -37,9 +38,9 @@ class HeldOutRecipe:
     """Learning rates for fits that are evaluated between the fitted pixels (docs/results.md).
 
     Attributes:
-        lr: of Muon.
-        adam_lr: of Adam beside it.
-        ema_decay: of the moving average, per step.
+        lr: learning rate of Muon.
+        adam_lr: learning rate of Adam beside it.
+        ema_decay: decay of the moving average, per step.
     """
 
     lr: float = 0.01

@@ -85,7 +85,7 @@ class MemberLosses:
     value is their mean.
 
     Args:
-        loss_fn: from one member's prediction and targets to a scalar.
+        loss_fn: function from one member's prediction and targets to a scalar.
 
     Attributes:
         histories: mean loss of each member at every record.

@@ -67,8 +67,8 @@ def level_nodes(max_resolution: int, *, base: int = COARSEST) -> tuple[int, ...]
     """Nodes per axis of each level of a grid.
 
     Args:
-        max_resolution: of the finest level; a level is rounded up to whole nodes.
-        base: of the coarsest level.
+        max_resolution: number of nodes of the finest level; a level is rounded up to whole nodes.
+        base: number of nodes of the coarsest level.
 
     Examples:
         >>> level_nodes(768)

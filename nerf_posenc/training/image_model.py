@@ -20,12 +20,12 @@ class ImageModel:
     """Which model fits an image.
 
     Attributes:
-        encoding: of the coordinates.
-        network: after the encoding.
+        encoding: encoding of the coordinates.
+        network: name of the network after the encoding.
         width: units per hidden layer.
         depth: hidden layers.
         num_bands: frequency bands of ``"fourier"``.
-        sigma: of ``"gaussian"``; None for its default.
+        sigma: standard deviation of ``"gaussian"``; None for its default.
         num_parameters: the model is as large as it can be with at most so many: the tables of a
             grid, else the width of the network; None for the width and the tables' default size.
         max_resolution: nodes per axis of a grid's finest level; None for one per pixel.
@@ -47,7 +47,7 @@ def make_image_model(
     """Build the encoder of an image's coordinates and the network from its features to RGB.
 
     Args:
-        options: which model to build, and its sizes.
+        options: kind of model to build, and its sizes.
         resolution: fitted pixels along the longer side.
         generator: random number generator of frequencies and initial weights.
 

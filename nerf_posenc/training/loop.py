@@ -32,7 +32,7 @@ class FitState:
         step: steps taken.
         seconds: training time so far.
         history: records so far.
-        losses: of the steps since the last record, scalars.
+        losses: losses of the steps since the last record, scalars.
         limit_seconds: length of the whole fit in seconds of training, which the schedule spans
             instead; None for a length in steps.
     """
@@ -153,10 +153,11 @@ def fit(
 
     Args:
         state: the fit, new or resumed; it is changed in place.
-        draw_batch: from the step to its inputs and targets.
-        loss_fn: from prediction and targets to a scalar; with several processes a mean over rows.
-        forward: from the inputs of a batch to the prediction; None is the model itself.
-        schedule: from progress in [0, 1) to the factor of the learning rates.
+        draw_batch: function from the step to its inputs and targets.
+        loss_fn: function from prediction and targets to a scalar; with several processes a mean
+            over rows.
+        forward: function from the inputs of a batch to the prediction; None is the model itself.
+        schedule: function from progress in [0, 1) to the factor of the learning rates.
         autocast_dtype: run the forward pass under autocast in this type; None for float32.
         compiled: run the forward and backward pass through ``torch.compile``, on a GPU with
             ``mode="max-autotune"``, which uses CUDA graphs; batches must keep their shape.
@@ -248,7 +249,7 @@ def predict(model: Callable[[Tensor], Tensor], inputs: Tensor, *, chunk_size: in
     """Outputs for all inputs in float32, in chunks that stay in a CPU's cache.
 
     Args:
-        model: from ``(n, in_dim)`` to ``(n, out_dim)``.
+        model: function from ``(n, in_dim)`` to ``(n, out_dim)``.
         inputs: one row per example.
         chunk_size: rows in a chunk.
     """

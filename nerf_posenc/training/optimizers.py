@@ -22,7 +22,7 @@ class OptimizerGroup:
 
     Args:
         optimizers: the parts, over disjoint parameters.
-        lr_powers: for each part, the power of the schedule's factor that its learning rates
+        lr_powers: power, for each part, of the schedule's factor that its learning rates
             follow; None for 1.
 
     Raises:

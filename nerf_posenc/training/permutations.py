@@ -22,7 +22,7 @@ def index_permutation(
     Args:
         positions: integers from 0 to ``num_indices`` - 1.
         num_indices: how many are permuted, 1 to 2^50.
-        seed: of the permutation.
+        seed: random seed of the permutation.
 
     Raises:
         ValueError: If ``num_indices`` is out of its range.

@@ -205,7 +205,8 @@ def make_encoder(
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_bands: frequency bands of ``"fourier"``.
-        sigma: of ``"gaussian"``, in cycles per unit; None is ``default_sigma(resolution)``.
+        sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
+            ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
         max_resolution: nodes per axis of a grid's finest level, 16 or more; None for one per
             sample.
@@ -277,7 +278,7 @@ def make_optimizer(
         module: its parameters are optimized.
         optimizer: one of ``OPTIMIZERS``.
         lr: peak learning rate, finite and positive.
-        encoding: whose features the network takes.
+        encoding: encoding whose features the network takes.
         adam_lr: peak learning rate of Adam beside Muon; None for the encoding's own.
         matrices: weights that Muon steps; None for all but the last of the module.
 

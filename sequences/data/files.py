@@ -25,7 +25,7 @@ def read_text_file(path: Path) -> str:
     r"""Text of a UTF-8 file, with ``\n`` at the end of every line and without a byte order mark.
 
     Args:
-        path: of a file of at most ``MAX_BYTES``.
+        path: path of a file of at most ``MAX_BYTES``.
 
     Raises:
         SequenceError: If the file is missing, a folder, empty, too large or not UTF-8 text.
@@ -86,7 +86,7 @@ def open_tsv(path: Path, *, labeled: bool | None) -> Pairs | LabeledSentences:
     """Table of two columns: pairs, one ``source<TAB>target`` per line, or ``label<TAB>sentence``.
 
     Args:
-        path: of the file.
+        path: path of the file.
         labeled: whether the first column is labels. None decides: it is labels if it has at most
             50 different values, each of one word, and fewer than a tenth as many as lines.
 

@@ -48,7 +48,7 @@ def make_numbers(num_train: int = 100_000, num_test: int = 2_000, seed: int = 0)
     Args:
         num_train: training pairs, at least 1.
         num_test: test pairs, in [1, ``MAX_TEST``].
-        seed: of the random numbers.
+        seed: random seed of the random numbers.
 
     Raises:
         ValueError: If a size is out of range.
@@ -142,7 +142,7 @@ def number_words(number: int) -> Words:
     """English words for a number, such as three hundred and forty two thousand and five.
 
     Args:
-        number: in [0, 999,999,999].
+        number: number to write, in [0, 999,999,999].
 
     Raises:
         ValueError: If the number is out of range.

@@ -28,7 +28,7 @@ def read_stories(text: str, *, where: str) -> list[Story]:
     A question may leave out its supporting line numbers.
 
     Args:
-        text: of one file.
+        text: text of one file.
         where: name of the file for error messages.
 
     Raises:

@@ -36,8 +36,8 @@ class _House:
     """Where people and things are, and what was told of it.
 
     Attributes:
-        rng: of the events.
-        people: in the story.
+        rng: random number generator of the events.
+        people: people in the story.
         lies: place of every thing, whoever holds it.
         at: place of every person who has moved; nobody knows where the others are.
         hands: things held, in the order they were taken.
@@ -46,7 +46,7 @@ class _House:
         taken: sentence in which a thing was last taken.
         handled: sentences in which a person took or dropped something.
         facts: sentences that the place of a thing follows from.
-        trips: of every thing, from where to where, and the sentences that both follow from.
+        trips: trips of every thing, from where to where, and the sentences that both follow from.
     """
 
     rng: random.Random
@@ -248,7 +248,8 @@ def make_stories(num_train: int, num_test: int, seed: int) -> Stories:
     Args:
         num_train: training questions per task, at least 1.
         num_test: test questions per task, all different, at least 1.
-        seed: of the random numbers; a task's test stories do not depend on ``num_train``.
+        seed: random seed of the random numbers; a task's test stories do not depend on
+            ``num_train``.
 
     Raises:
         ValueError: If a number is less than 1, or there are not so many different stories.

@@ -35,7 +35,7 @@ class Attention(RecordedAttention):
     """Scaled dot-product attention with several heads (Vaswani et al. 2017, section 3.2).
 
     Args:
-        width: of the embeddings, a multiple of ``num_heads``.
+        width: width of the embeddings, a multiple of ``num_heads``.
         num_heads: number of heads.
         positions: positions of self-attention; None for attention to another sequence.
     """
@@ -90,9 +90,9 @@ class TransformerLayer(nn.Module):
     """Self-attention, attention to a memory in a decoder, and a feed-forward network.
 
     Args:
-        width: of the embeddings.
+        width: width of the embeddings.
         num_heads: attention heads.
-        positions: of the self-attention.
+        positions: positions of the self-attention.
         has_memory: whether it attends to an encoder's output as well.
         norm_first: normalize the input of each part (Baevski and Auli 2019) instead of the sum of
             its input and output (Vaswani et al. 2017).

@@ -22,7 +22,7 @@ class BertModel(nn.Module):
         num_words: size of the vocabulary.
         encoding: ``"none"``, ``"position"``, ``"segment"`` or ``"position-segment"``.
         generator: random number generator of the initial weights.
-        width: of the embeddings.
+        width: width of the embeddings.
         depth: layers.
         num_heads: attention heads.
         length: words of both parts with ``[CLS]`` and ``[SEP]``.

@@ -14,7 +14,7 @@ class GatedConvolution(nn.Module):
     """Convolution with a gated linear unit and a residual connection times sqrt(0.5).
 
     Args:
-        width: of the embeddings.
+        width: width of the embeddings.
         kernel_size: number of neighbors that are seen; odd if not causal.
         is_causal: whether a position sees itself and earlier ones alone.
     """

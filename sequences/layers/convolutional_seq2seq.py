@@ -46,7 +46,7 @@ class ConvolutionalSeq2Seq(Seq2Seq):
         num_source_symbols: size of the source's alphabet.
         num_target_symbols: size of the target's.
         placement: one of ``PLACEMENTS``.
-        width: of the embeddings and layers.
+        width: width of the embeddings and layers.
         depth: layers of the encoder, and of the decoder.
         max_lengths: longest source and target.
         kernel_size: symbols that a layer sees; odd.
@@ -121,7 +121,7 @@ class DecoderLayer(nn.Module):
     section 3.5).
 
     Args:
-        width: of the embeddings and the layer.
+        width: width of the embeddings and the layer.
         kernel_size: symbols that it sees.
     """
 
@@ -143,8 +143,8 @@ class DecoderLayer(nn.Module):
         Args:
             x: output of the layer before.
             embedded: embeddings of the target.
-            keys: of the source.
-            values: of the source.
+            keys: keys of the source.
+            values: values of the source.
             mask: True where the source has symbols.
         """
         hidden = self.convolution.gated(x)
@@ -162,7 +162,7 @@ class SourceAttention(RecordedAttention):
     divided by sqrt(width).
 
     Args:
-        width: of the embeddings and the layer.
+        width: width of the embeddings and the layer.
     """
 
     def __init__(self, width: int) -> None:

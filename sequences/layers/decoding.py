@@ -15,7 +15,7 @@ def greedy(
     """Take the most probable symbol again and again.
 
     Args:
-        model: in evaluation mode.
+        model: model in evaluation mode.
         source: sequences, padded.
         limit: most symbols of a target, ``END`` included.
 
@@ -44,7 +44,7 @@ def beam_search(
     at the limit counts only if nothing was finished.
 
     Args:
-        model: in evaluation mode.
+        model: model in evaluation mode.
         source: sequences, padded.
         limit: most symbols of a target, ``END`` included.
         width: number of prefixes; with 1 it is greedy decoding.
@@ -88,7 +88,7 @@ def normalized(log_probability: Float[Tensor, "*batch"], length: int) -> Float[T
     is that of Vaswani et al. 2017, section 6.1), since a longer sequence has more factors below 1.
 
     Args:
-        log_probability: of sequences.
+        log_probability: log probability of sequences.
         length: their number of symbols, ``END`` included.
     """
     penalty: float = ((5 + length) / 6) ** LENGTH_POWER

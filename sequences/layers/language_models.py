@@ -21,7 +21,7 @@ class TransformerLM(nn.Module):
     Args:
         num_symbols: size of the alphabet.
         encoding: one of the encodings of `positions`.
-        width: of the embeddings.
+        width: width of the embeddings.
         depth: layers.
         num_heads: attention heads.
         max_length: longest sequence.
@@ -72,7 +72,7 @@ class ConvolutionalLM(nn.Module):
     Args:
         num_symbols: size of the alphabet.
         encoding: an encoding that is added.
-        width: of the embeddings and layers.
+        width: width of the embeddings and layers.
         depth: layers.
         max_length: longest sequence.
         generator: random number generator of the initial weights.

@@ -14,8 +14,8 @@ def muon_for_layers(
 
     Args:
         members: models that are trained together.
-        lr: of Muon.
-        adam_lr: of Adam.
+        lr: learning rate of Muon.
+        adam_lr: learning rate of Adam.
     """
     matrices = [
         layer.weight

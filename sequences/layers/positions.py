@@ -48,10 +48,11 @@ class AddedPositions(nn.Module):
 
     Args:
         encoding: one of ``ADDED``; any other adds nothing.
-        width: of the embeddings.
+        width: width of the embeddings.
         max_length: number of learned embeddings.
-        std: of the initial learned embeddings; by default that of sinusoidal ones, so that beside
-            embeddings of variance 1 they are as visible to attention from the first step on.
+        std: standard deviation of the initial learned embeddings; by default that of sinusoidal
+            ones, so that beside embeddings of variance 1 they are as visible to attention from the
+            first step on.
         generator: random number generator of the learned embeddings.
     """
 

@@ -29,7 +29,7 @@ class TransformerSeq2Seq(Seq2Seq):
         num_source_symbols: size of the source's alphabet.
         num_target_symbols: size of the target's.
         encoding: one of the encodings of `positions`.
-        width: of the embeddings.
+        width: width of the embeddings.
         depth: layers of the encoder, and of the decoder.
         num_heads: attention heads.
         max_lengths: longest source and target.

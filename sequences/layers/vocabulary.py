@@ -10,7 +10,7 @@ class Vocabulary:
     A symbol of the data that looks like a special one is not taken for it.
 
     Args:
-        symbols: of the training data, each once, in the order of their numbers.
+        symbols: symbols of the training data, each once, in the order of their numbers.
         specials: what comes first, such as padding; the last stands for all unknown symbols.
 
     Attributes:
@@ -39,7 +39,7 @@ def most_frequent(words: Iterable[str], most: int) -> list[str]:
     """Words that occur most often, ties in alphabetical order.
 
     Args:
-        words: with repetitions.
+        words: words of the training data, with repetitions.
         most: words that are kept.
     """
     counts = Counter(words)

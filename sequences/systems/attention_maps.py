@@ -35,7 +35,7 @@ def attention_by_offset(attentions: Sequence[RecordedAttention], *, is_causal: b
     """Fold mean attention maps along their diagonals.
 
     Args:
-        attentions: with weights recorded, one per layer.
+        attentions: attention layers with weights recorded, one per layer.
         is_causal: whether keys after the query are left out.
 
     Returns:

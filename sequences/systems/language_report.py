@@ -48,8 +48,8 @@ def loss_by_position(title: str, losses: Float[Tensor, "windows length"]) -> Cur
     """Mean loss along the windows, averaged over stretches of positions.
 
     Args:
-        title: of the chart.
-        losses: in bits; NaN where nothing was predicted.
+        title: title of the chart.
+        losses: losses in bits; NaN where nothing was predicted.
     """
     length = losses.shape[1]
     step = max(1, length // _MOST_POINTS)

@@ -24,10 +24,10 @@ class MemN2N(nn.Module):
 
     Args:
         num_words: size of the vocabulary without padding.
-        width: of the embeddings, 2 or more.
+        width: width of the embeddings, 2 or more.
         hops: 1 or more.
-        max_memories: in a story.
-        max_words: in a sentence.
+        max_memories: most memories in a story.
+        max_words: most words in a sentence.
         position_scale: factor of the position weights of words; None is a bag of words.
         temporal: add an embedding of the age of each memory.
         tying: ``"adjacent"``: A of a hop is C of the hop before, the question is embedded by the

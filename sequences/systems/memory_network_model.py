@@ -30,7 +30,7 @@ class MemoryNetwork(nn.Module):
         num_words: size of the vocabulary without padding.
         width: rows of U, 2 or more.
         hops: memories that are found, 1 or more.
-        max_words: in a sentence.
+        max_words: most words in a sentence.
         position_scale: factor of position weights of words; None is a bag of words.
         write_time: compare memories by their ages too.
         generator: random number generator of the weights.

@@ -80,8 +80,8 @@ def pair_tensors(
 
     Args:
         pairs: one or more.
-        source_vocabulary: of the sources.
-        target_vocabulary: of the targets.
+        source_vocabulary: vocabulary of the sources.
+        target_vocabulary: vocabulary of the targets.
     """
     sources = [[*source_vocabulary.encode(source), END] for source, _ in pairs]
     targets = [target_vocabulary.encode(target) for _, target in pairs]
@@ -101,9 +101,9 @@ class PairBatches:
     """Batches without replacement; each pass over the pairs has its own order.
 
     Args:
-        pairs: of training.
+        pairs: pairs of training.
         batch_size: pairs in a batch; all if there are fewer.
-        seed: of the orders.
+        seed: random seed of the orders.
     """
 
     def __init__(self, pairs: PairTensors, batch_size: int, *, seed: int) -> None:

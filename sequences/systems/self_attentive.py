@@ -59,7 +59,7 @@ class SelfAttentiveModel(nn.Module):
         num_labels: classes.
         encoding: positions added to the words' embeddings, one of ``ADDED``.
         generator: random number generator of the initial weights.
-        width: of the embeddings and of the LSTM's two directions together, an even number.
+        width: width of the embeddings and of the LSTM's two directions together, an even number.
         num_rows: rows of attention.
         max_length: words of the longest sentence.
     """

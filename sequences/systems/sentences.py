@@ -15,8 +15,8 @@ class SentenceEncoder(nn.Module):
     the last. It has no weights of its own, and padding embeds to 0.
 
     Args:
-        width: of the embeddings, 2 or more.
-        max_words: in a sentence, 1 or more.
+        width: width of the embeddings, 2 or more.
+        max_words: most words in a sentence, 1 or more.
         position_scale: factor of the position weights
             (`MemN2NPositionEncoder`); None is a bag of words.
     """

@@ -25,7 +25,7 @@ class StoryFormat:
     Attributes:
         words: vocabulary, sorted, answers included; word i has the index i + 1, and 0 is padding.
         max_memories: sentences that are kept of a story, the latest.
-        max_words: in a sentence or question.
+        max_words: most words in a sentence or question.
     """
 
     words: tuple[str, ...]
@@ -155,7 +155,7 @@ class StoryBatches:
     Args:
         stories: training questions.
         batch_size: questions in a batch; all if there are fewer.
-        seed: of the orders and of the noise.
+        seed: random seed of the orders and of the noise.
         random_noise: age memories as if empty ones had been written between them; see
             [noisy_ages][sequences.systems.story_batches.noisy_ages].
     """

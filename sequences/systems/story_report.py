@@ -78,7 +78,7 @@ def story_passage(task: StoryTask, answers: Sequence[str]) -> Passage:
 
     Args:
         task: the data.
-        answers: to as many questions.
+        answers: answers to as many questions.
     """
     tokens: list[Token] = []
     told: list[Words] = []
@@ -107,7 +107,7 @@ def attention_maps(
 
     Args:
         stories: the data.
-        weights: for each task, those of the slots of its first test question.
+        weights: attention weights, for each task those of the slots of its first test question.
         columns: labels.
     """
     maps = []

@@ -34,9 +34,9 @@ class StorySystem(BaseSystem, ABC):
 
     Attributes:
         training: training questions of all tasks.
-        width: of the embeddings.
+        width: width of the embeddings.
         hops: over the memories.
-        hop_name: of one of them in the report.
+        hop_name: name of one of them in the report.
         hops_are: what their number counts in the summary.
     """
 

@@ -81,7 +81,7 @@ def exact_by_length(
     """Share of exact translations by the length of the source.
 
     Args:
-        translations: by a model.
+        translations: translations by a model.
         pairs: sources and true targets, one or more.
         are_longer: whether they are longer than those of training. They have a chart of their own:
             a long target can have a source that is no longer than others.
@@ -105,9 +105,9 @@ def translations_passage(
     """Sources and their translations, with what is right and what is wrong.
 
     Args:
-        translations: by a model.
+        translations: translations by a model.
         pairs: sources and true targets.
-        joiner: between the symbols of a target.
+        joiner: text between the symbols of a target.
     """
     tokens: list[Token] = []
     for words, (source, target) in zip(translations, pairs, strict=True):
@@ -137,7 +137,7 @@ def source_attention(weights: Sequence[Float[Tensor, "... target source"]], pair
     """Mean attention to the source over layers and heads.
 
     Args:
-        weights: of each layer, for the pair alone.
+        weights: weights of each layer, for the pair alone.
         pair: source and target.
     """
     source, target = pair

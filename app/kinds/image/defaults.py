@@ -101,7 +101,7 @@ def resolve(
     Args:
         options: options as asked for.
         image: its fitted pixels, and those held out.
-        device: where to compute.
+        device: device to compute on.
         log: prints a line.
 
     Returns:

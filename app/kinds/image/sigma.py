@@ -30,10 +30,10 @@ def choose_sigma(
 
     Args:
         image: its fitted pixels.
-        device: where to fit.
+        device: device to fit on.
         autocast_dtype: type that the networks train in; None for float32.
-        seed: of the frequencies, the weights and the held-out pixels.
-        num_steps: of each fit.
+        seed: random seed of the frequencies, the weights and the held-out pixels.
+        num_steps: number of steps of each fit.
 
     Returns:
         Cycles per unit of the coordinate.
