@@ -9,6 +9,10 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import require_counts
 
 
+# Layers of more inputs read features.
+_MOST_COORDINATES = 4
+
+
 class MLP(nn.Sequential):
     """Fully connected ReLU network with a sigmoid output.
 
@@ -66,6 +70,19 @@ class MLP(nn.Sequential):
         output.bias.copy_(torch.logit(mean.clamp(0.01, 0.99)))
 
 
+class CoordinateLinear(nn.Linear):
+    """Linear layer that autocast leaves in the type of its weights.
+
+    bfloat16 has 8 bits: it would round the coordinates of 512 columns of pixels to 386 different
+    numbers.
+    """
+
+    def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
+        """Map coordinates to the first hidden layer."""
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x)
+
+
 def seeded_linear(
     in_dim: int,
     out_dim: int,
@@ -75,13 +92,16 @@ def seeded_linear(
 ) -> nn.Linear:
     """Make a linear layer with torch's own initialization, drawn from a generator.
 
+    A layer of at most 4 inputs reads coordinates; see `CoordinateLinear`.
+
     Args:
         in_dim: number of inputs.
         out_dim: number of outputs.
         generator: random number generator; None is torch's own.
         dtype: type of the weights; None is the default type.
     """
-    layer = nn.utils.skip_init(nn.Linear, in_dim, out_dim, dtype=dtype or torch.get_default_dtype())
+    kind = CoordinateLinear if in_dim <= _MOST_COORDINATES else nn.Linear
+    layer = nn.utils.skip_init(kind, in_dim, out_dim, dtype=dtype or torch.get_default_dtype())
     assert isinstance(layer, nn.Linear)
     nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
     bound = 1 / math.sqrt(in_dim)

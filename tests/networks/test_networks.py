@@ -104,3 +104,17 @@ def test_matrices_for_muon_are_real_and_hidden() -> None:
     assert [tuple(m.shape) for m in hidden_matrices(MLP(40, 3, depth=2))] == [(256, 40), (256, 256)]
     assert all(not m.is_complex() for m in hidden_matrices(wire(2, 3, depth=3)))
     assert hidden_matrices(nn.Linear(3, 3)) == []
+
+
+@pytest.mark.parametrize("name", sorted(NETWORKS))
+def test_autocast_does_not_round_coordinates(name: str) -> None:
+    # bfloat16 has 386 numbers for the centers of 512 pixels.
+    network = NETWORKS[name].build(2, 3, width=8, depth=2, generator=None)
+    first = next(layer for layer in network.modules() if isinstance(layer, nn.Linear))
+    seen: list[torch.Tensor] = []
+    first.register_forward_hook(lambda _, inputs, output: seen.append(output.clone()))
+    x = torch.stack([(torch.arange(512) + 0.5) / 256 - 1, torch.zeros(512)], dim=-1)
+    with torch.autocast("cpu", torch.bfloat16):
+        network(x)
+    torch.testing.assert_close(seen[0], nn.functional.linear(x, first.weight, first.bias))
+    assert len(seen[0].unique(dim=0)) == 512
