@@ -59,7 +59,7 @@ def recommend(
     hash grids of 8 levels, the finest with 0.5 to 8 nodes per pixel, each with the network of its
     recipe. Sweeps of levels are in docs/howto/forecast.md. With pixels held out there is no
     forecast: what is best between the pixels is not what fits them best, and the choice is the one
-    that was ahead on photographs and text alike (docs/results.md).
+    that was ahead on photographs and text alike (docs/experiments.md).
 
     Args:
         image: its fitted pixels, and those held out.
@@ -215,10 +215,10 @@ def _reason(
 
 
 def _between_pixels() -> Recommendation:
-    """The choice for pixels that are held out (docs/results.md)."""
+    """The choice for pixels that are held out (docs/experiments.md)."""
     name = "gaussian"
     reason = (
         "held-out pixels cannot be forecast: gaussian, the best encoding between the pixels of "
-        "photographs and text alike in docs/results.md"
+        "photographs and text alike in docs/experiments.md"
     )
     return Recommendation(default_model(name), reason, {}, {name: default_model(name)})

@@ -35,7 +35,7 @@ class EncoderOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOutRecipe:
-    """Learning rates for fits that are evaluated between the fitted pixels (docs/results.md).
+    """Learning rates for fits that are evaluated between the fitted pixels (docs/experiments.md).
 
     Attributes:
         lr: learning rate of Muon.
