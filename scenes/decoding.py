@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,7 +106,15 @@ def _decode(path: Path, max_pixels: int) -> PixelArray:
             return _read_tiff(path, max_pixels)
         except _CodecError as error:
             return _read_compressed_tiff(path, max_pixels, str(error))
+    if head[:2] == b"P6":
+        deep = _read_deep_ppm(path, max_pixels)
+        if deep is not None:
+            return deep
     with _opened(path, max_pixels, _FORMATS) as image:
+        is_gray_png = image.format == "PNG" and image.mode == "L" and head[24] < 8
+        if is_gray_png and "transparency" in image.info:
+            # Pillow scales gray values to 8 bits, but not the one that is transparent.
+            image.info["transparency"] *= 255 // (2 ** head[24] - 1)
         return _pixels_of(image)
 
 
@@ -154,7 +163,11 @@ def _read_png16(path: Path) -> PixelArray:
             f"{path} is a PNG of 16 bits, which needs pypng: pip install 'nerf_posenc[app]'"
         ) from None
     with path.open("rb") as file:
-        width, height, rows, info = png.Reader(file=file).asDirect()
+        reader = png.Reader(file=file)
+        reader.preamble()
+        # The significant bits (sBIT) are a remark; pypng would shift all values by them.
+        reader.sbit = None
+        width, height, rows, info = reader.asDirect()
         pixels = np.empty((height, width * info["planes"]), dtype=np.uint16)
         count = 0
         for i, row in enumerate(rows):
@@ -163,6 +176,23 @@ def _read_png16(path: Path) -> PixelArray:
     if count < height:
         raise ValueError(f"it ends after {count} of {height} rows")
     return pixels.reshape(height, width, info["planes"])
+
+
+def _read_deep_ppm(path: Path, max_pixels: int) -> PixelArray | None:
+    """A binary color PPM of more than 8 bits, which Pillow would cut; None for one of 8 bits."""
+    data = path.read_bytes()
+    header = re.match(rb"P6" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s", data)
+    if header is None:
+        raise ValueError("its header is not that of a PPM")
+    width, height, largest = (int(number) for number in header.groups())
+    if largest <= 255:
+        return None
+    _require_size(width, height, max_pixels, path)
+    if largest > 65535:
+        raise ValueError(f"its largest value is {largest}, more than 65535")
+    values = np.frombuffer(data, ">u2", width * height * 3, header.end())
+    pixels = values.reshape(height, width, 3)
+    return pixels.astype(np.uint16) if largest == 65535 else pixels / np.float32(largest)
 
 
 def _png_orientation(path: Path) -> int:
@@ -185,10 +215,15 @@ def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
         if channels > 4 or page.nbytes > _MOST_BYTES_PER_PIXEL * max_pixels:
             raise SceneError(f"{path} has {channels} channels, not 1 to 4")
         orientation = int(page.tags[_ORIENTATION_TAG].value) if 274 in page.tags else 1
-        photometric = page.photometric
+        photometric, bits = page.photometric, page.bitspersample
+        num_colors = 3 if photometric == tifffile.PHOTOMETRIC.RGB else 1
+        extra = page.extrasamples[0] if page.extrasamples else tifffile.EXTRASAMPLE.UNSPECIFIED
+        is_jpeg = page.compression in (tifffile.COMPRESSION.JPEG, tifffile.COMPRESSION.OJPEG)
+        if photometric == tifffile.PHOTOMETRIC.YCBCR and not is_jpeg:
+            raise SceneError(f"{path} is a TIFF in the color space YCbCr; save it as RGB")
         try:
             pixels: PixelArray = page.asarray(maxworkers=1)
-        except ValueError as error:
+        except (ValueError, NotImplementedError) as error:
             if "imagecodecs" in str(error):
                 raise _CodecError(page.compression.name) from None
             raise
@@ -196,9 +231,13 @@ def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
             pixels = np.moveaxis(pixels, 0, -1)
         if photometric == tifffile.PHOTOMETRIC.PALETTE:
             pixels = np.moveaxis(np.asarray(page.colormap), 0, -1)[pixels]
+        elif pixels.dtype.kind == "u" and bits < 8 * pixels.dtype.itemsize:
+            # 2 to 14 bits are unpacked into 8 or 16.
+            pixels = pixels / np.float32(2**bits - 1)
     kinds = tifffile.PHOTOMETRIC
     if photometric == kinds.MINISWHITE:
-        pixels = ~pixels if pixels.dtype == bool else np.iinfo(pixels.dtype).max - pixels
+        white = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
+        pixels = ~pixels if pixels.dtype == bool else white - pixels
     elif photometric == kinds.SEPARATED:
         _require_type(pixels, path)
         scale = (
@@ -206,9 +245,23 @@ def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
         )
         inks = np.round(pixels[..., :4] * np.float32(scale)).astype(np.uint8)
         pixels = np.asarray(PIL.Image.fromarray(inks, mode="CMYK").convert("RGB"))
+    elif photometric in (kinds.RGB, kinds.MINISBLACK) and channels > num_colors:
+        pixels = _with_alpha(pixels, num_colors, extra, tifffile.EXTRASAMPLE)
     elif photometric not in (kinds.MINISBLACK, kinds.RGB, kinds.PALETTE, kinds.YCBCR):
         raise ValueError(f"TIFF color space {photometric.name} is not supported; save it as RGB")
     return _upright(pixels, orientation)
+
+
+def _with_alpha(pixels: PixelArray, num_colors: int, extra: Any, kinds: Any) -> PixelArray:
+    """Colors that are not multiplied by the alpha that follows them, or colors without alpha."""
+    if extra == kinds.UNASSALPHA:
+        return pixels
+    if extra != kinds.ASSOCALPHA:
+        return pixels[..., :num_colors]
+    largest = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
+    colors, alpha = np.split(pixels / np.float32(largest), [num_colors], axis=-1)
+    straight = np.divide(colors, alpha, out=np.zeros_like(colors), where=alpha > 0)
+    return np.concatenate([straight.clip(max=1), alpha], axis=-1)
 
 
 def _read_compressed_tiff(path: Path, max_pixels: int, compression: str) -> PixelArray:

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
 
-
 # Layers of more inputs read features.
 _MOST_COORDINATES = 4
 

@@ -1,5 +1,7 @@
 """Images of every kind become upright float RGB."""
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import tifffile
 import torch
 from PIL import Image
 
+from nerf_posenc.images import unit_range
 from scenes import SAMPLES, SceneError, open_image
 
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
@@ -91,6 +94,92 @@ def test_cmyk_goes_through_the_plain_conversion(tmp_path: Path) -> None:
     for name in ("a.jpg", "a.tif"):
         ink.save(tmp_path / name)
         np.testing.assert_allclose(colors(tmp_path / name)[0, 0], [1, 0, 0], atol=0.02)
+
+
+def png_bytes(width: int, bits: int, color_type: int, rows: list[bytes], *more: bytes) -> bytes:
+    """A PNG of unfiltered rows, with more chunks before its pixels."""
+
+    def chunk(kind_and_data: bytes) -> bytes:
+        length = struct.pack(">I", len(kind_and_data) - 4)
+        return length + kind_and_data + struct.pack(">I", zlib.crc32(kind_and_data))
+
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, len(rows), bits, color_type, 0, 0, 0)
+    pixels = b"IDAT" + zlib.compress(b"".join(b"\0" + row for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(map(chunk, (header, *more, pixels, b"IEND")))
+
+
+def tiff_bytes(size: tuple[int, int], samples: int, bits: int, data: bytes, **tags: int) -> bytes:
+    """An uncompressed TIFF of one strip (TIFF 6.0, section 2)."""
+    width, height = size
+    entries = {256: width, 257: height, 259: 1, 262: tags.get("photometric", 1), 273: 8}
+    entries |= {277: samples, 278: height, 279: len(data)}
+    if "extra" in tags:
+        entries[338] = tags["extra"]
+    padded = data + b"\0" * (len(data) % 2)
+    first = 8 + len(padded)
+    # All samples have as many bits: a list after the directory if they do not fit into 4 bytes.
+    end = first + 2 + 12 * (len(entries) + 1) + 4
+    lines = {tag: struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries.items()}
+    where = struct.pack("<I", end) if samples > 2 else struct.pack("<HH", bits, bits)
+    lines[258] = struct.pack("<HHI", 258, 3, samples) + where
+    directory = struct.pack("<H", len(lines)) + b"".join(lines[tag] for tag in sorted(lines))
+    rest = struct.pack(f"<I{samples}H", 0, *[bits] * samples)
+    return b"II*\0" + struct.pack("<I", first) + padded + directory + rest
+
+
+DEEP = struct.pack(">4H", 0, 1000, 30000, 65535)
+CONFORMANCE = {
+    # Name: bytes, and the RGB of each pixel over white.
+    "sbit.png": (png_bytes(4, 16, 0, [DEEP], b"sBIT\x0c"), [0, 1000 / 65535, 30000 / 65535, 1]),
+    "gray2-trns.png": (png_bytes(4, 2, 0, [b"\x1b"], b"tRNS\0\1"), [0, 1, 2 / 3, 1]),
+    "gray4-trns.png": (png_bytes(2, 4, 0, [b"\x3c"], b"tRNS\0\3"), [1, 12 / 15]),
+    "gray16-trns.png": (
+        png_bytes(4, 16, 0, [DEEP], b"tRNS\x03\xe8"),
+        [0, 1, 30000 / 65535, 1],
+    ),
+    "deep.ppm": (b"P6 1 # a remark\n1\n65535\n" + struct.pack(">3H", 1, 2, 65535), [1 / 65535]),
+    "10bit.ppm": (b"P6\n1 1 1023\n" + struct.pack(">3H", 512, 0, 1023), [512 / 1023]),
+    "premultiplied.tif": (
+        tiff_bytes((2, 1), 4, 8, bytes([51, 0, 102, 102, 0, 0, 0, 0]), photometric=2, extra=1),
+        [(51 + 153) / 255, 1],
+    ),
+    "straight.tif": (
+        tiff_bytes((1, 1), 4, 8, bytes([51, 0, 102, 102]), photometric=2, extra=2),
+        [(51 * 102 / 255 + 153) / 255],
+    ),
+    "unspecified.tif": (
+        tiff_bytes((1, 1), 4, 8, bytes([51, 0, 102, 102]), photometric=2, extra=0),
+        [51 / 255],
+    ),
+    "gray-premultiplied.tif": (
+        tiff_bytes((1, 1), 2, 16, struct.pack("<2H", 20000, 40000), extra=1),
+        [(20000 + 25535) / 65535],
+    ),
+    "gray4.tif": (tiff_bytes((2, 1), 1, 4, b"\x3c"), [3 / 15, 12 / 15]),
+    "gray2.tif": (tiff_bytes((4, 1), 1, 2, b"\x1b"), [0, 1 / 3, 2 / 3, 1]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CONFORMANCE))
+def test_pixels_are_those_of_the_specification(tmp_path: Path, name: str) -> None:
+    data, reds = CONFORMANCE[name]
+    (tmp_path / name).write_bytes(data)
+    rgb = unit_range(open_image(str(tmp_path / name)).pixels)
+    torch.testing.assert_close(rgb[0, :, 0], torch.tensor(reds).float(), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (tiff_bytes((1, 1), 3, 8, b"abc", photometric=6), "color space YCbCr; save it as RGB"),
+        (tiff_bytes((2, 1), 1, 12, b"abc"), "12 bits.*needs imagecodecs"),
+        (b"P6\n1 1\n70000\n" + bytes(12), "70000, more than 65535"),
+    ],
+)
+def test_what_cannot_be_read_right_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    (tmp_path / "image").write_bytes(data)
+    with pytest.raises(SceneError, match=said):
+        open_image(str(tmp_path / "image"))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
