@@ -42,6 +42,9 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 
 _HELP = {"-h", "--help"}
 
+# Characters of an error that are printed.
+_MAX_MESSAGE = 2000
+
 # What the first of several processes that fails has done.
 _REPORT = "report"
 
@@ -181,6 +184,8 @@ def _fail(
     # The line may hold the progress bar of rank 0.
     lead = "" if world.is_first else "\n"
     rank = f"rank {world.rank}: " if is_own and not world.is_first else ""
+    # A value of a file may be of many megabytes.
+    message = message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + " ..."
     line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():
         line += f"; resume with: {resume_command(stop.folder)}"

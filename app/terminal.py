@@ -1,6 +1,7 @@
 """What the terminal shows: printable text, progress bars, and terminals that are gone."""
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -97,7 +98,9 @@ class Stream:
 def lasting_streams() -> Iterator[tuple[Stream, Stream]]:
     """Write to standard output and error by streams that never raise."""
     before = sys.stdout, sys.stderr
-    out, err = Stream(sys.stdout), Stream(sys.stderr)
+    # Python has none for what was closed before it began (`>&-`).
+    nowhere = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    out, err = (Stream(stream or nowhere) for stream in before)
     sys.stdout, sys.stderr = out, err
     try:
         yield out, err
@@ -112,7 +115,7 @@ def lasting_streams() -> Iterator[tuple[Stream, Stream]]:
 
 def _discard(stream: Any) -> None:
     """Let what a broken stream still buffers go nowhere, or Python would complain as it exits."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)

@@ -138,3 +138,31 @@ def test_what_is_no_fit_is_refused_at_once(runs: Path, keys: tuple[str, ...], va
     save_checkpoint(path, values)
     with pytest.raises(CheckpointError, match=r"changed\.safetensors contains no fit"):
         load_fit(path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("background",), 1e308),
+        (("camera", "fx"), 1e-300),
+        (("camera", "cx"), 1e308),
+        (("camera", "distortion"), [1e300] * 4),
+        (("world_from_camera",), None),
+        (("world_from_camera",), torch.ones(2, 2)),
+        (("world_from_camera",), torch.full((1, 4, 4), torch.nan)),
+        (("scale",), 0.0),
+        (("center",), [0.0, 0.0, 1e308]),
+    ],
+)
+def test_a_scene_with_impossible_numbers_is_refused(
+    runs: Path, keys: tuple[str, ...], value: Any
+) -> None:
+    values = load_checkpoint(runs / "mlp/fits/fourier.safetensors")
+    part = values["model"]
+    for key in keys[:-1]:
+        part = part[key]
+    part[keys[-1]] = value
+    path = Path("changed.safetensors")
+    save_checkpoint(path, values)
+    with pytest.raises(CheckpointError, match=r"changed\.safetensors contains no fit"):
+        load_fit(path)

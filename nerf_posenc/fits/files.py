@@ -157,14 +157,23 @@ def _scene_fit(
     values = dict(model["camera"])
     values["distortion"] = tuple(values["distortion"])
     x, y, z = (float(v) for v in model["center"])
+    poses, background = model["world_from_camera"], float(model["background"])
+    is_finite = isinstance(poses, Tensor) and bool(poses.isfinite().all())
+    if not is_finite or poses.shape[1:] != (4, 4):
+        raise ValueError("world_from_camera must be finite poses of shape (views, 4, 4)")
+    if not 0 <= background <= 1:
+        raise ValueError(f"background must be in [0, 1]; got {background}")
+    scale = float(model["scale"])
+    if not (1e-12 <= scale <= 1e12 and all(abs(v) <= 1e12 for v in (x, y, z))):
+        raise ValueError(f"no scene has a scale of {scale} and its center at {(x, y, z)}")
     return SceneFit(
         renderer.to(device),
         options,
         Camera(**values),
-        model["world_from_camera"],
-        float(model["background"]),
+        poses,
+        background,
         (x, y, z),
-        float(model["scale"]),
+        scale,
         int(fit["step"]),
         int(fit["num_steps"]),
     )

@@ -22,6 +22,10 @@ _LENS_ITERATIONS = 30
 _LENS_TOLERANCE = 1e-9
 _LENS_ROUNDING = 1e-14
 
+# A ray of a larger slope is less than a millionth from the plane of the image.
+_MAX_SLOPE = 1e6
+_MAX_DISTORTION = 1e6
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -38,7 +42,8 @@ class Camera:
             reconstruction"); all 0 for a pinhole.
 
     Raises:
-        ValueError: If a size or a focal length is not positive, or a value not finite.
+        ValueError: If a size or a focal length is not positive, or a value not finite or too large
+            for any camera.
 
     Examples:
         >>> round(Camera.from_angle(4, 2, math.pi / 2).fx, 6)
@@ -57,10 +62,20 @@ class Camera:
         require_counts(width=self.width, height=self.height)
         if not (0 < self.fx < math.inf and 0 < self.fy < math.inf):
             raise ValueError(f"fx and fy must be finite and above 0; got {self.fx}, {self.fy}")
-        if not all(math.isfinite(v) for v in (self.cx, self.cy, *self.distortion)):
+        # NaN fails every comparison.
+        if not all(abs(v) <= _MAX_DISTORTION for v in self.distortion):
             raise ValueError(
-                f"cx, cy and distortion must be finite; got {self.cx}, {self.cy}, {self.distortion}"
+                f"distortion must be finite, of at most {_MAX_DISTORTION:g}; got {self.distortion}"
             )
+        for name, center, side, focal in (
+            ("x", self.cx, self.width, self.fx),
+            ("y", self.cy, self.height, self.fy),
+        ):
+            if not max(abs(center), abs(side - center)) / focal <= _MAX_SLOPE:
+                raise ValueError(
+                    f"c{name} must be finite, and f{name} no less than a millionth of its distance "
+                    f"to the edge of the image; got {center} and {focal}"
+                )
 
     @classmethod
     def from_angle(cls, width: int, height: int, angle_x: float) -> "Camera":

@@ -116,6 +116,7 @@ def test_only_the_run_that_was_begun_is_resumed(
         ({"arguments": [3]}, "arguments must be a text; it is 3"),
         ({"arguments": ["--steps", "0"]}, "--steps must be 1 or more"),
         ({"is_part": True}, "it is one of several"),
+        ({"digest": ""}, "no checksum of the data"),
     ):
         Path("run/run.json").write_text(json.dumps({**state, **change}))
         refused(message)

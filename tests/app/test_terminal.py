@@ -49,6 +49,22 @@ def test_the_streams_are_given_back() -> None:
     assert (sys.stdout, sys.stderr) == before
 
 
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_stream_that_was_closed_before_is_no_error(
+    closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As with `>&-` in a shell.
+    monkeypatch.setattr(sys, closed, None)
+    assert train_fit.main(["--version"]) == 0
+    assert train_fit.main(["--steps", "0"]) == 2
+    assert getattr(sys, closed) is None
+
+
+def test_an_error_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(["--image", "a" * 100_000]) == 2
+    assert len(capsys.readouterr().err) < 3000
+
+
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
