@@ -3,8 +3,13 @@
 
 import signal
 import sys
+from pathlib import Path
+
+from app.waiting import choose_waiting
 
 if __name__ == "__main__":
+    # Before torch is imported.
+    choose_waiting(Path(__file__).name)
     # Until the program handles it: Ctrl-C during the imports ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 

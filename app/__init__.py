@@ -1,5 +1,5 @@
 """The program behind train_fit.py; it is not part of the wheel.
 
-Read `cli`, then `run`: a run resolves the options (`config`), makes a `task` of the image or scene,
-fits it with one encoding after the other, and writes the run folder (`report`).
+Read `cli`, then `kinds.kind` and `runs.run`: a run opens the data of its kind, resolves the
+options, fits one encoding after the other, and writes the run folder (`report`).
 """

@@ -342,15 +342,20 @@ def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
         for name, each in found:
             if each.title != title:
                 continue
-            largest = max(1e-9, float(each.values.max())) if each.values.numel() else 1.0
+            # Numbers that are not finite, of a fit that diverged, leave their cells blank.
+            finite = each.values.nan_to_num(0, 0, 0)
+            largest = max(1e-9, float(finite.max())) if finite.numel() else 1.0
             rows = [
                 {
                     "label": label,
                     "cells": [
-                        {"percent": round(100 * v / largest), "value": f"{v:.3f}"} for v in row
+                        {"percent": round(100 * shade / largest), "value": f"{value:.3f}"}
+                        for shade, value in zip(shades, values, strict=True)
                     ],
                 }
-                for label, row in zip(each.rows, each.values.tolist(), strict=True)
+                for label, shades, values in zip(
+                    each.rows, finite.tolist(), each.values.tolist(), strict=True
+                )
             ]
             entry = {"name": name, "color": style[name], "columns": each.columns, "rows": rows}
             entries.append(entry)

@@ -41,6 +41,7 @@ from app.runs.stop import Stop
 from app.runs.train import FitFile, Watcher, begin_fit, result_of, train
 from app.terminal import printable
 from app.values import as_json
+from app.waiting import POLICY
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
@@ -200,7 +201,11 @@ def prepare(
         for line in [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]:
             prepared.log(line)
         size = context.world.size
-        prepared.log(f"device   {describe(device)}{'' if size == 1 else f', {size} processes'}")
+        waiting = ""
+        if device.type == "cpu" and os.environ.get(POLICY, "").lower() == "passive":
+            waiting = ", threads that wait without spinning"
+        processes = "" if size == 1 else f", {size} processes"
+        prepared.log(f"device   {describe(device)}{processes}{waiting}")
         _begin(prepared)
         plan = kind.plan(config) if size == 1 and not config.quiet else None
         if plan is not None:

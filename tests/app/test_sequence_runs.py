@@ -337,3 +337,10 @@ def test_compare_writes_a_new_page_each_time(capsys: pytest.CaptureFixture[str])
     for name in ("comparison.html", "comparison-2.html"):
         assert train_fit.main(["compare", "run"]) == 0
         assert f"wrote runs/{name}" in capsys.readouterr().out
+
+
+def test_a_fit_that_diverged_has_a_report() -> None:
+    small = ["--width", "8", "--depth", "1", "--batch-size", "32", "--encodings", "none"]
+    arguments = ["--sequence", "numbers", "--steps", "1", *small, "--lr", "1e19", "--quiet"]
+    assert train_fit.main([*arguments, "--out", "run"]) == 0
+    assert "nan" in Path("run/report.html").read_text()
