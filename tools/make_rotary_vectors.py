@@ -433,11 +433,13 @@ def qwen2_vl_text(libraries: Libraries) -> Arrays:
     return _mrope(model, model.Qwen2VLRotaryEmbedding(config))
 
 
-@entry("qwen3-vl-text", HALF, base=500000, mrope_section=[24, 20, 20], grid=_TOKENS)
+@entry("qwen3-vl-text", HALF, base=5000000, mrope_section=[24, 20, 20], grid=_TOKENS)
 def qwen3_vl_text(libraries: Libraries) -> Arrays:
-    """Qwen3VLTextRotaryEmbedding(Qwen3VLTextConfig())(q, (t, h, w)); apply_rotary_pos_emb."""
+    """Qwen3VLTextRotaryEmbedding of config.json of Qwen3-VL 8B; apply_rotary_pos_emb."""
     model = libraries.model("qwen3_vl")
-    config = libraries.config("qwen3_vl", "Qwen3VLTextConfig")
+    rope = {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [24, 20, 20]}
+    rope["mrope_interleaved"] = True
+    config = libraries.config("qwen3_vl", "Qwen3VLTextConfig", rope_parameters=rope)
     return _mrope(model, model.Qwen3VLTextRotaryEmbedding(config))
 
 

@@ -99,9 +99,14 @@ class HashGridEncoder(Encoder):
         self.bounds = bounds
         self.convention = convention
         # Cells per axis of each level, as the multiplier of coordinates in [0, 1].
-        sizes = [base_resolution * growth**level for level in range(num_levels)]
         is_ngp = convention == "instant-ngp"
-        self.scales = [size - 1 if is_ngp else float(math.floor(size)) for size in sizes]
+        if is_ngp:
+            self.scales = [base_resolution * growth**level - 1 for level in range(num_levels)]
+        else:
+            # Powers in float32, as there: 16 levels from 16 to 1024 have 64 cells in level 5, whose
+            # power in float64 is just below it.
+            levels = torch.arange(num_levels, dtype=torch.float32, device="cpu")
+            self.scales = (base_resolution * growth**levels).floor().tolist()
         self.resolutions = [math.ceil(scale) + 1 for scale in self.scales]
         nodes = [resolution**in_dim for resolution in self.resolutions]
         if log2_table_size is None:

@@ -63,17 +63,30 @@ def contract(
                 [1.0800, 1.4400]])
     """
     if order == 2:
-        square = (x * x).sum(-1, keepdim=True)
-        outside = square > 1
-        # Where the point is inside, the root is taken of 1, whose derivative is finite.
-        norm = torch.where(outside, square, 1.0).sqrt()
-    elif order == math.inf:
+        scaled, shrink, norm, outside = _scaled(x)
+        return torch.where(outside, (2 - shrink / norm) / norm * scaled, x)
+    if order == math.inf:
         largest = x.abs().amax(-1, keepdim=True)
         outside = largest > 1
         norm = torch.where(outside, largest, 1.0)
-    else:
-        raise ValueError(f"order must be 2 or infinity; got {order}")
-    return torch.where(outside, (2 - 1 / norm) / norm * x, x)
+        return torch.where(outside, (2 - 1 / norm) * (x / norm), x)
+    raise ValueError(f"order must be 2 or infinity; got {order}")
+
+
+def _scaled(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Points whose squares do not overflow.
+
+    Returns:
+        The points times a factor, the factor, the norm of the points times it, and whether the
+        points themselves lie outside of the unit ball.
+    """
+    # A constant to the derivatives, which hold whatever it is.
+    shrink = 1 / x.detach().abs().amax(-1, keepdim=True).clamp(min=1)
+    scaled = x * shrink
+    square = (scaled * scaled).sum(-1, keepdim=True)
+    outside = square > shrink * shrink
+    # Where the point is inside, the root is taken of 1, whose derivative is finite.
+    return scaled, shrink, torch.where(outside, square, 1.0).sqrt(), outside
 
 
 def uncontract(z: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch in_dim"]:
@@ -125,14 +138,12 @@ def contract_gaussian(
             f"covariance must have shape {(*mean.shape, mean.shape[-1])}; got "
             f"{tuple(covariance.shape)}"
         )
-    square = (mean * mean).sum(-1, keepdim=True)
-    outside = square > 1
-    square = torch.where(outside, square, 1.0)
-    norm = square.sqrt()
-    across = torch.where(outside, 2 / norm - 1 / square, 1.0)[..., None]
-    radial = torch.where(outside, 2 / (square * square) - 2 / (square * norm), 0.0)[..., None]
+    # With m the mean and n its norm, J = (2 / n - 1 / n^2) I + (2 / n^4 - 2 / n^3) m m^T.
+    scaled, shrink, norm, outside = _scaled(mean)
+    across = torch.where(outside, (2 - shrink / norm) * (shrink / norm), 1.0)[..., None]
+    radial = torch.where(outside, 2 * (shrink / norm - 1) * shrink / norm**3, 0.0)[..., None]
     identity = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
-    jacobian = across * identity + radial * (mean[..., :, None] * mean[..., None, :])
+    jacobian = across * identity + radial * (scaled[..., :, None] * scaled[..., None, :])
     return contract(mean), jacobian @ covariance @ jacobian.mT
 
 

@@ -79,7 +79,7 @@ class CoordinateLinear(nn.Linear):
     def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
         """Map coordinates to the first hidden layer."""
         with torch.autocast(x.device.type, enabled=False):
-            return super().forward(x)
+            return super().forward(x.to(self.weight.dtype))
 
 
 def seeded_linear(

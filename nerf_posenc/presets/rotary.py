@@ -139,11 +139,12 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
         ),
         "qwen3-vl-text": _row(
             128,
-            f"{_TRANSFORMERS}qwen3_vl, interleaved sections 24, 20, 20",
+            f"{_TRANSFORMERS}qwen3_vl, interleaved sections 24, 20, 20; rope_theta of the released "
+            "2B, 4B, 8B and 30B-A3B",
             positions.frames,
             3,
             pair_axes=partial(_mrope, (24, 20, 20), interleaved=True),
-            base=5e5,
+            base=5e6,
             pairing="half",
         ),
         "qwen2-vl-vision": _row(

@@ -17,6 +17,7 @@ from nerf_posenc.networks import (
     wire,
 )
 from nerf_posenc.networks.activations import FinerSine, GaborWavelet, GaussianBump, Sine
+from nerf_posenc.networks.mlp import seeded_linear
 from nerf_posenc.training.recipes import NETWORKS
 
 VECTORS = json.loads((Path(__file__).parents[1] / "data" / "encoding_vectors.json").read_text())
@@ -118,3 +119,9 @@ def test_autocast_does_not_round_coordinates(name: str) -> None:
         network(x)
     torch.testing.assert_close(seen[0], nn.functional.linear(x, first.weight, first.bias))
     assert len(seen[0].unique(dim=0)) == 512
+
+
+def test_small_layers_behind_rounded_ones_work_under_autocast() -> None:
+    network = nn.Sequential(seeded_linear(8, 4), nn.ReLU(), seeded_linear(4, 3))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert network(torch.rand(5, 8)).dtype == torch.float32
