@@ -109,7 +109,9 @@ def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
     best = identify(moved, before=before, shape=(6, 8), expected="flux")[0]
     assert best.is_exact
     assert best.changes == ("rows and columns +1",)
-    found = eval(best.line, {**vars(nerf_posenc), "before": before, "torch": torch})
+    found = eval(
+        best.line, {**vars(nerf_posenc), "ROTARY": ROTARY, "before": before, "torch": torch}
+    )
     torch.testing.assert_close(found, moved, atol=1e-5, rtol=0)
 
 
@@ -119,7 +121,7 @@ def test_a_line_that_is_found_can_be_run() -> None:
     positions = grid_positions((7, 9)).flatten(0, 1)
     after = RotaryEncoder(64, 2, base=100.0, pairing="half").rotate(before, positions.flip(-1))
     best = identify(after, before=before, shape=(7, 9))[0]
-    names = {**vars(nerf_posenc), "before": before, "torch": torch}
+    names = {**vars(nerf_posenc), "ROTARY": ROTARY, "before": before, "torch": torch}
     torch.testing.assert_close(eval(best.line, names), after, atol=1e-5, rtol=0)
 
 
