@@ -1,14 +1,18 @@
 """JSON that is not trusted, read into dataclasses with every value checked for its type."""
 
 import dataclasses
+import json
 import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
 Value = TypeVar("Value")
 
+# Some 50 bytes of memory for each that a file has.
+_MAX_BYTES = 16 << 20
 _MAX_ITEMS = 1_000_000
 _MAX_TEXT = 100_000
 
@@ -26,6 +30,21 @@ def as_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def read_json(file: Path) -> Any:
+    """Read a JSON file that this program wrote.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it contains no JSON, is nested too deeply, or too large for such a file.
+    """
+    if not file.is_file() or file.stat().st_size > _MAX_BYTES:
+        raise ValueError(f"{file.name} is no regular file of at most {_MAX_BYTES >> 20} MB")
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError(f"{file.name} is nested too deeply") from None
 
 
 def from_json(kind: Any, value: Any, name: str) -> Any:

@@ -10,6 +10,9 @@ from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
 from scenes.transforms import camera_from_meta, read_json, rigid_matrix
 
+# Of one frame: 7,680 x 4,320. Its rays take some 200 bytes for each.
+_MAX_PIXELS = 1 << 25
+
 
 def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor, "4 4"]]]:
     """Read cameras from a file like ``transforms.json``, whose frames need no images.
@@ -44,6 +47,8 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
                 for name, side in (("w", "width"), ("h", "height"))
             )
             try:
+                if width * height > _MAX_PIXELS:
+                    raise ValueError(f"{width} x {height} pixels, more than {_MAX_PIXELS:,}")
                 camera = camera_from_meta(values, where)(width, height)
                 camera.directions()
             except ValueError as error:

@@ -3,10 +3,6 @@
 The box contains the middle 98% of the points along each axis.
 """
 
-import importlib.util
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +18,12 @@ from scenes.frames import (
     load_scene,
     path_inside,
     require_rigid,
+    require_views,
     split_frames,
 )
 from scenes.image_files import MAX_PIXELS
+from scenes.worker import read_model
 
-# A model that is not read within this time, and so much for its size, is damaged.
-_SECONDS = 8.0
-_BYTES_PER_SECOND = 10e6
 _LARGEST = 1e9
 
 
@@ -40,10 +35,13 @@ def open_colmap(
     Raises:
         SceneError: If pycolmap is not installed or the model cannot be used.
     """
-    values = _read(model)
+    for file in model.iterdir():
+        path_inside(folder, str(file.relative_to(folder)))
+    values = read_model(model)
+    require_views(len(values["images"]), model)
     frames, missing = [], 0
     for image in sorted(values["images"], key=lambda image: image["name"]):
-        path = path_inside(folder / "images", image["name"])
+        path = path_inside(folder, f"images/{image['name']}")
         if not path.is_file():
             missing += 1
             continue
@@ -72,40 +70,6 @@ def open_colmap(
         notes.append(f"{values['num_broken_points']} points of the model are not finite: left out")
     box = Box((low + high) / 2, half)
     return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
-
-
-def _read(model: Path) -> dict[str, Any]:
-    """Read a model in a process of its own; see `colmap_reader`.
-
-    Raises:
-        SceneError: If it cannot be read within limits of time and memory.
-    """
-    if importlib.util.find_spec("pycolmap") is None:
-        raise SceneError(
-            f"{model} is a COLMAP model, which needs pycolmap: pip install 'nerf_posenc[photos]'"
-        )
-    try:
-        size = sum(file.stat().st_size for file in model.iterdir() if file.is_file())
-        done = subprocess.run(
-            [sys.executable, str(Path(__file__).with_name("colmap_reader.py")), str(model)],
-            capture_output=True,
-            timeout=_SECONDS + size / _BYTES_PER_SECOND,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SceneError(
-            f"cannot read {model} as a COLMAP model: it is damaged (not read within "
-            f"{error.timeout:.0f} s)"
-        ) from None
-    except OSError as error:
-        raise SceneError(f"cannot read {model}: {error.strerror}") from None
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        is_named = bool(lines) and done.returncode == 1 and "bad_alloc" not in lines[-1]
-        reason = lines[-1][:300] if is_named else "it is damaged"
-        raise SceneError(f"cannot read {model} as a COLMAP model: {reason}")
-    values: dict[str, Any] = json.loads(done.stdout)
-    return values
 
 
 def _camera_from_lens(lens: dict[str, Any], model: Path) -> Camera:

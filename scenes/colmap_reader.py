@@ -1,47 +1,36 @@
-"""Read a COLMAP model by pycolmap, in a process of its own, and print it as JSON.
+"""COLMAP models read by pycolmap; called in the process of `scenes.worker` alone.
 
-    python colmap_reader.py MODEL
-
-pycolmap trusts the counts in a file: on a damaged one it may hang, grow without bound or crash. In
-a process with limits of time and memory nothing else is harmed.
+pycolmap trusts the counts in a file: on a damaged one it may hang, grow without bound or crash.
 """
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-# Beside what pycolmap itself takes, and what a model takes per byte of its files.
-_SPARE_BYTES = 1 << 29
-_BYTES_PER_BYTE = 30
+import numpy as np
 
-
-def limit_memory(model: Path) -> None:
-    """Let this process grow by no more than a model of this size needs."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit.
-        return
-    sizes = sum(file.stat().st_size for file in model.iterdir() if file.is_file())
-    virtual = 0
-    status = Path("/proc/self/status")
-    if not status.exists():  # macOS ignores the limit as well.
-        return
-    for line in status.read_text().splitlines():
-        if line.startswith("VmSize:"):
-            virtual = int(line.split()[1]) << 10
-    limit = virtual + _SPARE_BYTES + _BYTES_PER_BYTE * sizes
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+from scenes.errors import SceneError
 
 
 def read_model(model: Path) -> dict[str, Any]:
-    """Cameras, images and the middle 98% of the points along each axis."""
-    import numpy as np
-    import pycolmap
+    """Cameras, images and the middle 98% of the points along each axis.
 
-    limit_memory(model)
-    reconstruction = pycolmap.Reconstruction(str(model))
+    Raises:
+        SceneError: If pycolmap is not installed or refuses the files.
+    """
+    try:
+        import pycolmap
+    except ImportError:
+        raise SceneError(
+            f"{model} is a COLMAP model, which needs pycolmap: pip install 'nerf_posenc[photos]'"
+        ) from None
+    try:
+        reconstruction = pycolmap.Reconstruction(str(model))
+    except MemoryError:
+        raise
+    except Exception as error:  # pycolmap raises several types of its own.
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = "it is damaged" if "bad_alloc" in reason else reason
+        raise SceneError(f"cannot read {model} as a COLMAP model: {reason}") from None
     points = np.array([point.xyz for point in reconstruction.points3D.values()]).reshape(-1, 3)
     finite = points[np.isfinite(points).all(axis=1)]
     box = np.quantile(finite, [0.01, 0.99], axis=0).tolist() if len(finite) else None
@@ -68,11 +57,3 @@ def read_model(model: Path) -> dict[str, Any]:
         "num_broken_points": len(points) - len(finite),
         "box": box,
     }
-
-
-if __name__ == "__main__":
-    try:
-        json.dump(read_model(Path(sys.argv[1])), sys.stdout)
-    except Exception as error:  # pycolmap raises several types of its own.
-        print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
-        sys.exit(1)

@@ -20,6 +20,9 @@ PixelArray = npt.NDArray[Any]
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _ORIENTATION_TAG = 274
+# Of a PPM: its header, and all of one whose pixels are written as text.
+_MAX_HEAD = 1 << 16
+_MAX_TEXT = 1 << 25
 # The most that a decoded pixel may take: four channels of 64 bits.
 _MOST_BYTES_PER_PIXEL = 32
 
@@ -46,8 +49,6 @@ def read_pixels(path: Path, max_pixels: int) -> PixelArray:
     Raises:
         SceneError: If the file cannot be read, or contains no such image.
     """
-    if not path.is_file():
-        raise SceneError(f"{path} is not a regular file")
     try:
         pixels = _decode(path, max_pixels)
     except (SceneError, MemoryError):
@@ -106,6 +107,8 @@ def _decode(path: Path, max_pixels: int) -> PixelArray:
             return _read_tiff(path, max_pixels)
         except _CodecError as error:
             return _read_compressed_tiff(path, max_pixels, str(error))
+    if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
+        raise SceneError(f"{path} has its pixels as text; save it as a binary PPM, PNG or JPEG")
     if head[:2] == b"P6":
         deep = _read_deep_ppm(path, max_pixels)
         if deep is not None:
@@ -155,7 +158,10 @@ def _pixels_of(image: PIL.Image.Image) -> PixelArray:
 
 
 def _read_png16(path: Path) -> PixelArray:
-    """All 16 bits of a PNG."""
+    """All 16 bits of a PNG: of gray by Pillow, of colors, which it would cut, by pypng."""
+    with PIL.Image.open(path, formats=("PNG",)) as image:
+        if image.mode == "I;16" and "transparency" not in image.info:
+            return np.asarray(image)
     try:
         import png
     except ImportError:
@@ -180,8 +186,9 @@ def _read_png16(path: Path) -> PixelArray:
 
 def _read_deep_ppm(path: Path, max_pixels: int) -> PixelArray | None:
     """A binary color PPM of more than 8 bits, which Pillow would cut; None for one of 8 bits."""
-    data = path.read_bytes()
-    header = re.match(rb"P6" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s", data)
+    with path.open("rb") as file:
+        head = file.read(_MAX_HEAD)
+    header = re.match(rb"P6" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s", head)
     if header is None:
         raise ValueError("its header is not that of a PPM")
     width, height, largest = (int(number) for number in header.groups())
@@ -190,7 +197,7 @@ def _read_deep_ppm(path: Path, max_pixels: int) -> PixelArray | None:
     _require_size(width, height, max_pixels, path)
     if largest > 65535:
         raise ValueError(f"its largest value is {largest}, more than 65535")
-    values = np.frombuffer(data, ">u2", width * height * 3, header.end())
+    values = np.fromfile(path, ">u2", width * height * 3, offset=header.end())
     pixels = values.reshape(height, width, 3)
     return pixels.astype(np.uint16) if largest == 65535 else pixels / np.float32(largest)
 

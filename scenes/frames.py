@@ -11,17 +11,27 @@ from torch import Tensor
 
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.rays import ray_aabb_intersect
+from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, Views, premultiplied
 from scenes.errors import SceneError
 from scenes.image_files import pixels_from_file
 from scenes.pixel_stacks import mapped_note, stack_images
+from scenes.worker import Allowance
 
 _HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.
 _RIGID_TOLERANCE = 1e-3
 # Farther away, float32 cannot tell a scene's points apart.
 _FARTHEST = 1e5
+# Longer side at which cameras are checked.
+_COARSE_SIDE = 512
+MAX_VIEWS = 10_000
+"""Most views of a scene."""
+
+# What all views may take, whatever their files: those of a rendered object are 10 to 100 times as
+# small as their pixels.
+_MOST_BYTES = 2 << 30
+_MOST_BYTES_PER_BYTE = 100
 
 
 @dataclass(frozen=True)
@@ -100,9 +110,10 @@ def load_scene(
 
 def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None) -> Views:
     shapes = set[tuple[int, int]]()
+    allowance = Allowance(frame.path for frame in frames)
 
     def read(i: int) -> Tensor:
-        image = pixels_from_file(frames[i].path, max_pixels=max_pixels)
+        image = pixels_from_file(frames[i].path, max_pixels=max_pixels, allowance=allowance)
         shapes.add((image.shape[0], image.shape[1]))
         if len(shapes) > 1:
             sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
@@ -110,7 +121,14 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
                 f"the images beside {frames[0].path} have several sizes ({sizes}); bring them to "
                 "one"
             )
-        return _reduced(image, size)
+        image = _reduced(image, size)
+        if len(frames) * image.nbytes > _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size:
+            raise SceneError(
+                f"{len(frames)} views like {frames[i].path} take "
+                f"{len(frames) * image.nbytes / 1e9:.1f} GB, from {allowance.size / 1e6:.2g} MB of "
+                "files; reduce them by --size"
+            )
+        return image
 
     pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
     height, width = shapes.pop()
@@ -118,7 +136,7 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
         cameras = [frame.camera(width, height) for frame in frames]
         cameras = [camera.resized(pixels.shape[2], pixels.shape[1]) for camera in cameras]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
-        for camera in dict.fromkeys(cameras):
+        for camera in dict.fromkeys(map(_coarse, cameras)):
             camera.directions()
     except ValueError as error:
         raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
@@ -138,6 +156,12 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
     )
 
 
+def _coarse(camera: Camera) -> Camera:
+    """The same camera with few pixels, to look at all of what it sees."""
+    scale = min(1.0, _COARSE_SIDE / max(camera.width, camera.height))
+    return camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
+
+
 def _reduced(image: Tensor, size: int | None) -> Tensor:
     """Pixels as `Views` holds them, of pixels as stored; colors are averaged by their opacity."""
     if image.is_floating_point() and image.shape[2] == 4:
@@ -153,8 +177,8 @@ def _require_sight(views: Views, folder: Path) -> None:
     Raises:
         SceneError: If no ray of any view meets the box.
     """
-    for view in range(len(views)):
-        near, far = ray_aabb_intersect(*views.rays(view)[:2])
+    for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):
+        near, far = ray_aabb_intersect(*camera_rays(_coarse(camera), pose)[:2])
         if bool((far > near).any()):
             return
     raise SceneError(
@@ -162,6 +186,18 @@ def _require_sight(views: Views, folder: Path) -> None:
         "cameras look down their -z axis, with x right and y up, and positions are in units of "
         "the file"
     )
+
+
+def require_views(count: int, where: object) -> None:
+    """Refuse more views than a scene may have.
+
+    Raises:
+        SceneError: Naming the file that lists them.
+    """
+    if count > MAX_VIEWS:
+        raise SceneError(
+            f"{where} has {count:,} views, more than {MAX_VIEWS:,}; leave some of them out"
+        )
 
 
 def split_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:

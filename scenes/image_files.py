@@ -18,13 +18,16 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, Image
-from scenes.decoding import PixelArray, read_pixels
 from scenes.errors import SceneError
+from scenes.worker import Allowance, read_image
+
+PixelArray = npt.NDArray[Any]
 
 SAMPLES = {
     "astronaut": ("astronaut.png", "NASA, public domain"),
@@ -79,13 +82,14 @@ def open_image(name_or_path: str, *, max_pixels: int = MAX_PIXELS) -> Image:
 
 
 def pixels_from_file(
-    path: Path, *, max_pixels: int = MAX_PIXELS
+    path: Path, *, max_pixels: int = MAX_PIXELS, allowance: Allowance | None = None
 ) -> Shaped[Tensor, "height width channels"]:
     """RGB of an image file, and its alpha if it has one, not premultiplied.
 
     Args:
         path: path of the file.
         max_pixels: a file with more is refused before it is decoded.
+        allowance: what reading it and others of a scene may take; None is its own.
 
     Returns:
         8 or 16 bits of a file that has them, else float32 in [0, 1].
@@ -93,7 +97,7 @@ def pixels_from_file(
     Raises:
         SceneError: If the file cannot be read.
     """
-    pixels = read_pixels(path, max_pixels)
+    pixels = read_image(path, max_pixels, allowance)
     height, width, channels = pixels.shape
     num_colors = channels - (channels in (2, 4))
     is_kept = pixels.dtype in (np.uint8, np.uint16)
@@ -108,7 +112,7 @@ def pixels_from_file(
 
 def _rgb_from_file(path: Path, max_pixels: int) -> Tensor:
     """RGB over white, in the type that the file has or that its values need."""
-    pixels = read_pixels(path, max_pixels)
+    pixels = read_image(path, max_pixels)
     height, width, channels = pixels.shape
     has_alpha = channels in (2, 4)
     if pixels.dtype in (np.uint8, np.uint16) and not has_alpha:

@@ -19,6 +19,7 @@ from scenes.frames import (
     load_scene,
     path_inside,
     require_rigid,
+    require_views,
     split_frames,
 )
 from scenes.image_files import MAX_PIXELS
@@ -35,7 +36,7 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = 
     """
     file = path_inside(folder, "poses_bounds.npy")
     rows = _read_table(file)
-    images = _find_images(folder / "images")
+    images = _find_images(folder)
     if len(images) != len(rows):
         raise SceneError(
             f"{file} has poses for {len(rows)} images and {folder / 'images'} contains "
@@ -87,17 +88,21 @@ def _read_table(file: Path) -> npt.NDArray[np.float64]:
             shape, _, kind = read_header(stream)
             if math.prod(shape) * kind.itemsize > file.stat().st_size or kind.kind not in "fiu":
                 raise ValueError(f"its header claims {shape} values of type {kind}")
+            require_views(math.prod(shape) // 17, file)
         rows = np.load(file, allow_pickle=False)
         return np.asarray(rows, dtype=np.float64).reshape(-1, 17)
     except OSError as error:
         raise SceneError(f"cannot read {file}: {error.strerror or error}") from None
+    except SceneError:
+        raise
     except Exception as error:  # A damaged header raises nearly every type.
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise SceneError(f"{file} is not a table of 17 numbers per image: {reason}") from None
 
 
 def _find_images(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        raise SceneError(f"there is no folder {folder} with the images")
-    names = sorted(file.name for file in folder.iterdir() if file.suffix.lower() in _SUFFIXES)
-    return [path_inside(folder, name) for name in names]
+    images = path_inside(folder, "images")
+    if not images.is_dir():
+        raise SceneError(f"there is no folder {folder / 'images'} with the images")
+    names = sorted(file.name for file in images.iterdir() if file.suffix.lower() in _SUFFIXES)
+    return [path_inside(folder, f"images/{name}") for name in names]

@@ -25,6 +25,7 @@ from scenes.frames import (
     load_scene,
     path_inside,
     require_rigid,
+    require_views,
     split_frames,
 )
 from scenes.image_files import MAX_PIXELS
@@ -33,6 +34,7 @@ _BLENDER_HALF_SIZE = 1.5
 # instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.
 _NGP_SCALE = 0.33
 _LARGEST = 1e12
+_MOST_BYTES = 1 << 25
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
 
 
@@ -102,6 +104,7 @@ def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
         raise SceneError(f"{file} has no list of frames")
     if not listed:
         raise SceneError(f"{file} has an empty list of frames; each posed image needs an entry")
+    require_views(len(listed), file)
     frames, missing = [], 0
     for i, entry in enumerate(listed):
         where = f"{file}: frame {i}"
@@ -166,9 +169,15 @@ def read_json(file: Path) -> dict[str, Any]:
         SceneError: If it cannot be read or contains something else.
     """
     try:
+        if not file.is_file():
+            raise ValueError("it is not a regular file")
+        if file.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
         meta = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise SceneError(f"cannot read {file}: {error}") from None
+        raise SceneError(
+            f"cannot read {file}: {getattr(error, 'strerror', None) or error}"
+        ) from None
     if not isinstance(meta, dict):
         raise SceneError(
             f"{file} must contain an object with frames; it contains {type(meta).__name__}"

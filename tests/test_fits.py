@@ -123,6 +123,9 @@ def test_poses_in_the_units_of_the_file_are_brought_to_the_box(runs: Path) -> No
         (("model", "options", "width"), 1_000_000),
         (("model", "options", "num_bands"), 1 << 40),
         (("model", "options", "depth"), 0),
+        (("model", "options"), {"encoding": "none", "width": 1, "depth": 1_000_000}),
+        (("model", "size"), [1_000_000, 1_000_000]),
+        (("model", "size"), [1, 40_000_000]),
         (("fit", "step"), None),
         (("fit", "model"), {}),
         (("ema",), 3),
@@ -144,6 +147,7 @@ def test_what_is_no_fit_is_refused_at_once(runs: Path, keys: tuple[str, ...], va
     ("keys", "value"),
     [
         (("background",), 1e308),
+        (("options", "num_samples"), 10**9),
         (("camera", "fx"), 1e-300),
         (("camera", "cx"), 1e308),
         (("camera", "distortion"), [1e300] * 4),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import png
 import tifffile
 from PIL import Image
 
@@ -38,7 +39,7 @@ def image_corpus() -> dict[str, bytes]:
     save("gray.png", color.convert("L"), "PNG")
     save("palette.png", color.quantize(16), "PNG", transparency=0)
     save("bilevel.png", color.convert("1"), "PNG")
-    save("deep.png", Image.fromarray(deep), "PNG")
+    save("deep-gray.png", Image.fromarray(deep), "PNG")
     save("a.jpg", color, "JPEG", exif=exif)
     save("progressive.jpg", color, "JPEG", progressive=True)
     save("cmyk.jpg", color.convert("CMYK"), "JPEG")
@@ -52,6 +53,9 @@ def image_corpus() -> dict[str, bytes]:
     save("jpeg.tif", color, "TIFF", compression="jpeg")
     save("fax.tif", color.convert("1"), "TIFF", compression="group4")
     with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "deep.png")
+        png.from_array(rng.integers(0, 65536, (12, 51)), "RGB;16").save(path)
+        files["deep.png"] = path.read_bytes()
         for name, pixels, options in (
             ("a.tif", rgb, {"photometric": "rgb"}),
             ("zip.tif", rgb, {"photometric": "rgb", "compression": "zlib"}),

@@ -1,6 +1,6 @@
 """``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -104,7 +104,7 @@ def _write(rendered: Rendered, out: Path | None, folder: Path, *, label: str, qu
 
         out.parent.mkdir(parents=True, exist_ok=True)
         if not is_single:
-            _write_frames(out, list(strips()))
+            _write_frames(out, strips())
         elif out.suffix.lower() == ".png" and width * height > _MAX_HELD:
             _write_large_png(out, strips(), width, height)
         else:
@@ -160,14 +160,15 @@ def _write_large_png(
         writer.write_packed(file, (row.tobytes() for row in rows))
 
 
-def _write_frames(out: Path, frames: Sequence[npt.NDArray[np.uint8]]) -> None:
+def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]]) -> None:
     if out.suffix == "":
         out.mkdir(parents=True, exist_ok=True)
         for i, frame in enumerate(frames):
             with replacing(out / f"{i:04}.png") as partial:
                 iio.imwrite(partial, frame)
         return
-    if len({frame.shape for frame in frames}) > 1:
+    held = list(frames)
+    if len({frame.shape for frame in held}) > 1:
         raise UsageError(f"--out {out}: the frames differ in size; write them to a folder")
     with replacing(out) as partial:
-        write_frames(partial, np.stack(frames), rate=_FRAMES_PER_SECOND)
+        write_frames(partial, np.stack(held), rate=_FRAMES_PER_SECOND)

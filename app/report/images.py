@@ -2,8 +2,6 @@
 
 import base64
 import io
-import struct
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +19,8 @@ from nerf_posenc.images import (
     to_eight_bits,
     unit_range,
 )
+from scenes import SceneError
+from scenes.worker import read_image
 
 LOSSLESS_PIXELS = 700_000
 """Above this many pixels a lossless image would make a page too heavy."""
@@ -32,8 +32,9 @@ _MAX_VALUES = 1 << 20
 # Share of the visible pixels nearer and farther than the two ends of the scale of depths.
 _BEYOND = 0.01
 _MAX_PIXELS = 200_000_000
-# Deflate compresses no further (RFC 1951).
-_MAX_COMPRESSION = 1032
+# Of the pixels of a file that compare reads, whatever its size, and what more for its bytes.
+_MAX_BYTES = 1 << 27
+_MAX_COMPRESSION = 100
 
 
 def eight_bit(rgb: Shaped[Tensor, "*shape"]) -> npt.NDArray[np.uint8]:
@@ -125,18 +126,13 @@ def read_run_image(folder: Path, name: str) -> Tensor:
     if not file.is_relative_to(folder.resolve()) or not file.is_file():
         raise ValueError(f"it has no {name}")
     try:
-        with warnings.catch_warnings():
-            # Pillow's own limit, which is below ours.
-            warnings.simplefilter("ignore")
-            with Image.open(file, formats=("PNG",)) as image:
-                size = f"{image.width} x {image.height} {image.mode}"
-                num_pixels = image.width * image.height
-                if num_pixels > _MAX_PIXELS or image.mode != "RGB":
-                    raise ValueError(f"{size} is no RGB image of a run")
-                if 3 * num_pixels > _MAX_COMPRESSION * file.stat().st_size:
-                    raise ValueError(f"the file is too short for {size} pixels")
-                pixels = np.array(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, struct.error) as error:
-        raise ValueError(f"cannot read {name}: {error}") from None
+        pixels = read_image(file, _MAX_PIXELS)
+    except SceneError as error:
+        raise ValueError(str(error)) from None
+    if pixels.dtype != np.uint8 or pixels.shape[2] != 3:
+        raise ValueError(f"{name} is no image of a run, with 8 bits of red, green and blue")
+    if pixels.nbytes > _MAX_BYTES + _MAX_COMPRESSION * file.stat().st_size:
+        raise ValueError(f"{name} is too short a file for so many pixels")
+    num_pixels = pixels.size // 3
     kept = torch.from_numpy(pixels)
     return kept if num_pixels > LARGE_PIXELS else unit_range(kept)

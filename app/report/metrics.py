@@ -24,14 +24,13 @@ from app.report.images import read_run_image
 from app.report.outputs import slug, view_files
 from app.report.page import About
 from app.report.tables import gain
-from app.values import as_json, file_name, from_json
+from app.values import as_json, file_name, from_json, read_json
 from nerf_posenc.training.results import Measure, Record
 
 METRICS = "metrics.json"
 STATE = "run.json"
 """What resumes a run; `app.runs.folder` writes it."""
 
-_MAX_BYTES = 64 << 20
 _PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
 
 
@@ -149,12 +148,7 @@ def read_metrics(folder: Path) -> Metrics:
             raise ValueError("it is a run of several data: name the folders in it")
         resume = "; go on with it by --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
-    if file.stat().st_size > _MAX_BYTES:
-        raise ValueError(f"{METRICS} is larger than {_MAX_BYTES >> 20} MB")
-    try:
-        values = from_json(dict[str, Any], json.loads(file.read_text(encoding="utf-8")), METRICS)
-    except RecursionError:
-        raise ValueError(f"{METRICS} is nested too deeply") from None
+    values = from_json(dict[str, Any], read_json(file), METRICS)
     entries = from_json(list[dict[str, Any]], values.pop("fits", None), "fits")
     run: Metrics = from_json(Metrics, values, METRICS)
     if not run.measures or any(not 0 <= measure.digits <= 10 for measure in run.measures):

@@ -29,7 +29,7 @@ from app.options import UsageError
 from app.report.metrics import METRICS, STATE
 from app.runs.train import SaveError
 from app.terminal import printable
-from app.values import from_json
+from app.values import from_json, read_json
 from nerf_posenc.training.checkpoints import synchronize, write_text
 
 FORMAT = "nerf_posenc run"
@@ -278,7 +278,7 @@ def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:
     try:
         if not file.is_file():
             raise UsageError(f"--resume {path}: there is no run: it has no {STATE}")
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = read_json(file)
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise ValueError(f"its format is not {FORMAT!r}")
         if values.get("version") != VERSION:
@@ -291,5 +291,5 @@ def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:
         folder = RunFolder(path, token=state.token)
         folder.remove_leftovers()
         return folder, state
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"--resume {path}: cannot read {STATE}: {error}") from None

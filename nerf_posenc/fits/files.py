@@ -16,8 +16,12 @@ from nerf_posenc.radiance.views import Scene
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.image_model import ImageModel, make_image_model
 
-# A model of so many parameters is built whatever a file says of it.
+# A model of so many parameters, layers or samples is built whatever a file says of it.
 _HARMLESS = 1 << 20
+_MAX_LAYERS = 1 << 10
+_MAX_SAMPLES = 1 << 12
+_MAX_SIDE = 1 << 20
+_MAX_PIXELS = 1 << 30
 
 
 def describe_image_fit(
@@ -108,8 +112,9 @@ def _require_plausible(
         ValueError: Saying which number is implausible.
     """
     most = max(_HARMLESS, sum(tensor.numel() for tensor in weights.values()))
-    for name, number in {"width": width, "depth": depth, "num_bands": num_bands}.items():
-        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= most:
+    limits = {"width": (width, most), "depth": (depth, _MAX_LAYERS), "num_bands": (num_bands, most)}
+    for name, (number, limit) in limits.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= limit:
             raise ValueError(f"{name} is {number!r}, which {most} weights cannot have")
     # A grid is bounded by the resolution, whatever its number of parameters is to be.
     has_grid = any(name.endswith(".table") for name in weights)
@@ -140,6 +145,8 @@ def _image_fit(
     nn.Sequential(encoder, network).load_state_dict(weights)
     width, height = (int(side) for side in model["size"])
     require_counts(width=width, height=height)
+    if max(width, height) > _MAX_SIDE or width * height > _MAX_PIXELS:
+        raise ValueError(f"no image has {width} x {height} pixels")
     steps = int(fit["step"]), int(fit["num_steps"])
     return ImageFit(encoder.to(device), network.to(device), options, (width, height), *steps)
 
@@ -152,6 +159,8 @@ def _scene_fit(
 ) -> SceneFit:
     options = FieldOptions(**_renamed(model["options"]))
     _require_plausible(*options.layers, options.num_bands, weights)
+    if options.num_samples is not None and not 1 <= options.num_samples <= _MAX_SAMPLES:
+        raise ValueError(f"num_samples is {options.num_samples!r}, not 1 to {_MAX_SAMPLES}")
     renderer = renderer_for(options, int(model["resolution"]))
     renderer.load_state_dict(weights)
     values = dict(model["camera"])

@@ -23,6 +23,9 @@ FORMAT = "nerf_posenc checkpoint"
 VERSION = 1
 """Of the format: a file of another version is refused."""
 
+# Of the header of a file, which describes tensors and plain values; it takes 25 times as much.
+_MAX_HEADER = 1 << 25
+
 
 class CheckpointError(ValueError):
     """A file that is not a checkpoint of this program and version; the message says why."""
@@ -84,6 +87,9 @@ def load_checkpoint(
     safetensors = _import_safetensors()
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint at {path}")
+    with path.open("rb") as stream:
+        if int.from_bytes(stream.read(8), "little") > _MAX_HEADER:
+            raise CheckpointError(f"{path} is not a checkpoint, or is damaged: its header is long")
     try:
         with safetensors.safe_open(str(path), framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}

@@ -33,6 +33,8 @@ def read_text_file(path: Path) -> str:
     try:
         if path.is_dir():
             raise SequenceError(f"{path} is a folder; give the path of a text file in it")
+        if path.exists() and not path.is_file():
+            raise SequenceError(f"{path} is not a regular file; give the path of a text file")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:

@@ -20,6 +20,7 @@ from PIL import Image
 
 import train_fit
 from scenes import SceneError, open_image, open_scene
+from scenes.decoding import read_pixels
 from scenes.image_files import pixels_from_file
 from tools.corpora import image_corpus, scene_corpus
 
@@ -92,6 +93,11 @@ def test_a_fax_is_read(tmp_path: Path) -> None:
     )
 
 
+def read_here(path: Path, max_pixels: int, allowance: object = None) -> Any:
+    """Read in this process, where a package can be taken away."""
+    return read_pixels(path, max_pixels)
+
+
 def test_16_bits_that_no_decoder_here_keeps_name_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +108,7 @@ def test_16_bits_that_no_decoder_here_keeps_name_what_to_install(
         raise ValueError("<COMPRESSION.LZW: 5> requires the 'imagecodecs' package")
 
     monkeypatch.setattr(tifffile.TiffPage, "asarray", lacks_a_codec)
+    monkeypatch.setattr("scenes.image_files.read_image", read_here)
     with pytest.raises(
         SceneError, match=r"16 bits .*needs imagecodecs: pip install 'nerf_posenc\["
     ):
@@ -130,6 +137,7 @@ def test_a_missing_package_is_named_and_no_file_is_called_damaged(
         return original(wanted, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr("scenes.image_files.read_image", read_here)
     with pytest.raises(SceneError, match=rf"needs? {package}: pip install 'nerf_posenc\[app\]'"):
         open_image(name)
 
@@ -233,7 +241,7 @@ def test_a_colmap_model_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     shutil.copytree(scene_corpus()["colmap"], folder)
     file = folder / "sparse/0/points3D.bin"
     file.write_bytes(file.read_bytes()[:447])
-    with pytest.raises(SceneError, match="as a COLMAP model: it is damaged"):
+    with pytest.raises(SceneError, match=r"cannot read .*sparse.0"):
         open_scene(str(folder))
 
 

@@ -1,0 +1,212 @@
+"""One process that decodes images and parses COLMAP models, within limits that no file can raise.
+
+Decoders trust what a file claims: a PNG of 3 MB may inflate to 3 GB, a damaged model may hang. So
+they run in a process that may take so much memory and time of the processor and no more. It
+answers through a pipe, and is started anew after it died. Limits grow only with the bytes that lie
+on the disk:
+
+* memory: 2 GB, and 8 times the largest file, 30 times of a model; pixels take half of it at most;
+* time of the processor: 8 s, and 2 s for each megabyte, for all files of a scene together.
+
+Run as a script, this module is that process. Windows has no such limits, and macOS none of memory.
+"""
+
+import atexit
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if __name__ == "__main__":
+    # The package without what it imports itself: torch alone takes seconds and 500 MB.
+    _package = types.ModuleType("scenes")
+    _package.__path__ = [str(Path(__file__).parent)]
+    sys.modules["scenes"] = _package
+
+from scenes.errors import SceneError
+
+_BYTES = 2 << 30
+_IMAGE_BYTES_PER_BYTE = 8
+_MODEL_BYTES_PER_BYTE = 30
+_SECONDS = 8.0
+_SECONDS_PER_BYTE = 2e-6
+
+
+class Allowance:
+    """What reading some files may take.
+
+    Attributes:
+        size: bytes that the files occupy; a sparse file is no large one, a file counts once.
+        num_bytes: bytes of memory, for one at a time.
+        seconds: seconds of the processor, what is left of it for all together.
+    """
+
+    def __init__(self, files: Iterable[Path], bytes_per_byte: int = _IMAGE_BYTES_PER_BYTE) -> None:
+        sizes = {}
+        for file in files:
+            about = file.stat()
+            occupied = 512 * getattr(about, "st_blocks", about.st_size)
+            sizes[about.st_dev, about.st_ino] = min(about.st_size, occupied)
+        self.size = sum(sizes.values())
+        self.num_bytes = _BYTES + bytes_per_byte * max(sizes.values(), default=0)
+        self.seconds = _SECONDS + _SECONDS_PER_BYTE * self.size
+
+
+def read_image(path: Path, max_pixels: int, allowance: Allowance | None = None) -> npt.NDArray[Any]:
+    """Read the pixels of an image as `scenes.decoding.read_pixels` does.
+
+    Raises:
+        SceneError: If the file cannot be read within the limits.
+    """
+    if not path.is_file():
+        raise SceneError(f"{path} is not a regular file")
+    pixels: npt.NDArray[Any] = _WORKER.ask(path, max_pixels, allowance or Allowance([path]))
+    return pixels
+
+
+def read_model(folder: Path) -> dict[str, Any]:
+    """Read a COLMAP model as `scenes.colmap_reader.read_model` does.
+
+    Raises:
+        SceneError: If it cannot be read within the limits.
+    """
+    files = [file for file in folder.iterdir() if file.is_file()]
+    model: dict[str, Any] = _WORKER.ask(folder, None, Allowance(files, _MODEL_BYTES_PER_BYTE))
+    return model
+
+
+class _Worker:
+    """The process, seen from the program."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        atexit.register(self._stop)
+
+    def ask(self, path: Path, max_pixels: int | None, allowance: Allowance) -> Any:
+        """Send a request, and return the pixels or the model that come back."""
+        request = [os.getcwd(), str(path), max_pixels, allowance.seconds, allowance.num_bytes]
+        with self._lock:
+            try:
+                answer, result = self._exchange(request)
+            except BaseException:  # An answer that was not read to its end would be the next one's.
+                self._stop()
+                raise
+            if "limit" in answer:
+                self._stop()
+        if "refused" in answer:
+            raise SceneError(answer["refused"])
+        if "limit" in answer:
+            limit = answer["limit"].format(allowance.seconds, allowance.num_bytes / 1e9)
+            raise SceneError(
+                f"cannot read {path}: {limit} for {allowance.size / 1e6:.2g} MB of files; reduce "
+                "it, or save it anew"
+            )
+        allowance.seconds -= answer["seconds"]
+        return result
+
+    def _exchange(self, request: list[Any]) -> tuple[dict[str, Any], Any]:
+        if self._process is None or self._process.poll() is not None:
+            self._stop()
+            self._process = subprocess.Popen(
+                [sys.executable, __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the program alone.
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            )
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None
+        requests.write(json.dumps(request).encode() + b"\n")
+        requests.flush()
+        line = answers.readline()
+        if not line:
+            is_late = self._process.wait() == -getattr(signal, "SIGXCPU", 0)
+            late, crash = "it takes more than {0:.0f} s of the processor", "its decoder crashed"
+            return {"limit": late if is_late else crash}, None
+        answer = json.loads(line)
+        if "shape" not in answer:
+            return answer, answer.get("model")
+        pixels = np.empty(answer["shape"], np.dtype(answer["dtype"]))
+        rest = pixels.data.cast("B")
+        while rest:
+            count = answers.readinto(rest)  # type: ignore[attr-defined]
+            if not count:
+                return {"limit": "its decoder crashed"}, None
+            rest = rest[count:]
+        return answer, pixels
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            with self._process as process:
+                process.kill()
+            self._process = None
+
+
+_WORKER = _Worker()
+
+
+def _limit(seconds: float, num_bytes: int) -> None:
+    """Let this process take so much more time of the processor and memory than it has so far."""
+    try:
+        import resource
+    except ImportError:  # Windows.
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmSize:"))
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, ((int(line.split()[1]) << 10) + num_bytes, hard))
+
+
+def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer requests until there are no more: a line of JSON, and then the bytes of pixels."""
+    from scenes.colmap_reader import read_model
+    from scenes.decoding import read_pixels
+
+    for line in requests:
+        folder, path, max_pixels, seconds, num_bytes = json.loads(line)
+        os.chdir(folder)  # Messages name the path as it was given.
+        _limit(seconds, num_bytes)
+        start = time.process_time()
+        pixels, answer = None, dict[str, Any]()
+        try:
+            if max_pixels is None:
+                answer["model"] = read_model(Path(path))
+            else:
+                pixels = read_pixels(Path(path), max_pixels)
+                if pixels.nbytes > num_bytes // 2:
+                    raise MemoryError
+                answer |= {"shape": pixels.shape, "dtype": pixels.dtype.str}
+        except SceneError as error:
+            answer["refused"] = str(error)
+        except MemoryError:
+            answer["limit"] = "it takes more than {1:.1f} GB of memory"
+        answer["seconds"] = time.process_time() - start
+        answers.write(json.dumps(answer).encode() + b"\n")
+        for row in [] if pixels is None else pixels:
+            answers.write(np.ascontiguousarray(row).data)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    # What libraries print must not come between the answers.
+    _pipe = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    _serve(sys.stdin.buffer, _pipe)
