@@ -9,9 +9,10 @@ see that it works; its figures then mean nothing.
 import argparse
 import itertools
 import json
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,9 +102,10 @@ def limits(device: torch.device, megabytes: int, side: int, rounds: int) -> tupl
     return copy, peak
 
 
-def encoders(device: torch.device, copy: float, points: list[int], rounds: int) -> list[Any]:
+def encoders(
+    device: torch.device, copy: float, points: list[int], rounds: int
+) -> Iterator[dict[str, Any]]:
     """Bandwidth of every form: coordinates read once and features written once."""
-    rows = []
     heads = f"{'forward GB/s':>13} {'of copy':>8} {'backward':>9} {'of copy':>8}"
     print(f"\n{'':<34} {'points':>10} {heads}")
     for in_dim in (2, 3):
@@ -128,17 +130,17 @@ def encoders(device: torch.device, copy: float, points: list[int], rounds: int) 
             for num_points in points:
                 x = torch.rand(num_points, in_dim, device=device) * 2 - 1
                 for name, form in forms.items():
-                    row = _bandwidth(form, x, copy, device, rounds)
-                    rows.append(
-                        dict(form=name, in_dim=in_dim, bands=num_bands, points=num_points, **row)
-                    )
+                    try:
+                        row = _bandwidth(form, x, copy, device, rounds)
+                    except torch.OutOfMemoryError:
+                        row = {"forward": math.nan, "backward": math.nan}
+                    yield dict(form=name, in_dim=in_dim, bands=num_bands, points=num_points, **row)
                     print(
                         f"{name:<26} {in_dim}-D L={num_bands:<2} {num_points:>10,} "
                         f"{row['forward'] / 1e9:13,.0f} {row['forward'] / copy:8.0%} "
                         f"{row['backward'] / 1e9:9,.0f} {row['backward'] / copy:8.0%}",
                         flush=True,
                     )
-    return rows
 
 
 def _bandwidth(
@@ -158,9 +160,8 @@ def _bandwidth(
 
 def training(
     device: torch.device, peak: float, widths: list[int], batches: list[int], rounds: int
-) -> list[Any]:
+) -> Iterator[dict[str, Any]]:
     """Steps per second of 10 bands and 4 hidden layers in bfloat16, and the share of the peak."""
-    rows = []
     print(
         f"\n{'training step':<26} {'batch':>10} {'steps/s':>9} {'samples/s':>10} "
         f"{'of peak':>8} {'published':>10}"
@@ -191,19 +192,19 @@ def training(
                 products = sum(a * b for a, b in itertools.pairwise(sizes))
                 share = (6 * products - 2 * sizes[0] * sizes[1]) * batch / took / peak
                 published = PUBLISHED.get((width, batch))
-                rows.append(dict(form=name, width=width, batch=batch, seconds=took, share=share))
+                yield dict(form=name, width=width, batch=batch, seconds=took, share=share)
                 print(
                     f"{name:<12} width {width:<7} {batch:>10,} {1 / took:9,.0f} "
                     f"{batch / took:10.2e} "
                     f"{share:8.0%} {'' if published is None else f'{published:.1e}':>10}",
                     flush=True,
                 )
-    return rows
 
 
-def ensembles(device: torch.device, counts: list[int], batch: int, rounds: int) -> list[Any]:
+def ensembles(
+    device: torch.device, counts: list[int], batch: int, rounds: int
+) -> Iterator[dict[str, Any]]:
     """Seconds of a step of several images' models as one batched ensemble, and one by one."""
-    rows = []
     print(f"\n{'models':<26} {'batch':>10} {'alone ms':>10} {'batched ms':>11} {'ratio':>7}")
     for count in counts:
         generator = torch.Generator().manual_seed(0)
@@ -231,21 +232,21 @@ def ensembles(device: torch.device, counts: list[int], batch: int, rounds: int) 
 
         took_alone = seconds_of(step_alone, device, rounds)
         took = seconds_of(partial(take_step, ensemble, together, x, y), device, rounds)
-        rows.append(dict(models=count, batch=batch, alone=took_alone, batched=took))
+        yield dict(models=count, batch=batch, alone=took_alone, batched=took)
         print(
             f"{count:<26} {batch:>10,} {took_alone * 1e3:10.2f} {took * 1e3:11.2f} "
             f"{took_alone / took:7.2f}",
             flush=True,
         )
-    return rows
 
 
-def time_to(decibel: float, device: torch.device, size: int, most: float) -> list[Any]:
+def time_to(
+    decibel: float, device: torch.device, size: int, most: float
+) -> Iterator[dict[str, Any]]:
     """Seconds until a whole image of ``size`` x ``size`` reaches ``decibel``."""
     image = open_image("astronaut").resized(size)
     x = image.coordinates.reshape(-1, 2).to(device)
     y = image.rgb.reshape(-1, 3).to(device)
-    rows = []
     print(f"\n{'image':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
     for encoding in ("fourier", "hash"):
         generator = torch.Generator().manual_seed(0)
@@ -278,12 +279,11 @@ def time_to(decibel: float, device: torch.device, size: int, most: float) -> lis
             should_stop=stop,
         )
         took = reached[0] if reached else None
-        rows.append(dict(encoding=encoding, steps=state.step, seconds=took))
+        yield dict(encoding=encoding, steps=state.step, seconds=took)
         print(
             f"{encoding:<26} {state.step:>8,} {'-' if took is None else f'{took:.2f}':>8}",
             flush=True,
         )
-    return rows
 
 
 def main() -> None:
@@ -294,6 +294,8 @@ def main() -> None:
     options = parser.parse_args()
     tiny = options.tiny
     device = torch.device("cpu" if tiny else "cuda")
+    # Each form is compiled for many sizes; by default torch would run the ninth eagerly.
+    torch._dynamo.config.recompile_limit = 1 << 10
     rounds = 1 if tiny else options.rounds
     name = "CPU: figures mean nothing" if tiny else torch.cuda.get_device_name()
     print(f"{machine()}; {name}")
@@ -302,13 +304,19 @@ def main() -> None:
     points = [64] if tiny else [1 << n for n in (16, 18, 20, 22, 24)]
     record: dict[str, Any] = {"machine": machine(), "device": name, "errors": errors}
     record |= {"copy_bytes_per_second": copy, "bfloat16_flops": peak}
-    record["encoders"] = encoders(device, copy, points, rounds)
     batches = [64] if tiny else [1 << n for n in (14, 16, 18, 20)]
-    record["training"] = training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds)
-    record["ensembles"] = ensembles(device, [2] if tiny else [4, 16], 64 if tiny else 8192, rounds)
-    record["image"] = time_to(15 if tiny else 40, device, 16 if tiny else 512, 60)
+    sections = {
+        "encoders": encoders(device, copy, points, rounds),
+        "training": training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds),
+        "ensembles": ensembles(device, [2] if tiny else [4, 16], 64 if tiny else 8192, rounds),
+        "image": time_to(15 if tiny else 40, device, 16 if tiny else 512, 60),
+    }
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(record, indent=1))
+    for section, rows in sections.items():
+        record[section] = []
+        for row in rows:
+            record[section].append(row)
+            options.out.write_text(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Shaped, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 LARGE_PIXELS = 1 << 21
@@ -149,6 +149,15 @@ def unit_range(pixels: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return pixels
     # A divisor on the device: by one on the host, GPUs multiply by a rounded reciprocal.
     return pixels.float() / torch.full((), float(largest), device=pixels.device)
+
+
+def pixels_at(
+    pixels: Shaped[Tensor, "*shape"], *index: Int[Tensor, " n"]
+) -> Shaped[Tensor, "n *channels"]:
+    """Pixels at some places, also of 16 bits without a sign, for which CUDA has no such kernel."""
+    if pixels.dtype == torch.uint16:
+        return pixels.view(torch.int16)[index].view(torch.uint16)
+    return pixels[index]
 
 
 def to_eight_bits(pixels: Shaped[Tensor, "*shape"]) -> UInt8[Tensor, "*shape"]:

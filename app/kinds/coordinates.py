@@ -80,14 +80,14 @@ def precision_for(
     Args:
         options: options of the run.
         device: device to compute on.
-        is_small: whether the network is so small that bfloat16 is no faster on a CPU, and less
-            exact.
+        is_small: whether the network is so small that bfloat16 is no faster, and less exact: it
+            caps a hash grid near 64 dB.
     """
     if options.precision != "auto":
         return torch.float32 if options.precision == "float32" else torch.bfloat16
-    if is_small and device.type == "cpu":
+    if is_small or not computes_bfloat16(device):
         return torch.float32
-    return torch.bfloat16 if computes_bfloat16(device) else torch.float32
+    return torch.bfloat16
 
 
 def frequency_bands(encoder: Encoder) -> list[float]:

@@ -64,9 +64,11 @@ class SphericalHarmonicsEncoder(Encoder):
         wide = is_double or (self.num_levels > _FLOAT32_LEVELS and directions.device.type != "mps")
         flat = directions.reshape(-1, 3).to(torch.float64 if wide else torch.float32)
         x, y, z = flat.unbind(-1)
-        scales = [1.0] + [math.sqrt(2)] * (self.num_levels - 1)
+        # 1, sqrt(2), sqrt(2), ..., made on the device, since a copy would make a GPU wait.
+        scales = x.new_full((self.num_levels,), math.sqrt(2))
+        scales[0] = 1
         if self.condon_shortley:
-            scales = [-scale if m % 2 else scale for m, scale in enumerate(scales)]
+            scales[1::2] *= -1
         real, imaginary = _powers(x, y, scales)
         # Orders from high to low, as the sines of a degree stand.
         falling = imaginary.flip(0)
@@ -141,7 +143,9 @@ class IntegratedDirectionalEncoder(Encoder):
         dtype = torch.float32 if directions.device.type == "mps" else torch.float64
         x, y, z = directions.reshape(-1, 3).to(dtype).unbind(-1)
         levels = self.degrees[-1] + 1
-        real, imaginary = _powers(x, y, [-1.0 if m % 2 else 1.0 for m in range(levels)])
+        signs = x.new_ones(levels)
+        signs[1::2] = -1
+        real, imaginary = _powers(x, y, signs)
         legendre = list(normalized_legendre(z, levels))
         parts = [
             torch.cat([legendre[degree] * part[: degree + 1] for degree in self.degrees])
@@ -192,13 +196,12 @@ def normalized_legendre(
         yield last
 
 
-def _powers(x: Tensor, y: Tensor, scales: list[float]) -> tuple[Tensor, Tensor]:
+def _powers(x: Tensor, y: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
     """Real and imaginary part of (x + iy)^m for each m, times its scale."""
     real, imaginary = [torch.ones_like(x)], [torch.zeros_like(x)]
-    for _ in scales[1:]:
+    for _ in range(1, len(scales)):
         real, imaginary = (
             [*real, x * real[-1] - y * imaginary[-1]],
             [*imaginary, x * imaginary[-1] + y * real[-1]],
         )
-    factors = torch.tensor(scales, dtype=x.dtype, device=x.device)[:, None]
-    return torch.stack(real) * factors, torch.stack(imaginary) * factors
+    return torch.stack(real) * scales[:, None], torch.stack(imaginary) * scales[:, None]

@@ -54,10 +54,6 @@ class VectorMatrixEncoder(Encoder):
         >>> encoder.refine(1)
     """
 
-    # Along which axis each line goes, and over which two its plane.
-    _line_axes = ((2,), (1,), (0,))
-    _plane_axes = ((0, 1), (0, 2), (1, 2))
-
     stride: Tensor
 
     def __init__(
@@ -77,7 +73,7 @@ class VectorMatrixEncoder(Encoder):
         self._require_stride(stride)
         # Saved with the features; the number beside it spares a GPU from being waited for.
         self.register_buffer("stride", torch.tensor(stride))
-        self._stride = stride
+        self.stride_in_use = stride
         planes = torch.randn(3, resolution, resolution, features, generator=generator)
         lines = torch.randn(3, resolution, features, generator=generator)
         self.planes = nn.Parameter(planes * _STD)
@@ -115,18 +111,23 @@ class VectorMatrixEncoder(Encoder):
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not 3.
         """
-        last = (self.resolution - 1) // self._stride
+        last = (self.resolution - 1) // self.stride_in_use
         position = unit_coordinates(x, 3, self.bounds) * last
-        planes = self._corners(position[:, self._plane_axes], self.resolution)
-        lines = self._corners(position[:, self._line_axes], 1)
+        x, y, z = position.unbind(-1)
+        # The plane over each two axes, and the line along the third.
+        pairs = torch.stack([x, y, x, z, y, z], dim=-1).unflatten(-1, (3, 2))
+        planes = self._corners(pairs, self.resolution)
+        lines = self._corners(torch.stack([z, y, x], dim=-1)[..., None], 1)
         return planes, lines
 
     def _corners(self, position: Tensor, row_length: int) -> Corners:
         """Corners in the three planes or lines, which lie one after the other in a table."""
         cell, weights = cells_from_positions(position, "linear")
         num_axes = position.shape[-1]
-        last = (self.resolution - 1) // self._stride
-        factors = cell.new_tensor([row_length, 1][-num_axes:]) * self._stride
+        last = (self.resolution - 1) // self.stride_in_use
+        # Of each axis; made on the device, since a copy would make a GPU wait.
+        factors = torch.full((num_axes,), self.stride_in_use, device=cell.device)
+        factors[0] *= row_length
         sides = sides_from_nodes(cell.clamp(max=last), (cell + 1).clamp(max=last), factors)
         first_row = torch.arange(3, device=cell.device)[:, None] * self.resolution**num_axes
         return Corners(combine_corners(sides, torch.add) + first_row, weights)
@@ -159,7 +160,7 @@ class VectorMatrixEncoder(Encoder):
             ValueError: If it does not.
         """
         self._require_stride(stride)
-        old = self._stride
+        old = self.stride_in_use
         if old % stride:
             raise ValueError(f"stride must divide the present one, {old}; got {stride}")
         size = (self.resolution - 1) // stride + 1
@@ -170,14 +171,14 @@ class VectorMatrixEncoder(Encoder):
         self.planes[:, ::stride, ::stride] = finer_planes.permute(0, 2, 3, 1)
         self.lines[:, ::stride] = finer_lines.permute(0, 2, 1)
         self.stride.fill_(stride)
-        self._stride = stride
+        self.stride_in_use = stride
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
         if not self.stride.is_meta:
-            self._stride = int(self.stride)
+            self.stride_in_use = int(self.stride)
 
     def _require_stride(self, stride: int) -> None:
         if (self.resolution - 1) % stride:
@@ -187,4 +188,4 @@ class VectorMatrixEncoder(Encoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        return f"out_dim={self.out_dim}, resolution={self.resolution}, stride={self._stride}"
+        return f"out_dim={self.out_dim}, resolution={self.resolution}, stride={self.stride_in_use}"

@@ -1,7 +1,7 @@
 """A radiance field of factored grids: fast to query, with color only where it is seen."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -96,6 +96,7 @@ class FactoredField(nn.Module):
         if not bool((box[0] < box[1]).all()):
             raise ValueError(f"box must be a lower and an upper corner; got {box.tolist()}")
         self.register_buffer("box", box.clone())
+        self._extent = float((box[1] - box[0]).mean())
         self.density_encoder, self.color_encoder = (
             VectorMatrixEncoder(features, resolution=resolution, stride=stride, generator=generator)
             for features in (density_features, color_features)
@@ -105,6 +106,12 @@ class FactoredField(nn.Module):
         dims = [width // 2 + self.direction_encoder.out_dim] + [width] * (depth - 1)
         self.layers = nn.ModuleList(seeded_linear(dim, width, generator) for dim in dims)
         self.rgb_output = seeded_linear(width, 3, generator)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        self._extent = float((self.box[1] - self.box[0]).mean())
 
     @property
     def position_encoder(self) -> VectorMatrixEncoder:
@@ -122,13 +129,12 @@ class FactoredField(nn.Module):
     @property
     def stride(self) -> int:
         """Step between the nodes of the grids that are in use, in nodes; 1 if all are."""
-        return int(self.density_encoder.stride)
+        return self.density_encoder.stride_in_use
 
     @property
     def cell(self) -> float:
         """Mean length of a grid cell's edges at the present stride."""
-        extent = float((self.box[1] - self.box[0]).mean())
-        return extent * self.stride / (self.density_encoder.resolution - 1)
+        return self._extent * self.stride / (self.density_encoder.resolution - 1)
 
     def refine(self, stride: int) -> None:
         """Use each ``stride``-th node of the grids from now on; the field stays what it is.

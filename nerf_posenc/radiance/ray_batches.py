@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from nerf_posenc.images import pixels_at
 from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach, largest_within
 from nerf_posenc.radiance.rays import PixelDirections, Rays
 from nerf_posenc.radiance.sampling import Jitter
@@ -109,7 +110,7 @@ class RayBatches:
             background,
         )
         stored = self._pixels.device
-        pixels = self._pixels[view.to(stored), pixel.to(stored)].to(device)
+        pixels = pixels_at(self._pixels, view.to(stored), pixel.to(stored)).to(device)
         return RayBatch(rays, generator, view), over_background(pixels, background)
 
 

@@ -57,7 +57,8 @@ def composite(
         background: color behind the samples.
     """
     opacity = weights.sum(-1)
-    total = (weights[..., None, :] @ rgb)[..., 0, :]
+    with torch.autocast(rgb.device.type, enabled=False):  # It would round the colors.
+        total = (weights[..., None, :] @ rgb)[..., 0, :]
     depth = (weights * distances).sum(-1) / opacity.clamp(min=1e-6)
     return Rendering(total + (1 - opacity)[..., None] * background, opacity, depth)
 

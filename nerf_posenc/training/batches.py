@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nerf_posenc.images import Image, unit_range
+from nerf_posenc.images import Image, pixels_at, unit_range
 from nerf_posenc.training.permutations import index_permutation
 
 # The order of more rows is not stored, but computed for each batch.
@@ -145,7 +145,7 @@ class PixelBatches:
 
     def targets_at(self, rows: Tensor) -> Tensor:
         """Colors of these pixels, values in [0, 1]."""
-        return unit_range(self._pixels[rows])
+        return unit_range(pixels_at(self._pixels, rows))
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Coordinates and colors of one step."""

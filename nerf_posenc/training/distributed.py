@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -265,7 +266,8 @@ class _Forward(nn.Module):
     def __init__(self, model: nn.Module, forward: Callable[[Any], Any]) -> None:
         super().__init__()
         self._parameters_of_model = nn.ParameterList(model.parameters())
-        self._forward = forward
+        # A module assigned as it is would bring its buffers.
+        self._forward = partial(forward)
 
     def forward(self, inputs: Any) -> Any:
         """Run the forward pass."""

@@ -12,6 +12,7 @@ from app.kinds.image.options import WITHOUT_BASELINE, ImageOptions, default_enco
 from app.kinds.image.sigma import choose_sigma
 from app.options import UsageError, require
 from baselines import MAX_COSINE_PIXELS, MAX_PATCH_PIXELS
+from nerf_posenc.analysis.forecasts import BATCH_SIZE
 from nerf_posenc.analysis.recommendation import recommend
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
@@ -114,14 +115,19 @@ def resolve(
     steps, batch_size = default_length(image.num_pixels, on_cpu=on_cpu, seconds=options.seconds)
     steps = options.steps or steps
     reason = None
+    batch_size = options.batch_size or batch_size
     if options.encodings == ("auto",):
         options, reason = _recommended(options, image, steps)
+        if batch_size != BATCH_SIZE:
+            reason += (
+                f" (calibrated for {BATCH_SIZE:,} pixels per step; these steps take {batch_size:,})"
+            )
         log(f"auto     {reason}")
     config = replace(
         options,
         encodings=options.encodings or default_encodings(options, image.num_pixels),
         steps=steps,
-        batch_size=options.batch_size or batch_size,
+        batch_size=batch_size,
         num_bands=options.num_bands or default_bands(image),
         optimizer=(
             recipes.get_network(options.network).optimizer

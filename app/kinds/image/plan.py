@@ -90,6 +90,7 @@ def _probe(
     for _ in range(_PROBED_STEPS):
         begin = time.perf_counter()
         with autocast(device, problem.autocast_dtype):
-            predict(model, points, chunk_size=2048 if device.type == "cpu" else 1 << 18)
+            # Copied, since a GPU only takes note of what it is to compute.
+            predict(model, points, chunk_size=2048 if device.type == "cpu" else 1 << 18).cpu()
         renderings.append((time.perf_counter() - begin) / len(points))
     return min(steps), min(renderings), num_parameters(model)
