@@ -122,13 +122,14 @@ class _CoarseOccupancy:
         self.grown = grown.flatten() > 0
         self.size, self.cell = size, 2 / size
         found = any_occupied.nonzero()
+        self.is_empty = len(found) == 0
         low, high = (found.amin(0), found.amax(0) + 1) if len(found) else (found.sum(0),) * 2
         self.center = (low + high) * (self.cell / 2) - 1
         self.half = (high - low) * (self.cell / 2)
 
     def intersect(self, origins: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Distances at which rays enter and leave the box around all occupied cells."""
-        if not bool((self.half > 0).all()):
+        if self.is_empty:
             return torch.zeros_like(origins[:, 0]), torch.zeros_like(origins[:, 0])
         return ray_aabb_intersect((origins - self.center) / self.half, directions / self.half)
 
@@ -158,8 +159,7 @@ def packed_weights(
     # Over all rays in float64, which MPS lacks, less what lies before each ray's first sample.
     wide = thickness if thickness.device.type == "mps" else thickness.double()
     before = wide.cumsum(0) - thickness
-    counts = torch.bincount(rays, minlength=num_rays)
-    first = (counts.cumsum(0) - counts).clamp(max=len(rays) - 1)
+    first = _first_of_rays(rays, num_rays).clamp(max=len(rays) - 1)
     depth = (before - before[first][rays]).to(density.dtype)
     return torch.exp(-depth) * -torch.expm1(-thickness), depth
 
@@ -265,6 +265,10 @@ class PackedRenderer(nn.Module):
 
 def _order_in_ray(rays: Tensor, num_rays: int) -> Tensor:
     """Number of samples before each one in its ray."""
-    counts = torch.bincount(rays, minlength=num_rays)
-    first = counts.cumsum(0) - counts
-    return torch.arange(len(rays), device=rays.device) - first[rays]
+    return torch.arange(len(rays), device=rays.device) - _first_of_rays(rays, num_rays)[rays]
+
+
+def _first_of_rays(rays: Tensor, num_rays: int) -> Tensor:
+    """Number of the first sample of each ray; of the next one's for a ray without samples."""
+    # Counting them would have a GPU waited for.
+    return torch.searchsorted(rays, torch.arange(num_rays, device=rays.device))

@@ -135,7 +135,7 @@ class PixelDirections:
         pixels = torch.stack([column, row], dim=-1) + 0.5
         points = (pixels - lenses[:, 2:4]) / lenses[:, :2]
         if self._is_distorted:
-            points = undistort(points, lenses[:, 4:].unbind(-1))
+            points = undistort(points, lenses[:, 4:].unbind(-1), is_known_to_work=True)
         right, down = points.unbind(-1)
         return torch.stack([right, -down, -torch.ones_like(right)], dim=-1).float()
 
