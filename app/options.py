@@ -126,9 +126,10 @@ class CommonOptions:
             UsageError: Naming the option, what it must be and what it is.
         """
         for option, (name, range_) in ranges(type(self)).items():
-            value = getattr(self, name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                require(value in range_, f"{option} must be {range_}; got {value}")
+            values = getattr(self, name)
+            for value in values if isinstance(values, tuple) else (values,):
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    require(value in range_, f"{option} must be {range_}; got {value}")
         require(self.video != 1, "--video must be 2 or more, or 0 for none; got 1")
         require(
             self.steps is None or self.seconds is None,
@@ -156,12 +157,21 @@ class CommonOptions:
 class CoordinateOptions(CommonOptions):
     """What holds for networks on coordinates, of an image or a scene."""
 
-    num_bands: Annotated[int | None, Range(1, 100), tyro.conf.arg(name="bands")] = None
-    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; 10, or fewer for a small image."""
+    num_bands: Annotated[
+        int | tuple[int, ...] | Literal["auto"] | None,
+        Range(1, 100),
+        tyro.conf.arg(name="bands", metavar="INT ...|auto"),
+    ] = None
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; 10, or fewer for a small image.
+    Several for an image: a fit with each; auto: every second one up to its Nyquist frequency."""
 
-    sigma: Annotated[float | Literal["auto"] | None, Range(0, 1e6, is_open=True)] = None
-    """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. auto: by held-out pixels
-    of an image."""
+    sigma: Annotated[
+        float | tuple[float, ...] | Literal["auto"] | None,
+        Range(0, 1e6, is_open=True),
+        tyro.conf.arg(metavar="FLOAT ...|auto"),
+    ] = None
+    """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. Several for an image: a
+    fit with each; auto: by held-out pixels."""
 
     optimizer: str = "auto"
     """muon (with Adam on the rest) or adam; auto: muon for relu networks."""

@@ -148,7 +148,7 @@ RECIPES = {
     ),
     "Fourier features, Adam": Recipe(lambda p: with_mlp(gaussian(p)), by_adam, (1e-3, 2e-3, 3e-3)),
     "SIREN": Recipe(on_coordinates("siren"), by_adam, (3e-4, 1e-3, 2e-3)),
-    "FINER": Recipe(on_coordinates("finer"), by_adam, (1e-4, 3e-4, 1e-3)),
+    "FINER": Recipe(on_coordinates("finer"), by_adam, (3e-4, 1e-3, 2e-3)),
     "Gauss": Recipe(on_coordinates("gauss"), by_adam, (1e-3, 3e-3, 6e-3)),
     "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),

@@ -92,7 +92,9 @@ class SceneOptions(CoordinateOptions):
         """Check ranges, and that the encodings suit the field."""
         super().check()
         require(self.scene != "", "--scene needs a path or a name")
-        require(self.sigma != "auto", "--sigma auto is for images; give a --scene a number")
+        for option, value in (("--bands", self.num_bands), ("--sigma", self.sigma)):
+            is_one = value is None or isinstance(value, int | float)
+            require(is_one, f"{option}: several values and auto are for images; give a --scene one")
         field = self.field_name
         suiting = [name for name, recipe in recipes.ENCODINGS.items() if field in recipe.fields]
         others = [name for name in self.encodings or () if name not in suiting]
@@ -193,8 +195,8 @@ class SceneKind(Kind[SceneOptions]):
 
     def _field(self, encoding: str, config: SceneOptions) -> FieldOptions:
         is_factored = config.field_name == "factored"
-        assert config.num_bands is not None
-        assert config.sigma != "auto"
+        assert isinstance(config.num_bands, int)
+        assert isinstance(config.sigma, float)
         return FieldOptions(
             config.field_name,
             encoding,

@@ -2,11 +2,14 @@
 
 import contextlib
 import http
+import http.client
 import logging
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
+
+from app.options import UsageError
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -64,3 +67,21 @@ def own_page_only() -> Iterator[None]:
         yield
     finally:
         websockets_server.serve = original  # type: ignore[misc]
+
+
+def require_own_page_only(port: int) -> None:
+    """Ask the server as the page of another site would, and expect to be refused.
+
+    Raises:
+        UsageError: If it answers, since then any site could command it.
+    """
+    foreign = {"Origin": "http://elsewhere.invalid"}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("GET", "/", headers=foreign)
+        status = connection.getresponse().status
+    if status != http.HTTPStatus.FORBIDDEN:
+        raise UsageError(
+            "--live: this version of viser lets other sites in the same browser command the page; "
+            "install the one that is tested: pip install -c constraints.txt -e '.[live]'"
+        )

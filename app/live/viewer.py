@@ -25,7 +25,8 @@ from app.live.camera import (
     window_from_client,
 )
 from app.live.canvas import LivePanel, draw_canvas, draw_view
-from app.live.own_page import own_page_only
+from app.live.own_page import own_page_only, require_own_page_only
+from app.options import UsageError
 from app.report.images import eight_bit
 from app.report.page import passage_spans
 from app.report.palette import NUM_COLORS, PAGE_DARK
@@ -85,6 +86,7 @@ class LivePage:
 
     Raises:
         ImportError: If viser is not installed.
+        UsageError: If viser would let other sites command the page.
     """
 
     def __init__(
@@ -101,6 +103,11 @@ class LivePage:
 
         with _unprinted, own_page_only():
             self.server = viser.ViserServer("127.0.0.1", port, label=title, verbose=False)
+        try:
+            require_own_page_only(self.server.get_port())
+        except UsageError:
+            self.close()
+            raise
         self._pixels = pixels
         self._loss_name: LossName = loss_name
         self._title = title

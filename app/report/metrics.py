@@ -192,6 +192,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         ],
         details={
             "is_complete": read(bool, "is_complete", False),
+            "swept": read(dict[str, float], "swept", {}),
             "view_titles": read(list[str], "view_titles", []),
             "video_titles": read(list[str], "video_titles", []),
         },

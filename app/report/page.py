@@ -39,6 +39,7 @@ from app.report.sections import (
     panels,
     parameter_charts,
     styles,
+    sweep_charts,
     training_charts,
 )
 from app.report.tables import BASELINE, columns, gain_label, gain_text, score_text
@@ -103,6 +104,7 @@ def write_page(
     first, measure = shown[:_MAX_VIEWS], about.measures[0]
     content = frequency_content(shown[0], results) if shown else None
     charts = [
+        *sweep_charts(results, about.measures),
         *block_charts(results),
         *parameter_charts(results, measure),
         *(content.charts if content else ()),

@@ -152,6 +152,36 @@ def training_charts(results: Sequence[Result], loss_name: LossName) -> list[Char
     return charts
 
 
+def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list[Chart]:
+    """Scores against the option that fits were made with several values of; the best is marked."""
+    first, charts = measures[0], []
+    alike = [m for m in measures if m.label.split(" (")[0] == first.label.split(" (")[0]]
+    sign = 1 if first.higher_is_better else -1
+    for option in dict.fromkeys(name for r in results for name in r.details.get("swept", {})):
+        fits = [
+            (result.details["swept"][option], result.scores)
+            for result in results
+            if option in result.details.get("swept", {})
+        ]
+        best, _ = max(fits, key=lambda fit: sign * fit[1][first.name])
+        lines = [
+            Line(m.label, [x for x, _ in fits], [scores[m.name] for _, scores in fits], i)
+            for i, m in enumerate(alike)
+            if all(m.name in scores for _, scores in fits)
+        ]
+        chart = Chart(
+            title=f"{first.label.split(' (')[0]} against {option}",
+            x_label=option,
+            y_label=first.label,
+            lines=lines,
+            section="Which value is best",
+            about=f"One fit for each; {option} {best:g} is best for this image and this length.",
+            marks=[Mark(best, f"best: {best:g}")],
+        )
+        charts.append(chart)
+    return charts
+
+
 def parameter_charts(results: Sequence[Result], measure: Measure) -> list[Chart]:
     """Score against parameters of the fits of several runs; those of one encoding are one line."""
     points: dict[str, list[tuple[int, float]]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 from app.kinds.kind import Fit, Kind, Snapshot, training_score
 from app.options import PROGRAM, CommonOptions, UsageError
 from app.report.index_page import write_index
-from app.report.metrics import STATE, read_metrics
+from app.report.metrics import STATE, Metrics, read_metrics
 from app.report.tables import table_of_inputs
 from app.runs.folder import (
     REPORT,
@@ -215,12 +215,17 @@ def _finish(prepared: Run) -> None:
         prepared.folder.close()
 
 
+def _has_all(metrics: Metrics, fits: Collection[str]) -> bool:
+    """Whether all fits of a run's configuration are among these."""
+    encodings = metrics.config.get("encodings")
+    return isinstance(encodings, list) and set(encodings) <= set(fits)
+
+
 def _is_whole(folder: Path) -> bool:
     """Whether a run folder has all fits of its configuration, complete."""
     try:
         metrics = read_metrics(folder)
-        encodings = metrics.config.get("encodings")
-        return isinstance(encodings, list) and set(metrics.complete_fits()) == set(encodings)
+        return _has_all(metrics, metrics.complete_fits())
     except (OSError, ValueError):
         return False
 
@@ -261,7 +266,11 @@ def _write_tables(
         text += f"\n\nwrote {folder.path}/; open {folder.path / INDEX}"
     if not quiet:
         print(printable(f"\n{text}"))
-    return all(_is_whole(folder.path / name) for name in names)
+    # A fit that the user ended is one.
+    return all(
+        name in runs and _has_all(runs[name], {fit.encoding for fit in runs[name].fits})
+        for name in names
+    )
 
 
 class _Waiting:

@@ -1,12 +1,16 @@
 """The live page takes commands from its own page alone."""
 
+import contextlib
+
 import pytest
 
 pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
 
 from websockets.datastructures import Headers
 
+from app.live import viewer
 from app.live.own_page import is_own_page
+from app.options import UsageError
 from tools.live_page import attack
 
 # The server's own threads end after its sockets.
@@ -38,6 +42,12 @@ def test_only_the_page_itself_is_answered(
     headers: list[tuple[str, str]], is_websocket: bool, expected: bool
 ) -> None:
     assert is_own_page(Headers(headers), is_websocket=is_websocket) is expected
+
+
+def test_a_viser_that_lets_other_sites_in_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewer, "own_page_only", contextlib.nullcontext)
+    with pytest.raises(UsageError, match="lets other sites"):
+        viewer.LivePage("cat")
 
 
 @pytest.mark.slow

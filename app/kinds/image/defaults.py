@@ -8,7 +8,13 @@ from dataclasses import replace
 import torch
 
 from app.kinds.coordinates import precision_for
-from app.kinds.image.options import WITHOUT_BASELINE, ImageOptions, default_encodings
+from app.kinds.image.options import (
+    WITHOUT_BASELINE,
+    ImageOptions,
+    default_encodings,
+    encoding_of,
+    fits_by_value,
+)
 from app.kinds.image.sigma import choose_sigma
 from app.options import UsageError, require
 from baselines import MAX_COSINE_PIXELS, MAX_PATCH_PIXELS
@@ -128,16 +134,18 @@ def resolve(
         encodings=options.encodings or default_encodings(options, image.num_pixels),
         steps=steps,
         batch_size=batch_size,
-        num_bands=options.num_bands or default_bands(image),
+        num_bands=_bands_of(options, image),
         optimizer=(
             recipes.get_network(options.network).optimizer
             if options.optimizer == "auto"
             else options.optimizer
         ),
     )
-    warning = band_warning(image, config.num_bands or 0)
-    if warning is not None and "fourier" in config.chosen and not options.quiet:
-        print(f"warning: {warning}", file=sys.stderr)
+    if isinstance(config.num_bands, int) and "fourier" in config.chosen and not options.quiet:
+        # Several are asked for to see where they begin to harm.
+        warning = band_warning(image, config.num_bands)
+        if warning is not None:
+            print(f"warning: {warning}", file=sys.stderr)
     if config.references is None:
         config = replace(config, references=default_references(config, image))
     _require_references(config, image)
@@ -150,8 +158,17 @@ def resolve(
         config = replace(config, sigma=sigma)
     elif options.sigma is None:
         config = replace(config, sigma=recipes.default_sigma(image.resolution))
+    config = replace(config, encodings=fits_by_value(config))
     _require_sizes(config, image)
     return config, reason
+
+
+def _bands_of(options: ImageOptions, image: Image) -> int | tuple[int, ...]:
+    """Bands as asked for; with ``auto`` every second number up to the Nyquist frequency."""
+    if options.num_bands == "auto":
+        most = bands_to_nyquist(image.resolution)
+        return tuple(range(most, 0, -2))[::-1]
+    return options.num_bands or default_bands(image)
 
 
 def _recommended(options: ImageOptions, image: Image, steps: int) -> tuple[ImageOptions, str]:
@@ -203,7 +220,7 @@ def held_out_recipe(encoding: str, config: ImageOptions) -> recipes.HeldOutRecip
     grid does at any learning rate.
     """
     uses_them = config.held_out and config.optimizer == "muon"
-    return recipes.ENCODINGS[encoding].held_out if uses_them else None
+    return recipes.ENCODINGS[encoding_of(encoding)].held_out if uses_them else None
 
 
 def lr_for(encoding: str, config: ImageOptions) -> float:
@@ -214,7 +231,7 @@ def lr_for(encoding: str, config: ImageOptions) -> float:
     if held_out is not None:
         return held_out.lr
     assert config.optimizer != "auto"
-    return recipes.default_lr(config.network, config.optimizer, encoding)
+    return recipes.default_lr(config.network, config.optimizer, encoding_of(encoding))
 
 
 def dtype_for(encoding: str, config: ImageOptions, device: torch.device) -> torch.dtype:
@@ -222,4 +239,4 @@ def dtype_for(encoding: str, config: ImageOptions, device: torch.device) -> torc
     if config.network == "wire":
         # Complex numbers have no half precision.
         return torch.float32
-    return precision_for(config, device, is_small=recipes.ENCODINGS[encoding].is_small)
+    return precision_for(config, device, is_small=recipes.ENCODINGS[encoding_of(encoding)].is_small)

@@ -53,9 +53,10 @@ def forecast_blocks(
         config: configuration of the run.
         reconstruction: values of all evaluated pixels.
     """
-    if encoding not in LAWS:
+    model = config.model(encoding)
+    if model.encoding not in LAWS:
         return ForecastBlocks()
-    found = _forecast(image, config.model(encoding), config)
+    found = _forecast(image, model, config)
     if isinstance(found, str):
         return ForecastBlocks(
             remarks=[f"No forecast for {encoding}: {found}."], details={"no_forecast": found}

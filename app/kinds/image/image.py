@@ -23,7 +23,7 @@ from app.kinds.coordinates import (
 from app.kinds.image import defaults
 from app.kinds.image.forecasts import forecast_blocks
 from app.kinds.image.inputs import find_images
-from app.kinds.image.options import ImageOptions
+from app.kinds.image.options import ImageOptions, encoding_of, swept_value
 from app.kinds.image.plan import PLANNED_PIXELS, plan
 from app.kinds.image.reconstruction import evaluated_pixels, reconstruct, render
 from app.kinds.image.references import reference_result
@@ -74,6 +74,10 @@ STORAGE = (
     Measure("psnr_8bit_db", "PSNR (dB, 8 bits)", meaning="PSNR with parameters rounded to 8 bits"),
 )
 """Further columns of fits within a number of parameters."""
+FITTED = Measure(
+    "psnr_fitted_db", "PSNR (dB, fitted pixels)", meaning="PSNR over the pixels that were fitted"
+)
+"""Further column of fits that are scored between the pixels."""
 
 
 class ImageKind(Kind[ImageOptions]):
@@ -125,7 +129,8 @@ class ImageKind(Kind[ImageOptions]):
 
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and what is stored within ``--parameters``."""
-        return (PSNR, SSIM, *(STORAGE if config.num_parameters else ()))
+        fitted = () if self.image.held_out is None else (FITTED,)
+        return (PSNR, *fitted, SSIM, *(STORAGE if config.num_parameters else ()))
 
     def build(self, encoding: str, config: ImageOptions, generator: torch.Generator) -> nn.Module:
         """An encoder, and a network that starts at the mean color."""
@@ -184,7 +189,7 @@ class ImageKind(Kind[ImageOptions]):
             model,
             config.optimizer,
             defaults.lr_for(encoding, config),
-            encoding=encoding,
+            encoding=encoding_of(encoding),
             adam_lr=None if held_out is None else held_out.adam_lr,
             matrices=matrices,
         )
@@ -195,6 +200,9 @@ class ImageKind(Kind[ImageOptions]):
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
         scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth)}
+        if self.image.held_out is not None:
+            fitted = replace(self.image, held_out=None)
+            scores[FITTED.name] = reconstruct(fitted, fit.model, device, dtype)[1]
         if config.num_parameters is not None:
             for bits, label in ((16, "float16"), (8, "8bit")):
                 rounded = quantize(fit.model, bits)
@@ -211,7 +219,7 @@ class ImageKind(Kind[ImageOptions]):
             scores,
             [view, *kernel_curves(encoder), *forecast.curves],
             remarks=forecast.remarks,
-            details=forecast.details,
+            details={**forecast.details, "swept": swept_value(fit.encoding)},
         )
 
     def references(self, config: ImageOptions) -> Sequence[Result]:

@@ -91,21 +91,48 @@ class ImageOptions(CoordinateOptions):
             f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
         )
 
-    def model(self, encoding: str) -> ImageModel:
-        """Model for an encoding."""
+    def model(self, name: str) -> ImageModel:
+        """Model of a fit."""
+        encoding, _, value = name.partition("-")
         width, depth = recipes.get_recipe(encoding).layers
-        assert self.num_bands is not None
-        assert self.sigma != "auto"
+        num_bands = int(value) if value and encoding == "fourier" else self.num_bands
+        sigma = float(value) if value and encoding == "gaussian" else self.sigma
+        # The fits of several values are those of other encodings.
         return ImageModel(
             encoding,
             self.network,
             self.width or width,
             self.depth or depth,
-            self.num_bands,
-            self.sigma,
+            num_bands if isinstance(num_bands, int) else 1,
+            sigma if isinstance(sigma, float) else None,
             self.num_parameters,
             self.max_resolution,
         )
+
+
+def encoding_of(name: str) -> str:
+    """Encoding of a fit, which is named ``fourier-8`` if there is one for each number of bands."""
+    return name.partition("-")[0]
+
+
+def swept_value(name: str) -> dict[str, float]:
+    """Option and value of a fit that is one of several."""
+    encoding, _, value = name.partition("-")
+    return {{"fourier": "bands", "gaussian": "sigma"}[encoding]: float(value)} if value else {}
+
+
+def fits_by_value(options: ImageOptions) -> tuple[str, ...]:
+    """Names of the fits: one for each number of bands and each sigma, if there are several."""
+    values = {"fourier": options.num_bands, "gaussian": options.sigma}
+    names: list[str] = []
+    for encoding in options.chosen:
+        several = values.get(encoding)
+        names += (
+            [f"{encoding}-{value:g}" for value in several]
+            if isinstance(several, tuple)
+            else [encoding]
+        )
+    return tuple(names)
 
 
 def fits_images(encoding: str) -> bool:
