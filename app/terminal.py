@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 # With a score of fewer than 100 dB a bar takes 79 columns.
 _NAME_COLUMNS = 19
+_NEVER = 1e9
 _BAR_FORMAT = (
     "{desc} {percentage:3.0f}% |{bar:11}| {n_fmt:>5}/{total_fmt:<5} {remaining:>5} left{postfix}"
 )
@@ -32,6 +33,8 @@ def progress_bar(
 ) -> "tqdm[Any]":
     """Make a progress bar; all bars of a run have one width and one format.
 
+    In a log, which is no terminal, it is only summed up.
+
     Args:
         name: what is done, for example an encoding or ``"fourier test views"``.
         total: number of units.
@@ -45,6 +48,7 @@ def progress_bar(
         desc=f"{name:{_NAME_COLUMNS}}",
         unit=unit,
         disable=quiet,
+        delay=0 if sys.stderr.isatty() else _NEVER,
         bar_format=_BAR_FORMAT,
     )
 
@@ -55,6 +59,8 @@ def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:
         return
     if text is None:
         text = f"{bar.n} {bar.unit}s in {bar.format_dict['elapsed']:.1f} s"
+    if bar.delay:
+        print(f"{bar.desc} {text}", file=sys.stderr)
     # Braces would be taken for fields.
     bar.bar_format = "{desc} " + text.replace("{", "{{").replace("}", "}}")
 

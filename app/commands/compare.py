@@ -7,14 +7,16 @@ import tyro
 from app.commands.saved import require_new
 from app.options import UsageError
 from app.report.comparison import write_comparison
-from app.report.tables import table
+from app.report.tables import as_csv, table
 from app.terminal import printable
+from nerf_posenc.training.checkpoints import write_text
 
 
 def compare(
     runs: tyro.conf.Positional[tuple[Path, ...]],
     *,
     out: Path | None = None,
+    csv: Path | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write one page that compares runs: their fits beside each other, by what was fitted.
@@ -22,7 +24,8 @@ def compare(
     Args:
         runs: Run folders; of several data, those of the data.
         out: Page to write, NAME.html; a new one under runs/ by default.
-        overwrite: Let --out be an existing file.
+        csv: Also write the table as CSV.
+        overwrite: Let --out and --csv be existing files.
 
     Raises:
         UsageError: If there is no run, one cannot be read, or the page cannot be written.
@@ -35,13 +38,20 @@ def compare(
     elif out.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"--out {out}: the page is written as .html")
     require_new(out, overwrite=overwrite)
+    if csv is not None:
+        require_new(csv, overwrite=overwrite)
     try:
-        results, measures = write_comparison(out, runs)
+        groups, measures = write_comparison(out, runs)
+        if csv is not None:
+            write_text(csv, as_csv(groups, measures))
     except ValueError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}; use --out") from None
-    print(printable(f"{table(results, measures)}\n\nwrote {out}"))
+        reason = f"{error.filename or out}: {error.strerror}"
+        raise UsageError(f"cannot write {reason}; use --out") from None
+    tables = [f"{title}\n{table(fits, measures)}" for title, fits in groups.items()]
+    written = " and ".join(map(str, filter(None, (out, csv))))
+    print(printable("\n\n".join([*tables, f"wrote {written}"])))
 
 
 def _new_page() -> Path:

@@ -114,6 +114,9 @@ def kernel_curves(encoder: Encoder) -> list[Curve]:
             found.displacement[::step].tolist(),
             found.similarity[::step].tolist(),
             section="Kernel",
+            about="How alike the features of two points are, by their distance: the network can "
+            "tell points apart where it is low. A narrow peak recovers fine detail, and what it is "
+            "beyond the peak should be near 0.",
         )
     ]
 

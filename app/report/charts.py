@@ -131,12 +131,13 @@ def _x_tick(value: float, at: float) -> str:
 
 
 def _label_rows(positions: Sequence[float]) -> list[int]:
-    """Row of the label of each mark, so that neighbors do not overlap."""
+    """Row of the label of each mark, in the order of x; -1 where neighbors leave none."""
     rows: list[int] = []
     free = [-math.inf] * _LABEL_ROWS
     for x in positions:
-        row = next((i for i, end in enumerate(free) if end <= x), 0)
-        free[row] = x + _LABEL_WIDTH
+        row = next((i for i, end in enumerate(free) if end <= x), -1)
+        if row >= 0:
+            free[row] = x + _LABEL_WIDTH
         rows.append(row)
     return rows
 
@@ -144,10 +145,14 @@ def _label_rows(positions: Sequence[float]) -> list[int]:
 def _mark(mark: Mark, at: float, row: int, *, is_thinned: bool) -> str:
     """A line and its label, which is hidden on a narrow screen if it is thinned out."""
     classes = f"marked row{row}" + (" thinned" if is_thinned else "")
-    return (
+    line = (
         f'<line class="mark" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" x1="{at}" x2="{at}">'
         f"<title>{escape(mark.name)}</title></line>"
-        f'<text class="{classes}" {_beside(at)} y="{_TOP + 11 + 15 * row}">'
+    )
+    if row < 0:
+        return line
+    return (
+        f'{line}<text class="{classes}" {_beside(at)} y="{_TOP + 11 + 15 * row}">'
         f"{escape(mark.name)}</text>"
     )
 
@@ -244,6 +249,7 @@ def _data(lines: Any, to_x: Any, to_y: Any, x_label: str, y_label: str) -> str:
             {
                 "name": one.name,
                 "color": one.color,
+                "dashed": one.is_dashed,
                 "points": [[to_x(x), to_y(y), float(f"{x:.5g}"), float(f"{y:.5g}")] for x, y in p],
             }
             for one, p in lines

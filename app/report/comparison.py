@@ -1,5 +1,6 @@
 """Comparison of runs, read back from their folders."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Any
 
 import torch
 
-from app.kinds.kind import Result, View
+from app.kinds.kind import Result, Table, View
 from app.report.metrics import Metrics, read_metrics, read_views, video_file, video_stem
 from app.report.outputs import TRAINING_VIDEO
 from app.report.page import About, write_page
+from app.report.tables import score_text
 from nerf_posenc.training.checkpoints import replacing
 from nerf_posenc.training.results import Measure
 
@@ -34,7 +36,7 @@ _UNTOLD = (
 
 def write_comparison(
     path: Path, folders: Sequence[Path]
-) -> tuple[Sequence[Result], Sequence[Measure]]:
+) -> tuple[Mapping[str, Sequence[Result]], Sequence[Measure]]:
     """Write one page that compares several runs.
 
     Args:
@@ -42,7 +44,7 @@ def write_comparison(
         folders: run folders, each with its ``metrics.json`` and images.
 
     Returns:
-        All fits, named by folder and encoding, and the columns of their table.
+        All fits, named by folder and encoding, by what was fitted; and the columns of their table.
 
     Raises:
         ValueError: If a folder contains no complete run, or is given twice, or the runs measure
@@ -52,15 +54,18 @@ def write_comparison(
     runs = {label: _read(folder) for folder, label in zip(folders, labels, strict=True)}
     folder_of = dict(zip(labels, folders, strict=True))
     measures = _common_measures(runs)
-    settings = differing_settings({label: run.config for label, run in runs.items()})
-    originals: list[View] = []
-    groups: dict[str, dict[str, str]] = {}
+    originals: dict[str, list[View]] = {}
+    groups: dict[str, list[str]] = {}
     results: list[Result] = []
     for label, run in runs.items():
         fits = [_with_views(folder_of[label], label, fit) for fit in run.fits]
-        group = groups.setdefault(_group_title(run, fits, originals), {})
-        group |= {fit.encoding: settings[label] for fit in fits}
-        originals += [view for fit in fits[:1] for view in fit.blocks(View)]
+        known_views = originals.setdefault(run.data.evaluated_on, [])
+        group = groups.setdefault(_group_title(run, fits, known_views), [])
+        known_views += [view for fit in fits[:1] for view in fit.blocks(View)]
+        # References of the same data are the same in every run.
+        known = [_alike(fit) for fit in results if fit.encoding in group]
+        fits = [fit for fit in fits if not (fit.is_reference and _alike(fit) in known)]
+        group += [fit.encoding for fit in fits]
         results += fits
     # Fits of one group stand together.
     results.sort(key=lambda fit: [fit.encoding in group for group in groups.values()].index(True))
@@ -75,11 +80,50 @@ def write_comparison(
         lead=" ".join(dict.fromkeys(run.data.about for run in runs.values())),
         citations=list(dict.fromkeys(c for run in runs.values() for c in run.data.citations)),
         groups=groups,
+        headline=finding(results, groups, measures[0]),
+        differing=differing_settings({label: run.config for label, run in runs.items()}),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial:
         write_page(partial, about, results, videos=_videos(runs, folder_of))
-    return results, measures
+    by_group = {
+        title: [fit for fit in results if fit.encoding in names] for title, names in groups.items()
+    }
+    return by_group, measures
+
+
+def _alike(fit: Result) -> tuple[str, Mapping[str, float]]:
+    """What is equal of two references that are the same."""
+    return fit.encoding.rpartition(": ")[2], fit.scores
+
+
+def finding(
+    results: Sequence[Result], groups: Mapping[str, Sequence[str]], measure: Measure
+) -> str | None:
+    """Say which fit is best, and how far ahead of the next; None if nothing can be compared.
+
+    Args:
+        results: all fits.
+        groups: names of the fits of each group.
+        measure: what they are compared by.
+    """
+    sentences = []
+    for title, names in groups.items():
+        sign = 1 if measure.higher_is_better else -1
+        fits = [fit for fit in results if fit.encoding in names]
+        known = [fit for fit in fits if math.isfinite(fit.scores[measure.name])]
+        known.sort(key=lambda fit: -sign * fit.scores[measure.name])
+        if len(known) < 2:
+            continue
+        first, second = (score_text(fit.scores[measure.name], measure) for fit in known[:2])
+        of = f" of {title.rpartition(': ')[0]}" if len(groups) > 1 else ""
+        names = [fit.encoding for fit in known[:2]]
+        sentences.append(
+            f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
+            if first == second
+            else f"{names[0]} is best{of}: {measure.label} {first}, {second} of {names[1]}"
+        )
+    return "; ".join(sentences) or None
 
 
 def _common_measures(runs: Mapping[str, Metrics]) -> Sequence[Measure]:
@@ -130,8 +174,8 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
     return f"{title}: {run.measures[0].label}{of}"
 
 
-def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What each run was configured with that others were not.
+def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None:
+    """What each run was configured with that others were not; None if they are alike.
 
     Args:
         configs: configurations of the runs by their names.
@@ -142,20 +186,18 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, st
         for name in names
         if name not in _UNTOLD and len({repr(c.get(name)) for c in configs.values()}) > 1
     ]
-    return {
-        label: ", ".join(
-            f"{name.replace('_', ' ')} {_plain(config[name])}".strip()[:_MAX_SETTING]
-            for name in differing
-            if config.get(name) not in (None, False, [])
-        )
-        for label, config in configs.items()
-    }
+    rows = [
+        [name.replace("_", " "), *(_plain(config.get(name)) for config in configs.values())]
+        for name in differing
+    ]
+    return Table("Settings that differ", ["", *configs], rows) if rows else None
 
 
 def _plain(value: Any) -> str:
-    if value is True:
-        return ""
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if value is None or isinstance(value, bool):
+        return "yes" if value else "-"
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text[:_MAX_SETTING]
 
 
 def _videos(runs: Mapping[str, Metrics], folders: Mapping[str, Path]) -> dict[str, dict[str, Path]]:

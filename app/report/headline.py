@@ -39,6 +39,12 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     if not others:
         return None
     best = max(others, key=score)
+    if reference is not None and score(reference) > score(max(fits, key=score)):
+        without = "" if baseline is None else f", {text(baseline)} without an encoding"
+        return (
+            f"{reference.encoding.capitalize()}, {quantity} {text(reference)}, is ahead of every "
+            f"fit: {_in_sentence(best.encoding)} reaches {text(best)}{without}"
+        )
     beside = "" if reference is None else f"; {reference.encoding} reaches {text(reference)}"
     if baseline is None:
         rest = sorted((fit for fit in others if fit is not best), key=score, reverse=True)
@@ -79,6 +85,9 @@ def _alike(best: Result, baseline: Result) -> str:
         rows[0] is not None and rows[1] is not None and rows[0].layers == rows[1].layers
     )
     network = ", same network" if is_same else ""
+    if is_same and best.parameters > baseline.parameters:
+        # The first layer has a weight for each feature.
+        network += " with a wider first layer"
     return network + (f", same {best.steps:,} steps" if best.steps == baseline.steps else "")
 
 

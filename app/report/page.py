@@ -17,7 +17,7 @@ from torch import Tensor
 
 from app.crops import Window, detail_crop, most_detailed_window
 from app.kinds.kind import HeatMap, LossName, Passage, Result, Table
-from app.report.charts import Chart, chart_svg
+from app.report.charts import Chart, chart_svg, drawable
 from app.report.headline import headline
 from app.report.images import (
     LOSSLESS_PIXELS,
@@ -30,7 +30,6 @@ from app.report.images import (
     reduced_error,
     webp_url,
 )
-from app.report.palette import NUM_STYLES
 from app.report.sections import (
     FrequencyContent,
     Panel,
@@ -46,7 +45,7 @@ from app.report.tables import BASELINE, columns, gain_label, gain_text, score_te
 from app.report.template import render
 from app.report.tiles import TilePyramid
 from nerf_posenc.images import resize_area, unit_range
-from nerf_posenc.metrics.image import squared_error
+from nerf_posenc.metrics.image import psnr_from_mse, squared_error
 from nerf_posenc.training.results import Measure
 from sequences.system import Token
 
@@ -68,8 +67,9 @@ class About:
         lead: what a comparison of encodings shows on such data.
         notes: remarks on the data and the results.
         citations: BibTeX.
-        groups: groups of a comparison, heading and the fits below it, with what their runs differ
-            in.
+        groups: groups of a comparison, heading and the names of the fits below it.
+        headline: what a comparison found; None for what the fits of one run show.
+        differing: settings that the runs of a comparison differ in.
     """
 
     title: str
@@ -79,7 +79,9 @@ class About:
     lead: str = ""
     notes: Sequence[str] = ()
     citations: Sequence[str] = ()
-    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    headline: str | None = None
+    differing: Table | None = None
 
 
 def write_page(
@@ -103,13 +105,16 @@ def write_page(
     shown = panels(results)
     first, measure = shown[:_MAX_VIEWS], about.measures[0]
     content = frequency_content(shown[0], results) if shown else None
-    charts = [
+    drawn: list[Chart] = [
         *sweep_charts(results, about.measures),
         *block_charts(results),
-        *parameter_charts(results, measure),
+        *(parameter_charts(results, measure) if len(about.groups) < 2 else ()),
         *(content.charts if content else ()),
         *training_charts(results, about.loss_name),
     ]
+    # One point is in the table already.
+    charts = [c for c in drawn if any(len(drawable(line, c)) > 1 for line in c.lines)]
+    opened = _opened(first) if first and tiles is None else (0, 0, 0)
     scale = error_scale([(fit, p.original) for p in first for fit in p.fits.values()])
     measures = columns(results, about.measures)
     remarks = [text for result in results for text in result.evaluation.remarks]
@@ -117,18 +122,20 @@ def write_page(
         "page.html.j2",
         about.run,
         title=about.title,
-        headline=None if about.groups else headline(results, measure),
+        headline=about.headline if about.groups else headline(results, measure),
+        differing=about.differing,
         lead=about.lead,
         notes=[*about.notes, *dict.fromkeys(remarks)],
         citations=about.citations,
         measures=measures,
         gain_label=gain_label(measure),
         baseline=BASELINE,
-        best=_best(results, measure),
-        rows=[_row(r, results, measures, i, about.groups) for i, r in enumerate(results)],
-        score={r.encoding: _score(r, measure) for r in results},
-        images=[_shown(panel, scale, part) for panel in first for part in _parts(panel)],
-        opened=_opened(first) if first and tiles is None else {"whole": 0, "detail": 0},
+        sides=_sides(
+            [r for r in results if not first or r.encoding in first[opened[2]].fits], measure
+        ),
+        rows=[_row(r, results, measures, about.groups) for r in results],
+        images=_images(first, scale),
+        opened={"whole": opened[0], "detail": opened[1]},
         tiles=None if tiles is None else tiles.as_json(),
         error_scale=f"{scale:.2f}",
         sections=_sections(charts, content),
@@ -143,16 +150,25 @@ def write_page(
     path.write_text(page, encoding="utf-8")
 
 
-def _best(results: Sequence[Result], measure: Measure) -> str:
-    """Name of the best fit; one whose score is undefined is the worst."""
-    sign = 1 if measure.higher_is_better else -1
+def _sides(results: Sequence[Result], measure: Measure) -> tuple[str, str]:
+    """Names of the fits that the comparison opens on, left and right.
+
+    On the right is the best; on the left that without an encoding, or the best of the other runs
+    if there are several, or the next best.
+    """
     fits = [result for result in results if not result.is_reference] or list(results)
+    best, *rest = sorted(fits, key=lambda fit: _rank(fit, measure), reverse=True)
+    run = best.encoding.rpartition(": ")[0]
+    others = [fit for fit in rest if fit.encoding.rpartition(": ")[0] != run]
+    plain = [fit for fit in rest if fit.encoding == BASELINE]
+    left = next(iter([*plain, *others, *rest]), None)
+    return "original" if left is None else left.encoding, best.encoding
 
-    def rank(result: Result) -> float:
-        score = sign * result.scores[measure.name]
-        return -math.inf if math.isnan(score) else score
 
-    return max(fits, key=rank).encoding
+def _rank(result: Result, measure: Measure) -> float:
+    """A score, more of which is better; one that is undefined is the worst."""
+    score = result.scores.get(measure.name, math.nan)
+    return -math.inf if math.isnan(score) else score if measure.higher_is_better else -score
 
 
 def _score(result: Result, measure: Measure) -> str:
@@ -166,20 +182,23 @@ def _row(
     result: Result,
     results: Sequence[Result],
     measures: Sequence[Measure],
-    number: int,
-    groups: Mapping[str, Mapping[str, str]],
+    groups: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     group = next((name for name, fits in groups.items() if result.encoding in fits), "")
-    fits = groups.get(group, {})
+    fits = groups.get(group, [r.encoding for r in results])
+    rivals = [r for r in results if r.encoding in fits]
     first, spread = measures[0], ""
     if len(result.evaluation.by_seed) > 1:
         values = [seed[first.name] for seed in result.evaluation.by_seed]
         spread = f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
     return {
-        "group": group if next(iter(fits), None) == result.encoding else "",
-        "settings": fits.get(result.encoding, ""),
-        "color": str(number % NUM_STYLES),
+        "group": group if fits[0] == result.encoding else "",
+        "color": str(styles(results)[result.encoding]),
         "name": result.encoding,
+        "best": [
+            len(rivals) > 1 and _rank(result, m) == max(_rank(r, m) for r in rivals) > -math.inf
+            for m in measures
+        ],
         "scores": [score_text(result.scores.get(m.name, math.nan), m) for m in measures],
         "gain": gain_text(result, results, first),
         "spread": spread,
@@ -254,8 +273,8 @@ def _parts(panel: Panel) -> list[_Part]:
     ]
 
 
-def _opened(shown: Sequence[Panel]) -> dict[str, int]:
-    """Which image the page opens on, and which is the whole beside it: where fits differ most."""
+def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
+    """Where fits differ most: the whole image, the part of it that the page opens on, its panel."""
 
     def spread(panel: Panel) -> float:
         errors = [squared_error(f, panel.original) for f in panel.fits.values()]
@@ -266,10 +285,31 @@ def _opened(shown: Sequence[Panel]) -> dict[str, int]:
     counts = [len(_parts(panel)) for panel in shown]
     chosen = 0 if len(shown) == 1 else max(range(len(shown)), key=lambda i: spread(shown[i]))
     whole = sum(counts[:chosen])
-    return {"whole": whole, "detail": whole + counts[chosen] - 1}
+    return whole, whole + counts[chosen] - 1, chosen
 
 
-def _shown(panel: Panel, scale: float, part: _Part) -> dict[str, Any]:
+def _images(shown: Sequence[Panel], scale: float) -> list[dict[str, Any]]:
+    """All images of the page, each whole one before its part."""
+    images: list[dict[str, Any]] = []
+    for panel in shown:
+        whole = len(images)
+        images += [_shown(panel, scale, part, whole) for part in _parts(panel)]
+    return images
+
+
+def _frame(window: Window, original: Tensor) -> list[float]:
+    """Left, top, width and height of a part, as shares of the whole image."""
+    height, width, _ = original.shape
+    rows, columns = window
+    return [
+        columns.start / width,
+        rows.start / height,
+        (columns.stop - columns.start) / width,
+        (rows.stop - rows.start) / height,
+    ]
+
+
+def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any]:
     original = part.image(panel.original)
     height, width, _ = original.shape
     near = dict(zip(panel.depths, nearness(list(panel.depths.values())), strict=True))
@@ -277,13 +317,24 @@ def _shown(panel: Panel, scale: float, part: _Part) -> dict[str, Any]:
     for name, fit in panel.fits.items():
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
         fitted = webp_url(part.image(clamped(fit)))
-        shown = {"name": name, "url": fitted, "error": webp_url(color_mapped(error, "magma"), 80)}
+        decibels = psnr_from_mse(
+            squared_error(fit[part.window], panel.original[part.window])
+            / panel.original[part.window].numel()
+        )
+        shown = {
+            "name": name,
+            "score": f"{score_text(decibels, Measure('', '', 1))} dB",
+            "url": fitted,
+            "error": webp_url(color_mapped(error, "magma"), 80),
+        }
         if name in near:
             depth = part.image(near[name][..., None])[..., 0]
             shown["depth"] = webp_url(color_mapped(depth.nan_to_num(0.0), "viridis"), 80)
         fits.append(shown)
     return {
         "name": part.label,
+        "whole": whole,
+        "frame": _frame(part.window, panel.original),
         "width": width,
         "height": height,
         "original": webp_url(original),

@@ -26,6 +26,13 @@ NUM_STYLES = 2 * NUM_COLORS
 """Fits with repeated colors have dotted lines and hollow keys; beyond this number those repeat."""
 
 
+COLORS = {
+    **{"none": 0, "fourier": 1, "hash": 2, "gaussian": 3, "vector-matrix": 4},
+    **{"sinusoidal": 1, "learned": 2, "rotary": 3, "alibi": 4},
+}
+"""Encodings that have the same color in every run; others take those that are free."""
+
+
 def figure_color(index: int) -> str:
     """Color of a line for print; that after the last fit's is the original's gray."""
     return "gray" if index == NUM_STYLES else FIGURE[index % NUM_COLORS]

@@ -1,5 +1,6 @@
 """The charts of a report: those of the blocks, of the training, and of what images contain."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,16 +19,17 @@ from app.kinds.kind import (
     training_score,
 )
 from app.report.charts import Chart, Line, Mark
-from app.report.palette import NUM_STYLES
+from app.report.palette import COLORS, NUM_STYLES
 from app.report.tables import score_text
 from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
 from nerf_posenc.training.results import Measure
 
 _OCTAVES = (
     "Octave k is the ring of spatial frequencies around 2^k π rad per unit; the longer side of the "
-    "image spans two units. PSNR is that of the error within the ring; the bar is the share of the "
-    "original's energy there that the fit recovers (of the first view, if there are several)."
+    "image spans two units. PSNR is that of the error within the ring; recovered is the share of "
+    "the original's energy there that the fit has (of the first view, if there are several)."
 )
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TRAINING = {
     "mse": "The PSNR of the random pixels or rays of each step, which are drawn anew: it rises "
     "with noise, and is that of the data that is fitted.",
@@ -87,7 +89,10 @@ def _is_same(a: View, b: View) -> bool:
 
 def styles(results: Sequence[Result]) -> dict[str, int]:
     """Index of the color of each fit."""
-    return {result.encoding: i % NUM_STYLES for i, result in enumerate(results)}
+    names = [result.encoding for result in results]
+    chosen = {name: COLORS[name] for name in names if name in COLORS}
+    free = itertools.cycle(i for i in range(NUM_STYLES) if i not in chosen.values())
+    return {name: chosen[name] if name in chosen else next(free) for name in names}
 
 
 def block_charts(results: Sequence[Result]) -> list[Chart]:
@@ -217,11 +222,13 @@ class FrequencyContent:
         charts: power by frequency, PSNR and energy by octave.
         names: names of the fits.
         rows: a row of the table for each octave.
+        colors: color of each fit.
     """
 
     charts: Sequence[Chart]
     names: Sequence[str]
     rows: Sequence[Mapping[str, Any]]
+    colors: Mapping[str, int]
 
 
 def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyContent:
@@ -239,7 +246,7 @@ def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyConte
         _spectrum_chart(panel, content, style),
     ]
     names = [result.encoding for result in results if result.encoding in content.bands]
-    return FrequencyContent(charts, names, _octave_rows(content, names))
+    return FrequencyContent(charts, names, _octave_rows(content, names), style)
 
 
 def _octave_chart(
@@ -277,11 +284,11 @@ def _spectrum_chart(panel: Panel, content: Spectra, style: Mapping[str, int]) ->
     ]
     height, width, _ = panel.original.shape
     nyquist = nyquist_frequency(height, width)
-    marks = [Mark(nyquist, "Nyquist")] + [
-        Mark(band, f"2^{round(math.log2(band / math.pi))}π")
+    marks = [
+        Mark(band, f"2{str(round(math.log2(band / math.pi))).translate(_RAISED)}π")
         for band in panel.bands
-        if band <= nyquist
-    ]
+        if band < nyquist
+    ] + [Mark(nyquist, "Nyquist")]
     return Chart(
         title="Power by frequency" + (", with the bands of the encoding" if panel.bands else ""),
         x_label="angular frequency (rad per unit)",

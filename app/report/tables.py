@@ -1,5 +1,7 @@
 """The results of a run as rows of text, and as a table for the terminal."""
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 
@@ -73,6 +75,25 @@ def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     lines = aligned(rows)
     lines.insert(1, "  ".join("-" * len(part) for part in _widest(rows)))
     return "\n".join(lines)
+
+
+def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) -> str:
+    """Fits of several runs as comma-separated values, one row each, scores to all digits.
+
+    Args:
+        groups: fits, named ``run: encoding``, by what was fitted.
+        measures: measures, whose names are the columns.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [measure.name for measure in measures]
+    writer.writerow(["data", "run", "encoding", "parameters", *names, "steps", "seconds"])
+    for title, fits in groups.items():
+        for fit in fits:
+            run, _, encoding = fit.encoding.rpartition(": ")
+            scores = [fit.scores.get(name, "") for name in names]
+            writer.writerow([title, run, encoding, fit.parameters, *scores, fit.steps, fit.seconds])
+    return text.getvalue()
 
 
 def table_of_inputs(

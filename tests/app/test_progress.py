@@ -58,6 +58,11 @@ def test_a_fit_ends_in_a_line_with_its_steps_seconds_and_score(
     assert re.fullmatch(r"fourier +20 steps in \d+\.\d s, PSNR -?\d+\.\d\d dB", last)
 
 
+def test_a_log_has_one_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_a_line(20)
+    assert re.fullmatch(r"fourier +20 steps in .*\n", capsys.readouterr().err)
+
+
 def test_the_last_line_has_the_unit_of_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
     fit_a_line(10, loss_name="loss", unit="nats {")
     assert re.search(r"steps in \d+\.\d s, loss \d+\.\d\d nats \{$", lines(capsys)[-1].strip())

@@ -146,7 +146,7 @@ def test_runs_of_one_model_are_compared_and_of_different_ones_refused(
     assert train_fit.main([*SMALL_SEQUENCE, "--context", "20", "--quiet", "--out", "c"]) == 0
     capsys.readouterr()
     assert train_fit.main(["compare", "a", "b", "--out", "ab.html"]) == 0
-    rows = capsys.readouterr().out.splitlines()[2:6]
+    rows = capsys.readouterr().out.splitlines()[3:7]
     assert [row.split("  ")[0] for row in rows] == ["a: none", "a: rotary", "b: none", "b: rotary"]
     assert float(rows[1].split()[-1]) == pytest.approx(
         float(rows[0].split()[3]) - float(rows[1].split()[3]), abs=0.0015

@@ -1,5 +1,6 @@
 """The command line, as a person meets it."""
 
+import csv
 import json
 import re
 import shutil
@@ -443,3 +444,66 @@ def test_a_comparison_groups_fits_by_image_and_measure_and_shows_what_differs(
     assert "seed 7" in table
     assert "held out" in table
     assert page.count('<div class="learning">') == 4
+
+
+def test_several_numbers_of_bands_are_one_run_with_a_curve(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--image", "cat", "--held-out", "--encodings", "fourier", *SMALL_RUN, "--quiet"]
+    assert train_fit.main([*options, "--bands", "2", "1", "--out", "several"]) == 0
+    assert train_fit.main([*options, "--bands", "2", "--out", "one"]) == 0
+    fits = {
+        name: {
+            fit["encoding"]: fit
+            for fit in json.loads(Path(name, "metrics.json").read_text())["fits"]
+        }
+        for name in ("several", "one")
+    }
+    # The fit with each value is that of a run with this value alone.
+    both = [fits["several"]["fourier-2"], fits["one"]["fourier"]]
+    assert both[0]["psnr_db"] == both[1]["psnr_db"]
+    assert both[0]["psnr_fitted_db"] == both[1]["psnr_fitted_db"]
+    page = Path("several/report.html").read_text()
+    better = max((1, 2), key=lambda bands: fits["several"][f"fourier-{bands}"]["psnr_db"])
+    assert f"bands {better} is best for this image" in page
+    assert "PSNR (dB, fitted pixels)" in page
+    assert train_fit.main(["render", "several", "--encoding", "fourier-1", "--quiet"]) == 0
+    assert train_fit.main(["--resume", "several", "--quiet"]) == 0
+
+
+def test_sigmas_that_are_no_whole_numbers_have_files_of_their_own() -> None:
+    options = ["--image", "cat", "--encodings", "gaussian", *SMALL_RUN, "--quiet"]
+    assert train_fit.main([*options, "--sigma", "0.25", "1.5", "--out", "run"]) == 0
+    names = {file.name for file in Path("run/fits").glob("*.safetensors")}
+    assert names == {"gaussian-0.25.safetensors", "gaussian-1.5.safetensors"}
+    assert train_fit.main(["render", "run", "--encoding", "gaussian-1.5", "--quiet"]) == 0
+
+
+def test_bands_of_auto_reach_the_nyquist_frequency() -> None:
+    options = ["--image", "cat", "--encodings", "fourier", *SMALL_RUN, "--quiet"]
+    assert train_fit.main([*options, "--bands", "auto", "--out", "run"]) == 0
+    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
+    # 24 pixels across [-1, 1]: 12 pi rad per unit, between 8 pi, of the fourth band, and 16 pi.
+    assert [fit["encoding"] for fit in fits] == ["fourier-2", "fourier-4"]
+
+
+def test_a_comparison_is_written_as_csv() -> None:
+    for name in ("a", "b"):
+        options = ["--image", "cat", "--held-out", "--encodings", "fourier", *SMALL_RUN]
+        options += ["--seed", str(ord(name)), "--quiet", "--out", name]
+        assert train_fit.main(options) == 0
+    assert train_fit.main(["compare", "a", "b", "--out", "ab.html", "--csv", "ab.csv"]) == 0
+    with Path("ab.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    recorded = json.loads(Path("b/metrics.json").read_text())["fits"][0]
+    own = next(row for row in rows if row["run"] == "b" and row["encoding"] == "fourier")
+    assert float(own["psnr_db"]) == recorded["psnr_db"]
+    # References of the same data are listed once.
+    assert sum(row["encoding"] == "bicubic" for row in rows) == 1
+    page = Path("ab.html").read_text()
+    best = max(rows, key=lambda row: float(row["psnr_db"]))
+    assert f"<h1>{best['run']}: {best['encoding']} " in page
+    assert "Settings that differ" in page
+    before = Path("ab.csv").read_bytes()
+    assert train_fit.main(["compare", "a", "--out", "a.html", "--csv", "ab.csv"]) == 2
+    assert Path("ab.csv").read_bytes() == before
