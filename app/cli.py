@@ -15,7 +15,7 @@ import torch
 from app.commands import compare, export, render
 from app.kinds import KINDS
 from app.kinds.kind import Kind
-from app.options import PROGRAM, CommonOptions, UsageError, read
+from app.options import PROGRAM, CommonOptions, UsageError, read, require
 from app.runs.follow import follow
 from app.runs.many import run_many
 from app.runs.resume import resume
@@ -56,12 +56,17 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         UsageError: If options are unknown, of another kind, out of their range, or conflict.
         SystemExit: After the help, or what is wrong with a value, is printed.
     """
-    words = {argument.split("=")[0] for argument in arguments}
+    given = [argument.split("=")[0] for argument in arguments]
+    words = set(given)
     # An option that a single kind has chooses it: --images stands for --image.
     chosen = [name for name in KINDS if words & {f"--{name}", f"--{name}s"}]
     if len(chosen) > 1:
         names = " and ".join(f"--{name}" for name in chosen)
         raise UsageError(f"{names} exclude each other; give one of them")
+    for name in chosen:
+        # The last one alone would count.
+        is_once = given.count(f"--{name}") <= 1
+        require(is_once, f"--{name} is given more than once; give one")
     both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
     if both <= words:
         raise UsageError(f"give one of {' and '.join(sorted(both))}")
@@ -84,7 +89,7 @@ def _description() -> str:
         "Fit a small network without and with an encoding, and show what it recovers.\n\n"
         f"{kinds}\n"
         "  --resume RUN        Go on with a run that was interrupted.\n"
-        f"  {', '.join(COMMANDS)}: use runs that were saved (see COMMAND --help)."
+        "  COMMAND --help      Use what was saved: render RUN --scale 4, compare, export."
     )
 
 
@@ -150,6 +155,8 @@ def _run(arguments: Sequence[str], stop: Stop, world: World) -> int:
     if list(arguments) == ["--version"]:
         print(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
         return 0
+    if arguments and arguments[0] == "help":
+        arguments = [*arguments[1:2], "--help"]
     if arguments and not arguments[0].startswith("-"):
         name = arguments[0]
         if name not in COMMANDS:

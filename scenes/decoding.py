@@ -73,9 +73,13 @@ def read_pixels(path: Path, max_pixels: int) -> PixelArray:
 def _damaged(path: Path, error: Exception) -> SceneError:
     # Pillow names the file again.
     reason = " ".join(str(error).replace(f" {str(path)!r}", "").split())[:200]
+    if path.suffix.lower() in (".heic", ".heif"):
+        return SceneError(
+            f"cannot read {path}: HEIC is not supported; save it as JPEG (docs/howto/my_photos.md)"
+        )
     return SceneError(
-        f"cannot read {path} as an image: it is damaged or of an unknown format "
-        f"({reason or type(error).__name__}); save it anew as PNG or JPEG"
+        f"cannot read {path} as an image: it is damaged or of an unknown format"
+        f"{reason and f' ({reason})'}; save it anew as PNG or JPEG"
     )
 
 

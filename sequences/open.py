@@ -88,6 +88,7 @@ def open_sequence(name_or_path: str, options: SystemOptions) -> System:
 _USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "context": ("transformer", "causal", "conv", "bert"),
+        "depth": ("transformer", "causal", "conv", "bert"),
         "heads": ("transformer", "causal", "bert"),
         "hops": ("memn2n", "self-attentive"),
         "tying": ("memn2n",),

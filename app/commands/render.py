@@ -28,6 +28,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
 _FRAMES_PER_SECOND = 24
 _SIZES, _COUNTS = Range(1, 1 << 15), Range(1, 10_000)
+_SCALES = Range(0, 64, is_open=True)
 # A PNG of more pixels is written as it is rendered.
 _MAX_HELD = 1 << 24
 # Of zlib: higher ones gain little on photographs and take several times as long.
@@ -39,6 +40,7 @@ def render(
     *,
     encoding: str | None = None,
     size: Annotated[int | None, _SIZES] = None,
+    scale: Annotated[float | None, _SCALES] = None,
     crop: tuple[float, float, float, float] | None = None,
     cameras: Path | None = None,
     turntable: Annotated[int | None, _COUNTS] = None,
@@ -53,6 +55,7 @@ def render(
         run: Run folder, or the file of a fit.
         encoding: Which fit; the best by default.
         size: Pixels along the longer side; one per fitted pixel by default.
+        scale: Pixels per fitted pixel along each side, instead of --size.
         crop: Part of an image: left, top, width and height in its pixels.
         cameras: Cameras of a scene: a JSON file like transforms.json, one frame each.
         turntable: Frames around a scene, if no cameras are given; 60 by default.
@@ -65,14 +68,17 @@ def render(
     Raises:
         UsageError: If there is no such fit, or an option does not suit it.
     """
-    for option, value, allowed in (("size", size, _SIZES), ("turntable", turntable, _COUNTS)):
+    checked = (("size", size, _SIZES), ("scale", scale, _SCALES), ("turntable", turntable, _COUNTS))
+    for option, value, allowed in checked:
         if value is not None and value not in allowed:
             raise UsageError(f"--{option} must be {allowed}; got {value}")
+    if size is not None and scale is not None:
+        raise UsageError("--size and --scale both set the size; give one of them")
     if out is not None:
         require_new(out, overwrite=overwrite)
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
-    asked = {"size": size, "crop": crop, "cameras": cameras, "turntable": turntable}
+    asked = {"size": size, "scale": scale, "crop": crop, "cameras": cameras, "turntable": turntable}
     try:
         rendered = kind.render(file, resolve_device(device), asked)
         written = _write(rendered, out, folder, label=name, quiet=quiet)

@@ -72,6 +72,21 @@ def require_encodings(options: CoordinateOptions, suiting: Sequence[str], what: 
         require(name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
 
 
+def require_effect(options: CoordinateOptions, names: Sequence[str]) -> None:
+    """Check that no option is for an encoding that is not fitted.
+
+    Raises:
+        UsageError: Naming the option and its encoding.
+    """
+    values = {"fourier": ("--bands", options.num_bands), "gaussian": ("--sigma", options.sigma)}
+    for encoding, (option, value) in values.items():
+        require(
+            value is None or encoding in names,
+            f"{option} is for the encoding {encoding}, and this fits {', '.join(names)}; name "
+            f"{encoding} in --encodings, or leave {option} out",
+        )
+
+
 def precision_for(
     options: CoordinateOptions, device: torch.device, *, is_small: bool
 ) -> torch.dtype:

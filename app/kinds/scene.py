@@ -21,6 +21,7 @@ from app.kinds.coordinates import (
     kernel_curves,
     notes_on_flat_fits,
     precision_for,
+    require_effect,
     require_encodings,
 )
 from app.kinds.kind import (
@@ -110,6 +111,7 @@ class SceneOptions(CoordinateOptions):
             "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
             "leave one of them out",
         )
+        require_effect(self, self.encodings or ("none", "fourier"))
 
     @property
     def field_name(self) -> FieldName:
@@ -337,7 +339,10 @@ class SceneKind(Kind[SceneOptions]):
         else:
             poses = orbit_poses(fit.world_from_camera, asked["turntable"] or _TURNTABLE)
             cameras = [(fit.camera, pose) for pose in poses]
-        cameras = [(_resized(camera, asked["size"]), pose) for camera, pose in cameras]
+        cameras = [
+            (_resized(camera, asked["size"], asked["scale"] or 1.0), pose)
+            for camera, pose in cameras
+        ]
         stem = "view" if len(cameras) == 1 else "path" if in_file_units else "turntable"
         frames = (
             fit.render(camera, pose, in_file_units=in_file_units).rgb for camera, pose in cameras
@@ -356,10 +361,9 @@ class SceneKind(Kind[SceneOptions]):
         return Exportable(fit.field, inputs, ["density", "rgb"])
 
 
-def _resized(camera: Camera, longer_side: int | None) -> Camera:
-    if longer_side is None:
-        return camera
-    scale = longer_side / max(camera.width, camera.height)
+def _resized(camera: Camera, longer_side: int | None, scale: float) -> Camera:
+    if longer_side is not None:
+        scale = longer_side / max(camera.width, camera.height)
     return camera.resized(max(1, round(camera.width * scale)), max(1, round(camera.height * scale)))
 
 

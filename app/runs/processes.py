@@ -10,10 +10,10 @@ from app.options import PROGRAM, CommonOptions, UsageError
 from nerf_posenc.training.distributed import World, find_world
 
 
-def command_words() -> list[str]:
+def command_words(python: str = "python") -> list[str]:
     """First words of a command line that starts the program as it was started."""
     if find_world().size == 1:
-        return ["python", PROGRAM]
+        return [python, PROGRAM]
     per_machine = os.environ.get("LOCAL_WORLD_SIZE", "1")
     num_machines = os.environ.get("GROUP_WORLD_SIZE", "1")
     machines = [] if num_machines == "1" else ["--nnodes", num_machines]

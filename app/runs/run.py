@@ -4,6 +4,7 @@ import contextlib
 import os
 import platform
 import shlex
+import shutil
 import sys
 import webbrowser
 from collections.abc import Callable, Sequence
@@ -446,8 +447,10 @@ def _with_printable_text(value: Any) -> Any:
 
 
 def resume_command(folder: Path) -> str:
-    """Command that goes on with a run."""
-    return shlex.join([*command_words(), "--resume", str(folder)])
+    """Command that goes on with a run, in this terminal."""
+    names = ("python", "python3")
+    python = next((n for n in names if shutil.which(n) == sys.executable), sys.executable)
+    return shlex.join([*command_words(python), "--resume", str(folder)])
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -89,9 +89,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFi
         return _scene_fit(model, fit, weights, torch.device(device))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise CheckpointError(
-            f"{path} contains no fit that can be loaded ({type(error).__name__}: {reason})"
-        ) from None
+        raise CheckpointError(f"{path} contains no fit that can be loaded ({reason})") from None
 
 
 def _averaged(ema: Mapping[str, Tensor]) -> dict[str, Tensor]:

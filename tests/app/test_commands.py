@@ -191,3 +191,22 @@ def test_the_size_of_a_rendering_is_known_before() -> None:
     for size, window in ((None, None), (50, None), (7, (1, 2, 9, 3)), (None, (0, 0, 5, 8))):
         height, width, _ = fit.render(size, window=window).shape
         assert fit.rendered_size(size, window=window) == (width, height)
+
+
+def test_a_fit_is_rendered_at_a_multiple_of_its_size() -> None:
+    options = ["--encodings", "none", *SMALL_RUN, "--quiet", "--out", "own"]
+    assert train_fit.main(["--image", "cat", *options]) == 0
+    whole = ["render", "own", "--quiet", "--out"]
+    assert train_fit.main([*whole, "a.png", "--scale", "4"]) == 0
+    assert train_fit.main([*whole, "b.png", "--size", "96"]) == 0
+    assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
+    assert train_fit.main([*whole, "c.png", "--scale", "2", "--crop", "0", "0", "8", "4"]) == 0
+    with Image.open("c.png") as image:
+        assert image.size == (16, 8)
+    assert train_fit.main([*whole, "d.png", "--scale", "2", "--size", "9"]) == 2
+
+
+@pytest.mark.parametrize("words", [["help"], ["help", "render"]])
+def test_help_is_a_command_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert train_fit.main(words) == 0
+    assert "--out" in capsys.readouterr().out

@@ -1,7 +1,9 @@
 """Runs that are interrupted and resumed."""
 
 import json
+import shutil
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from PIL import Image
 
 import train_fit
 from app.runs import many, train
+from app.runs.run import resume_command
 from tests.signals import run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE
 from tools.soak import content, same
@@ -40,9 +43,8 @@ def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
 ) -> None:
     arguments = [*RUNS[kind], "--quiet", "--out"]
     assert run_with_signal(monkeypatch, [*arguments, "part"], record) == 143
-    assert "train_fit.py: stopped; resume with: python train_fit.py --resume part\n" in (
-        capsys.readouterr().err
-    )
+    command = resume_command(Path("part"))
+    assert f"train_fit.py: stopped; resume with: {command}\n" in capsys.readouterr().err
     assert not Path("part/metrics.json").exists()
     assert train_fit.main(["--resume", "part", "--quiet"]) == 0
     assert train_fit.main([*arguments, "whole"]) == 0
@@ -57,7 +59,9 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     arguments = [*RUNS["image"], "--out", "run"]
     assert run_with_signal(monkeypatch, arguments, 1, number=signal.SIGINT) == 0
     printed = capsys.readouterr().out
-    assert "stopped none at step 10 of 30; press again to quit; resume with: python" in printed
+    assert "stopped none at step 10 of 30; press again to quit; resume with: " in printed
+    # A command that this terminal runs.
+    assert shutil.which(resume_command(Path("run")).split()[0]) == sys.executable
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert [fit["steps"] for fit in fits] == [10, 30]
     # The fit that was ended early is what is missing; the second press ends the run.

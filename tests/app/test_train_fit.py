@@ -441,8 +441,10 @@ def test_a_comparison_groups_fits_by_image_and_measure_and_shows_what_differs(
     # The first group has both runs of the whole cat.
     table = page[page.index('id="scores"') : page.index("</tbody>")]
     assert table.index("d: none") < table.index("rocket, ")
-    assert "seed 7" in table
-    assert "held out" in table
+    differing = page[page.index("Settings that differ") :]
+    row = differing[differing.index("<td>seed</td>") :]
+    assert row[: row.index("</tr>")].count("<td>7</td>") == 1
+    assert "<td>held out</td>" in differing
     assert page.count('<div class="learning">') == 4
 
 

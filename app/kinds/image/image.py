@@ -1,6 +1,7 @@
 """Images: a network from coordinates (x, y) to RGB, evaluated on all pixels or on held-out ones."""
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -305,11 +306,15 @@ class ImageKind(Kind[ImageOptions]):
             )
         fit = load_fit(path, device=device)
         assert isinstance(fit, ImageFit)
+        longer_side = asked["size"]
         try:
-            size = fit.rendered_size(asked["size"], window=asked["crop"])
+            if asked["scale"] is not None:
+                own = max(fit.rendered_size(window=asked["crop"]))
+                longer_side = max(1, round(own * asked["scale"]))
+            size = fit.rendered_size(longer_side, window=asked["crop"])
         except ValueError as error:
             raise UsageError(f"--crop: {error}") from None
-        strips = fit.strips(asked["size"], window=asked["crop"])
+        strips = fit.strips(longer_side, window=asked["crop"])
         return Rendered(size, f"{path.stem}-{size[0]}x{size[1]}", strips)
 
     @classmethod
@@ -326,6 +331,8 @@ def _opened(options: ImageOptions) -> Image:
     Raises:
         UsageError: If it cannot be opened, or has no pixels to hold out.
     """
+    name = options.image
+    require(not os.path.isdir(name), f"--image {name} is a folder; --images {name} fits all in it")
     try:
         whole = open_image(options.image, max_pixels=options.max_pixels)
         whole = whole if options.size is None else whole.resized(options.size)

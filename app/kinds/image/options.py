@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from app.kinds.coordinates import require_encodings
+from app.kinds.coordinates import require_effect, require_encodings
 from app.options import CoordinateOptions, Range, UsageError, require
 from baselines import INTERPOLATIONS
 from nerf_posenc.training import recipes
@@ -160,10 +160,7 @@ def _check_encodings(options: ImageOptions) -> None:
     for name in ("local-cosine", "patch-network"):
         require(name not in names, f"{name} is a reference: --references {name}")
     require_encodings(options, [*suiting, "auto"], "an image")
-    require(
-        options.sigma != "auto" or "gaussian" in names,
-        "--sigma auto is for gaussian features; name gaussian in --encodings",
-    )
+    require_effect(options, names)
     require(
         options.max_resolution is None or "hash" in names,
         "--max-resolution is for the hash grid of an image: name hash in --encodings",
