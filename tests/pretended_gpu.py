@@ -419,7 +419,8 @@ class PretendedGpu:
 _QUICK = "--video 0 --quiet --device cuda"
 _IMAGE = f"--size 24 --steps 20 --batch-size 200 --width 16 --depth 1 {_QUICK}"
 _SCENE = f"--scene views --turntable 0 --test-views 1 {_IMAGE}"
-_SEQUENCE = f"--steps 20 --batch-size 8 --width 16 --depth 1 {_QUICK}"
+_SEQUENCE = f"--steps 20 --batch-size 8 --width 16 {_QUICK}"
+_ONE_LAYER = f"--depth 1 {_SEQUENCE}"
 RUNS = {
     "image": f"--image cat --encodings none fourier gaussian hash {_IMAGE}",
     "16 bits": f"--image deep.png --encodings fourier {_IMAGE}",
@@ -431,12 +432,12 @@ RUNS = {
     "nerf": f"--field nerf --encodings fourier {_SCENE}",
     "mip": f"--field mip --encodings fourier {_SCENE}",
     "factored": f"--field factored {_SCENE}",
-    "text": f"--sequence docstrings --encodings none sinusoidal rotary {_SEQUENCE}",
-    "bert": f"--sequence docstrings --model bert {_SEQUENCE}",
-    "causal": f"--sequence docstrings --model causal --encodings alibi learned {_SEQUENCE}",
-    "convolutional text": f"--sequence docstrings --model conv {_SEQUENCE}",
+    "text": f"--sequence docstrings --encodings none sinusoidal rotary {_ONE_LAYER}",
+    "bert": f"--sequence docstrings --model bert {_ONE_LAYER}",
+    "causal": f"--sequence docstrings --model causal --encodings alibi learned {_ONE_LAYER}",
+    "convolutional text": f"--sequence docstrings --model conv {_ONE_LAYER}",
     "stories": f"--sequence stories {_SEQUENCE}",
-    "pairs": f"--sequence numbers --model conv --seeds 2 {_SEQUENCE}",
+    "pairs": f"--sequence numbers --model conv --seeds 2 {_ONE_LAYER}",
 }
 """Command lines of every kind, field and model; `sources` has an LSTM, which is not there."""
 

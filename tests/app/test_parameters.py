@@ -97,7 +97,7 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
     both = Path("both.html").read_text()
     assert "bits/pixel (float16)" in both
     assert "PSNR against parameters" in both
-    assert "num parameters 1500" in both
+    assert "<td>num parameters</td><td>1500</td><td>3000</td>" in both
 
 
 @pytest.mark.parametrize(
