@@ -63,6 +63,9 @@ from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 
 _TURNTABLE = 60
 
+# Fields that take the coordinates that suit the views, and learn exposures.
+_WITH_SPACES = ("factored", "proposal")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SceneOptions(CoordinateOptions):
@@ -71,17 +74,18 @@ class SceneOptions(CoordinateOptions):
     scene: str = "spheres"
     """Folder of posed images; or blocks, cloud, spheres, struts."""
 
-    field: Literal["auto", "mlp", "small", "nerf", "mip", "factored"] = "mlp"
-    """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), or factored (TensoRF:
-    the best images in the shortest time). auto is factored."""
+    field: Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"] = "mlp"
+    """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), factored (TensoRF), or
+    proposal (mip-NeRF 360's sampling). auto, for the best images in the shortest time: factored for
+    images with an opacity, else proposal with a hash grid."""
 
     background: Literal["auto", "white", "black", "random"] = "auto"
     """Background; random during training only. auto: white for images with an opacity, else random,
     so that empty space cannot pass for a white wall."""
 
     exposure: bool = False
-    """Learn a gain for each photograph and color channel, with --field factored: for captures with
-    automatic exposure."""
+    """Learn a gain for each photograph and color channel, with --field factored or proposal: for
+    captures with automatic exposure."""
 
     test_views: Annotated[int, Range(1)] = 25
     """Test views, evenly spread over those that are held out."""
@@ -97,14 +101,22 @@ class SceneOptions(CoordinateOptions):
             is_one = value is None or isinstance(value, int | float)
             require(is_one, f"{option}: several values and auto are for images; give a --scene one")
         field = self.field_name
+        if field == "auto":
+            require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
+            require(
+                self.num_bands is None,
+                "--bands is for the fourier encoding, and --field auto chooses grids; leave one of "
+                "them out",
+            )
+            return
         suiting = [name for name, recipe in recipes.ENCODINGS.items() if field in recipe.fields]
         others = [name for name in self.encodings or () if name not in suiting]
         mlp = [n for n in others if n in recipes.ENCODINGS and "mlp" in recipes.ENCODINGS[n].fields]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
         require_encodings(self, suiting, f"--field {field}")
         require(
-            not self.exposure or field == "factored",
-            "--exposure is for --field factored or auto",
+            not self.exposure or field in _WITH_SPACES,
+            "--exposure is for --field factored, proposal or auto",
         )
         require(
             field != "factored" or self.num_bands is None,
@@ -114,10 +126,9 @@ class SceneOptions(CoordinateOptions):
         require_effect(self, self.encodings or ("none", "fourier"))
 
     @property
-    def field_name(self) -> FieldName:
-        """Field, with what auto and small stand for."""
-        named = {"auto": "factored", "small": "mlp"}.get(self.field, self.field)
-        return cast(FieldName, named)
+    def field_name(self) -> FieldName | Literal["auto"]:
+        """Field, with what small stands for; auto is replaced when the data is known."""
+        return "mlp" if self.field == "small" else self.field
 
 
 class SceneKind(Kind[SceneOptions]):
@@ -173,11 +184,15 @@ class SceneKind(Kind[SceneOptions]):
     ) -> SceneOptions:
         """Choose encodings, steps, batches and the background by the field and the views."""
         field, on_cpu = options.field_name, device.type == "cpu"
+        if field == "auto":
+            field = "factored" if space_for(self.scene.train) == "box" else "proposal"
+            encodings: tuple[str, ...] = ("hash",) if field == "proposal" else ("vector-matrix",)
+        else:
+            encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
         if on_cpu:
-            steps, batch_size = (3000 if field == "factored" else 700), 1024
+            steps, batch_size = (3000 if field in _WITH_SPACES else 700), 1024
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
-        encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
         background: Background = "random" if self.scene.train.is_opaque else "white"
         return replace(
             options,
@@ -196,18 +211,19 @@ class SceneKind(Kind[SceneOptions]):
         return (PSNR, SSIM)
 
     def _field(self, encoding: str, config: SceneOptions) -> FieldOptions:
-        is_factored = config.field_name == "factored"
+        field = config.field_name
+        assert field != "auto"
         assert isinstance(config.num_bands, int)
         assert isinstance(config.sigma, float)
         return FieldOptions(
-            config.field_name,
+            field,
             encoding,
             num_bands=config.num_bands,
             sigma=config.sigma,
             width=config.width,
             depth=config.depth,
             seed=config.seed,
-            space=space_for(self.scene.train) if is_factored else "box",
+            space=space_for(self.scene.train) if field in _WITH_SPACES else "box",
             num_exposures=len(self.scene.train) if config.exposure else 0,
         )
 
@@ -242,7 +258,7 @@ class SceneKind(Kind[SceneOptions]):
         options, gray = self._field(encoding, config), background_gray(config.background)
         precision = precision_for(config, device, is_small=False)
         dtype = None if precision == torch.float32 else precision
-        lr = config.lr or field_lr(config.field_name, config.optimizer)
+        lr = config.lr or field_lr(options.field, config.optimizer)
         with self._usage_errors():
             batches = make_batches(
                 renderer,

@@ -15,6 +15,7 @@ from nerf_posenc.radiance.fields import nerf_field as nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid as OccupancyGrid
 from nerf_posenc.radiance.occupancy import visual_hull as visual_hull
 from nerf_posenc.radiance.packed import PackedRenderer as PackedRenderer
+from nerf_posenc.radiance.proposals import ProposalRenderer as ProposalRenderer
 from nerf_posenc.radiance.rays import Rays as Rays
 from nerf_posenc.radiance.rays import camera_rays as camera_rays
 from nerf_posenc.radiance.renderers import GridRenderer as GridRenderer

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.packed import PackedRenderer
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.rays import Rays, camera_rays
 from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.views import Views
@@ -34,7 +35,7 @@ def render(
 def default_chunk_size(renderer: nn.Module) -> int:
     """Rays to render at once: on a CPU few enough for its cache."""
     is_sparse = isinstance(renderer, GridRenderer) and renderer.grid is not None
-    rays = 4096 if is_sparse or isinstance(renderer, PackedRenderer) else 256
+    rays = 4096 if is_sparse or isinstance(renderer, PackedRenderer | ProposalRenderer) else 256
     return rays if next(renderer.parameters()).device.type == "cpu" else 16 * rays
 
 

@@ -166,8 +166,7 @@ class FactoredField(nn.Module):
 
     def density_at(self, corners: GridCorners) -> Float[Tensor, " n"]:
         """Density of positions whose corners are known."""
-        features = self.density_encoder.interpolate(*corners).sum(-1)
-        return F.softplus(at_least_float32(features) - _DENSITY_SHIFT) * _DENSITY_SCALE
+        return density_of_features(self.density_encoder.interpolate(*corners))
 
     def color_at(
         self, corners: GridCorners, directions: Float[Tensor, "n 3"]
@@ -196,3 +195,8 @@ class FactoredField(nn.Module):
         """
         corners = self.corners(positions)
         return self.density_at(corners), self.color_at(corners, directions)
+
+
+def density_of_features(features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch"]:
+    """Density of factored features, in 1 / length: a softplus of their sum, as in TensoRF."""
+    return F.softplus(at_least_float32(features.sum(-1)) - _DENSITY_SHIFT) * _DENSITY_SCALE

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.radiance.packed import PackedRenderer
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
 from nerf_posenc.radiance.recipes import STRIDES, FieldName, FieldOptions, Renderer, fields_of
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
@@ -30,6 +31,9 @@ _GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}
 # Shares of the fit after which a factored field gets its next stride: in a box, which the visual
 # hull carves from the start, and in other spaces, where coarse grids must first find the surfaces.
 _REFINE_AT_IN_BOX, _REFINE_AT = (0.13, 0.27), (0.4, 0.8)
+
+# Of Adam on the grids of a proposal field, beside Muon.
+_PROPOSAL_ADAM_LR = 0.02
 
 # Of Adam on a factored field's grids beside Muon, where no box bounds the scene: more leaves fog.
 _UNBOUNDED_ADAM_LR = 0.01
@@ -57,12 +61,15 @@ def make_field_optimizer(
         lr: peak learning rate; None for `field_lr`.
     """
     is_factored = isinstance(renderer, PackedRenderer)
+    adam_lr = None if _is_boxed(renderer) else _UNBOUNDED_ADAM_LR
+    if isinstance(renderer, ProposalRenderer):
+        adam_lr = _PROPOSAL_ADAM_LR
     return recipes.make_optimizer(
         renderer,
         optimizer,
         field_lr("factored" if is_factored else "mlp", optimizer) if lr is None else lr,
         encoding="vector-matrix" if is_factored else "none",
-        adam_lr=None if _is_boxed(renderer) else _UNBOUNDED_ADAM_LR,
+        adam_lr=adam_lr,
         matrices=[m for field in fields_of(renderer) for m in field.hidden_matrices()],
     )
 
@@ -116,7 +123,7 @@ def forward_for(renderer: Renderer) -> Callable[[RayBatch], Rendering]:
 
     def forward(batch: RayBatch) -> Rendering:
         rendering: Rendering
-        if isinstance(renderer, PackedRenderer):
+        if isinstance(renderer, PackedRenderer | ProposalRenderer):
             rendering = renderer(batch.rays, batch.generator, views=batch.views)
         else:
             rendering = renderer(batch.rays, batch.generator)

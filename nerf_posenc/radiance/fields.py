@@ -260,6 +260,9 @@ def hash_field(
     num_levels: int = 16,
     log2_table_size: int = 19,
     finest_resolution: int = 2048,
+    features_per_level: int = 2,
+    width: int = 64,
+    depth: int = 1,
     generator: torch.Generator | None = None,
 ) -> RadianceField:
     """Instant-NGP's field: a hash grid, a small network, spherical harmonics (section 5.4).
@@ -268,6 +271,9 @@ def hash_field(
         num_levels: levels of the grid, from 16 nodes per axis.
         log2_table_size: rows of each level's table, as a power of two.
         finest_resolution: nodes per axis of the last level.
+        features_per_level: features of each node.
+        width: units per layer.
+        depth: layers of the trunk.
         generator: random number generator of the initial features and weights.
     """
     growth = (finest_resolution / 16) ** (1 / max(1, num_levels - 1))
@@ -275,15 +281,16 @@ def hash_field(
         HashGridEncoder(
             3,
             num_levels,
+            features_per_level=features_per_level,
             log2_table_size=log2_table_size,
             growth=growth,
             generator=generator,
         ),
         SphericalHarmonicsEncoder(4),
-        width=64,
-        depth=1,
+        width=width,
+        depth=depth,
         feature_dim=15,
-        head_width=64,
+        head_width=width,
         head_depth=2,
         generator=generator,
     )

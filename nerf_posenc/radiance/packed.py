@@ -17,7 +17,7 @@ from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.renderers import PADDED_ROWS
 from nerf_posenc.radiance.sampling import Jitter, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
-from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.radiance.volume_rendering import Rendering, exposed
 
 # Cells of the occupancy grid along an edge of a coarse cell.
 _COARSE = 4
@@ -220,9 +220,7 @@ class PackedRenderer(nn.Module):
         directions = rays.directions[samples.rays[padded]]
         rgb = self.field.color_at(corners.rows(padded), directions)[: len(shown)]
         total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
-        if self.log_gains is not None and views is not None:
-            # Relative to the mean, which the field itself has.
-            total = total * torch.exp(self.log_gains - self.log_gains.mean(0))[views]
+        total = exposed(total, self.log_gains, views)
         opacity = weights.new_zeros(num_rays).index_add(0, samples.rays, weights)
         distances = self.space.distances(rays, samples.rays, samples.along)
         distance = weights.new_zeros(num_rays).index_add(

@@ -11,21 +11,24 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.radiance.factored_field import FactoredField
-from nerf_posenc.radiance.fields import RadianceField, mip_field, nerf_field
+from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
 from nerf_posenc.radiance.packed import PackedRenderer
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.scene_spaces import SpaceName, make_space
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training import recipes
 
-FieldName = Literal["mlp", "nerf", "mip", "factored"]
-Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer
+FieldName = Literal["mlp", "nerf", "mip", "factored", "proposal"]
+Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer | ProposalRenderer
 
 # Of the factored field: nodes per pixel of a view's longer side, and their bounds.
 _NODES_PER_PIXEL, _FEWEST_NODES, _MOST_NODES = 0.4, 64, 512
 # Opacity along a cell's diagonal below which it is empty. A fit of all space starts full of fog.
 _THRESHOLD_IN_BOX, _THRESHOLD = 0.01, 0.08
+# Of the proposal field's hash grid: bounds of the finest level's nodes per axis.
+_COARSEST_HASH, _FINEST_HASH = 256, 1024
 STRIDES = (4, 2, 1)
 """Of the factored field, from one node in use to the next: at first, and as it is refined."""
 
@@ -39,19 +42,22 @@ class FieldOptions:
 
     Attributes:
         field: ``"mlp"``, with an occupancy grid; ``"nerf"``, the coarse and the fine network of
-            the NeRF paper; ``"mip"``, mip-NeRF's cones; or ``"factored"``, TensoRF's grids, which
-            has an encoding of its own, ``"vector-matrix"``.
+            the NeRF paper; ``"mip"``, mip-NeRF's cones; ``"factored"``, TensoRF's grids, which
+            has an encoding of its own, ``"vector-matrix"``; or ``"proposal"``, mip-NeRF 360's
+            sampling with any encoding.
         encoding: name of the encoding of positions; with ``"none"`` directions are raw too.
         num_bands: frequency bands of ``"fourier"``.
         sigma: standard deviation of ``"gaussian"``; None for its default.
-        width: units per layer; None for 128 in the MLP field, 64 in the factored and 256 in the
-            others.
+        width: units per layer; None for 128 in the MLP and the proposal field, 64 in the factored
+            and after a hash grid, and 256 in the others.
         depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
-            the MLP field, 2 in the factored and 8 in the others.
-        num_exposures: training views whose exposures the factored field learns; 0 for none.
-        space: coordinates of the factored field: ``"box"``, ``"contracted"`` or ``"frontal"``.
+            the MLP and the proposal field, 2 in the factored, 1 after a hash grid and 8 in the
+            others.
+        num_exposures: training views whose exposures the last two fields learn; 0 for none.
+        space: coordinates of the last two fields: ``"box"``, ``"contracted"`` or ``"frontal"``.
         num_samples: samples along a ray; None for 96 in the MLP field, 64 and 128 more in NeRF,
-            and twice 128 in mip-NeRF. The factored field has one per cell.
+            and twice 128 in mip-NeRF, 16 after 48 of the proposal. The factored field has one per
+            cell.
         seed: random seed of the initial weights.
     """
 
@@ -69,7 +75,11 @@ class FieldOptions:
     @property
     def layers(self) -> tuple[int, int]:
         """Width and depth of the trunk."""
-        width, depth = {"mlp": (128, 4), "factored": (64, 2)}.get(self.field, (256, 8))
+        # A small network reads a hash grid.
+        proposal = (64, 1) if self.encoding == "hash" else (128, 4)
+        width, depth = {"mlp": (128, 4), "factored": (64, 2), "proposal": proposal}.get(
+            self.field, (256, 8)
+        )
         return (
             width if self.width is None else self.width,
             depth if self.depth is None else self.depth,
@@ -104,6 +114,8 @@ def make_renderer(
     renderer = renderer_for(options, max(views.size), hull)
     if isinstance(renderer, PackedRenderer):
         renderer.space = make_space(options.space, views)
+    if isinstance(renderer, ProposalRenderer):
+        renderer.space = make_space(options.space, views, by_disparity=True)
     return renderer
 
 
@@ -136,6 +148,8 @@ def renderer_for(
         return GridRenderer(field, grid, num_samples=num_samples)
     if options.field == "factored":
         return _packed_renderer(options, resolution, hull, generator)
+    if options.field == "proposal":
+        return _proposal_renderer(options, resolution, generator)
     is_mip = options.field == "mip"
     bands = options.num_bands + (_MIP_EXTRA_BANDS if is_mip else 0)
     make = partial(
@@ -194,6 +208,32 @@ def _packed_renderer(
     )
     space = make_space(options.space)
     return PackedRenderer(field, grid, space, num_exposures=options.num_exposures)
+
+
+def _proposal_renderer(
+    options: FieldOptions, resolution: int, generator: torch.Generator
+) -> ProposalRenderer:
+    if options.encoding == "hash":
+        # Contracted space has half of the cube for what lies between the cameras.
+        finest = min(max(4 * resolution, _COARSEST_HASH), _FINEST_HASH)
+        field = hash_field(
+            num_levels=8,
+            features_per_level=4,
+            log2_table_size=17,
+            finest_resolution=finest,
+            width=options.layers[0],
+            depth=options.layers[1],
+            generator=generator,
+        )
+    else:
+        field = _mlp_field(options, resolution, generator)
+    return ProposalRenderer(
+        field,
+        make_space(options.space, by_disparity=True),
+        num_samples=16 if options.num_samples is None else options.num_samples,
+        num_exposures=options.num_exposures,
+        generator=generator,
+    )
 
 
 def fields_of(renderer: nn.Module) -> list[RadianceField | FactoredField]:

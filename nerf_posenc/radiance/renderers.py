@@ -217,7 +217,7 @@ def _blurred(weights: Tensor) -> Tensor:
 def photometric_loss(
     rendering: Rendering, target: Float[Tensor, "n 3"], *, coarse_weight: float = 1.0
 ) -> Float[Tensor, ""]:
-    """Mean squared error of the colors, plus that of the coarse pass if there is one.
+    """Mean squared error of the colors, plus that of the coarse pass and the penalty if there are.
 
     Args:
         rendering: rendered rays.
@@ -227,4 +227,6 @@ def photometric_loss(
     loss = (rendering.rgb - target).square().mean()
     if rendering.coarse_rgb is not None:
         loss = loss + coarse_weight * (rendering.coarse_rgb - target).square().mean()
+    if rendering.penalty is not None:
+        loss = loss + rendering.penalty
     return loss

@@ -83,6 +83,8 @@ class ContractedSpace(BoxSpace):
 
     Args:
         views: views whose cameras are enclosed; None for those of a state that is loaded.
+        by_disparity: steps beyond 1 are equal in disparity, as the contraction is along a ray from
+            the center; otherwise in the logarithm of the distance, which are more of them.
     """
 
     is_box = False
@@ -91,8 +93,9 @@ class ContractedSpace(BoxSpace):
     center: Tensor
     radius: Tensor
 
-    def __init__(self, views: Views | None = None) -> None:
+    def __init__(self, views: Views | None = None, *, by_disparity: bool = False) -> None:
         super().__init__()
+        self.by_disparity = by_disparity
         center, radius = torch.zeros(3), torch.ones(())
         if views is not None:
             positions = views.world_from_camera[:, :3, 3]
@@ -103,11 +106,12 @@ class ContractedSpace(BoxSpace):
         self.register_buffer("radius", radius)
 
     def paths(self, rays: Rays) -> Paths:
-        """Rays in units of the cameras' radius; the coordinate is logarithmic beyond 1."""
+        """Rays in units of the cameras' radius."""
         zero = torch.zeros_like(rays.origins[:, 0])
         origins = (rays.origins - self.center) / self.radius
         # The cube is half as wide as the contracted space.
-        return Paths(origins, rays.directions, zero, zero + (1 + math.log(_FARTHEST)) / 2)
+        last = 2 - 1 / _FARTHEST if self.by_disparity else 1 + math.log(_FARTHEST)
+        return Paths(origins, rays.directions, zero, zero + last / 2)
 
     def positions(
         self,
@@ -116,14 +120,21 @@ class ContractedSpace(BoxSpace):
         along: Float[Tensor, "*batch"],
     ) -> Float[Tensor, "*batch 3"]:
         """Contracted positions at coordinates along paths."""
-        points = super().positions(origins, directions, _from_log(2 * along))
+        points = super().positions(origins, directions, self._distance(along))
         return contract(points, order=math.inf) / 2
 
     def distances(
         self, rays: Rays, index: Tensor, along: Float[Tensor, " n"]
     ) -> Float[Tensor, " n"]:
         """Distances from the origins of the rays ``index``, in units of the scene."""
-        return _from_log(2 * along) * self.radius
+        return self._distance(along) * self.radius
+
+    def _distance(self, along: Tensor) -> Tensor:
+        """Distance in radii of the cameras: linear up to 1."""
+        value = 2 * along
+        if self.by_disparity:
+            return torch.where(value <= 1, value, 1 / (2 - value.clamp(1, 2 - 1 / _FARTHEST)))
+        return torch.where(value <= 1, value, torch.exp(value.clamp(min=1) - 1))
 
 
 class ForwardFacingSpace(BoxSpace):
@@ -181,11 +192,6 @@ class ForwardFacingSpace(BoxSpace):
         return before[index] + self.near / forward * share / (1 - share)
 
 
-def _from_log(value: Tensor) -> Tensor:
-    """Distance at a coordinate that is linear up to 1 and logarithmic beyond."""
-    return torch.where(value <= 1, value, torch.exp(value.clamp(min=1) - 1))
-
-
 def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
     """Mean pose of views, half the width of their common frustum at depth 1, and its near plane."""
     poses = views.world_from_camera.double()
@@ -227,8 +233,10 @@ def space_for(views: Views) -> SpaceName:
     return "frontal" if looks_forward else "contracted"
 
 
-def make_space(name: SpaceName, views: Views | None = None) -> BoxSpace:
+def make_space(
+    name: SpaceName, views: Views | None = None, *, by_disparity: bool = False
+) -> BoxSpace:
     """Build a space for views, or for a state that is loaded."""
     if name == "contracted":
-        return ContractedSpace(views)
+        return ContractedSpace(views, by_disparity=by_disparity)
     return ForwardFacingSpace(views) if name == "frontal" else BoxSpace()

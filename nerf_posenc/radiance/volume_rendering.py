@@ -15,12 +15,14 @@ class Rendering(NamedTuple):
         opacity: accumulated weight, in [0, 1].
         depth: mean distance by weight; 0 for an empty ray.
         coarse_rgb: colors from the coarse pass, if there is one.
+        penalty: what the loss adds for how the ray was sampled, if anything.
     """
 
     rgb: Float[Tensor, "*batch 3"]
     opacity: Float[Tensor, "*batch"]
     depth: Float[Tensor, "*batch"]
     coarse_rgb: Float[Tensor, "*batch 3"] | None = None
+    penalty: Float[Tensor, ""] | None = None
 
 
 def weights_from_density(
@@ -61,6 +63,22 @@ def composite(
         total = (weights[..., None, :] @ rgb)[..., 0, :]
     depth = (weights * distances).sum(-1) / opacity.clamp(min=1e-6)
     return Rendering(total + (1 - opacity)[..., None] * background, opacity, depth)
+
+
+def exposed(
+    rgb: Float[Tensor, "n *samples 3"], log_gains: Tensor | None, views: Tensor | None
+) -> Float[Tensor, "n *samples 3"]:
+    """Colors as the views of the rays expose them, relative to the mean of all views.
+
+    Args:
+        rgb: colors of each ray, or of its samples.
+        log_gains: logarithms of the gains of each view and color channel; None for none.
+        views: training view of each ray; None for the mean exposure, which the field itself has.
+    """
+    if log_gains is None or views is None:
+        return rgb
+    gains = torch.exp(log_gains - log_gains.mean(0))[views]
+    return rgb * gains.view(len(rgb), *[1] * (rgb.dim() - 2), 3)
 
 
 def visible_depth(rendering: Rendering) -> Float[Tensor, "*batch"]:

@@ -81,14 +81,14 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         title="A network on raw coordinates",
         description="raw coordinates",
         build=lambda options: Identity(options.in_dim),
-        fields=("mlp", "nerf", "mip"),
+        fields=("mlp", "nerf", "mip", "proposal"),
     ),
     "fourier": EncodingRecipe(
         title="Positional encoding",
         description="positional encoding with L frequency bands",
         build=lambda options: FourierEncoder(options.in_dim, options.num_bands),
         held_out=HeldOutRecipe(),
-        fields=("mlp", "nerf", "mip"),
+        fields=("mlp", "nerf", "mip", "proposal"),
     ),
     "gaussian": EncodingRecipe(
         title="Random Fourier features",
@@ -107,6 +107,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         muon_adam_lr=7e-3,
         muon_lr_power=2.0,
         is_small=True,
+        fields=("proposal",),
     ),
     "vector-matrix": EncodingRecipe(
         title="A factored grid",

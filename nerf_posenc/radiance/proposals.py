@@ -1,0 +1,185 @@
+"""Proposal sampling: a small density decides where along each ray the field is evaluated.
+
+mip-NeRF 360 (Barron et al. 2022, section 3 and 4): the proposal is not trained to render, but to
+bound the weights of the field from above. A ray costs the same number of samples in every scene,
+which no pruning has to find first: that suits rooms, where hardly any space is known to be empty.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
+from nerf_posenc.radiance.factored_field import density_of_features
+from nerf_posenc.radiance.fields import RadianceField
+from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
+from nerf_posenc.radiance.sampling import (
+    Jitter,
+    importance_samples,
+    stratified_edges,
+    uniform,
+)
+from nerf_posenc.radiance.scene_spaces import BoxSpace
+from nerf_posenc.radiance.volume_rendering import (
+    Rendering,
+    composite,
+    exposed,
+    weights_from_density,
+)
+
+# Of the proposal's grid: features of each axis, and nodes along it.
+_FEATURES, _NODES = 4, 65
+
+# What every interval of the proposal weighs at least when the field's intervals are drawn from it.
+_LEAST_WEIGHT = 0.01
+
+# Length of the last interval where the scene has no end: all remaining light ends there.
+_ENDLESS = 1e10
+
+# Of the distortion loss, relative to the squared error of the colors.
+_DISTORTION = 1e-3
+
+
+class ProposalRenderer(nn.Module):
+    """Render with intervals that a proposal chooses along each ray.
+
+    Args:
+        field: the radiance field.
+        space: space in which the cube of the field is the scene; None for the scene's own box. In
+            other spaces every ray ends: its last interval is endless.
+        num_proposals: intervals of the proposal along a ray.
+        num_samples: intervals of the field along a ray.
+        num_exposures: views whose exposures are learned, a gain for each color channel; 0 for none.
+        generator: random number generator of the proposal's initial features.
+
+    Raises:
+        ValueError: If a number of samples is below 1.
+    """
+
+    def __init__(
+        self,
+        field: RadianceField,
+        space: BoxSpace | None = None,
+        *,
+        num_proposals: int = 48,
+        num_samples: int = 16,
+        num_exposures: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        require_counts(num_proposals=num_proposals, num_samples=num_samples)
+        self.field = field
+        self.proposal = VectorMatrixEncoder(_FEATURES, resolution=_NODES, generator=generator)
+        self.space = BoxSpace() if space is None else space
+        self.num_proposals = num_proposals
+        self.num_samples = num_samples
+        self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
+
+    def forward(
+        self,
+        rays: Rays,
+        generator: Jitter | None = None,
+        *,
+        views: Int[Tensor, " n"] | None = None,
+    ) -> Rendering:
+        """Render rays; with gradients, the rendering has the penalty of the proposal.
+
+        Args:
+            rays: any number.
+            generator: random number generator to shift the intervals of each ray.
+            views: training view of each ray, to render it with the exposure of that view; None for
+                the mean exposure.
+        """
+        paths = self.space.paths(rays)
+        near, far = paths.near, paths.far
+        if self.space.is_box:
+            near, far = ray_aabb_intersect(paths.origins, paths.directions)
+
+        def middles(edges: Tensor) -> tuple[Tensor, Tensor]:
+            along = (edges[:, 1:] + edges[:, :-1]) / 2
+            origins, directions = paths.origins[:, None], paths.directions[:, None]
+            return along, self.space.positions(origins, directions, along)
+
+        # The proposal's weights in equal intervals, whose inner edges are shifted together.
+        coarse = stratified_edges(near, far, self.num_proposals)
+        if generator is not None:
+            shift = uniform(torch.Size((len(near), 1)), generator, near) - 0.5
+            width = (far - near)[:, None] / self.num_proposals
+            coarse = torch.cat([coarse[:, :1], coarse[:, 1:-1] + shift * width, coarse[:, -1:]], 1)
+        _, positions = middles(coarse)
+        features = self.proposal(positions.reshape(-1, 3)).view(*positions.shape[:2], -1)
+        proposed = weights_from_density(density_of_features(features), self._lengths(coarse))
+        # The field's intervals, drawn from those weights, from end to end of the path.
+        drawn = importance_samples(coarse, proposed + _LEAST_WEIGHT, self.num_samples + 1, generator)
+        edges = torch.cat([near[:, None], drawn[:, 1:-1], far[:, None]], dim=1)
+        along, positions = middles(edges)
+        directions = rays.directions[:, None].expand_as(positions)
+        density, rgb = self.field(positions.flatten(0, 1), directions.flatten(0, 1))
+        weights = weights_from_density(density.view_as(along), self._lengths(edges))
+        index = torch.arange(len(along), device=along.device).repeat_interleave(along.shape[1])
+        distances = self.space.distances(rays, index, along.flatten()).view_as(along)
+        # Exposures change what a view shows of the scene, and not the color behind it.
+        colors = exposed(rgb.view_as(positions), self.log_gains, views)
+        rendering = composite(weights, colors, distances, rays.background)
+        if not torch.is_grad_enabled():
+            return rendering
+        penalty = interlevel_loss(edges, weights, coarse, proposed)
+        return rendering._replace(
+            penalty=penalty + _DISTORTION * distortion_loss(edges, weights)
+        )
+
+    def _lengths(self, edges: Tensor) -> Tensor:
+        lengths = edges.diff(dim=-1)
+        if self.space.is_box:
+            return lengths
+        return F.pad(lengths[:, :-1], (0, 1), value=_ENDLESS)
+
+
+def interlevel_loss(
+    edges: Float[Tensor, "rays fine+1"],
+    weights: Float[Tensor, "rays fine"],
+    proposal_edges: Float[Tensor, "rays coarse+1"],
+    proposal_weights: Float[Tensor, "rays coarse"],
+) -> Float[Tensor, ""]:
+    """How far the field's weights exceed what the proposal allows (mip-NeRF 360, equation 13).
+
+    An interval may weigh as much as all intervals of the proposal that it overlaps. The gradient
+    goes to the proposal alone.
+
+    Args:
+        edges: edges of the field's intervals, rising.
+        weights: their weights.
+        proposal_edges: edges of the proposal's intervals, rising, over the same range.
+        proposal_weights: their weights.
+    """
+    weights, edges, proposal_edges = weights.detach(), edges.detach(), proposal_edges.detach()
+    total = F.pad(proposal_weights.cumsum(-1), (1, 0))
+    last = proposal_edges.shape[-1] - 1
+    starts, ends = edges[:, :-1].contiguous(), edges[:, 1:].contiguous()
+    first = torch.searchsorted(proposal_edges, starts, right=True) - 1
+    behind = torch.searchsorted(proposal_edges, ends)
+    low, high = (torch.gather(total, -1, i.clamp(0, last)) for i in (first, behind))
+    excess = (weights - (high - low)).clamp(min=0)
+    return (excess.square() / (weights + 1e-7)).sum(-1).mean()
+
+
+def distortion_loss(
+    edges: Float[Tensor, "rays samples+1"], weights: Float[Tensor, "rays samples"]
+) -> Float[Tensor, ""]:
+    r"""How far the weights of a ray lie apart (mip-NeRF 360, equation 15): fog has a large one.
+
+    $\sum_{i,j} w_i w_j |m_i - m_j| + \tfrac13 \sum_i w_i^2 \delta_i$ for intervals with the middles
+    $m$ and lengths $\delta$, in time linear in their number.
+
+    Args:
+        edges: edges of the intervals, rising.
+        weights: their weights.
+    """
+    middles, lengths = (edges[:, 1:] + edges[:, :-1]) / 2, edges.diff(dim=-1)
+    # Of each pair, the later one less the earlier one.
+    moment = weights * middles
+    before, moment_before = weights.cumsum(-1) - weights, moment.cumsum(-1) - moment
+    between = (moment * before - weights * moment_before).sum(-1)
+    return (2 * between + (weights.square() * lengths).sum(-1) / 3).mean()
