@@ -1,16 +1,19 @@
-"""Captures without opacity: what the coordinates and the background of a field are worth.
+"""All fields on all kinds of views at equal time: an object, and captures without opacity.
 
-The built-in scene ``spheres`` in surroundings that reach to infinity: a patterned ground and a sky,
-photographed from all around (``around``), or a wall behind it, photographed from one side
-(``frontal``). All pixels are opaque, as in photographs. PSNR of held-out views, and the share of
-their pixels in which the field has a hole: less than half opaque.
+The built-in scene ``spheres``, as an object over nothing (``object``) and in surroundings that
+reach to infinity: a patterned ground and a sky, photographed from all around (``around``), or a
+wall behind it, photographed from one side (``frontal``), where all pixels are opaque as in
+photographs. PSNR of held-out views, and the share of their opaque pixels in which the field has a
+hole: less than half opaque.
 """
 
 import argparse
+import itertools
 import math
 import statistics
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -28,14 +31,20 @@ from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.rays import Rays, camera_rays
 from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
 from nerf_posenc.radiance.renderers import photometric_loss
-from nerf_posenc.radiance.scene_spaces import SpaceName, space_for
+from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Background, Scene, Views
 from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory
 from nerf_posenc.training.loop import FitState, fit
+from scenes import open_scene
 from scenes.analytic import BUILT_IN
 from scenes.quadrature import render_exactly
 
 _GROUND, _WALL = -1.1, -4.0
+FIELDS = {
+    "mlp": FieldOptions("mlp", "fourier"),
+    "factored": FieldOptions("factored", "vector-matrix"),
+    "proposal": FieldOptions("proposal", "hash"),
+}
 UP = torch.tensor([0.0, 0.0, 1.0])
 
 
@@ -78,7 +87,9 @@ def poses(count: int, kind: str, shift: float) -> Tensor:
 
 
 def capture(kind: str, size: int, num_train: int = 48, num_test: int = 8) -> Scene:
-    """Render the scene with its surroundings, all pixels opaque."""
+    """Render the scene with its surroundings, all pixels opaque; or over nothing."""
+    if kind == "object":
+        return open_scene("spheres", size=size)
     camera, medium = Camera.from_angle(size, size, 0.9), BUILT_IN["spheres"]()
 
     def views(at: Tensor, name: str) -> Views:
@@ -94,12 +105,18 @@ def capture(kind: str, size: int, num_train: int = 48, num_test: int = 8) -> Sce
     return Scene(kind, views(train, "train"), views(test, "test"), f"spheres, {kind}")
 
 
-def fit_for(
-    scene: Scene, options: FieldOptions, background: Background, seconds: float
-) -> tuple[float, float, int, float]:
+def with_exposures(scene: Scene) -> Scene:
+    """The same views with gains for each view and channel."""
+    gains = torch.randn(len(scene.train), 3, generator=torch.Generator().manual_seed(1))
+    rgb = scene.train.pixels * torch.exp(0.15 * (gains - gains.mean(0)))[:, None, None]
+    return replace(scene, train=replace(scene.train, pixels=rgb.clamp(0, 1)))
+
+
+def fit_for(scene: Scene, options: FieldOptions, seconds: float) -> tuple[float, ...]:
     """Fit a field; return PSNR in dB, the share of holes, the steps and the seconds per view."""
     renderer = make_renderer(options, scene.train)
-    draw = make_batches(renderer, scene.train, 1024, seed=0, background=background)
+    background: Background = "random" if scene.train.is_opaque else "white"
+    draw = make_batches(renderer, scene.train, 1024, seed=options.seed, background=background)
     dtype = torch.bfloat16 if computes_bfloat16(torch.device("cpu")) else None
     state = FitState(
         renderer, make_field_optimizer(renderer, "muon"), 1 << 40, limit_seconds=seconds
@@ -116,58 +133,44 @@ def fit_for(
     started = time.perf_counter()
     scores = evaluate_views(renderer, scene.test)
     per_view = (time.perf_counter() - started) / len(scores)
-    holes = statistics.mean(float((s.rendering.opacity < 0.5).float().mean()) for s in scores)
+    holes = statistics.mean(
+        float(((s.rendering.opacity < 0.5) & (scene.test.opacity(i) > 0.5)).float().mean())
+        for i, s in enumerate(scores)
+    )
     return statistics.mean(score.psnr for score in scores), holes, state.step, per_view
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kinds", nargs="+", default=["around", "frontal"])
+    parser.add_argument("--kinds", nargs="+", default=["object", "around", "frontal"])
+    parser.add_argument("--scene", nargs="+", default=[], help="folders of posed images as well")
     parser.add_argument("--size", type=int, default=128)
-    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--seconds", type=float, nargs="+", default=[60.0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--fields", nargs="+", choices=sorted(FIELDS), default=sorted(FIELDS))
     parser.add_argument(
         "--exposure", action="store_true", help="photographs of different exposure, 15%% apart"
     )
-    parser.add_argument("--fields", nargs="+", default=["small", "factored"])
     options = parser.parse_args()
     keep_freed_memory()
-    print(f"{machine()}\n{options.size} pixels, {options.seconds:g} s each")
-    print(f"{'capture':<9} {'field':<36} {'background':<10} {'dB':>6} {'holes':>6} steps s/view")
-    for kind in options.kinds:
-        scene = capture(kind, options.size)
-        suited = space_for(scene.train)
-        cases: list[tuple[str, SpaceName, Background]] = []
-        if "small" in options.fields:
-            cases += [("small", "box", "white"), ("small", "box", "random")]
-        if "factored" in options.fields:
-            cases += [
-                ("factored", "box", "white"),
-                ("factored", suited, "white"),
-                ("factored", suited, "random"),
-            ]
-        if options.exposure:
-            gains = torch.randn(len(scene.train), 3, generator=torch.Generator().manual_seed(1))
-            rgb = scene.train.pixels * torch.exp(0.15 * (gains - gains.mean(0)))[:, None, None]
-            scene = replace(scene, train=replace(scene.train, pixels=rgb.clamp(0, 1)))
-            cases = [("factored", suited, "random")]
-            cases += [("factored with exposures", suited, "random")]
-        for name, space, background in cases:
-            field = (
-                FieldOptions(
-                    "factored",
-                    "vector-matrix",
-                    space=space,
-                    num_exposures=len(scene.train) if "exposures" in name else 0,
-                )
-                if name.startswith("factored")
-                else FieldOptions("mlp", "fourier")
-            )
-            psnr, holes, steps, per_view = fit_for(scene, field, background, options.seconds)
-            print(
-                f"{kind:<9} {name + ', ' + space:<36} {background:<10} {psnr:6.2f} {holes:6.1%} "
-                f"{steps:5d} {per_view:.2f}",
-                flush=True,
-            )
+    print(f"{machine()}\n{options.size} pixels")
+    print(f"{'capture':<9} {'field':<9} {'seconds':>7} {'dB':>6} {'holes':>6} {'steps':>5} s/view")
+    scenes = [(kind, capture(kind, options.size)) for kind in options.kinds]
+    scenes += [(Path(p).name, open_scene(p, size=options.size)) for p in options.scene]
+    for (name, scene), field, seconds in itertools.product(scenes, options.fields, options.seconds):
+        data = with_exposures(scene) if options.exposure else scene
+        chosen = replace(
+            FIELDS[field],
+            space=space_for(scene.train) if field != "mlp" else "box",
+            num_exposures=len(scene.train) if options.exposure and field != "mlp" else 0,
+        )
+        runs = [fit_for(data, replace(chosen, seed=seed), seconds) for seed in options.seeds]
+        psnr, holes, steps, per_view = (statistics.median(each) for each in zip(*runs, strict=True))
+        print(
+            f"{name:<9} {field:<9} {seconds:7g} {psnr:6.2f} {holes:6.1%} {steps:5.0f} "
+            f"{per_view:.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -432,6 +432,7 @@ RUNS = {
     "nerf": f"--field nerf --encodings fourier {_SCENE}",
     "mip": f"--field mip --encodings fourier {_SCENE}",
     "factored": f"--field factored {_SCENE}",
+    "proposal": f"--field proposal --encodings none hash {_SCENE}",
     "text": f"--sequence docstrings --encodings none sinusoidal rotary {_ONE_LAYER}",
     "bert": f"--sequence docstrings --model bert {_ONE_LAYER}",
     "causal": f"--sequence docstrings --model causal --encodings alibi learned {_ONE_LAYER}",

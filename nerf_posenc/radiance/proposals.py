@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.radiance.factored_field import density_of_features
-from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.sampling import (
     Jitter,
@@ -46,7 +45,7 @@ class ProposalRenderer(nn.Module):
     """Render with intervals that a proposal chooses along each ray.
 
     Args:
-        field: the radiance field.
+        field: the radiance field, from positions and directions to density and color.
         space: space in which the cube of the field is the scene; None for the scene's own box. In
             other spaces every ray ends: its last interval is endless.
         num_proposals: intervals of the proposal along a ray.
@@ -60,7 +59,7 @@ class ProposalRenderer(nn.Module):
 
     def __init__(
         self,
-        field: RadianceField,
+        field: nn.Module,
         space: BoxSpace | None = None,
         *,
         num_proposals: int = 48,
@@ -112,7 +111,9 @@ class ProposalRenderer(nn.Module):
         features = self.proposal(positions.reshape(-1, 3)).view(*positions.shape[:2], -1)
         proposed = weights_from_density(density_of_features(features), self._lengths(coarse))
         # The field's intervals, drawn from those weights, from end to end of the path.
-        drawn = importance_samples(coarse, proposed + _LEAST_WEIGHT, self.num_samples + 1, generator)
+        drawn = importance_samples(
+            coarse, proposed + _LEAST_WEIGHT, self.num_samples + 1, generator
+        )
         edges = torch.cat([near[:, None], drawn[:, 1:-1], far[:, None]], dim=1)
         along, positions = middles(edges)
         directions = rays.directions[:, None].expand_as(positions)
@@ -126,9 +127,7 @@ class ProposalRenderer(nn.Module):
         if not torch.is_grad_enabled():
             return rendering
         penalty = interlevel_loss(edges, weights, coarse, proposed)
-        return rendering._replace(
-            penalty=penalty + _DISTORTION * distortion_loss(edges, weights)
-        )
+        return rendering._replace(penalty=penalty + _DISTORTION * distortion_loss(edges, weights))
 
     def _lengths(self, edges: Tensor) -> Tensor:
         lengths = edges.diff(dim=-1)
@@ -138,9 +137,9 @@ class ProposalRenderer(nn.Module):
 
 
 def interlevel_loss(
-    edges: Float[Tensor, "rays fine+1"],
+    edges: Float[Tensor, "rays fine_edges"],
     weights: Float[Tensor, "rays fine"],
-    proposal_edges: Float[Tensor, "rays coarse+1"],
+    proposal_edges: Float[Tensor, "rays coarse_edges"],
     proposal_weights: Float[Tensor, "rays coarse"],
 ) -> Float[Tensor, ""]:
     """How far the field's weights exceed what the proposal allows (mip-NeRF 360, equation 13).
@@ -154,7 +153,8 @@ def interlevel_loss(
         proposal_edges: edges of the proposal's intervals, rising, over the same range.
         proposal_weights: their weights.
     """
-    weights, edges, proposal_edges = weights.detach(), edges.detach(), proposal_edges.detach()
+    weights, edges = weights.detach(), edges.detach()
+    proposal_edges = proposal_edges.detach().contiguous()
     total = F.pad(proposal_weights.cumsum(-1), (1, 0))
     last = proposal_edges.shape[-1] - 1
     starts, ends = edges[:, :-1].contiguous(), edges[:, 1:].contiguous()
@@ -166,7 +166,7 @@ def interlevel_loss(
 
 
 def distortion_loss(
-    edges: Float[Tensor, "rays samples+1"], weights: Float[Tensor, "rays samples"]
+    edges: Float[Tensor, "rays edges"], weights: Float[Tensor, "rays samples"]
 ) -> Float[Tensor, ""]:
     r"""How far the weights of a ray lie apart (mip-NeRF 360, equation 15): fog has a large one.
 

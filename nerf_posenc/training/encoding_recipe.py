@@ -76,5 +76,5 @@ class EncodingRecipe:
     muon_lr_power: float = 1.0
     held_out: HeldOutRecipe | None = None
     is_small: bool = False
-    fields: tuple[str, ...] = ("mlp",)
+    fields: tuple[str, ...] = ("mlp", "proposal")
     uses_sigma: bool = False

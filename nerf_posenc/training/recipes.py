@@ -107,7 +107,6 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         muon_adam_lr=7e-3,
         muon_lr_power=2.0,
         is_small=True,
-        fields=("proposal",),
     ),
     "vector-matrix": EncodingRecipe(
         title="A factored grid",

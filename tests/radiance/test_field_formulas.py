@@ -168,7 +168,9 @@ def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> No
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_field_without_a_name_in_the_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="no field 'large'; known are mlp, nerf, mip, factored"):
+    with pytest.raises(
+        ValueError, match="no field 'large'; known are mlp, nerf, mip, factored, proposal"
+    ):
         renderer_for(FieldOptions("large"), 8)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples
 from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.scene_spaces import (
@@ -55,9 +56,12 @@ def positions_along(space: BoxSpace, rays: Rays, along: Tensor) -> Tensor:
     return space.positions(paths.origins, paths.directions, along)
 
 
-def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer() -> None:
+@pytest.mark.parametrize("by_disparity", [False, True])
+def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer(
+    by_disparity: bool,
+) -> None:
     views = around(torch.tensor([1.0, 2.0, -1.0]), 3.0)
-    space, rays = ContractedSpace(views), rays_of(views)
+    space, rays = ContractedSpace(views, by_disparity=by_disparity), rays_of(views)
     torch.testing.assert_close(space.center, torch.tensor([1.0, 2.0, -1.0]), atol=1e-4, rtol=0)
     torch.testing.assert_close(space.radius, torch.tensor(3.0), atol=1e-4, rtol=0)
     paths = space.paths(rays)
@@ -123,12 +127,14 @@ def test_a_capture_without_a_known_beginning_has_one_before_what_is_looked_at() 
     assert 0.5 < float(ForwardFacingSpace(views).near) < 3.9
 
 
+@pytest.mark.parametrize("field", ["factored", "proposal"])
 @pytest.mark.parametrize("name", ["contracted", "frontal"])
-def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str) -> None:
+def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str, field: str) -> None:
     views = around(torch.zeros(3), 2.0) if name == "contracted" else frontal()
-    options = FieldOptions("factored", "vector-matrix", space=name)  # type: ignore[arg-type]
+    encoding = "vector-matrix" if field == "factored" else "hash"
+    options = FieldOptions(field, encoding, space=name)  # type: ignore[arg-type]
     renderer = make_renderer(options, views)
-    assert isinstance(renderer, PackedRenderer)
+    assert isinstance(renderer, PackedRenderer | ProposalRenderer)
     again = renderer_for(options, max(views.size))
     again.load_state_dict(renderer.state_dict())
     rays = rays_of(views)

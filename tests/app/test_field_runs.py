@@ -1,4 +1,4 @@
-"""Runs of the factored field: by name, of captures, saved and loaded."""
+"""Runs of the fields that auto chooses: of objects and captures, saved and loaded."""
 
 import json
 import math
@@ -11,8 +11,8 @@ from PIL import Image
 
 import train_fit
 from nerf_posenc.fits import SceneFit, load_fit
-from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.proposals import ProposalRenderer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -56,9 +56,9 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
     write_capture(Path("capture"))
     data = ["--scene", "capture", "--field", "auto", "--exposure", "--out", "run"]
     assert train_fit.main([*data, *RUN]) == 0
-    fit = load_fit("run/fits/vector-matrix.safetensors")
+    fit = load_fit("run/fits/hash.safetensors")
     assert isinstance(fit, SceneFit)
-    assert isinstance(fit.renderer, PackedRenderer)
+    assert isinstance(fit.renderer, ProposalRenderer)
     assert fit.options.space == "contracted"
     # Every eighth of the nine views is a test view.
     assert fit.renderer.log_gains is not None
@@ -72,11 +72,11 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
     [
         (
             ["--scene", "spheres", "--field", "auto", "--encodings", "fourier"],
-            "--field factored does not take fourier; use --field mlp",
+            "--field auto chooses the encoding; leave --encodings out",
         ),
         (
             ["--scene", "spheres", "--field", "auto", "--bands", "4"],
-            "--bands is for the fourier encoding, and --field factored has an encoding of its own",
+            "--bands is for the fourier encoding, and --field auto chooses grids",
         ),
         (
             ["--image", "cat", "--encodings", "vector-matrix"],
@@ -84,11 +84,11 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
         ),
         (
             ["--scene", "spheres", "--exposure"],
-            "--exposure is for --field factored or auto",
+            "--exposure is for --field factored, proposal or auto",
         ),
     ],
 )
-def test_options_that_do_not_fit_the_factored_field_are_named(
+def test_options_that_do_not_fit_the_field_are_named(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train_fit.main(options) == 2

@@ -1,0 +1,148 @@
+"""Proposal sampling: its losses against their sums, and rendering against closed forms."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.proposals import ProposalRenderer, distortion_loss, interlevel_loss
+from nerf_posenc.radiance.rays import Rays
+from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
+from nerf_posenc.radiance.scene_spaces import ContractedSpace
+from nerf_posenc.radiance.views import Views
+
+
+class Slab(nn.Module):
+    """Density of a slab around z = 0, or everywhere, in one color."""
+
+    def __init__(self, density: float, reach: float = 10.0) -> None:
+        super().__init__()
+        self.inside, self.reach = density, reach
+        self.rgb = nn.Parameter(torch.tensor([0.2, 0.5, 0.9]))
+
+    def forward(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+        density = self.inside * (positions[:, 2].abs() <= self.reach).to(positions.dtype)
+        return density, self.rgb.expand(len(positions), 3)
+
+
+def edges_of(count: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    inner = torch.rand(5, count - 1, generator=generator).sort(dim=-1).values
+    return torch.cat([torch.zeros(5, 1), inner, torch.ones(5, 1)], dim=1)
+
+
+def weights_of(count: int, seed: int) -> Tensor:
+    weights = torch.rand(5, count, generator=torch.Generator().manual_seed(seed))
+    return weights / weights.sum(-1, keepdim=True)
+
+
+def downwards(count: int) -> Rays:
+    """Rays along -z that enter the cube at a distance of 1."""
+    across = torch.linspace(-0.8, 0.8, count)
+    origins = torch.stack([across, across, torch.full((count,), 2.0)], dim=-1)
+    directions = torch.tensor([[0.0, 0.0, -1.0]]).expand(count, 3)
+    return Rays(origins, directions, torch.full((count,), 1e-3), torch.zeros(count, 3))
+
+
+@pytest.mark.parametrize(("fine", "coarse"), [(4, 7), (9, 3), (1, 1)])
+def test_the_interlevel_loss_is_the_excess_over_all_overlapping_intervals(
+    fine: int, coarse: int
+) -> None:
+    edges, weights = edges_of(fine, 0), weights_of(fine, 1)
+    proposal_edges, proposed = edges_of(coarse, 2), 0.7 * weights_of(coarse, 3)
+    total = 0.0
+    for ray in range(5):
+        for i in range(fine):
+            overlaps = (proposal_edges[ray, :-1] < edges[ray, i + 1]) & (
+                proposal_edges[ray, 1:] > edges[ray, i]
+            )
+            excess = max(0.0, float(weights[ray, i] - proposed[ray][overlaps].sum()))
+            total += excess**2 / float(weights[ray, i] + 1e-7) / 5
+    found = interlevel_loss(edges, weights, proposal_edges, proposed)
+    assert float(found) == pytest.approx(total, rel=1e-5, abs=1e-7)
+
+
+def test_a_proposal_that_bounds_the_weights_costs_nothing_and_alone_has_a_gradient() -> None:
+    edges, weights = edges_of(8, 0), weights_of(8, 1).requires_grad_()
+    # Every second edge: each interval has the weight of the two within it.
+    merged = weights.detach().view(5, 4, 2).sum(-1).requires_grad_()
+    assert float(interlevel_loss(edges, weights, edges[:, ::2], merged).detach()) < 1e-10
+    interlevel_loss(edges, weights, edges[:, ::2], 0.5 * merged).backward()
+    assert weights.grad is None
+    assert merged.grad is not None
+
+
+@pytest.mark.parametrize("count", [1, 2, 13])
+def test_the_distortion_loss_is_the_sum_over_all_pairs(count: int) -> None:
+    edges, weights = edges_of(count, 0).double(), weights_of(count, 1).double()
+    middles, lengths = (edges[:, 1:] + edges[:, :-1]) / 2, edges.diff(dim=-1)
+    apart = (middles[:, :, None] - middles[:, None]).abs()
+    pairs = (weights[:, :, None] * weights[:, None] * apart).sum((1, 2))
+    expected = (pairs + (weights.square() * lengths).sum(-1) / 3).mean()
+    torch.testing.assert_close(distortion_loss(edges, weights), expected)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_constant_density_renders_as_its_closed_form(seed: int | None) -> None:
+    renderer, rays = ProposalRenderer(Slab(0.7)), downwards(6)
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    rendering = renderer(rays, generator)
+    expected = 1 - torch.exp(torch.tensor(-0.7 * 2))
+    torch.testing.assert_close(rendering.opacity, expected.expand(6))
+    torch.testing.assert_close(
+        rendering.rgb, expected * torch.tensor([[0.2, 0.5, 0.9]]).expand(6, 3)
+    )
+
+
+def test_rays_end_where_space_has_no_end_and_miss_outside_of_a_box() -> None:
+    rays = downwards(4)
+    endless = ProposalRenderer(Slab(1e-6), ContractedSpace(by_disparity=True))
+    torch.testing.assert_close(endless(rays).opacity, torch.ones(4))
+    beside = rays._replace(origins=rays.origins + torch.tensor([3.0, 0.0, 0.0]))
+    missed = ProposalRenderer(Slab(1.0))(beside)
+    assert float(missed.opacity.abs().max()) == 0
+
+
+def test_a_trained_proposal_puts_the_samples_where_the_field_is() -> None:
+    torch.manual_seed(0)
+    renderer = ProposalRenderer(Slab(200.0, 0.05), num_samples=8)
+    rays = downwards(64)
+
+    def error() -> float:
+        with torch.no_grad():
+            # Seen from 2 above: the surface is at a distance of 1.95.
+            return float((renderer(rays).depth - 1.95).abs().mean())
+
+    before = error()
+    optimizer = torch.optim.Adam(renderer.proposal.parameters(), lr=0.05)
+    for step in range(60):
+        optimizer.zero_grad()
+        penalty = renderer(rays, torch.Generator().manual_seed(step)).penalty
+        assert penalty is not None
+        penalty.backward()
+        optimizer.step()
+    assert error() < 0.3 * before
+    assert error() < 0.03
+
+
+def test_views_show_the_colors_with_their_own_gains() -> None:
+    renderer = ProposalRenderer(Slab(1e4), num_exposures=2)
+    assert renderer.log_gains is not None
+    renderer.log_gains.data[0], renderer.log_gains.data[1] = 0.3, -0.3
+    rays = downwards(2)
+    mean, own = renderer(rays).rgb, renderer(rays, views=torch.tensor([0, 1])).rgb
+    gains = torch.exp(torch.tensor([[0.3], [-0.3]]))
+    torch.testing.assert_close(own, mean * gains)
+
+
+@pytest.mark.parametrize("encoding", ["none", "fourier", "hash"])
+def test_every_encoding_of_the_proposal_field_has_a_gradient_everywhere(encoding: str) -> None:
+    camera = Camera.from_angle(8, 8, 0.7)
+    views = Views(torch.ones(1, 8, 8, 3), [camera], torch.eye(4)[None], ["a"])
+    renderer = make_renderer(FieldOptions("proposal", encoding, width=16, depth=2), views)
+    rendering = renderer(views.rays(0), torch.Generator().manual_seed(0))
+    assert rendering.penalty is not None
+    (rendering.rgb.square().mean() + rendering.penalty).backward()
+    for name, parameter in renderer.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.isfinite().all()), name
