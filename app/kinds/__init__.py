@@ -5,10 +5,11 @@ from typing import Any
 
 from app.kinds.image.image import ImageKind
 from app.kinds.kind import Kind
+from app.kinds.scan import ScanKind
 from app.kinds.scene import SceneKind
 from app.kinds.sequence import SequenceKind
 
 KINDS: MutableMapping[str, type[Kind[Any]]] = {
-    kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind)
+    kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind, ScanKind)
 }
 """Kinds by name; the first is that of a command line that names none."""

@@ -1,0 +1,339 @@
+"""Scans: a slice that is only seen through its projections, as in computed tomography."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from app.kinds.coordinates import (
+    CITATIONS,
+    PSNR,
+    SSIM,
+    encoder_of,
+    frequency_bands,
+    kernel_curves,
+    precision_for,
+    require_effect,
+    require_encodings,
+)
+from app.kinds.kind import Evaluation, Fit, Kind, Problem, Result, View, digest_of
+from app.options import CoordinateOptions, Range, UsageError, require
+from baselines.tomography import algebraic_reconstruction, back_projection
+from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.networks import MLP, hidden_matrices
+from nerf_posenc.training import recipes
+from nerf_posenc.training.loop import predict
+from nerf_posenc.training.results import Measure
+from scenes import SceneError, open_image
+
+PHANTOM = "shepp-logan"
+
+# Rec. 709, for color images.
+_LUMA = (0.2126, 0.7152, 0.0722)
+_REFERENCES = {"back-projection": back_projection, "sart": algebraic_reconstruction}
+# Tried on the phantom: docs/experiments.md.
+_OCTAVES_BELOW, _SIGMA = 3, 3.0
+_CHUNK = 8192
+_PREVIEW_SIDE = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanOptions(CoordinateOptions):
+    """Fit a slice to its projections without and with an encoding."""
+
+    scan: str = PHANTOM
+    """Gray image or .npy slice of values in [0, 1]; or shepp-logan, the phantom."""
+
+    projections: Annotated[int, Range(1, 10_000)] = 20
+    """Parallel projections, at equal angles over half a turn."""
+
+    def check(self) -> None:
+        """Check ranges, and that the encodings suit a plane."""
+        super().check()
+        require(self.scan != "", "--scan needs a path or a name")
+        for option, value in (("--bands", self.num_bands), ("--sigma", self.sigma)):
+            is_one = value is None or isinstance(value, int | float)
+            require(is_one, f"{option}: several values and auto are for images; give a --scan one")
+        suiting = [n for n, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
+        require_encodings(self, suiting, "a scan")
+        require_effect(self, self.encodings or ("none", "fourier", "hash"))
+
+
+class ScanKind(Kind[ScanOptions]):
+    """A square slice in [-1, 1]^2, and the integrals along parallel lines through its disk."""
+
+    name = "scan"
+    Options = ScanOptions
+    about = (
+        "A scanner does not see a slice but the sums along lines through it. With few projections "
+        "many slices have the same sums, and the encoding decides which of them the network finds."
+    )
+    citations = CITATIONS
+
+    def __init__(self, options: ScanOptions) -> None:
+        self.slice = _opened(options)
+        self.side = len(self.slice)
+        self.title = Path(options.scan).stem if options.scan != PHANTOM else PHANTOM
+        self.source = options.scan if options.scan != PHANTOM else "the Shepp-Logan phantom"
+        self.facts = {"size": (self.side, self.side)}
+        self.radians = torch.arange(options.projections) * (math.pi / options.projections)
+        angles = self.radians.repeat_interleave(self.side)
+        offsets = pixel_centers(self.side).repeat(options.projections)
+        self.lines = torch.stack([angles, offsets], dim=-1)
+        # Along each line as many samples as the slice has pixels.
+        middles = torch.full((self.side,), 0.5)
+        self.integrals = torch.cat(
+            [
+                line_integrals(self._value_at, part, middles)
+                for part in self.lines.split(max(1, (1 << 20) // self.side))
+            ]
+        )
+
+    def _value_at(self, points: Float[Tensor, "n 2"]) -> Float[Tensor, "n 1"]:
+        """The slice between its pixels, bilinearly."""
+        # There, -1 and 1 are the edges of the image.
+        grid = (points - pixel_centers(self.side).mean()).view(1, 1, -1, 2)
+        return F.grid_sample(
+            self.slice[None, None], grid, align_corners=False, padding_mode="border"
+        ).view(-1, 1)
+
+    def summary(self, config: ScanOptions) -> list[str]:
+        """Source, size and number of projections."""
+        return [
+            f"scan     {self.source}, {self.side} x {self.side}",
+            f"lines    {config.projections} projections of {self.side} parallel lines",
+        ]
+
+    def digest(self) -> str:
+        """Checksum of the slice and its projections."""
+        tensors = (self.slice, self.lines, self.integrals)
+        return digest_of((tensor.shape, [tensor]) for tensor in tensors)
+
+    def resolve(
+        self, options: ScanOptions, device: torch.device, log: Callable[[str], None]
+    ) -> ScanOptions:
+        """Choose encodings, bands, sigma, steps and batches by the size of the slice."""
+        # What few projections do not tell is left smooth: fewer bands than for the slice itself.
+        bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)
+        return replace(
+            options,
+            encodings=options.encodings or ("none", "fourier", "hash"),
+            steps=options.steps or 1000,
+            batch_size=options.batch_size or max(1, (1 << 13) // self.side),
+            num_bands=options.num_bands or bands,
+            sigma=options.sigma or _SIGMA,
+            optimizer="muon" if options.optimizer == "auto" else options.optimizer,
+        )
+
+    def measures(self, config: ScanOptions) -> Sequence[Measure]:
+        """PSNR and SSIM of the slice, which no fit has seen."""
+        return (PSNR, SSIM)
+
+    def build(self, encoding: str, config: ScanOptions, generator: torch.Generator) -> nn.Module:
+        """An encoder and a network."""
+        assert isinstance(config.num_bands, int)
+        assert isinstance(config.sigma, float | int)
+        encoder = recipes.make_encoder(
+            encoding,
+            2,
+            resolution=self.side,
+            num_bands=config.num_bands,
+            sigma=float(config.sigma),
+            generator=generator,
+        )
+        width, depth = recipes.get_recipe(encoding).layers
+        network = MLP(
+            encoder.out_dim,
+            1,
+            width=config.width or width,
+            depth=config.depth or depth,
+            generator=generator,
+        )
+        return nn.Sequential(encoder, network)
+
+    def problem(self, model: nn.Module, encoding: str, config: ScanOptions) -> Problem:
+        """Batches of lines; the loss is on their integrals alone."""
+        assert config.batch_size
+        assert config.optimizer != "auto"
+        device = torch.device(config.device)
+        is_small = recipes.ENCODINGS[encoding].is_small
+        precision = precision_for(config, device, is_small=is_small)
+        lr = config.lr or recipes.default_lr("relu", config.optimizer, encoding)
+        lines, integrals = self.lines.to(device), self.integrals.to(device)
+        size, side, seed = config.batch_size, self.side, config.seed
+
+        def draw(step: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+            generator = torch.Generator(device).manual_seed(seed * 1_000_003 + step)
+            rows = torch.randint(len(lines), (size,), generator=generator, device=device)
+            # Samples jittered within their bins see all of a line in the end.
+            offsets = torch.rand(side, generator=generator, device=device)
+            return (lines[rows], offsets), integrals[rows]
+
+        preview = _grid(min(_PREVIEW_SIDE, self.side)).to(device)
+        return Problem(
+            draw_batch=draw,
+            forward=lambda batch: line_integrals(model, *batch),
+            optimizer=recipes.make_optimizer(
+                model,
+                config.optimizer,
+                lr,
+                encoding=encoding,
+                matrices=hidden_matrices(model[1]),  # type: ignore[index]
+            ),
+            autocast_dtype=None if precision == torch.float32 else precision,
+            preview=lambda: [_as_image(model, preview)],
+            originals=[_rgb(self._value_at(_grid(min(_PREVIEW_SIDE, self.side))))],
+            details={"lr": lr, "precision": str(precision).removeprefix("torch.")},
+        )
+
+    def evaluate(self, fit: Fit[ScanOptions]) -> Evaluation:
+        """PSNR and SSIM of the slice at its pixels, and the slice."""
+        encoder = encoder_of(fit.model)
+        values = _as_image(fit.model, _grid(self.side).to(fit.config.device))
+        found = self._scored(values)
+        view = replace(found.blocks[0], bands=frequency_bands(encoder))
+        return replace(found, blocks=[view, *kernel_curves(encoder)])
+
+    def _scored(self, values: Float[Tensor, "height width 3"]) -> Evaluation:
+        truth = _rgb(self.slice.view(-1, 1))
+        scores = {PSNR.name: psnr(values, truth), SSIM.name: ssim(values, truth)}
+        return Evaluation(scores, [View(self.title, truth, values)])
+
+    def references(self, config: ScanOptions) -> Sequence[Result]:
+        """Filtered back-projection and SART of the same projections."""
+        # Sums over pixels, where the integrals are means over the diameter.
+        sinogram = self.integrals.view(config.projections, self.side) * self.side
+        degrees = self.radians.rad2deg()
+        results = []
+        for name, reconstruct in _REFERENCES.items():
+            started = time.perf_counter()
+            values = reconstruct(sinogram, degrees).clamp(0, 1)
+            seconds = time.perf_counter() - started
+            evaluation = self._scored(_rgb(values.reshape(-1, 1)))
+            results.append(
+                Result(
+                    encoding=name,
+                    parameters=0,
+                    seconds=seconds,
+                    steps=0,
+                    evaluation=evaluation,
+                    is_reference=True,
+                )
+            )
+        return results
+
+
+def line_integrals(
+    value_at: Callable[[Tensor], Tensor],
+    lines: Float[Tensor, "lines 2"],
+    offsets: Float[Tensor, " samples"],
+) -> Float[Tensor, "lines 1"]:
+    """Mean value along lines through the unit disk, over the length of its diameter.
+
+    The line at the angle a and the offset s holds the points s (cos a, -sin a) + t (sin a, cos a),
+    in axes with y down: the convention of ``skimage.transform.radon``. The disk's outside is empty.
+
+    Args:
+        value_at: function from points ``(n, 2)`` to values ``(n, 1)``.
+        lines: angle in radians and offset of each line.
+        offsets: where in each bin along a line the sample lies, in [0, 1].
+    """
+    angle, offset = lines[:, :1], lines[:, 1:]
+    bins = torch.arange(len(offsets), device=lines.device)
+    along = ((bins + offsets) * (2 / len(offsets)) - 1).expand(len(lines), -1)
+    x = offset * angle.cos() + along * angle.sin()
+    y = -offset * angle.sin() + along * angle.cos()
+    inside = offset.square() + along.square() <= 1
+    values = value_at(torch.stack([x, y], dim=-1)[inside])[:, 0].float()
+    filled = torch.zeros_like(along).masked_scatter(inside, values)
+    return filled.mean(-1, keepdim=True)
+
+
+def pixel_centers(side: int) -> Float[Tensor, " side"]:
+    """Positions of so many pixels across [-1, 1]; the one at ``side // 2`` is at 0.
+
+    The scanner turns around a pixel, as in ``skimage.transform.radon``.
+    """
+    return (torch.arange(side) - side // 2) * (2 / side)
+
+
+def _grid(side: int) -> Float[Tensor, "pixels 2"]:
+    """Pixel centers of a square image, row by row, as (x, y)."""
+    y, x = torch.meshgrid(pixel_centers(side), pixel_centers(side), indexing="ij")
+    return torch.stack([x, y], dim=-1).view(-1, 2)
+
+
+def _rgb(values: Float[Tensor, "pixels 1"]) -> Float[Tensor, "side side 3"]:
+    side = math.isqrt(len(values))
+    return values.view(side, side, 1).expand(-1, -1, 3)
+
+
+@torch.no_grad()
+def _as_image(model: nn.Module, points: Float[Tensor, "pixels 2"]) -> Float[Tensor, "side side 3"]:
+    """The slice that a model has; empty outside of the disk, which no line crosses."""
+    values = predict(model, points, chunk_size=_CHUNK).float()
+    return _rgb((values * (points.square().sum(-1, keepdim=True) <= 1)).clamp(0, 1).cpu())
+
+
+def _opened(options: ScanOptions) -> Float[Tensor, "side side"]:
+    """The slice, square and empty outside of its disk.
+
+    Raises:
+        UsageError: If it cannot be opened.
+    """
+    name = options.scan
+    if name == PHANTOM and not Path(name).exists():
+        from skimage.data import shepp_logan_phantom
+
+        values = torch.from_numpy(shepp_logan_phantom()).float()
+        side = options.size or 512
+    else:
+        values = _read(name, options.max_pixels)
+        side = min(options.size or max(values.shape), max(values.shape))
+    height, width = values.shape
+    require(min(height, width) >= 8, f"--scan {name} has {width} x {height} pixels; 8 are needed")
+    # Centered in a square of its longer side.
+    longer = max(height, width)
+    top, left = (longer - height) // 2, (longer - width) // 2
+    values = F.pad(values, (left, longer - width - left, top, longer - height - top))
+    values = F.interpolate(
+        values[None, None], (side, side), mode="area" if side < longer else "bilinear"
+    )
+    disk = _grid(side).square().sum(-1).view(side, side) <= 1
+    return values[0, 0] * disk
+
+
+def _read(name: str, max_pixels: int) -> Float[Tensor, "height width"]:
+    """A gray image, or an array of values in [0, 1].
+
+    Raises:
+        UsageError: If there is none.
+    """
+    if not name.endswith(".npy"):
+        try:
+            rgb = open_image(name, max_pixels=max_pixels).rgb
+        except SceneError as error:
+            raise UsageError(str(error)) from None
+        return (rgb * torch.tensor(_LUMA)).sum(-1)
+    try:
+        array = np.load(name, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"--scan {name}: not an array of NumPy: {error}") from None
+    is_slice = array.ndim == 2 and array.dtype.kind in "fiub"
+    require(
+        is_slice,
+        f"--scan {name} must be (height, width) numbers; it is {array.dtype} {array.shape}",
+    )
+    require(array.size <= max_pixels, f"--scan {name} has {array.size:,} pixels; see --max-pixels")
+    values = torch.from_numpy(np.array(array, dtype=np.float32))
+    fits = bool(((values >= 0) & (values <= 1)).all())
+    require(fits, f"--scan {name} must hold values in [0, 1]; divide it by its largest value")
+    return values

@@ -1,0 +1,39 @@
+"""Scans in closed form: filtered back-projection, and the algebraic reconstruction technique."""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from skimage.transform import iradon, iradon_sart
+from torch import Tensor
+
+# Passes over all projections; SART is sharpest after a few and then fits the noise.
+_PASSES = 10
+
+
+def back_projection(
+    sinogram: Float[Tensor, "angles detectors"], degrees: Float[Tensor, " angles"]
+) -> Float[Tensor, "detectors detectors"]:
+    """Filtered back-projection with the ramp filter (Kak and Slaney 1988, chapter 3).
+
+    Args:
+        sinogram: sum of the values along each line, with a pixel's length as the unit.
+        degrees: angle of each projection.
+    """
+    found = iradon(sinogram.T.double().numpy(), degrees.double().numpy(), circle=True)
+    return torch.from_numpy(np.ascontiguousarray(found)).float()
+
+
+def algebraic_reconstruction(
+    sinogram: Float[Tensor, "angles detectors"], degrees: Float[Tensor, " angles"]
+) -> Float[Tensor, "detectors detectors"]:
+    """SART (Andersen and Kak 1984): each projection corrects the image, pass after pass.
+
+    Args:
+        sinogram: sum of the values along each line, with a pixel's length as the unit.
+        degrees: angle of each projection.
+    """
+    columns, angles = sinogram.T.double().contiguous().numpy(), degrees.double().numpy()
+    found = None
+    for _ in range(_PASSES):
+        found = iradon_sart(columns, angles, image=found, clip=(0.0, 1.0))
+    return torch.from_numpy(np.ascontiguousarray(found)).float()

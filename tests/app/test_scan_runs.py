@@ -1,0 +1,154 @@
+"""Scans: line integrals against closed forms and scikit-image, and runs from line to page."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from skimage.transform import radon
+from torch import Tensor
+
+import train_fit
+from app.kinds.scan import ScanKind, ScanOptions, line_integrals, pixel_centers
+from baselines.tomography import algebraic_reconstruction, back_projection
+from nerf_posenc.metrics.image import psnr
+from tests.signals import run_with_signal
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+QUICK = ["--scan", "shepp-logan", "--size", "32", "--steps", "12", "--video", "0", "--quiet"]
+
+
+def lines_of(count: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    angles = math.pi * torch.rand(count, generator=generator)
+    return torch.stack([angles, 1.8 * torch.rand(count, generator=generator) - 0.9], dim=-1)
+
+
+@pytest.mark.parametrize("radius", [0.3, 1.0])
+def test_integrals_of_a_centered_disk_are_its_chords(radius: float) -> None:
+    lines = lines_of(50)
+
+    def disk(points: Tensor) -> Tensor:
+        return (points.norm(dim=-1, keepdim=True) <= radius).float()
+
+    found = line_integrals(disk, lines, torch.full((4000,), 0.5))[:, 0]
+    # Half a chord, as the mean is over the diameter 2.
+    expected = (radius**2 - lines[:, 1].square()).clamp(min=0).sqrt()
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+
+
+def test_integrals_of_a_gaussian_beside_the_center_are_gaussian() -> None:
+    lines, center, width = lines_of(50), torch.tensor([0.2, -0.3]), 0.07
+
+    def blob(points: Tensor) -> Tensor:
+        return torch.exp(-(points - center).square().sum(-1, keepdim=True) / (2 * width**2))
+
+    found = line_integrals(blob, lines, torch.full((2000,), 0.5))[:, 0]
+    angle, offset = lines.unbind(-1)
+    # The offset of the line through the center, in axes with y down.
+    through = center[0] * angle.cos() - center[1] * angle.sin()
+    expected = torch.exp(-((offset - through) ** 2) / (2 * width**2))
+    expected = expected * width * math.sqrt(2 * math.pi) / 2
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("side", [48, 49])
+def test_projections_are_those_of_scikit_image(side: int) -> None:
+    kind = ScanKind(ScanOptions(size=side, projections=7))
+    ours = kind.integrals.view(7, side) * side
+    degrees = kind.radians.rad2deg().double().numpy()
+    theirs = torch.from_numpy(radon(kind.slice.double().numpy(), degrees, circle=True)).T
+    # Ours interpolates where theirs turns a whole image: equal but for that.
+    assert float((ours - theirs).abs().mean()) < 0.01 * float(theirs.abs().mean())
+    assert pixel_centers(side)[side // 2] == 0
+
+
+def test_references_find_the_slice_from_many_projections() -> None:
+    kind = ScanKind(ScanOptions(size=48, projections=90))
+    sinogram, degrees = kind.integrals.view(90, 48) * 48, kind.radians.rad2deg()
+    for reconstruct in (back_projection, algebraic_reconstruction):
+        assert psnr(reconstruct(sinogram, degrees).clamp(0, 1), kind.slice) > 20
+
+
+def test_jittered_samples_have_the_integral_as_their_mean() -> None:
+    lines = lines_of(5)
+
+    def waves(points: Tensor) -> Tensor:
+        return torch.sin(9 * points[:, :1]).square() * (points.norm(dim=-1, keepdim=True) < 0.8)
+
+    exact = line_integrals(waves, lines, torch.full((4000,), 0.5))
+    generator = torch.Generator().manual_seed(1)
+    draws = [line_integrals(waves, lines, torch.rand(64, generator=generator)) for _ in range(400)]
+    torch.testing.assert_close(torch.stack(draws).mean(0), exact, atol=2e-3, rtol=0)
+
+
+def test_a_slice_of_numbers_is_fitted_reported_and_resumed_to_the_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    y, x = np.mgrid[-1:1:20j, -1:1:24j]
+    np.save("slice.npy", (x**2 + (y - 0.2) ** 2 < 0.3) * 0.8)
+    data = ["--scan", "slice.npy", "--projections", "6", *QUICK[4:], "--out"]
+    assert train_fit.main([*data, "whole"]) == 0
+    assert run_with_signal(monkeypatch, [*data, "part"], 3) == 143
+    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
+    part, whole = (
+        json.loads(Path(f"{name}/metrics.json").read_text()) for name in ("part", "whole")
+    )
+    names = [fit["encoding"] for fit in whole["fits"]]
+    assert names == ["none", "fourier", "hash", "back-projection", "sart"]
+    assert [fit["psnr_db"] for fit in part["fits"]] == [fit["psnr_db"] for fit in whole["fits"]]
+    assert whole["data"]["size"] == [24, 24]
+    assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
+
+
+@pytest.mark.slow
+def test_the_encoding_decides_what_few_projections_show() -> None:
+    data = ["--scan", "shepp-logan", "--size", "64", "--steps", "300", "--projections", "12"]
+    assert train_fit.main([*data, "--video", "0", "--quiet", "--out", "run"]) == 0
+    fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
+    assert fits["hash"]["psnr_db"] > fits["fourier"]["psnr_db"] > fits["none"]["psnr_db"]
+    assert fits["hash"]["psnr_db"] > fits["back-projection"]["psnr_db"] + 3
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda: np.save("a.npy", np.full((20, 20), np.nan)), "must hold values in [0, 1]"),
+        (lambda: np.save("a.npy", np.full((20, 20), 7.0)), "must hold values in [0, 1]"),
+        (lambda: np.save("a.npy", np.zeros((3, 3))), "has 3 x 3 pixels; 8 are needed"),
+        (lambda: np.save("a.npy", np.zeros((0, 9))), "pixels; 8 are needed"),
+        (lambda: np.save("a.npy", np.zeros((4, 20, 20))), "must be (height, width) numbers"),
+        (lambda: np.save("a.npy", np.array([[{}]]), allow_pickle=True), "not an array of NumPy"),
+        (lambda: Path("a.npy").write_bytes(b"\x93NUMPY"), "not an array of NumPy"),
+        (lambda: None, "No such file"),
+    ],
+)
+def test_what_is_no_slice_is_refused_in_one_line(
+    write: object, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callable(write)
+    write()
+    assert train_fit.main(["--scan", "a.npy", *QUICK[4:]]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bands", "4", "6"], "several values and auto are for images"),
+        (["--encodings", "vector-matrix"], "a scan takes none, fourier, gaussian, hash"),
+        (["--sigma", "3"], "--sigma is for the encoding gaussian"),
+        (["--projections", "0"], "--projections must be 1"),
+        (["--held-out"], "--held-out is for --image, not for --scan"),
+    ],
+)
+def test_options_that_do_not_suit_a_scan_are_named(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main([*QUICK, *options]) == 2
+    assert message in capsys.readouterr().err
