@@ -114,7 +114,7 @@ class CommonOptions:
     """Show the fits in progress on a page at 127.0.0.1."""
 
     open: bool = False
-    """Open the report in the browser when it is written."""
+    """Open the report in the browser."""
 
     quiet: bool = False
     """Print errors only."""

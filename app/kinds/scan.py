@@ -47,7 +47,7 @@ _PREVIEW_SIDE = 128
 
 @dataclass(frozen=True, kw_only=True)
 class ScanOptions(CoordinateOptions):
-    """Fit a slice to its projections without and with an encoding."""
+    """Fit a slice that is seen through its projections."""
 
     scan: str = PHANTOM
     """Gray image or .npy slice of values in [0, 1]; or shepp-logan, the phantom."""
@@ -85,9 +85,11 @@ class ScanKind(Kind[ScanOptions]):
         self.source = options.scan if options.scan != PHANTOM else "the Shepp-Logan phantom"
         self.facts = {"size": (self.side, self.side)}
         self.radians = torch.arange(options.projections) * (math.pi / options.projections)
-        angles = self.radians.repeat_interleave(self.side)
+        normals = torch.tensor([[math.cos(a), -math.sin(a)] for a in self.radians.tolist()])
         offsets = pixel_centers(self.side).repeat(options.projections)
-        self.lines = torch.stack([angles, offsets], dim=-1)
+        self.lines = torch.cat(
+            [normals.repeat_interleave(self.side, dim=0), offsets[:, None]], dim=-1
+        )
         # Along each line as many samples as the slice has pixels.
         middles = torch.full((self.side,), 0.5)
         self.integrals = torch.cat(
@@ -233,24 +235,25 @@ class ScanKind(Kind[ScanOptions]):
 
 def line_integrals(
     value_at: Callable[[Tensor], Tensor],
-    lines: Float[Tensor, "lines 2"],
+    lines: Float[Tensor, "lines 3"],
     offsets: Float[Tensor, " samples"],
 ) -> Float[Tensor, "lines 1"]:
     """Mean value along lines through the unit disk, over the length of its diameter.
 
-    The line at the angle a and the offset s holds the points s (cos a, -sin a) + t (sin a, cos a),
-    in axes with y down: the convention of ``skimage.transform.radon``. The disk's outside is empty.
+    The line with the unit normal n at the offset s holds the points s n + t m for t in [-1, 1],
+    where m is n turned by a quarter. With n = (cos a, -sin a), in axes with y down, it is that of
+    ``skimage.transform.radon`` at the angle a. The disk's outside is empty.
 
     Args:
         value_at: function from points ``(n, 2)`` to values ``(n, 1)``.
-        lines: angle in radians and offset of each line.
-        offsets: where in each bin along a line the sample lies, in [0, 1].
+        lines: unit normal and offset of each line.
+        offsets: places of the samples in their bins along a line, in [0, 1].
     """
-    angle, offset = lines[:, :1], lines[:, 1:]
+    normal_x, normal_y, offset = lines.split(1, dim=-1)
     bins = torch.arange(len(offsets), device=lines.device)
     along = ((bins + offsets) * (2 / len(offsets)) - 1).expand(len(lines), -1)
-    x = offset * angle.cos() + along * angle.sin()
-    y = -offset * angle.sin() + along * angle.cos()
+    x = offset * normal_x - along * normal_y
+    y = offset * normal_y + along * normal_x
     inside = offset.square() + along.square() <= 1
     values = value_at(torch.stack([x, y], dim=-1)[inside])[:, 0].float()
     filled = torch.zeros_like(along).masked_scatter(inside, values)

@@ -24,7 +24,8 @@ QUICK = ["--scan", "shepp-logan", "--size", "32", "--steps", "12", "--video", "0
 def lines_of(count: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     angles = math.pi * torch.rand(count, generator=generator)
-    return torch.stack([angles, 1.8 * torch.rand(count, generator=generator) - 0.9], dim=-1)
+    offsets = 1.8 * torch.rand(count, generator=generator) - 0.9
+    return torch.stack([angles.cos(), -angles.sin(), offsets], dim=-1)
 
 
 @pytest.mark.parametrize("radius", [0.3, 1.0])
@@ -32,11 +33,12 @@ def test_integrals_of_a_centered_disk_are_its_chords(radius: float) -> None:
     lines = lines_of(50)
 
     def disk(points: Tensor) -> Tensor:
-        return (points.norm(dim=-1, keepdim=True) <= radius).float()
+        inside: Tensor = points.norm(dim=-1, keepdim=True) <= radius
+        return inside.float()
 
     found = line_integrals(disk, lines, torch.full((4000,), 0.5))[:, 0]
     # Half a chord, as the mean is over the diameter 2.
-    expected = (radius**2 - lines[:, 1].square()).clamp(min=0).sqrt()
+    expected = (radius**2 - lines[:, 2].square()).clamp(min=0).sqrt()
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
 
 
@@ -47,10 +49,8 @@ def test_integrals_of_a_gaussian_beside_the_center_are_gaussian() -> None:
         return torch.exp(-(points - center).square().sum(-1, keepdim=True) / (2 * width**2))
 
     found = line_integrals(blob, lines, torch.full((2000,), 0.5))[:, 0]
-    angle, offset = lines.unbind(-1)
-    # The offset of the line through the center, in axes with y down.
-    through = center[0] * angle.cos() - center[1] * angle.sin()
-    expected = torch.exp(-((offset - through) ** 2) / (2 * width**2))
+    through = lines[:, :2] @ center
+    expected = torch.exp(-((lines[:, 2] - through) ** 2) / (2 * width**2))
     expected = expected * width * math.sqrt(2 * math.pi) / 2
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
@@ -77,7 +77,8 @@ def test_jittered_samples_have_the_integral_as_their_mean() -> None:
     lines = lines_of(5)
 
     def waves(points: Tensor) -> Tensor:
-        return torch.sin(9 * points[:, :1]).square() * (points.norm(dim=-1, keepdim=True) < 0.8)
+        inside: Tensor = points.norm(dim=-1, keepdim=True) < 0.8
+        return torch.sin(9 * points[:, :1]).square() * inside
 
     exact = line_integrals(waves, lines, torch.full((4000,), 0.5))
     generator = torch.Generator().manual_seed(1)
@@ -106,7 +107,7 @@ def test_a_slice_of_numbers_is_fitted_reported_and_resumed_to_the_bit(
 
 @pytest.mark.slow
 def test_the_encoding_decides_what_few_projections_show() -> None:
-    data = ["--scan", "shepp-logan", "--size", "64", "--steps", "300", "--projections", "12"]
+    data = ["--scan", "shepp-logan", "--size", "48", "--steps", "120", "--projections", "12"]
     assert train_fit.main([*data, "--video", "0", "--quiet", "--out", "run"]) == 0
     fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
     assert fits["hash"]["psnr_db"] > fits["fourier"]["psnr_db"] > fits["none"]["psnr_db"]
