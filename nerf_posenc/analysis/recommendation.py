@@ -25,6 +25,9 @@ _NODES_PER_PIXEL = (0.5, 1, 2, 3, 4, 8)
 # Fewer bands or nodes, or the default sigma, are taken if the forecast loses less than this, in dB.
 _NO_WORSE = 0.05
 
+MAX_ERROR = 6.0
+"""Error of a forecast in dB above which it would tell nothing, far from the calibrated fits."""
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -205,13 +208,20 @@ def _reason(
     share = content.share_below[octave] if content.variance > 0 else 1.0
     best = max(forecasts, key=lambda name: forecasts[name].psnr)
     bands, sigma = models["fourier"].num_bands, models["gaussian"].sigma or 0.0
-    return (
-        f"{share:.0%} of the energy lies below octave {octave + 1}: fourier with {bands} bands "
-        f"{forecasts['fourier'].psnr:.1f} dB; gaussian with sigma {sigma:.1f} "
-        f"{forecasts['gaussian'].psnr:.1f} dB; hash with {num_levels} levels, the finest of "
-        f"{max_resolution:,} nodes, {forecasts['hash'].psnr:.1f} dB; {best} "
-        f"forecast best: {forecasts[best].psnr:.1f} ± {forecasts[best].error:.1f} dB"
+    is_far = forecasts[best].error > MAX_ERROR
+    told = {name: "" if is_far else f" {found.psnr:.1f} dB" for name, found in forecasts.items()}
+    ending = (
+        f"is forecast best, but a forecast may be {forecasts[best].error:.0f} dB off so far from "
+        "the calibration: fit several encodings and compare"
+        if is_far
+        else f"forecast best: {forecasts[best].psnr:.1f} ± {forecasts[best].error:.1f} dB"
     )
+    return (
+        f"{share:.0%} of the energy lies below octave {octave + 1}: fourier with {bands} bands"
+        f"{told['fourier']}; gaussian with sigma {sigma:.1f}{told['gaussian']}; hash with "
+        f"{num_levels} levels, the finest of {max_resolution:,} nodes,{told['hash']}; "
+        f"{best} {ending}"
+    ).replace(",;", ";")
 
 
 def _between_pixels() -> Recommendation:

@@ -33,7 +33,17 @@ def config(image: Image, **options: Any) -> ImageOptions:
 def test_auto_fits_none_and_what_is_forecast_best() -> None:
     kind = ImageKind(ImageOptions(), noise())
     assert resolved(kind, encodings=("auto",), steps=600).chosen == ("none", "hash")
-    assert "hash forecast best" in kind.facts["auto"]
+    assert "hash is forecast best" in kind.facts["auto"]
+    # Of so small an image no number is told.
+    assert "±" not in kind.facts["auto"]
+    assert "so far from the calibration" in kind.facts["auto"]
+
+
+def test_auto_tells_the_forecasts_within_the_calibration() -> None:
+    kind = ImageKind(ImageOptions(), noise(512))
+    resolved(kind, encodings=("auto",), steps=600)
+    assert "forecast best: " in kind.facts["auto"]
+    assert "±" in kind.facts["auto"]
 
 
 def test_auto_takes_the_held_out_encoding_without_a_forecast() -> None:
@@ -65,7 +75,7 @@ def test_only_fits_within_the_calibration_are_forecast() -> None:
 
 
 def test_the_forecast_stands_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.kinds.image.forecasts._MAX_ERROR", math.inf)
+    monkeypatch.setattr("app.kinds.image.forecasts.MAX_ERROR", math.inf)
     image = noise()
     usual = config(image, encodings=("hash",), steps=300)
     measured, dashed = forecast_blocks(image, "hash", usual, image.rgb * 0.9).curves
@@ -82,7 +92,8 @@ def test_a_run_says_why_and_keeps_the_forecast(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A run that takes a second is far from the calibration.
-    monkeypatch.setattr("app.kinds.image.forecasts._MAX_ERROR", math.inf)
+    monkeypatch.setattr("app.kinds.image.forecasts.MAX_ERROR", math.inf)
+    monkeypatch.setattr("nerf_posenc.analysis.recommendation.MAX_ERROR", math.inf)
     arguments = ["--encodings", "auto", "--size", "8", "--steps", "2", "--video", "0"]
     with quick_report():
         assert train_fit.main([*arguments, "--out", "run"]) == 0

@@ -10,14 +10,12 @@ from app.kinds.image.options import ImageOptions
 from app.kinds.kind import Curve
 from nerf_posenc.analysis.calibration import LAWS
 from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, forecast, why_not
+from nerf_posenc.analysis.recommendation import MAX_ERROR
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.spectrum import spectra
 from nerf_posenc.training.image_model import ImageModel
 from nerf_posenc.training.recipes import get_recipe
 
-# A forecast with a larger error in dB, of a size or a length far from the calibrated ones, would
-# tell nothing.
-_MAX_ERROR = 6.0
 # Above this many pixels the spectrum alone would take seconds.
 _MAX_PIXELS = 1 << 23
 _ABOUT = (
@@ -97,7 +95,7 @@ def _forecast(image: Image, model: ImageModel, config: ImageOptions) -> Forecast
             f"{BATCH_SIZE:,} pixels per step alone"
         )
     found = forecast(image, model, steps=config.steps)
-    if found.error <= _MAX_ERROR:
+    if found.error <= MAX_ERROR:
         return found
     law = LAWS[model.encoding]
     return (
