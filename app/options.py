@@ -272,11 +272,7 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse(
-    word: str,
-    arguments: Sequence[str],
-    program: str,
-    asked: Any,
-    others: Mapping[str, type],
+    word: str, arguments: Sequence[str], program: str, asked: Any, others: Mapping[str, type]
 ) -> None:
     """Raise for a word that is neither an option nor the value of one."""
     if not word.startswith("--"):

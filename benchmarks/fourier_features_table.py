@@ -42,10 +42,7 @@ from nerf_posenc.training.schedules import constant, cosine_decay
 from scenes import open_image
 
 # Means over 16 images as published: none, basic, PE, Gaussian.
-PUBLISHED = {
-    "natural": (19.323, 21.716, 24.947, 25.568),
-    "text": (18.397, 20.478, 27.567, 30.470),
-}
+PUBLISHED = {"natural": (19.323, 21.716, 24.947, 25.568), "text": (18.397, 20.478, 27.567, 30.470)}
 SIGMA = {"natural": 10.0, "text": 14.0}
 TOP_OCTAVE = {"natural": 6.0, "text": 5.0}
 SLOW_LR = {"natural": 1e-2, "text": 1e-3}
@@ -78,10 +75,7 @@ def by_adam(lr: float) -> Way:
 BY_MUON = Way(lambda module: muon(module, hidden_matrices(module)), cosine_decay)
 OURS = Way(
     lambda module: recipes.make_optimizer(
-        module,
-        "muon",
-        recipes.HeldOutRecipe().lr,
-        adam_lr=recipes.HeldOutRecipe().adam_lr,
+        module, "muon", recipes.HeldOutRecipe().lr, adam_lr=recipes.HeldOutRecipe().adam_lr
     ),
     constant,
     is_ours=True,
@@ -104,12 +98,7 @@ def make_encoder(name: str, kind: str, size: Size) -> Encoder:
     return Identity(2)
 
 
-def held_out_psnr(
-    image: Tensor,
-    encoder: Encoder,
-    way: Way,
-    size: Size,
-) -> float:
+def held_out_psnr(image: Tensor, encoder: Encoder, way: Way, size: Size) -> float:
     """Fit the even pixels and measure the odd ones."""
     device = image.device
     line = torch.arange(size.pixels, device=device) / size.pixels

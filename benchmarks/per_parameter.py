@@ -104,11 +104,7 @@ def score(model: nn.Module, image: Image) -> float:
 
 def scores(model: nn.Module, image: Image, seconds: float) -> dict[str, float]:
     """PSNR of a model as it is, in float16 and in 8 bits."""
-    row = {
-        "parameters": num_parameters(model),
-        "psnr_db": score(model, image),
-        "seconds": seconds,
-    }
+    row = {"parameters": num_parameters(model), "psnr_db": score(model, image), "seconds": seconds}
     for bits in (16, 8):
         rounded = quantize(model, bits)
         row[f"psnr_{bits}_db"] = score(rounded.module, image)

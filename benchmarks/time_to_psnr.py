@@ -64,11 +64,7 @@ class Recipe:
 
 
 def with_mlp(
-    encoder: Encoder,
-    *,
-    width: int = 256,
-    depth: int = 4,
-    generator: torch.Generator | None = None,
+    encoder: Encoder, *, width: int = 256, depth: int = 4, generator: torch.Generator | None = None
 ) -> nn.Sequential:
     """ReLU network after an encoder."""
     network = MLP(encoder.out_dim, 3, width=width, depth=depth, generator=generator)

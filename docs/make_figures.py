@@ -331,10 +331,7 @@ def why_line() -> None:
     line = open_image("cat").rgb[150].mean(-1)
     x = (((torch.arange(len(line)) + 0.5) / len(line)) * 2 - 1)[:, None]
     figure, axes = panels(2, 5.0)
-    encoders = {
-        "raw coordinate": torch.nn.Identity(),
-        "8 frequency bands": ne.FourierEncoder(1, 8),
-    }
+    encoders = {"raw coordinate": torch.nn.Identity(), "8 frequency bands": ne.FourierEncoder(1, 8)}
     for axis, (name, encoder) in zip(axes, encoders.items(), strict=True):
         torch.manual_seed(0)
         model = torch.nn.Sequential(encoder, MLP(getattr(encoder, "out_dim", 1), 1, width=128))

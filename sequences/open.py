@@ -50,12 +50,7 @@ SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
 )
 """Systems by the kind of data and by name; the first of a kind is its default."""
 
-_KINDS = {
-    Text: "a text",
-    Stories: "stories",
-    Pairs: "pairs",
-    LabeledSentences: "labeled sentences",
-}
+_KINDS = {Text: "a text", Stories: "stories", Pairs: "pairs", LabeledSentences: "labeled sentences"}
 
 
 def open_sequence(name_or_path: str, options: SystemOptions) -> System:

@@ -7,12 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from docs.naive import (
-    binary_codes,
-    check_requirements,
-    normalized_index_codes,
-    sinusoidal_codes,
-)
+from docs.naive import binary_codes, check_requirements, normalized_index_codes, sinusoidal_codes
 
 
 def growing(by: float, length: int) -> Tensor:

@@ -17,20 +17,10 @@ from app.options import PROGRAM
 from app.report.comparison import write_comparison
 from app.report.metrics import METRICS
 from nerf_posenc.fits import load_fit
-from nerf_posenc.training.checkpoints import (
-    CheckpointError,
-    load_checkpoint,
-    save_checkpoint,
-)
+from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
 from scenes import SceneError, open_image, open_scene
 from tools.corpora import image_corpus, run_corpus, scene_corpus
-from tools.mutate import (
-    HOSTILE_TEXTS,
-    HOSTILE_VALUES,
-    mutated,
-    mutated_json,
-    with_png_checksums,
-)
+from tools.mutate import HOSTILE_TEXTS, HOSTILE_VALUES, mutated, mutated_json, with_png_checksums
 
 
 @dataclass(frozen=True)

@@ -228,10 +228,7 @@ def copied_sources() -> Iterator[Path]:
 
 
 def work(
-    mutants: list[Mutant],
-    covering: dict[tuple[str, int], list[str]],
-    seconds: float,
-    log: Path,
+    mutants: list[Mutant], covering: dict[tuple[str, int], list[str]], seconds: float, log: Path
 ) -> None:
     """Try mutants one after the other in a copy of the sources, and log what became of them."""
     with copied_sources() as copy:

@@ -32,18 +32,7 @@ import train_fit
 from app.report.metrics import read_metrics
 from nerf_posenc.training.checkpoints import load_checkpoint
 
-_QUICK = [
-    "--size",
-    "24",
-    "--batch-size",
-    "200",
-    "--width",
-    "16",
-    "--depth",
-    "2",
-    "--video",
-    "4",
-]
+_QUICK = ["--size", "24", "--batch-size", "200", "--width", "16", "--depth", "2", "--video", "4"]
 _MANY = ["--images", "cat", "coffee", "rocket", *_QUICK, "--steps", "40"]
 RUNS: dict[str, list[str]] = {
     "image": ["--image", "cat", *_QUICK, "--steps", "150"],

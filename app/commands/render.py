@@ -9,13 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import tyro
 
-from app.commands.saved import (
-    find_fit,
-    kind_of_fit,
-    note_of_choice,
-    note_of_progress,
-    require_new,
-)
+from app.commands.saved import find_fit, kind_of_fit, note_of_choice, note_of_progress, require_new
 from app.kinds.kind import Rendered
 from app.options import Range, UsageError
 from app.report.images import WEBP_SIDE, eight_bit

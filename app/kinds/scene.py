@@ -302,10 +302,7 @@ class SceneKind(Kind[SceneOptions]):
             sum_up(bar)
         views = [
             View(
-                score.name,
-                test.over(i, gray),
-                score.rendering.rgb,
-                visible_depth(score.rendering),
+                score.name, test.over(i, gray), score.rendering.rgb, visible_depth(score.rendering)
             )
             for i, score in enumerate(scores)
         ]

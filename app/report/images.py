@@ -13,12 +13,7 @@ from jaxtyping import Float, Shaped
 from PIL import Image
 from torch import Tensor
 
-from nerf_posenc.images import (
-    LARGE_PIXELS,
-    reduce_rows,
-    to_eight_bits,
-    unit_range,
-)
+from nerf_posenc.images import LARGE_PIXELS, reduce_rows, to_eight_bits, unit_range
 from scenes import SceneError
 from scenes.worker import read_image
 

@@ -10,14 +10,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from app.kinds.kind import (
-    Curve,
-    LossName,
-    Result,
-    View,
-    training_label,
-    training_score,
-)
+from app.kinds.kind import Curve, LossName, Result, View, training_label, training_score
 from app.report.charts import Chart, Line, Mark
 from app.report.palette import COLORS, NUM_STYLES
 from app.report.tables import score_text

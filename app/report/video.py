@@ -22,9 +22,7 @@ _LAST_FRAMES = 9
 
 
 def write_training_video(
-    path: Path,
-    originals: Sequence[Float[Tensor, "_height _width 3"]],
-    results: Sequence[Result],
+    path: Path, originals: Sequence[Float[Tensor, "_height _width 3"]], results: Sequence[Result]
 ) -> Path | None:
     """Write the snapshots of all fits as a video, beside the true images.
 

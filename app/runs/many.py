@@ -39,14 +39,7 @@ from app.runs.run import (
     prepare,
     resolve_device,
 )
-from app.runs.train import (
-    FitFile,
-    SaveError,
-    begin_fit,
-    checkpoint_values,
-    result_of,
-    train,
-)
+from app.runs.train import FitFile, SaveError, begin_fit, checkpoint_values, result_of, train
 from app.terminal import printable
 from nerf_posenc.training.checkpoints import CheckpointError, write_text
 from nerf_posenc.training.distributed import ALONE
@@ -60,10 +53,7 @@ MAX_MEMBERS = 16
 
 
 def run_many(
-    kind: type[Kind[Any]],
-    options: CommonOptions,
-    context: Context,
-    folder: RunFolder | None = None,
+    kind: type[Kind[Any]], options: CommonOptions, context: Context, folder: RunFolder | None = None
 ) -> bool:
     """Fit several data, each in a folder of its own; one that fails does not stop the rest.
 

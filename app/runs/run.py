@@ -24,13 +24,7 @@ from app.report.metrics import METRICS, write_metrics
 from app.report.outputs import write_report
 from app.report.page import About
 from app.report.tables import table
-from app.runs.folder import (
-    REPORT,
-    RunFolder,
-    RunState,
-    closed_on_error,
-    create_run_folder,
-)
+from app.runs.folder import REPORT, RunFolder, RunState, closed_on_error, create_run_folder
 from app.runs.processes import (
     command_words,
     require_distributable,
@@ -318,11 +312,7 @@ def fit_one(prepared: Run, encoding: str, watcher: Watcher | None = None) -> Non
 
 
 def _fit(
-    prepared: Run,
-    encoding: str,
-    file: FitFile,
-    watcher: Watcher | None,
-    batch_size: int | None,
+    prepared: Run, encoding: str, file: FitFile, watcher: Watcher | None, batch_size: int | None
 ) -> Result:
     """Train with one encoding together with all other processes, and evaluate."""
     world = prepared.context.world

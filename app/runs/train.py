@@ -12,15 +12,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
-from app.kinds.kind import (
-    Fit,
-    Kind,
-    LossName,
-    Problem,
-    Result,
-    Snapshot,
-    training_score,
-)
+from app.kinds.kind import Fit, Kind, LossName, Problem, Result, Snapshot, training_score
 from app.options import PROGRAM, CommonOptions
 from app.runs.stop import Stop
 from app.terminal import progress_bar, sum_up

@@ -92,12 +92,7 @@ def gradient_descent(
 
 
 def forecast_gradient_descent(
-    image: Image,
-    encoder: Encoder,
-    network: nn.Module,
-    *,
-    lr: float,
-    steps: int,
+    image: Image, encoder: Encoder, network: nn.Module, *, lr: float, steps: int
 ) -> list[BandScore]:
     """Forecast PSNR by octave after full-batch gradient descent, without a step of it.
 

@@ -10,12 +10,7 @@ from torch import Tensor
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
 from nerf_posenc.core.columns import Phases, column_labels
-from nerf_posenc.core.encoder import (
-    Encoder,
-    described,
-    require_coordinates,
-    require_counts,
-)
+from nerf_posenc.core.encoder import Encoder, described, require_coordinates, require_counts
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.preset import find_preset
@@ -215,11 +210,7 @@ class FourierEncoder(Encoder):
         features: Tensor
         if self.is_plain:
             features = self.sincos(
-                x,
-                weight=weight,
-                variance=variance,
-                dtype=dtype,
-                include_input=self.include_input,
+                x, weight=weight, variance=variance, dtype=dtype, include_input=self.include_input
             )
             return features
         along = x if self.basis is None else project(x, self.basis).to(x.device)

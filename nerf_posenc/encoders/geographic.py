@@ -122,9 +122,7 @@ class Sphere2VecEncoder(Encoder):
         )
 
 
-def directions_from_degrees(
-    lon_lat: Float[Tensor, "*batch 2"],
-) -> Float[Tensor, "*batch 3"]:
+def directions_from_degrees(lon_lat: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 3"]:
     """Unit vectors from the center of the globe, for spherical harmonics and directions.
 
     x points to longitude 0 on the equator, z to the North Pole. SatCLIP counts angles from

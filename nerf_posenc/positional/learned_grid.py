@@ -148,9 +148,7 @@ class LearnedGridEncoder(Encoder):
         return torch.cat([prefix, patches])
 
     def add_to(
-        self,
-        embeddings: Float[Tensor, "*batch count dim"],
-        shape: Sequence[int] | None = None,
+        self, embeddings: Float[Tensor, "*batch count dim"], shape: Sequence[int] | None = None
     ) -> Float[Tensor, "*batch count dim"]:
         """Add the embedding of each position to that of its token.
 

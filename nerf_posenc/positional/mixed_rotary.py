@@ -110,11 +110,7 @@ class MixedRotaryEncoder(Rotation):
 
 
 def _drawn(
-    dim: int,
-    num_axes: int,
-    heads: Sequence[int],
-    base: float,
-    generator: torch.Generator | None,
+    dim: int, num_axes: int, heads: Sequence[int], base: float, generator: torch.Generator | None
 ) -> Tensor:
     """RoPE-ViT's initial frequencies."""
     require_positive(base=base)

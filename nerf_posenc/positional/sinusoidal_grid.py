@@ -9,12 +9,7 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import (
-    Encoder,
-    require_counts,
-    require_positive,
-    require_tensor,
-)
+from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, require_tensor
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.presets.grid import GRID

@@ -31,11 +31,7 @@ class LogCPBBias(nn.Module):
     """
 
     def __init__(
-        self,
-        num_heads: int,
-        *,
-        width: int = 512,
-        pretrained_window: Sequence[int] | None = None,
+        self, num_heads: int, *, width: int = 512, pretrained_window: Sequence[int] | None = None
     ) -> None:
         require_counts(num_heads=num_heads, width=width)
         if pretrained_window is not None and (

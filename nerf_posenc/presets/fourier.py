@@ -84,8 +84,7 @@ FOURIER: Mapping[str, Preset] = MappingProxyType(
             _nerfstudio(4, 3.0, raw=True),
         ),
         "nerfstudio-background": Preset(
-            f"{_NERFSTUDIO_MODELS}base_surface_model.py, background",
-            _nerfstudio(10, 9.0, raw=True),
+            f"{_NERFSTUDIO_MODELS}base_surface_model.py, background", _nerfstudio(10, 9.0, raw=True)
         ),
         "nerfstudio-tcnn": Preset(
             "nerfstudio, field_components/encodings.py, NeRFEncoding in tcnn",

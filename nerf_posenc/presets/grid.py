@@ -27,8 +27,7 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             "Positions half a cell earlier than DETR's.",
         ),
         "dab-detr": Preset(
-            f"{_TRANSFORMERS}dab_detr",
-            dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
+            f"{_TRANSFORMERS}dab_detr", dict(layout="akp", start=1, span=2 * math.pi, base=20.0)
         ),
         "timm": Preset(
             "timm, layers/pos_embed_sincos.py, build_sincos2d_pos_embed", dict(layout="pak")

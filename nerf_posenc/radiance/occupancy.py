@@ -137,10 +137,7 @@ class OccupancyGrid(nn.Module):
 
 
 def cell_centers(
-    resolution: int,
-    cells: Int[Tensor, " n"] | None = None,
-    *,
-    device: torch.device | str = "cpu",
+    resolution: int, cells: Int[Tensor, " n"] | None = None, *, device: torch.device | str = "cpu"
 ) -> Float[Tensor, "n 3"]:
     """Centers of the cells of [-1, 1]^3, x outermost.
 

@@ -192,11 +192,7 @@ class PackedRenderer(nn.Module):
         self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
 
     def forward(
-        self,
-        rays: Rays,
-        generator: Jitter | None = None,
-        *,
-        views: Int[Tensor, " n"] | None = None,
+        self, rays: Rays, generator: Jitter | None = None, *, views: Int[Tensor, " n"] | None = None
     ) -> Rendering:
         """Render rays.
 

@@ -14,12 +14,7 @@ from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.radiance.factored_field import density_of_features
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
-from nerf_posenc.radiance.sampling import (
-    Jitter,
-    importance_samples,
-    stratified_edges,
-    uniform,
-)
+from nerf_posenc.radiance.sampling import Jitter, importance_samples, stratified_edges, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import (
     Rendering,
@@ -77,11 +72,7 @@ class ProposalRenderer(nn.Module):
         self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
 
     def forward(
-        self,
-        rays: Rays,
-        generator: Jitter | None = None,
-        *,
-        views: Int[Tensor, " n"] | None = None,
+        self, rays: Rays, generator: Jitter | None = None, *, views: Int[Tensor, " n"] | None = None
     ) -> Rendering:
         """Render rays; with gradients, the rendering has the penalty of the proposal.
 

@@ -103,12 +103,7 @@ class RayBatches:
         else:
             gray = background_gray(self.background)
             background = torch.full((self.batch_size, 3), gray, device=device)
-        rays = Rays(
-            poses[:, :3, 3],
-            F.normalize(directions, dim=-1),
-            radii,
-            background,
-        )
+        rays = Rays(poses[:, :3, 3], F.normalize(directions, dim=-1), radii, background)
         stored = self._pixels.device
         pixels = pixels_at(self._pixels, view.to(stored), pixel.to(stored)).to(device)
         return RayBatch(rays, generator, view), over_background(pixels, background)

@@ -152,9 +152,7 @@ class Scene:
         )
 
 
-def premultiplied(
-    pixels: Shaped[Tensor, "*shape channels"],
-) -> Float[Tensor, "*shape channels"]:
+def premultiplied(pixels: Shaped[Tensor, "*shape channels"]) -> Float[Tensor, "*shape channels"]:
     """Values in [0, 1], RGB multiplied by the opacity, of pixels as `Views` holds them."""
     if pixels.is_floating_point():
         return pixels

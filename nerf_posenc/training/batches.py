@@ -121,12 +121,7 @@ class PixelBatches:
     """
 
     def __init__(
-        self,
-        image: Image,
-        batch_size: int,
-        *,
-        seed: int,
-        device: torch.device | str = "cpu",
+        self, image: Image, batch_size: int, *, seed: int, device: torch.device | str = "cpu"
     ) -> None:
         if image.num_pixels == 0 or batch_size < 1:
             raise ValueError(

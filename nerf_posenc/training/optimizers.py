@@ -30,9 +30,7 @@ class OptimizerGroup:
     """
 
     def __init__(
-        self,
-        optimizers: Iterable[torch.optim.Optimizer],
-        lr_powers: Sequence[float] | None = None,
+        self, optimizers: Iterable[torch.optim.Optimizer], lr_powers: Sequence[float] | None = None
     ) -> None:
         self.optimizers = list(optimizers)
         self._lr_powers = [1.0] * len(self.optimizers) if lr_powers is None else list(lr_powers)

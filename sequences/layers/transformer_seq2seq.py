@@ -7,12 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sequences.layers.attention import (
-    Attention,
-    RecordedAttention,
-    TransformerLayer,
-    causal_mask,
-)
+from sequences.layers.attention import Attention, RecordedAttention, TransformerLayer, causal_mask
 from sequences.layers.positions import AddedPositions, AttentionPositions
 from sequences.layers.seq2seq import Memory, Seq2Seq, is_symbol
 from sequences.layers.weights import initialize

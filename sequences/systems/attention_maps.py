@@ -18,9 +18,7 @@ def self_attentions(model: nn.Module) -> list[Attention]:
 
 
 @contextlib.contextmanager
-def recording(
-    attentions: Sequence[RecordedAttention],
-) -> Iterator[Sequence[RecordedAttention]]:
+def recording(attentions: Sequence[RecordedAttention]) -> Iterator[Sequence[RecordedAttention]]:
     """Let attentions keep the weights of their last pass."""
     for attention in attentions:
         attention.is_recording = True

@@ -15,12 +15,7 @@ from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memn2n_model import MemN2N
-from sequences.systems.story_batches import (
-    StoryBatches,
-    StoryInputs,
-    encode_stories,
-    joined,
-)
+from sequences.systems.story_batches import StoryBatches, StoryInputs, encode_stories, joined
 from sequences.systems.story_system import StorySystem
 
 MAX_MEMORIES = 50

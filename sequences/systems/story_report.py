@@ -99,9 +99,7 @@ def story_passage(task: StoryTask, answers: Sequence[str]) -> Passage:
 
 
 def attention_maps(
-    stories: Stories,
-    weights: Sequence[Float[Tensor, "memories columns"]],
-    columns: Sequence[str],
+    stories: Stories, weights: Sequence[Float[Tensor, "memories columns"]], columns: Sequence[str]
 ) -> list[HeatMap]:
     """Weights of the memories of the first test question of each task.
 

@@ -5,11 +5,7 @@ import torch
 from torch import nn
 
 from nerf_posenc import FourierEncoder
-from nerf_posenc.analysis.tangent import (
-    forecast_gradient_descent,
-    gradient_descent,
-    tangent_kernel,
-)
+from nerf_posenc.analysis.tangent import forecast_gradient_descent, gradient_descent, tangent_kernel
 from nerf_posenc.images import Image
 from nerf_posenc.networks import MLP
 

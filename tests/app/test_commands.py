@@ -124,10 +124,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         "no fit of this name": (["render", "image", "--encoding", "siren"], "it has hash, none"),
         "a size of nothing": (["render", "image", "--size", "0"], "--size must be 1 to"),
         "a crop outside": (["render", "image", "--crop", "20", "0", "9", "9"], "must lie in"),
-        "a crop of a scene": (
-            ["render", "scene", "--crop", "0", "0", "1", "1"],
-            "is for an image",
-        ),
+        "a crop of a scene": (["render", "scene", "--crop", "0", "0", "1", "1"], "is for an image"),
         "cameras of an image": (["render", "image", "--cameras", "x"], "is for a scene"),
         "cameras that are missing": (["render", "scene", "--cameras", "x.json"], "cannot read"),
         "cameras of no format": (["render", "scene", "--cameras", "bad.json"], "no list of frames"),
@@ -138,10 +135,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
             ["render", "image", "--out", "bad.json/a.png"],
             "cannot write bad.json",
         ),
-        "a size beyond memory": (
-            ["render", "image", "--size", "99999"],
-            "--size must be 1 to",
-        ),
+        "a size beyond memory": (["render", "image", "--size", "99999"], "--size must be 1 to"),
         "a turntable of an image": (["render", "image", "--turntable", "3"], "is for a scene"),
         "a run of no metrics": (["compare", "."], "a run of several data"),
         "no format": (["export", "image"], "needs a format: --onnx"),

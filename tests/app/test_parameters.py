@@ -105,10 +105,7 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
     [
         (["--parameters", "20"], "--parameters must be 1,000 or more; got 20"),
         (["--parameters", "5000", "--width", "8"], "--parameters chooses the width"),
-        (
-            ["--parameters", "5000", "--scene", "spheres"],
-            "--parameters is for --image",
-        ),
+        (["--parameters", "5000", "--scene", "spheres"], "--parameters is for --image"),
         (["--parameters", "5000", "--finest", "32"], "give it or --max-resolution"),
         (["--finest", "8"], "--max-resolution must be 16 to 131,072; got 8"),
         (["--finest", "64", "--encodings", "fourier"], "--max-resolution is for the hash grid"),

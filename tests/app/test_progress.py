@@ -36,9 +36,7 @@ def fit_a_line(
     return state
 
 
-def test_bars_of_several_names_and_units_have_one_width(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_bars_of_several_names_and_units_have_one_width(capsys: pytest.CaptureFixture[str]) -> None:
     for name, total, unit in (("none", 600, "step"), ("gaussian test views", 25, "view")):
         with progress_bar(name, total, unit) as bar:
             bar.update(total // 2)

@@ -185,16 +185,7 @@ def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(many, "MAX_MEMBERS", 2)
     monkeypatch.setattr(many, "_train_together", noted)
     names = ["cat", "rocket", "coffee"]
-    options = [
-        "--stack",
-        "on",
-        "--encodings",
-        "none",
-        "--quiet",
-        *SMALL_RUN,
-        "--video",
-        "0",
-    ]
+    options = ["--stack", "on", "--encodings", "none", "--quiet", *SMALL_RUN, "--video", "0"]
     assert train_fit.main(["--images", *names, *options, "--out", "run"]) == 0
     # The last one waits alone and is fitted alone.
     assert sizes == [2]

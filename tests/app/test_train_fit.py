@@ -203,17 +203,7 @@ def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
 def test_figures_for_print_are_written_when_asked_for() -> None:
     assert (
         train_fit.main(
-            [
-                "--bands",
-                "3",
-                "--out",
-                "run",
-                "--figures",
-                "--quiet",
-                *SMALL_RUN,
-                "--video",
-                "0",
-            ]
+            ["--bands", "3", "--out", "run", "--figures", "--quiet", *SMALL_RUN, "--video", "0"]
         )
         == 0
     )
@@ -356,17 +346,7 @@ def test_a_new_encoding_is_one_row_of_the_table(
     )
     monkeypatch.setitem(ENCODINGS, "cubes", recipe)
     names = ["--encodings", "none", "cubes"]
-    small = [
-        "--size",
-        "12",
-        "--steps",
-        "5",
-        "--batch-size",
-        "50",
-        "--video",
-        "2",
-        "--quiet",
-    ]
+    small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "2", "--quiet"]
     assert train_fit.main([*data, *names, *small, "--out", "run"]) == 0
     none, cubes = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert cubes["encoding"] == "cubes"

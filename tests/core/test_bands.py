@@ -197,9 +197,7 @@ def test_weights_multiply_both_phases_of_their_band() -> None:
 
 
 @given(
-    position=st.floats(-1, 1, width=32),
-    shift=st.floats(-1, 1, width=32),
-    octave=st.integers(0, 12),
+    position=st.floats(-1, 1, width=32), shift=st.floats(-1, 1, width=32), octave=st.integers(0, 12)
 )
 def test_a_shift_rotates_each_pair(position: float, shift: float, octave: int) -> None:
     bands = octave_bands(1, min_octave=octave)

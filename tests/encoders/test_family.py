@@ -81,8 +81,7 @@ CASES = {
         lambda: ne.Sphere2VecEncoder(2, unit="degrees", kind="dfs"), coordinates(2)
     ),
     "time2vec": Case(
-        lambda: ne.Time2VecEncoder(6, 2, generator=torch.Generator().manual_seed(1)),
-        coordinates(2),
+        lambda: ne.Time2VecEncoder(6, 2, generator=torch.Generator().manual_seed(1)), coordinates(2)
     ),
     "k-planes": Case(
         lambda: ne.KPlanesEncoder(4, 3, resolution=(4, 5, 6, 3), generator=torch.Generator()),
@@ -103,8 +102,7 @@ CASES = {
         lambda: ne.RotaryEncoder(8, 3, pair_axes=mrope_axes((2, 1, 1))), coordinates(3)
     ),
     "rotary-mixed": Case(
-        lambda: ne.MixedRotaryEncoder(8, generator=torch.Generator().manual_seed(2)),
-        coordinates(2),
+        lambda: ne.MixedRotaryEncoder(8, generator=torch.Generator().manual_seed(2)), coordinates(2)
     ),
     "xpos": Case(lambda: ne.XPosEncoder(8), positions, has_axes=False),
 }
@@ -112,11 +110,7 @@ CASES = {
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 
 # Compiling and exporting takes seconds an encoder: one of each kind is in the default run.
-QUICK = (
-    "fourier-raw",
-    "hash-grid",
-    "rotary-axial",
-)
+QUICK = ("fourier-raw", "hash-grid", "rotary-axial")
 RECORDED = pytest.mark.parametrize(
     "case",
     [

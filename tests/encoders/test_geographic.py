@@ -31,11 +31,7 @@ def test_harmonics_to_degree_40_are_orthonormal() -> None:
     ring = torch.stack([longitude.cos(), longitude.sin()], -1)
     radius = (1 - nodes * nodes).sqrt()
     points = torch.cat(
-        [
-            radius[:, None, None] * ring,
-            nodes[:, None, None].expand(-1, 80, 1),
-        ],
-        -1,
+        [radius[:, None, None] * ring, nodes[:, None, None].expand(-1, 80, 1)], -1
     ).reshape(-1, 3)
     features = SphericalHarmonicsEncoder(40)(points)
     area = weights.repeat_interleave(80) * (2 * math.pi / 80)

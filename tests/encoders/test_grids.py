@@ -50,9 +50,7 @@ def test_hash_grids_are_the_papers(in_dim: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_corners_found_beforehand_give_the_same_features_and_gradients(
-    dtype: torch.dtype,
-) -> None:
+def test_corners_found_beforehand_give_the_same_features_and_gradients(dtype: torch.dtype) -> None:
     encoder = HashGridEncoder(2, 4, features_per_level=3, log2_table_size=8)
     x = torch.rand(3, 50, 2, dtype=dtype) * 2 - 1
     corners = encoder.corners(x)

@@ -119,8 +119,7 @@ def test_a_hash_field_goes_from_16_nodes_to_its_finest_in_16_levels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "expected"),
-    [("nerf", (10, 4, 64, 128)), ("mip", (16, 4, 128, 128))],
+    ("field", "expected"), [("nerf", (10, 4, 64, 128)), ("mip", (16, 4, 128, 128))]
 )
 def test_the_papers_fields_have_their_bands_and_samples(
     field: FieldName, expected: tuple[int, int, int, int]

@@ -381,14 +381,7 @@ def test_no_pixel_to_draw_from_is_an_error() -> None:
 )
 def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding: str) -> None:
     views = small_views()
-    options = FieldOptions(
-        field,
-        encoding,
-        num_bands=4,
-        width=32,
-        depth=2,
-        num_samples=16,
-    )
+    options = FieldOptions(field, encoding, num_bands=4, width=32, depth=2, num_samples=16)
     renderer = make_renderer(options, views)
     batches = make_batches(renderer, views, 128, seed=0)
     state = FitState(renderer, make_field_optimizer(renderer, "muon"), 60)

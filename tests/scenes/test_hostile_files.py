@@ -273,17 +273,7 @@ def test_a_very_long_image_keeps_its_report(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", size, "red").save("long.png")
-    options = [
-        "--image",
-        "long.png",
-        "--steps",
-        "2",
-        "--width",
-        "8",
-        "--video",
-        "0",
-        "--quiet",
-    ]
+    options = ["--image", "long.png", "--steps", "2", "--width", "8", "--video", "0", "--quiet"]
     assert train_fit.main([*options, "--encodings", "none", "--out", "run"]) == 0
     assert Path("run/report.html").stat().st_size > 1000
 

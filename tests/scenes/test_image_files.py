@@ -133,10 +133,7 @@ CONFORMANCE = {
     "sbit.png": (png_bytes(4, 16, 0, [DEEP], b"sBIT\x0c"), [0, 1000 / 65535, 30000 / 65535, 1]),
     "gray2-trns.png": (png_bytes(4, 2, 0, [b"\x1b"], b"tRNS\0\1"), [0, 1, 2 / 3, 1]),
     "gray4-trns.png": (png_bytes(2, 4, 0, [b"\x3c"], b"tRNS\0\3"), [1, 12 / 15]),
-    "gray16-trns.png": (
-        png_bytes(4, 16, 0, [DEEP], b"tRNS\x03\xe8"),
-        [0, 1, 30000 / 65535, 1],
-    ),
+    "gray16-trns.png": (png_bytes(4, 16, 0, [DEEP], b"tRNS\x03\xe8"), [0, 1, 30000 / 65535, 1]),
     "deep.ppm": (b"P6 1 # a remark\n1\n65535\n" + struct.pack(">3H", 1, 2, 65535), [1 / 65535]),
     "10bit.ppm": (b"P6\n1 1 1023\n" + struct.pack(">3H", 512, 0, 1023), [512 / 1023]),
     "premultiplied.tif": (

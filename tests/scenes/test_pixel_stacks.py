@@ -159,9 +159,7 @@ def test_a_checksum_is_that_of_the_values_and_the_cameras(tmp_path: Path) -> Non
         return replace(views, pixels=torch.stack(parts))
 
     floats = replace(
-        scene,
-        train=with_floats(scene.train, images[1:]),
-        test=with_floats(scene.test, images[:1]),
+        scene, train=with_floats(scene.train, images[1:]), test=with_floats(scene.test, images[:1])
     )
     assert digest(floats) == digest(scene)
     wider = [replace(camera, fx=camera.fx * 1.01) for camera in scene.train.cameras]

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from sequences.data import docstrings
-from sequences.data.docstrings import (
-    module_docstrings,
-    open_docstrings,
-    open_sources,
-    plain_text,
-)
+from sequences.data.docstrings import module_docstrings, open_docstrings, open_sources, plain_text
 from sequences.data.sentences import LIBRARY_NAMES, balanced, sentences
 from sequences.errors import SequenceError
 

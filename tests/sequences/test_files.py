@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 from sequences.data import files
-from sequences.data.files import (
-    open_text_file,
-    open_tsv,
-    read_text_file,
-)
+from sequences.data.files import open_text_file, open_tsv, read_text_file
 from sequences.data.types import LabeledSentences, Pairs
 from sequences.errors import SequenceError
 

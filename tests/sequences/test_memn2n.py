@@ -178,13 +178,7 @@ def test_its_state_is_saved_and_loaded() -> None:
 
 def test_the_rate_halves_after_every_quarter() -> None:
     system = small_system()
-    assert [system.schedule(p) for p in (0.0, 0.249, 0.25, 0.5, 0.999)] == [
-        1,
-        1,
-        0.5,
-        0.25,
-        0.125,
-    ]
+    assert [system.schedule(p) for p in (0.0, 0.249, 0.25, 0.5, 0.999)] == [1, 1, 0.5, 0.25, 0.125]
     late = small_system(linear_start=True)
     # 20 epochs and 25 at the full rate, of 120.
     assert [late.schedule(e / 120) for e in (0.0, 44.9, 45.1, 95.1)] == [1, 1, 0.5, 0.125]

@@ -9,12 +9,7 @@ from sequences.errors import SequenceError
 from sequences.system import SystemOptions
 from sequences.systems.memn2n import MemN2NSystem
 from sequences.systems.sentences import SentenceEncoder
-from sequences.systems.story_batches import (
-    StoryBatches,
-    encode_stories,
-    noisy_ages,
-    story_format,
-)
+from sequences.systems.story_batches import StoryBatches, encode_stories, noisy_ages, story_format
 from tests.sequences.small_stories import moves
 
 

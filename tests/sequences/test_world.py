@@ -6,15 +6,7 @@ import pytest
 
 from sequences.data.stories import read_stories
 from sequences.data.types import Stories, StoryTask, Words
-from sequences.data.world import (
-    DROPS,
-    MOVES,
-    PEOPLE,
-    PLACES,
-    TAKES,
-    THINGS,
-    make_stories,
-)
+from sequences.data.world import DROPS, MOVES, PEOPLE, PLACES, TAKES, THINGS, make_stories
 from tests.sequences.small_stories import write_stories
 
 STORIES = make_stories(200, 60, seed=3)

@@ -126,11 +126,7 @@ def test_it_is_renamed_only_when_it_is_whole_and_on_the_disk(
     monkeypatch.setattr(Path, "replace", noted_replace)
     save_checkpoint(path, {"step": 1}, token="0f")
     partial = ".0f.partial.a.safetensors"
-    assert order == [
-        f"synchronize {partial}",
-        f"rename {partial}",
-        f"synchronize {tmp_path.name}",
-    ]
+    assert order == [f"synchronize {partial}", f"rename {partial}", f"synchronize {tmp_path.name}"]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -175,9 +175,7 @@ def test_a_compiled_fit_takes_the_same_steps() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_compiler_that_is_missing_is_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_compiler_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     torch.compiler.reset()
     arguments = ["--compile", "--encodings", "none", "--quiet", "--out", "run", *SMALL_RUN]
     with torch._inductor.config.patch({"force_disable_caches": True, "cpp.cxx": (None, "/no/c++")}):

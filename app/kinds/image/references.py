@@ -11,12 +11,7 @@ from app.kinds.image.options import ImageOptions
 from app.kinds.image.reconstruction import evaluated_pixels, reconstruct
 from app.kinds.kind import Evaluation, Result, View
 from app.terminal import printable
-from baselines import (
-    LocalCosineSeries,
-    interpolate_held_out,
-    predict_held_out,
-    round_series,
-)
+from baselines import LocalCosineSeries, interpolate_held_out, predict_held_out, round_series
 from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.networks import num_parameters
