@@ -24,7 +24,7 @@ from app.live.own_page import own_page_only, require_own_page_only
 from app.options import UsageError
 from app.report.images import eight_bit
 from app.report.page import passage_spans
-from app.report.palette import NUM_COLORS, PAGE_DARK
+from app.report.palette import NUM_COLORS, PAGE_DARK, color_indices
 from nerf_posenc.training.loop import FitState
 
 # Seconds between two images of a fit while the camera rests.
@@ -207,7 +207,7 @@ class LivePage:
         return bool(self.server.get_clients()) and (is_last or is_late)
 
     def _color(self, name: str) -> str:
-        return PAGE_DARK[list(self._curves).index(name) % NUM_COLORS]
+        return PAGE_DARK[color_indices(list(self._curves))[name] % NUM_COLORS]
 
     def _state_line(self, name: str, state: FitState) -> str:
         """Step and score of a fit."""

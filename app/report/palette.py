@@ -1,5 +1,8 @@
 """Colors of the fits, the same in figures, on the page and in the viewer."""
 
+import itertools
+from collections.abc import Sequence
+
 # Okabe and Ito's colors, which readers with color blindness can tell apart; then, for comparisons
 # of many fits, darker ones of Tol's muted scheme and of other hues.
 FIGURE = (
@@ -31,6 +34,13 @@ COLORS = {
     **{"sinusoidal": 1, "learned": 2, "rotary": 3, "alibi": 4},
 }
 """Encodings that have the same color in every run; others take those that are free."""
+
+
+def color_indices(names: Sequence[str]) -> dict[str, int]:
+    """Index of the color of each fit: that of its encoding, or one that no other fit has."""
+    chosen = {name: COLORS[name] for name in names if name in COLORS}
+    free = itertools.cycle(i for i in range(NUM_STYLES) if i not in chosen.values())
+    return {name: chosen[name] if name in chosen else next(free) for name in names}
 
 
 def figure_color(index: int) -> str:

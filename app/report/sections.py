@@ -1,6 +1,5 @@
 """The charts of a report: those of the blocks, of the training, and of what images contain."""
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from app.kinds.kind import Curve, LossName, Result, View, training_label, training_score
 from app.report.charts import Chart, Line, Mark
-from app.report.palette import COLORS, NUM_STYLES
+from app.report.palette import NUM_STYLES, color_indices
 from app.report.tables import score_text
 from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
 from nerf_posenc.training.results import Measure
@@ -82,10 +81,7 @@ def _is_same(a: View, b: View) -> bool:
 
 def styles(results: Sequence[Result]) -> dict[str, int]:
     """Index of the color of each fit."""
-    names = [result.encoding for result in results]
-    chosen = {name: COLORS[name] for name in names if name in COLORS}
-    free = itertools.cycle(i for i in range(NUM_STYLES) if i not in chosen.values())
-    return {name: chosen[name] if name in chosen else next(free) for name in names}
+    return color_indices([result.encoding for result in results])
 
 
 def block_charts(results: Sequence[Result]) -> list[Chart]:

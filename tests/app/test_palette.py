@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.report.palette import FIGURE, NUM_COLORS, PAGE_DARK, PAGE_LIGHT
+from app.report.palette import FIGURE, NUM_COLORS, PAGE_DARK, PAGE_LIGHT, color_indices
 from app.report.template import render
 
 
@@ -25,6 +25,12 @@ def test_every_color_stands_out_from_the_card(colors: tuple[str, ...], card: str
 def test_a_dozen_fits_have_colors_of_their_own() -> None:
     for colors in (FIGURE, PAGE_LIGHT, PAGE_DARK):
         assert len(set(colors)) == len(colors) >= 12
+
+
+def test_an_encoding_has_the_same_color_in_any_company() -> None:
+    alone, among = color_indices(["hash"]), color_indices(["none", "siren", "hash", "sart"])
+    assert alone["hash"] == among["hash"]
+    assert len(set(among.values())) == 4
 
 
 def test_repeated_colors_are_dotted() -> None:
