@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 import train_fit
-from app.options import PROGRAM
+from app.kinds.scan import ScanKind, ScanOptions
+from app.options import PROGRAM, UsageError
 from app.report.comparison import write_comparison
 from app.report.metrics import METRICS
 from nerf_posenc.fits import load_fit
@@ -54,6 +56,27 @@ def open_an_image(folder: Path, name: str) -> str:
     rgb = open_image(str(folder / name)).rgb
     assert torch.isfinite(rgb).all(), "it is not finite"
     assert ((rgb >= 0) & (rgb <= 1)).all(), "it is not in [0, 1]"
+    return "read"
+
+
+def make_slice(folder: Path, rng: random.Random) -> str:
+    values = np.linspace(0, 1, 480).reshape(20, 24)
+    kinds = (
+        values,
+        values.astype(np.float32),
+        values > 0.5,
+        np.asfortranarray(values),
+        values[None],
+    )
+    file = io.BytesIO()
+    np.save(file, rng.choice(kinds))
+    (folder / "slice.npy").write_bytes(mutated(file.getvalue(), rng))
+    return "slice.npy"
+
+
+def open_a_slice(folder: Path, name: str) -> str:
+    kind = ScanKind(ScanOptions(scan=str(folder / name), size=16, projections=2))
+    assert torch.isfinite(kind.integrals).all(), "it is not finite"
     return "read"
 
 
@@ -206,6 +229,7 @@ LOADERS: Mapping[str, Loader] = {
         kind: Loader(3_000, make_scene(kind), open_a_scene, (SceneError,))
         for kind in ("transforms", "synthetic", "llff", "colmap")
     },
+    "slices": Loader(1_000, make_slice, open_a_slice, (UsageError,)),
     "compare": Loader(3_000, make_run, compare_a_run, (ValueError,)),
     "checkpoints": Loader(1_000, make_checkpoint, load_a_checkpoint, (CheckpointError,)),
     "commands": Loader(500, make_command, run_a_command, ()),

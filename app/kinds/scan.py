@@ -26,6 +26,7 @@ from app.kinds.coordinates import (
 )
 from app.kinds.kind import Evaluation, Fit, Kind, Problem, Result, View, digest_of
 from app.options import CoordinateOptions, Range, UsageError, require
+from app.terminal import printable
 from baselines.tomography import algebraic_reconstruction, back_projection
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.networks import MLP, hidden_matrices
@@ -81,8 +82,9 @@ class ScanKind(Kind[ScanOptions]):
     def __init__(self, options: ScanOptions) -> None:
         self.slice = _opened(options)
         self.side = len(self.slice)
-        self.title = Path(options.scan).stem if options.scan != PHANTOM else PHANTOM
-        self.source = options.scan if options.scan != PHANTOM else "the Shepp-Logan phantom"
+        self.title = printable(Path(options.scan).stem)
+        is_phantom = options.scan == PHANTOM
+        self.source = "the Shepp-Logan phantom" if is_phantom else printable(options.scan)
         self.facts = {"size": (self.side, self.side)}
         self.radians = torch.arange(options.projections) * (math.pi / options.projections)
         normals = torch.tensor([[math.cos(a), -math.sin(a)] for a in self.radians.tolist()])
@@ -94,7 +96,7 @@ class ScanKind(Kind[ScanOptions]):
         middles = torch.full((self.side,), 0.5)
         self.integrals = torch.cat(
             [
-                line_integrals(self._value_at, part, middles)
+                line_integrals(self._value_at, part, middles.expand(len(part), -1))
                 for part in self.lines.split(max(1, (1 << 20) // self.side))
             ]
         )
@@ -176,7 +178,7 @@ class ScanKind(Kind[ScanOptions]):
             generator = torch.Generator(device).manual_seed(seed * 1_000_003 + step)
             rows = torch.randint(len(lines), (size,), generator=generator, device=device)
             # Samples jittered within their bins see all of a line in the end.
-            offsets = torch.rand(side, generator=generator, device=device)
+            offsets = torch.rand(size, side, generator=generator, device=device)
             return (lines[rows], offsets), integrals[rows]
 
         preview = _grid(min(_PREVIEW_SIDE, self.side)).to(device)
@@ -236,7 +238,7 @@ class ScanKind(Kind[ScanOptions]):
 def line_integrals(
     value_at: Callable[[Tensor], Tensor],
     lines: Float[Tensor, "lines 3"],
-    offsets: Float[Tensor, " samples"],
+    offsets: Float[Tensor, "lines samples"],
 ) -> Float[Tensor, "lines 1"]:
     """Mean value along lines through the unit disk, over the length of its diameter.
 
@@ -250,8 +252,8 @@ def line_integrals(
         offsets: places of the samples in their bins along a line, in [0, 1].
     """
     normal_x, normal_y, offset = lines.split(1, dim=-1)
-    bins = torch.arange(len(offsets), device=lines.device)
-    along = ((bins + offsets) * (2 / len(offsets)) - 1).expand(len(lines), -1)
+    num_samples = offsets.shape[1]
+    along = (torch.arange(num_samples, device=lines.device) + offsets) * (2 / num_samples) - 1
     x = offset * normal_x - along * normal_y
     y = offset * normal_y + along * normal_x
     inside = offset.square() + along.square() <= 1
@@ -328,15 +330,17 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "height width"]:
         return (rgb * torch.tensor(_LUMA)).sum(-1)
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise UsageError(f"--scan {name}: not an array of NumPy: {error}") from None
+    except Exception as error:  # A header is Python source, whose parser may raise anything.
+        reason = printable(str(error)).replace("\n", " ")
+        raise UsageError(f"--scan {name}: not an array of NumPy: {reason}") from None
     is_slice = array.ndim == 2 and array.dtype.kind in "fiub"
     require(
         is_slice,
         f"--scan {name} must be (height, width) numbers; it is {array.dtype} {array.shape}",
     )
     require(array.size <= max_pixels, f"--scan {name} has {array.size:,} pixels; see --max-pixels")
-    values = torch.from_numpy(np.array(array, dtype=np.float32))
+    with np.errstate(all="ignore"):  # What does not fit into float32 is refused below.
+        values = torch.from_numpy(np.array(array, dtype=np.float32))
     fits = bool(((values >= 0) & (values <= 1)).all())
     require(fits, f"--scan {name} must hold values in [0, 1]; divide it by its largest value")
     return values

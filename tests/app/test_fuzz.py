@@ -18,6 +18,7 @@ COUNTS = {
     "synthetic": 20,
     "llff": 20,
     "colmap": 2,
+    "slices": 40,
     "compare": 2,
     "checkpoints": 6,
     "commands": 2,

@@ -38,6 +38,8 @@ EXACT = ["--device", "cpu", "--precision", "float32", "--quiet"]
 IMAGE = [*("--image", "cat", "--encodings", "none", "fourier", "hash"), *SMALL_RUN, *EXACT]
 SCENE = [*SMALL_SCENE, "--encodings", "fourier", "--background", "random", *EXACT]
 FACTORED = [*SMALL_SCENE, "--field", "factored", "--background", "random", *EXACT]
+PROPOSAL = [*SMALL_SCENE, "--field", "proposal", "--encodings", "hash", *EXACT]
+SCAN = [*("--scan", "shepp-logan", "--size", "24", "--encodings", "none"), *SMALL_RUN[2:], *EXACT]
 
 
 class Others(World):
@@ -179,7 +181,11 @@ def errors(finished: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [IMAGE, SCENE, FACTORED], ids=["image", "scene", "factored"])
+@pytest.mark.parametrize(
+    "arguments",
+    [IMAGE, SCENE, FACTORED, PROPOSAL, SCAN],
+    ids=["image", "scene", "factored", "proposal", "scan"],
+)
 def test_two_processes_have_the_losses_of_one_with_the_same_global_batch(
     arguments: list[str],
 ) -> None:
