@@ -2,7 +2,7 @@
 
 The built-in scene ``spheres``, as an object over nothing (``object``) and in surroundings that
 reach to infinity: a patterned ground and a sky, photographed from all around (``around``), or a
-wall behind it, photographed from one side (``frontal``), where all pixels are opaque as in
+wall behind it, in forward-facing views (``frontal``), where all pixels are opaque as in
 photographs. PSNR of held-out views, and the share of their opaque pixels in which the field has a
 hole: less than half opaque.
 """

@@ -40,7 +40,7 @@ PHANTOM = "shepp-logan"
 # Rec. 709, for color images.
 _LUMA = (0.2126, 0.7152, 0.0722)
 _REFERENCES = {"back-projection": back_projection, "sart": algebraic_reconstruction}
-# Tried on the phantom: docs/experiments.md.
+# Octaves between the last band and the slice's side, and cycles per unit; no others were tried.
 _OCTAVES_BELOW, _SIGMA = 3, 3.0
 _CHUNK = 8192
 _PREVIEW_SIDE = 128
@@ -243,7 +243,7 @@ def line_integrals(
     """Mean value along lines through the unit disk, over the length of its diameter.
 
     The line with the unit normal n at the offset s holds the points s n + t m for t in [-1, 1],
-    where m is n turned by a quarter. With n = (cos a, -sin a), in axes with y down, it is that of
+    where m is n rotated by 90 degrees. With n = (cos a, -sin a), in axes with y down, it is that of
     ``skimage.transform.radon`` at the angle a. The disk's outside is empty.
 
     Args:
@@ -263,7 +263,7 @@ def line_integrals(
 
 
 def pixel_centers(side: int) -> Float[Tensor, " side"]:
-    """Positions of so many pixels across [-1, 1]; the one at ``side // 2`` is at 0.
+    """Positions of so many pixels across [-1, 1], of which number ``side // 2`` lies at 0.
 
     The scanner turns around a pixel, as in ``skimage.transform.radon``.
     """

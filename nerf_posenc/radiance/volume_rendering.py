@@ -15,7 +15,7 @@ class Rendering(NamedTuple):
         opacity: accumulated weight, in [0, 1].
         depth: mean distance by weight; 0 for an empty ray.
         coarse_rgb: colors from the coarse pass, if there is one.
-        penalty: what the loss adds for how the ray was sampled, if anything.
+        penalty: further loss of a proposal and of scattered weights; None for none.
     """
 
     rgb: Float[Tensor, "*batch 3"]
