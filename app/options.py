@@ -66,7 +66,7 @@ class CommonOptions:
     """What holds for all kinds of data."""
 
     encodings: tuple[str, ...] | None = None
-    """Encodings to fit; by default some that suit the data."""
+    """Encodings to fit; by default some that suit."""
 
     width: Count = None
     """Units per hidden layer."""
@@ -78,7 +78,7 @@ class CommonOptions:
     """Training steps of each fit."""
 
     seconds: Seconds = None
-    """Train each fit for this many seconds instead of steps."""
+    """Seconds of training of each fit, not steps."""
 
     batch_size: Count = None
     """Pixels, rays or examples per step."""
@@ -90,7 +90,7 @@ class CommonOptions:
     """Seed of the initial weights and the batches."""
 
     device: str = "auto"
-    """Where to compute: auto, cpu, cuda, cuda:N or mps."""
+    """auto, cpu, cuda, cuda:N or mps."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Type that the network trains in."""
@@ -99,7 +99,7 @@ class CommonOptions:
     """Frames of the training video; 0 for none."""
 
     out: Path | None = None
-    """Run folder to create; a new one under runs/ by default."""
+    """New run folder; one under runs/ by default."""
 
     overwrite: bool = False
     """Let --out be a folder that contains files."""
@@ -111,7 +111,7 @@ class CommonOptions:
     """Also write charts for print, as PNG and SVG."""
 
     live: bool = False
-    """Show the fits in progress on a page at 127.0.0.1."""
+    """Show fits in progress at 127.0.0.1."""
 
     open: bool = False
     """Open the report in the browser."""
@@ -155,32 +155,16 @@ class CommonOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinateOptions(CommonOptions):
-    """What holds for networks on coordinates, of an image or a scene."""
+    """What holds for networks on coordinates."""
 
-    num_bands: Annotated[
-        int | tuple[int, ...] | Literal["auto"] | None,
-        Range(1, 100),
-        tyro.conf.arg(name="bands", metavar="INT ...|auto"),
-    ] = None
-    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; 10, or fewer for a small image.
-    Several for an image: a fit with each; auto: every second one up to its Nyquist frequency."""
+    num_bands: Annotated[int | None, Range(1, 100), tyro.conf.arg(name="bands")] = None
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1."""
 
-    sigma: Annotated[
-        float | tuple[float, ...] | Literal["auto"] | None,
-        Range(0, 1e6, is_open=True),
-        tyro.conf.arg(metavar="FLOAT ...|auto"),
-    ] = None
-    """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. Several for an image: a
-    fit with each; auto: by held-out pixels."""
+    sigma: Annotated[float | None, Range(0, 1e6, is_open=True)] = None
+    """Standard deviation of gaussian in cycles per unit of the coordinate."""
 
     optimizer: str = "auto"
     """muon (with Adam on the rest) or adam; auto: muon for relu networks."""
-
-    size: Count = None
-    """First reduce images to N pixels along their longer side."""
-
-    max_pixels: Annotated[int, Range(1)] = 200_000_000
-    """Refuse larger image files before they are decoded."""
 
     def check(self) -> None:
         """Check ranges, and that the optimizer is known."""
@@ -189,6 +173,17 @@ class CoordinateOptions(CommonOptions):
             self.optimizer in ("auto", *OPTIMIZERS),
             f"--optimizer: {unknown_name('optimizer', self.optimizer, ['auto', *OPTIMIZERS])}",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelOptions(CoordinateOptions):
+    """What holds for data that is read from images."""
+
+    size: Count = None
+    """First reduce images to N pixels along their longer side."""
+
+    max_pixels: Annotated[int, Range(1)] = 200_000_000
+    """Refuse larger image files before they are decoded."""
 
 
 def require(condition: bool, message: str) -> None:

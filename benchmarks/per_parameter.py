@@ -41,8 +41,8 @@ from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP, num_parameters
 from nerf_posenc.networks.quantization import quantize
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.devices import keep_freed_memory
-from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import predict
 from scenes import open_image
 
@@ -58,8 +58,8 @@ SERIES = "ours: local cosine series"
 
 def sized(most: int, image: Image, **options: Any) -> nn.Module:
     """A model of train_fit.py with at most so many parameters."""
-    model = ImageModel(num_parameters=most, **options)
-    encoder, network = make_image_model(model, image.resolution)
+    model = CoordinateModel(num_parameters=most, **options)
+    encoder, network = make_coordinate_model(model, image.resolution)
     if isinstance(network, MLP):
         network.start_at(image.rgb.mean((0, 1)))
     return nn.Sequential(encoder, network)

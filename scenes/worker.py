@@ -1,4 +1,4 @@
-"""One process that decodes images and parses COLMAP models, within limits that no file can raise.
+"""One process that reads images, sounds, meshes and COLMAP models, within limits no file can raise.
 
 Decoders trust what a file claims: a PNG of 3 MB may inflate to 3 GB, a damaged model may hang. So
 they run in a process that may take so much memory and time of the processor and no more. It
@@ -23,7 +23,7 @@ import time
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +36,16 @@ if __name__ == "__main__":
 
 from scenes.errors import SceneError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _BYTES = 2 << 30
 _IMAGE_BYTES_PER_BYTE = 8
 _MODEL_BYTES_PER_BYTE = 30
 _SECONDS = 8.0
 _SECONDS_PER_BYTE = 2e-6
+# Bytes that are written at a time.
+_WRITTEN = 1 << 22
 
 
 class Allowance:
@@ -71,8 +76,32 @@ def read_image(path: Path, max_pixels: int, allowance: Allowance | None = None) 
     """
     if not path.is_file():
         raise SceneError(f"{path} is not a regular file")
-    pixels: npt.NDArray[Any] = _WORKER.ask(path, max_pixels, allowance or Allowance([path]))
+    _, (pixels,) = _WORKER.ask("image", path, [max_pixels], allowance or Allowance([path]))
     return pixels
+
+
+def read_sound(path: Path, most: int, duration: float | None) -> "tuple[Tensor, int]":
+    """Read samples ``(samples, channels)`` and their rate; see `scenes.sound_reader.read_samples`.
+
+    Raises:
+        SceneError: If the file cannot be read within the limits.
+    """
+    answer, (samples,) = _ask_file("sound", path, [most, duration])
+    return samples, int(answer["rate"])
+
+
+def _ask_file(what: str, path: Path, arguments: list[Any]) -> "tuple[dict[str, Any], list[Tensor]]":
+    """Ask for the arrays of one regular file, as tensors."""
+    import torch
+
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # A name that is too long, or has a null.
+        is_file = False
+    if not is_file:
+        raise SceneError(f"there is no file {path}")
+    answer, arrays = _WORKER.ask(what, path, arguments, Allowance([path]))
+    return answer, [torch.from_numpy(array) for array in arrays]
 
 
 def read_model(folder: Path) -> dict[str, Any]:
@@ -82,7 +111,8 @@ def read_model(folder: Path) -> dict[str, Any]:
         SceneError: If it cannot be read within the limits.
     """
     files = [file for file in folder.iterdir() if file.is_file()]
-    model: dict[str, Any] = _WORKER.ask(folder, None, Allowance(files, _MODEL_BYTES_PER_BYTE))
+    answer, _ = _WORKER.ask("model", folder, [], Allowance(files, _MODEL_BYTES_PER_BYTE))
+    model: dict[str, Any] = answer["model"]
     return model
 
 
@@ -94,12 +124,15 @@ class _Worker:
         self._lock = threading.Lock()
         atexit.register(self._stop)
 
-    def ask(self, path: Path, max_pixels: int | None, allowance: Allowance) -> Any:
-        """Send a request, and return the pixels or the model that come back."""
-        request = [os.getcwd(), str(path), max_pixels, allowance.seconds, allowance.num_bytes]
+    def ask(
+        self, what: str, path: Path, arguments: list[Any], allowance: Allowance
+    ) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
+        """Send a request; return the values and the arrays that come back."""
+        limits = [allowance.seconds, allowance.num_bytes]
+        request = [os.getcwd(), what, str(path), arguments, *limits]
         with self._lock:
             try:
-                answer, result = self._exchange(request)
+                answer, arrays = self._exchange(request)
             except BaseException:  # An answer that was not read to its end would be the next one's.
                 self._stop()
                 raise
@@ -114,9 +147,9 @@ class _Worker:
                 "it, or save it anew"
             )
         allowance.seconds -= answer["seconds"]
-        return result
+        return answer, arrays
 
-    def _exchange(self, request: list[Any]) -> tuple[dict[str, Any], Any]:
+    def _exchange(self, request: list[Any]) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
         if self._process is None or self._process.poll() is not None:
             self._stop()
             self._process = subprocess.Popen(
@@ -136,18 +169,18 @@ class _Worker:
         if not line:
             is_late = self._process.wait() == -getattr(signal, "SIGXCPU", 0)
             late, crash = "it takes more than {0:.0f} s of the processor", "its decoder crashed"
-            return {"limit": late if is_late else crash}, None
+            return {"limit": late if is_late else crash}, []
         answer = json.loads(line)
-        if "shape" not in answer:
-            return answer, answer.get("model")
-        pixels = np.empty(answer["shape"], np.dtype(answer["dtype"]))
-        rest = pixels.data.cast("B")
-        while rest:
-            count = answers.readinto(rest)  # type: ignore[attr-defined]
-            if not count:
-                return {"limit": "its decoder crashed"}, None
-            rest = rest[count:]
-        return answer, pixels
+        arrays = []
+        for shape, dtype in answer.get("arrays", []):
+            arrays.append(np.empty(shape, np.dtype(dtype)))
+            rest = arrays[-1].data.cast("B") if arrays[-1].size else memoryview(b"")
+            while rest:
+                count = answers.readinto(rest)  # type: ignore[attr-defined]
+                if not count:
+                    return {"limit": "its decoder crashed"}, []
+                rest = rest[count:]
+        return answer, arrays
 
     def _stop(self) -> None:
         if self._process is not None:
@@ -175,33 +208,48 @@ def _limit(seconds: float, num_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, ((int(line.split()[1]) << 10) + num_bytes, hard))
 
 
-def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until there are no more: a line of JSON, and then the bytes of pixels."""
-    from scenes.colmap_reader import read_model
-    from scenes.decoding import read_pixels
+def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], list[Any]]:
+    """Values and arrays of a file or a folder."""
+    # Each reader brings a library of its own.
+    if what == "image":
+        from scenes.decoding import read_pixels
 
+        return {}, [read_pixels(path, *arguments)]
+    if what == "sound":
+        from scenes.sound_reader import read_samples
+
+        samples, rate = read_samples(path, *arguments)
+        return {"rate": rate}, [samples]
+    from scenes.colmap_reader import read_model
+
+    return {"model": read_model(path)}, []
+
+
+def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer requests until there are no more: a line of JSON, and then the bytes of arrays."""
     for line in requests:
-        folder, path, max_pixels, seconds, num_bytes = json.loads(line)
+        folder, what, path, arguments, seconds, num_bytes = json.loads(line)
         os.chdir(folder)  # Messages name the path as it was given.
         _limit(seconds, num_bytes)
         start = time.process_time()
-        pixels, answer = None, dict[str, Any]()
+        arrays: list[npt.NDArray[Any]] = []
+        answer: dict[str, Any]
         try:
-            if max_pixels is None:
-                answer["model"] = read_model(Path(path))
-            else:
-                pixels = read_pixels(Path(path), max_pixels)
-                if pixels.nbytes > num_bytes // 2:
-                    raise MemoryError
-                answer |= {"shape": pixels.shape, "dtype": pixels.dtype.str}
+            answer, arrays = _read(what, Path(path), arguments)
+            if sum(array.nbytes for array in arrays) > num_bytes // 2:
+                raise MemoryError
+            answer["arrays"] = [(array.shape, array.dtype.str) for array in arrays]
         except SceneError as error:
-            answer["refused"] = str(error)
+            answer, arrays = {"refused": str(error)}, []
         except MemoryError:
-            answer["limit"] = "it takes more than {1:.1f} GB of memory"
+            answer, arrays = {"limit": "it takes more than {1:.1f} GB of memory"}, []
         answer["seconds"] = time.process_time() - start
         answers.write(json.dumps(answer).encode() + b"\n")
-        for row in [] if pixels is None else pixels:
-            answers.write(np.ascontiguousarray(row).data)
+        for array in arrays:
+            # Some rows at a time: a mapped or transposed array is not held a second time.
+            rows = max(1, _WRITTEN * len(array) // max(1, array.nbytes))
+            for first in range(0, len(array), rows):
+                answers.write(np.ascontiguousarray(array[first : first + rows]).data)
         answers.flush()
 
 

@@ -116,7 +116,7 @@ def test_poses_in_the_units_of_the_file_are_brought_to_the_box(runs: Path) -> No
     ("keys", "value"),
     [
         (("model",), {}),
-        (("model", "kind"), "soup"),
+        (("model", "kind"), 3),
         (("model", "size"), [0, 0]),
         (("model", "resolution"), -1),
         (("model", "options"), {"encoding": "fourier", "surprise": 1}),

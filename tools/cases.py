@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soundfile
 import torch
+from scipy.io import wavfile
 
 import train_fit
+from app.kinds.audio import AudioKind, AudioOptions
 from app.kinds.scan import ScanKind, ScanOptions
 from app.options import PROGRAM, UsageError
 from app.report.comparison import write_comparison
@@ -77,6 +80,32 @@ def make_slice(folder: Path, rng: random.Random) -> str:
 def open_a_slice(folder: Path, name: str) -> str:
     kind = ScanKind(ScanOptions(scan=str(folder / name), size=16, projections=2))
     assert torch.isfinite(kind.integrals).all(), "it is not finite"
+    return "read"
+
+
+def make_sound(folder: Path, rng: random.Random) -> str:
+    tone = 0.5 * np.sin(np.linspace(0, 60, 400))
+    stereo = np.stack([tone, -tone], axis=-1)
+    kinds = (
+        (tone * 32767).astype(np.int16),
+        (stereo * 32767).astype(np.int16),
+        (tone * 127 + 128).astype(np.uint8),
+        (tone * (1 << 30)).astype(np.int32),
+        stereo.astype(np.float32),
+        tone,
+    )
+    file = io.BytesIO()
+    if rng.random() < 0.25:
+        soundfile.write(file, stereo, 8000, format=rng.choice(["FLAC", "OGG"]))
+    else:
+        wavfile.write(file, 8000, rng.choice(kinds))
+    (folder / "sound").write_bytes(mutated(file.getvalue(), rng))
+    return "sound"
+
+
+def open_a_sound(folder: Path, name: str) -> str:
+    kind = AudioKind(AudioOptions(audio=str(folder / name)))
+    assert torch.isfinite(kind.sound.samples).all(), "it is not finite"
     return "read"
 
 
@@ -229,6 +258,7 @@ LOADERS: Mapping[str, Loader] = {
         kind: Loader(3_000, make_scene(kind), open_a_scene, (SceneError,))
         for kind in ("transforms", "synthetic", "llff", "colmap")
     },
+    "sounds": Loader(1_000, make_sound, open_a_sound, (UsageError,)),
     "slices": Loader(1_000, make_slice, open_a_slice, (UsageError,)),
     "compare": Loader(3_000, make_run, compare_a_run, (ValueError,)),
     "checkpoints": Loader(1_000, make_checkpoint, load_a_checkpoint, (CheckpointError,)),

@@ -1,8 +1,8 @@
 """``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import imageio.v3 as iio
 import numpy as np
@@ -10,9 +10,11 @@ import numpy.typing as npt
 import tyro
 
 from app.commands.saved import find_fit, kind_of_fit, note_of_choice, note_of_progress, require_new
-from app.kinds.kind import Rendered
+from app.kinds import KINDS
+from app.kinds.kind import Kind, Rendered, RenderedSound
 from app.options import Range, UsageError
 from app.report.images import WEBP_SIDE, eight_bit
+from app.report.sounds import wav_bytes
 from app.report.video import has_ffmpeg, write_frames
 from app.runs.run import resolve_device
 from app.terminal import printable, progress_bar, sum_up
@@ -23,6 +25,7 @@ _VIDEOS = (".mp4", ".webp")
 _FRAMES_PER_SECOND = 24
 _SIZES, _COUNTS = Range(1, 1 << 15), Range(1, 10_000)
 _SCALES = Range(0, 64, is_open=True)
+_RATES = Range(100, 1_000_000)
 # A PNG of more pixels is written as it is rendered.
 _MAX_HELD = 1 << 24
 # Of zlib: higher ones gain little on photographs and take several times as long.
@@ -38,12 +41,13 @@ def render(
     crop: tuple[float, float, float, float] | None = None,
     cameras: Path | None = None,
     turntable: Annotated[int | None, _COUNTS] = None,
+    rate: Annotated[int | None, _RATES] = None,
     out: Path | None = None,
     overwrite: bool = False,
     device: str = "auto",
     quiet: bool = False,
 ) -> None:
-    """Render a saved fit: an image at any resolution, a scene from any camera.
+    """Render a saved fit: an image at any resolution, a scene from any camera, a sound at any rate.
 
     Args:
         run: Run folder, or the file of a fit.
@@ -53,8 +57,9 @@ def render(
         crop: Part of an image: left, top, width and height in its pixels.
         cameras: Cameras of a scene: a JSON file like transforms.json, one frame each.
         turntable: Frames around a scene, if no cameras are given; 60 by default.
-        out: File to write: .png, .jpg, .tif, .webp; for frames .mp4, .webp or a folder of PNGs; a
-            new one in the run folder by default.
+        rate: Samples per second of a sound; as many as its file by default.
+        out: File to write: .wav of a sound; .png, .jpg, .tif, .webp; for frames .mp4, .webp or a
+            folder of PNGs; a new one in the run folder by default.
         overwrite: Let --out exist already.
         device: Where to compute: auto, cpu, cuda, cuda:N or mps.
         quiet: Print errors only.
@@ -62,7 +67,12 @@ def render(
     Raises:
         UsageError: If there is no such fit, or an option does not suit it.
     """
-    checked = (("size", size, _SIZES), ("scale", scale, _SCALES), ("turntable", turntable, _COUNTS))
+    checked = (
+        ("size", size, _SIZES),
+        ("scale", scale, _SCALES),
+        ("turntable", turntable, _COUNTS),
+        ("rate", rate, _RATES),
+    )
     for option, value, allowed in checked:
         if value is not None and value not in allowed:
             raise UsageError(f"--{option} must be {allowed}; got {value}")
@@ -72,7 +82,15 @@ def render(
         require_new(out, overwrite=overwrite)
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
-    asked = {"size": size, "scale": scale, "crop": crop, "cameras": cameras, "turntable": turntable}
+    asked = {
+        "size": size,
+        "scale": scale,
+        "crop": crop,
+        "cameras": cameras,
+        "turntable": turntable,
+        "rate": rate,
+    }
+    _require_suiting(file, kind, asked)
     try:
         rendered = kind.render(file, resolve_device(device), asked)
         written = _write(rendered, out, folder, label=name, quiet=quiet)
@@ -88,7 +106,35 @@ def render(
         print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))
 
 
-def _write(rendered: Rendered, out: Path | None, folder: Path, *, label: str, quiet: bool) -> Path:
+def _require_suiting(file: Path, kind: type[Kind[Any]], asked: Mapping[str, Any]) -> None:
+    """Raise if a kind has nothing to render, or an option is for another one.
+
+    Raises:
+        UsageError: Naming the kinds that the option is for.
+    """
+    if not kind.rendered_by:
+        raise UsageError(f"{file} is the fit of {_a(kind.name)}, which has nothing to render")
+    for option, value in asked.items():
+        if value is not None and option not in kind.rendered_by:
+            takers = " or ".join(_a(n) for n, each in KINDS.items() if option in each.rendered_by)
+            raise UsageError(f"--{option} is for {takers}; this is the fit of {_a(kind.name)}")
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _write(
+    rendered: Rendered | RenderedSound, out: Path | None, folder: Path, *, label: str, quiet: bool
+) -> Path:
+    if isinstance(rendered, RenderedSound):
+        out = out or _new(folder / "renders", rendered.name, ".wav")
+        if out.suffix.lower() != ".wav":
+            raise UsageError(f"--out {out}: a sound is written as .wav")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(out) as partial:
+            partial.write_bytes(wav_bytes(rendered.samples, rendered.rate))
+        return out
     is_single = rendered.num_frames == 1
     suffix = ".png" if is_single else ".mp4" if has_ffmpeg() else ".webp"
     out = out or _new(folder / "renders", rendered.name, suffix)

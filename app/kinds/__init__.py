@@ -3,6 +3,7 @@
 from collections.abc import MutableMapping
 from typing import Any
 
+from app.kinds.audio import AudioKind
 from app.kinds.image.image import ImageKind
 from app.kinds.kind import Kind
 from app.kinds.scan import ScanKind
@@ -10,6 +11,6 @@ from app.kinds.scene import SceneKind
 from app.kinds.sequence import SequenceKind
 
 KINDS: MutableMapping[str, type[Kind[Any]]] = {
-    kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind, ScanKind)
+    kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind, AudioKind, ScanKind)
 }
 """Kinds by name; the first is that of a command line that names none."""

@@ -1,17 +1,22 @@
-"""What images and scenes share: networks on coordinates, scored by PSNR and SSIM."""
+"""What kinds with networks on coordinates share: models, optimizers, measures, curves."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from app.kinds.kind import Curve, Result
+from app.kinds.kind import Curve, Kind, Problem, Result
 from app.options import CoordinateOptions, require
 from nerf_posenc.analysis.kernels import kernel
 from nerf_posenc.core.encoder import Encoder, unknown_name
+from nerf_posenc.fits import describe_fit
 from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.devices import computes_bfloat16
 from nerf_posenc.training.results import Measure
 
@@ -51,6 +56,90 @@ _COLLAPSED_DB = 0.5
 _CONSTANT_DB = 60.0
 _CHUNK_PIXELS = 1 << 18
 _KERNEL_POINTS = 800
+
+
+Coordinates = TypeVar("Coordinates", bound=CoordinateOptions)
+
+
+class CoordinateKind(Kind[Coordinates]):
+    """Data that an encoder and a network map coordinates in [-1, 1] to.
+
+    Attributes:
+        in_dim: number of coordinates.
+        out_dim: number of values.
+        size: samples along each axis.
+    """
+
+    in_dim: ClassVar[int]
+    out_dim: int = 1
+    size: Sequence[int]
+
+    def model(self, encoding: str, config: Coordinates) -> CoordinateModel:
+        """Model that an encoding is fitted with, by a resolved configuration."""
+        width, depth = recipes.get_recipe(encoding).layers
+        assert config.num_bands
+        return CoordinateModel(
+            encoding,
+            width=config.width or width,
+            depth=config.depth or depth,
+            num_bands=config.num_bands,
+            sigma=config.sigma,
+            in_dim=self.in_dim,
+            out_dim=self.out_dim,
+        )
+
+    def build(self, encoding: str, config: Coordinates, generator: torch.Generator) -> nn.Module:
+        """An encoder and a network."""
+        model = self.model(encoding, config)
+        return nn.Sequential(*make_coordinate_model(model, max(self.size), generator=generator))
+
+    def trained(
+        self,
+        model: nn.Module,
+        encoding: str,
+        config: Coordinates,
+        draw_batch: DrawBatch,
+        *,
+        facts: dict[str, Any] | None = None,
+        **particular: Any,
+    ) -> Problem:
+        """What the training of a model needs, with optimizer, learning rates and precision.
+
+        Args:
+            model: the encoder and the network.
+            encoding: name of the encoding.
+            config: resolved configuration.
+            draw_batch: function from the step to its inputs and targets.
+            facts: values that the saved fit is given back with.
+            particular: further attributes of the problem.
+        """
+        recipe, optimizer = recipes.get_recipe(encoding), config.optimizer
+        lr = config.lr or recipes.default_lr("relu", optimizer, encoding)
+        precision = precision_for(config, torch.device(config.device), is_small=recipe.is_small)
+        network = next(module for module in model.modules() if isinstance(module, MLP))
+        described = self.model(encoding, config)
+        return Problem(
+            draw_batch=draw_batch,
+            optimizer=recipes.make_optimizer(
+                model, optimizer, lr, encoding=encoding, matrices=hidden_matrices(network)
+            ),
+            description=describe_fit(
+                self.name, described, max(self.size), self.size, **(facts or {})
+            ),
+            autocast_dtype=None if precision == torch.float32 else precision,
+            details={"lr": lr, "precision": str(precision).removeprefix("torch.")},
+            **particular,
+        )
+
+
+def resolved_optimizer(options: CoordinateOptions) -> str:
+    """Name of the optimizer of ReLU networks."""
+    return "muon" if options.optimizer == "auto" else options.optimizer
+
+
+def suiting_encodings() -> list[str]:
+    """Names of the encodings of coordinates in general, without those of radiance fields alone."""
+    return [name for name, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
 
 
 def require_encodings(options: CoordinateOptions, suiting: Sequence[str], what: str) -> None:

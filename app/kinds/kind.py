@@ -68,6 +68,23 @@ class Video:
 
 
 @dataclass(frozen=True)
+class Sound:
+    """A block of the report: a sound beside its reconstruction, to be listened to.
+
+    Attributes:
+        title: the same for every encoding.
+        original: values in [-1, 1].
+        reconstruction: likewise.
+        rate: samples per second.
+    """
+
+    title: str
+    original: Float[Tensor, "samples channels"]
+    reconstruction: Float[Tensor, "samples channels"]
+    rate: int
+
+
+@dataclass(frozen=True)
 class Table:
     """A block of the report: rows of text below a heading.
 
@@ -82,7 +99,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-Block = View | Video | Curve | Table | Passage | HeatMap
+Block = View | Video | Sound | Curve | Table | Passage | HeatMap
 """What a report is made of."""
 
 
@@ -220,6 +237,21 @@ class Rendered:
 
 
 @dataclass(frozen=True)
+class RenderedSound:
+    """A saved fit of a sound as ``render`` writes it.
+
+    Attributes:
+        name: stem of the file's name.
+        samples: values in [-1, 1].
+        rate: samples per second.
+    """
+
+    name: str
+    samples: Float[Tensor, "samples channels"]
+    rate: int
+
+
+@dataclass(frozen=True)
 class Exportable:
     """A saved fit as ``export --onnx`` writes it.
 
@@ -261,6 +293,8 @@ class Kind(ABC, Generic[Config]):
     Attributes:
         name: name of the kind; ``--name`` chooses it.
         Options: its options, and once resolved, the configuration of its runs.
+        rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
+            to render.
         loss_name: ``"mse"`` if the training loss is a mean squared error of values in [0, 1].
         title: name of the data.
         source: source of the data.
@@ -275,6 +309,7 @@ class Kind(ABC, Generic[Config]):
 
     name: ClassVar[str]
     Options: ClassVar[type[CommonOptions]]
+    rendered_by: ClassVar[Sequence[str]] = ()
     loss_name: ClassVar[LossName] = "mse"
 
     title: str
@@ -385,8 +420,10 @@ class Kind(ABC, Generic[Config]):
         return replace(options, **changed)
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
-        """Load a saved fit and render it.
+    def render(
+        cls, path: Path, device: torch.device, asked: Mapping[str, Any]
+    ) -> Rendered | RenderedSound:
+        """Load a saved fit and render it, for kinds that have options in ``rendered_by``.
 
         Args:
             path: file of the fit.
@@ -394,9 +431,9 @@ class Kind(ABC, Generic[Config]):
             asked: options of the command ``render``; None for what was not given.
 
         Raises:
-            UsageError: If this kind cannot be rendered, or an option does not suit it.
+            UsageError: If an option does not suit the fit.
         """
-        raise UsageError(f"{path} is the fit of a {cls.name}, which has no image to render")
+        raise NotImplementedError
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:

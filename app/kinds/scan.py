@@ -17,20 +17,20 @@ from app.kinds.coordinates import (
     CITATIONS,
     PSNR,
     SSIM,
+    CoordinateKind,
     encoder_of,
     frequency_bands,
     kernel_curves,
-    precision_for,
     require_effect,
     require_encodings,
+    resolved_optimizer,
+    suiting_encodings,
 )
-from app.kinds.kind import Evaluation, Fit, Kind, Problem, Result, View, digest_of
-from app.options import CoordinateOptions, Range, UsageError, require
+from app.kinds.kind import Evaluation, Fit, Problem, Result, View, digest_of
+from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from baselines.tomography import algebraic_reconstruction, back_projection
 from nerf_posenc.metrics.image import psnr, ssim
-from nerf_posenc.networks import MLP, hidden_matrices
-from nerf_posenc.training import recipes
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
 from scenes import SceneError, open_image
@@ -47,7 +47,7 @@ _PREVIEW_SIDE = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScanOptions(CoordinateOptions):
+class ScanOptions(PixelOptions):
     """Fit a slice that is seen through its projections."""
 
     scan: str = PHANTOM
@@ -60,19 +60,16 @@ class ScanOptions(CoordinateOptions):
         """Check ranges, and that the encodings suit a plane."""
         super().check()
         require(self.scan != "", "--scan needs a path or a name")
-        for option, value in (("--bands", self.num_bands), ("--sigma", self.sigma)):
-            is_one = value is None or isinstance(value, int | float)
-            require(is_one, f"{option}: several values and auto are for images; give a --scan one")
-        suiting = [n for n, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
-        require_encodings(self, suiting, "a scan")
+        require_encodings(self, suiting_encodings(), "a scan")
         require_effect(self, self.encodings or ("none", "fourier", "hash"))
 
 
-class ScanKind(Kind[ScanOptions]):
+class ScanKind(CoordinateKind[ScanOptions]):
     """A square slice in [-1, 1]^2, and the integrals along parallel lines through its disk."""
 
     name = "scan"
     Options = ScanOptions
+    in_dim = 2
     about = (
         "A scanner does not see a slice but the sums along lines through it. With few projections "
         "many slices have the same sums, and the encoding decides which of them the network finds."
@@ -85,7 +82,8 @@ class ScanKind(Kind[ScanOptions]):
         self.title = printable(Path(options.scan).stem)
         is_phantom = options.scan == PHANTOM
         self.source = "the Shepp-Logan phantom" if is_phantom else printable(options.scan)
-        self.facts = {"size": (self.side, self.side)}
+        self.size = self.side, self.side
+        self.facts = {"size": self.size}
         self.radians = torch.arange(options.projections) * (math.pi / options.projections)
         normals = torch.tensor([[math.cos(a), -math.sin(a)] for a in self.radians.tolist()])
         offsets = pixel_centers(self.side).repeat(options.projections)
@@ -134,43 +132,17 @@ class ScanKind(Kind[ScanOptions]):
             batch_size=options.batch_size or max(1, (1 << 13) // self.side),
             num_bands=options.num_bands or bands,
             sigma=options.sigma or _SIGMA,
-            optimizer="muon" if options.optimizer == "auto" else options.optimizer,
+            optimizer=resolved_optimizer(options),
         )
 
     def measures(self, config: ScanOptions) -> Sequence[Measure]:
         """PSNR and SSIM of the slice, which no fit has seen."""
         return (PSNR, SSIM)
 
-    def build(self, encoding: str, config: ScanOptions, generator: torch.Generator) -> nn.Module:
-        """An encoder and a network."""
-        assert isinstance(config.num_bands, int)
-        assert isinstance(config.sigma, float | int)
-        encoder = recipes.make_encoder(
-            encoding,
-            2,
-            resolution=self.side,
-            num_bands=config.num_bands,
-            sigma=float(config.sigma),
-            generator=generator,
-        )
-        width, depth = recipes.get_recipe(encoding).layers
-        network = MLP(
-            encoder.out_dim,
-            1,
-            width=config.width or width,
-            depth=config.depth or depth,
-            generator=generator,
-        )
-        return nn.Sequential(encoder, network)
-
     def problem(self, model: nn.Module, encoding: str, config: ScanOptions) -> Problem:
         """Batches of lines; the loss is on their integrals alone."""
         assert config.batch_size
-        assert config.optimizer != "auto"
         device = torch.device(config.device)
-        is_small = recipes.ENCODINGS[encoding].is_small
-        precision = precision_for(config, device, is_small=is_small)
-        lr = config.lr or recipes.default_lr("relu", config.optimizer, encoding)
         lines, integrals = self.lines.to(device), self.integrals.to(device)
         size, side, seed = config.batch_size, self.side, config.seed
 
@@ -182,20 +154,14 @@ class ScanKind(Kind[ScanOptions]):
             return (lines[rows], offsets), integrals[rows]
 
         preview = _grid(min(_PREVIEW_SIDE, self.side)).to(device)
-        return Problem(
-            draw_batch=draw,
+        return self.trained(
+            model,
+            encoding,
+            config,
+            draw,
             forward=lambda batch: line_integrals(model, *batch),
-            optimizer=recipes.make_optimizer(
-                model,
-                config.optimizer,
-                lr,
-                encoding=encoding,
-                matrices=hidden_matrices(model[1]),  # type: ignore[index]
-            ),
-            autocast_dtype=None if precision == torch.float32 else precision,
             preview=lambda: [_as_image(model, preview)],
             originals=[_rgb(self._value_at(_grid(min(_PREVIEW_SIDE, self.side))))],
-            details={"lr": lr, "precision": str(precision).removeprefix("torch.")},
         )
 
     def evaluate(self, fit: Fit[ScanOptions]) -> Evaluation:

@@ -36,7 +36,7 @@ from app.kinds.kind import (
     View,
     digest_of,
 )
-from app.options import CoordinateOptions, Range, UsageError, require
+from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable, progress_bar, sum_up
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
 from nerf_posenc.radiance.cameras import Camera
@@ -68,7 +68,7 @@ _WITH_SPACES = ("factored", "proposal")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SceneOptions(CoordinateOptions):
+class SceneOptions(PixelOptions):
     """Fit a radiance field without and with an encoding."""
 
     scene: str = "spheres"
@@ -97,9 +97,6 @@ class SceneOptions(CoordinateOptions):
         """Check ranges, and that the encodings suit the field."""
         super().check()
         require(self.scene != "", "--scene needs a path or a name")
-        for option, value in (("--bands", self.num_bands), ("--sigma", self.sigma)):
-            is_one = value is None or isinstance(value, int | float)
-            require(is_one, f"{option}: several values and auto are for images; give a --scene one")
         field = self.field_name
         if field == "auto":
             require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
@@ -136,6 +133,7 @@ class SceneKind(Kind[SceneOptions]):
 
     name = "scene"
     Options = SceneOptions
+    rendered_by = ("size", "scale", "cameras", "turntable")
     about = ABOUT
     citations = CITATIONS
     evaluated_on = "test views"
@@ -339,7 +337,6 @@ class SceneKind(Kind[SceneOptions]):
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
         """Render a field from cameras of a file, or around the scene."""
-        require(asked["crop"] is None, "--crop is for an image; this is the fit of a scene")
         fit = load_fit(path, device=device)
         assert isinstance(fit, SceneFit)
         in_file_units = asked["cameras"] is not None

@@ -9,7 +9,14 @@ from typing import Any
 import torch
 
 from app.kinds.kind import Result, Table, View
-from app.report.metrics import Metrics, read_metrics, read_views, video_file, video_stem
+from app.report.metrics import (
+    Metrics,
+    read_metrics,
+    read_sounds,
+    read_views,
+    video_file,
+    video_stem,
+)
 from app.report.outputs import TRAINING_VIDEO
 from app.report.page import About, write_page
 from app.report.tables import score_text
@@ -147,12 +154,13 @@ def _common_measures(runs: Mapping[str, Metrics]) -> Sequence[Measure]:
 
 
 def _with_views(folder: Path, label: str, fit: Result) -> Result:
-    """A fit named by its run, with its images."""
+    """A fit named by its run, with its images and sounds."""
     try:
         views = read_views(folder, fit, _MAX_VIEWS)
+        sounds = read_sounds(folder, fit)
     except (OSError, ValueError) as error:
         raise _not_complete(folder, error) from None
-    evaluation = replace(fit.evaluation, blocks=[*views, *fit.evaluation.blocks])
+    evaluation = replace(fit.evaluation, blocks=[*views, *sounds, *fit.evaluation.blocks])
     return replace(fit, encoding=f"{label}: {fit.encoding}", evaluation=evaluation)
 
 

@@ -15,6 +15,7 @@ from app.kinds.kind import (
     LossName,
     Passage,
     Result,
+    Sound,
     Table,
     Video,
     View,
@@ -26,6 +27,9 @@ from app.report.page import About
 from app.report.tables import gain
 from app.values import as_json, file_name, from_json, read_json
 from nerf_posenc.training.results import Measure, Record
+from scenes import SceneError
+from scenes.sounds import Sound as OpenedSound
+from scenes.sounds import open_sound
 
 METRICS = "metrics.json"
 STATE = "run.json"
@@ -105,6 +109,7 @@ def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
             "remarks": result.evaluation.remarks,
             "view_titles": [view.title for view in result.blocks(View)],
             "video_titles": [video.title for video in result.blocks(Video)],
+            "sound_titles": [sound.title for sound in result.blocks(Sound)],
             "heat_maps": result.blocks(HeatMap),
             **{name: result.blocks(kind) for name, kind in _PLAIN.items()},
             **result.details,
@@ -195,6 +200,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
             "swept": read(dict[str, float], "swept", {}),
             "view_titles": read(list[str], "view_titles", []),
             "video_titles": read(list[str], "video_titles", []),
+            "sound_titles": read(list[str], "sound_titles", []),
         },
         is_reference=read(bool, "is_reference", False),
     )
@@ -227,6 +233,33 @@ def read_views(folder: Path, fit: Result, limit: int) -> list[View]:
             raise ValueError(f"{file} and {original} differ in size")
         views.append(View(title, truth, image))
     return views
+
+
+def read_sounds(folder: Path, fit: Result) -> list[Sound]:
+    """Read the sounds of a fit back.
+
+    Raises:
+        ValueError: If one is missing or damaged.
+    """
+    titles = fit.details["sound_titles"]
+    sounds = []
+    for title, (original, pattern) in zip(titles, view_files(len(titles), ".wav"), strict=True):
+        file = pattern.format(fit.encoding)
+        truth, found = (_read_sound(folder, name) for name in (original, file))
+        if truth.samples.shape != found.samples.shape or truth.rate != found.rate:
+            raise ValueError(f"{file} and {original} differ in length or rate")
+        sounds.append(Sound(title, truth.samples, found.samples, truth.rate))
+    return sounds
+
+
+def _read_sound(folder: Path, name: str) -> OpenedSound:
+    file = (folder / name).resolve()
+    if not file.is_relative_to(folder.resolve()):
+        raise ValueError(f"it has no {name}")
+    try:
+        return open_sound(str(file), may_be_silent=True)
+    except SceneError as error:
+        raise ValueError(str(error)) from None
 
 
 def video_file(folder: Path, stem: str, max_bytes: int = 16 << 20) -> Path | None:

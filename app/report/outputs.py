@@ -1,4 +1,4 @@
-"""Everything that a run writes beside its checkpoints: images, videos, figures, page, metrics."""
+"""What a run writes beside its checkpoints: images, sounds, videos, figures, page, metrics."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,12 +6,13 @@ from pathlib import Path
 import imageio.v3 as iio
 from torch import Tensor
 
-from app.kinds.kind import Result, Video, View
+from app.kinds.kind import Result, Sound, Video, View
 from app.report.charts import save_charts
 from app.report.figures import save_comparison
 from app.report.images import eight_bit
 from app.report.page import About, write_page
 from app.report.sections import block_charts, frequency_content, panels, training_charts
+from app.report.sounds import save_spectrograms, wav_bytes
 from app.report.tiles import write_tiles
 from app.report.video import write_training_video, write_video
 from nerf_posenc.images import LARGE_PIXELS
@@ -19,11 +20,11 @@ from nerf_posenc.images import LARGE_PIXELS
 TRAINING_VIDEO = "learning"
 
 
-def view_files(count: int) -> list[tuple[str, str]]:
+def view_files(count: int, suffix: str = ".png") -> list[tuple[str, str]]:
     """File of the original and pattern of the reconstructions' files, for each of some views."""
     if count == 1:
-        return [("original.png", "{}.png")]
-    return [(f"truth/view_{i:03}.png", f"{{}}/view_{i:03}.png") for i in range(count)]
+        return [(f"original{suffix}", f"{{}}{suffix}")]
+    return [(f"truth/view_{i:03}{suffix}", f"{{}}/view_{i:03}{suffix}") for i in range(count)]
 
 
 def slug(title: str) -> str:
@@ -51,6 +52,7 @@ def write_report(
         report: name of the page.
     """
     _write_views(folder, results)
+    _write_sounds(folder, results)
     videos = _write_videos(folder, results)
     training = write_training_video(folder / TRAINING_VIDEO, originals, results)
     if training is not None:
@@ -77,6 +79,19 @@ def _write_views(folder: Path, results: Sequence[Result]) -> None:
             if i == 0:
                 _write_png(folder / original, view.original)
             _write_png(folder / pattern.format(result.encoding), view.reconstruction)
+
+
+def _write_sounds(folder: Path, results: Sequence[Result]) -> None:
+    for i, result in enumerate(results):
+        sounds: list[Sound] = result.blocks(Sound)
+        files = view_files(len(sounds), ".wav")
+        for sound, (original, pattern) in zip(sounds, files, strict=True):
+            if i == 0:
+                (folder / original).write_bytes(wav_bytes(sound.original, sound.rate))
+            fit = wav_bytes(sound.reconstruction, sound.rate)
+            (folder / pattern.format(result.encoding)).write_bytes(fit)
+    if any(result.blocks(Sound) for result in results):
+        save_spectrograms(folder / "comparison.png", results)
 
 
 def _write_png(file: Path, image: Tensor) -> None:

@@ -1,7 +1,7 @@
 """The page of a run, or of several: one self-contained HTML file without network requests.
 
-It draws blocks: views with a divider, videos, charts, tables, passages and heat maps. Each type of
-block has a partial in ``templates/`` and a function here that prepares it.
+It draws blocks: views with a divider, videos, sounds, charts, tables, passages and heat maps. Each
+type of block has a partial in ``templates/`` and a function that prepares it.
 """
 
 import base64
@@ -41,6 +41,7 @@ from app.report.sections import (
     sweep_charts,
     training_charts,
 )
+from app.report.sounds import shown_sounds
 from app.report.tables import BASELINE, columns, gain_label, gain_text, score_text
 from app.report.template import render
 from app.report.tiles import TilePyramid
@@ -141,6 +142,7 @@ def write_page(
         sections=_sections(charts, content),
         passages=_passages(results, measure),
         maps=_maps(results),
+        sounds=shown_sounds(results, styles(results)),
         tables=[(r.encoding, table) for r in results for table in r.blocks(Table)],
         videos={
             heading: {name: _data_url(file) for name, file in files.items()}

@@ -41,7 +41,10 @@ def score_text(value: float, measure: Measure) -> str:
     """Format a score; a dash if it is undefined."""
     if math.isnan(value):
         return "-"
-    return f"{value:.{measure.digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
+    # Without the sign of what rounds to 0.
+    return (
+        f"{value:z.{measure.digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
+    )
 
 
 def gain_text(result: Result, results: Sequence[Result], measure: Measure) -> str:

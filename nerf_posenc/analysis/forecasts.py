@@ -10,7 +10,7 @@ from nerf_posenc.analysis.content import Spectrum, octave_bounds, spectrum
 from nerf_posenc.analysis.texture import Detail, detail
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.recipes import default_sigma, get_recipe
 
 BATCH_SIZE = 8192
@@ -93,7 +93,7 @@ class ImageTraits:
 
 def forecast(
     image: Image | ImageTraits,
-    model: ImageModel,
+    model: CoordinateModel,
     *,
     steps: int,
     optimizer: str = "muon",
@@ -127,7 +127,7 @@ def forecast(
         >>> from nerf_posenc.images import pixel_centers
         >>> waves = 0.5 + 0.25 * pixel_centers(96, 64).mul(40).cos()
         >>> image = Image.from_rgb(torch.cat((waves, waves[..., :1]), dim=-1))
-        >>> forecast(image, ImageModel("fourier"), steps=600).steps
+        >>> forecast(image, CoordinateModel("fourier"), steps=600).steps
         600
     """
     if steps < 1:
@@ -157,7 +157,7 @@ def forecast(
 
 
 def why_not(
-    model: ImageModel, *, optimizer: str = "muon", batch_size: int = BATCH_SIZE
+    model: CoordinateModel, *, optimizer: str = "muon", batch_size: int = BATCH_SIZE
 ) -> str | None:
     """Reason why a fit cannot be forecast; None if it can.
 
@@ -169,7 +169,7 @@ def why_not(
     if model.encoding not in LAWS:
         return f"no forecast for {model.encoding!r}; there is one for {', '.join(LAWS)}"
     width, depth = get_recipe(model.encoding).layers
-    is_default = model == ImageModel(
+    is_default = model == CoordinateModel(
         model.encoding,
         width=width,
         depth=depth,
@@ -185,7 +185,7 @@ def why_not(
     return None
 
 
-def _setting(model: ImageModel, resolution: int) -> float | None:
+def _setting(model: CoordinateModel, resolution: int) -> float | None:
     """Bands of Fourier features, log2 of Gaussian ones' sigma or of a grid's nodes per pixel."""
     if model.encoding == "fourier":
         return float(model.num_bands)

@@ -11,9 +11,9 @@ from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, ImageTraits, fo
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.grid_sizes import COARSEST, TABLE_ROWS, level_nodes
-from nerf_posenc.training.image_model import ImageModel, make_image_model
 from nerf_posenc.training.loop import FitState, fit
 
 # Candidates: more bands are no better on 768 pixels, and sigma beyond them far from any optimum.
@@ -43,10 +43,10 @@ class Recommendation:
             encoding or not; empty if none was looked for.
     """
 
-    model: ImageModel
+    model: CoordinateModel
     reason: str
     forecasts: Mapping[str, Forecast]
-    models: Mapping[str, ImageModel]
+    models: Mapping[str, CoordinateModel]
     levels: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
@@ -112,17 +112,17 @@ def recommend(
     return Recommendation(models[best], reason, forecasts, models, levels)
 
 
-def default_model(encoding: str) -> ImageModel:
+def default_model(encoding: str) -> CoordinateModel:
     """An encoding with the network of its recipe."""
     width, depth = recipes.get_recipe(encoding).layers
-    return ImageModel(encoding, width=width, depth=depth)
+    return CoordinateModel(encoding, width=width, depth=depth)
 
 
-def _steps_within(seconds: float, image: Image, model: ImageModel) -> int:
+def _steps_within(seconds: float, image: Image, model: CoordinateModel) -> int:
     return max(1, round(seconds / seconds_per_step(image, model)))
 
 
-def seconds_per_step(image: Image, options: ImageModel, *, num_steps: int = 3) -> float:
+def seconds_per_step(image: Image, options: CoordinateModel, *, num_steps: int = 3) -> float:
     """Time a few training steps of a model with a ReLU network on the CPU.
 
     Args:
@@ -133,7 +133,7 @@ def seconds_per_step(image: Image, options: ImageModel, *, num_steps: int = 3) -
     encoding = options.encoding
     recipe = recipes.get_recipe(encoding)
     generator = torch.Generator().manual_seed(0)
-    encoder, network = make_image_model(options, image.resolution, generator=generator)
+    encoder, network = make_coordinate_model(options, image.resolution, generator=generator)
     model = nn.Sequential(encoder, network)
     lr = recipes.default_lr("relu", "muon", encoding)
     state = FitState(
@@ -153,7 +153,7 @@ def seconds_per_step(image: Image, options: ImageModel, *, num_steps: int = 3) -
     return (started[-1] - started[0]) / num_steps
 
 
-def _fewest_bands(traits: ImageTraits, steps: int) -> ImageModel:
+def _fewest_bands(traits: ImageTraits, steps: int) -> CoordinateModel:
     most = traits.spectrum.num_nyquist_bands + 2
     models = [
         replace(default_model("fourier"), num_bands=n) for n in _BANDS if n <= max(most, _BANDS[0])
@@ -164,7 +164,7 @@ def _fewest_bands(traits: ImageTraits, steps: int) -> ImageModel:
     )
 
 
-def _best_sigma(traits: ImageTraits, steps: int) -> ImageModel:
+def _best_sigma(traits: ImageTraits, steps: int) -> CoordinateModel:
     default = recipes.default_sigma(traits.spectrum.resolution)
     models = {
         factor: replace(default_model("gaussian"), sigma=factor * default)
@@ -175,7 +175,7 @@ def _best_sigma(traits: ImageTraits, steps: int) -> ImageModel:
     return models[1.0] if scores[1.0] >= scores[best] - _NO_WORSE else models[best]
 
 
-def _grids(image: Image) -> list[ImageModel]:
+def _grids(image: Image) -> list[CoordinateModel]:
     """Hash grids to choose from, from coarse to fine."""
     default = default_model("hash")
     most = _NODES_PER_PIXEL[-1] if image.num_pixels <= TABLE_ROWS else 1
@@ -189,7 +189,7 @@ def _grids(image: Image) -> list[ImageModel]:
     return grids
 
 
-def _coarsest_grid(traits: ImageTraits, grids: Mapping[ImageModel, int]) -> ImageModel:
+def _coarsest_grid(traits: ImageTraits, grids: Mapping[CoordinateModel, int]) -> CoordinateModel:
     """The coarsest of those grids that are forecast best, each after its own steps."""
     scores = {g: forecast(traits, g, steps=steps).psnr for g, steps in grids.items()}
     return next(g for g, score in scores.items() if score >= max(scores.values()) - _NO_WORSE)
@@ -197,7 +197,7 @@ def _coarsest_grid(traits: ImageTraits, grids: Mapping[ImageModel, int]) -> Imag
 
 def _reason(
     traits: ImageTraits,
-    models: Mapping[str, ImageModel],
+    models: Mapping[str, CoordinateModel],
     forecasts: Mapping[str, Forecast],
     num_levels: int,
     max_resolution: int,

@@ -1,6 +1,7 @@
 """What a fit's file says of its model, and how the model is rebuilt from it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,36 +10,41 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
-from nerf_posenc.fits.models import ImageFit, SceneFit
+from nerf_posenc.fits.models import CoordinateFit, ImageFit, SceneFit
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.recipes import FieldOptions, renderer_for
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
-from nerf_posenc.training.image_model import ImageModel, make_image_model
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 
 # A model of so many parameters, layers or samples is built whatever a file says of it.
 _HARMLESS = 1 << 20
 _MAX_LAYERS = 1 << 10
 _MAX_SAMPLES = 1 << 12
-_MAX_SIDE = 1 << 20
-_MAX_PIXELS = 1 << 30
+_MAX_DIMS = 16
+# Along one axis: of an image, or of a sound.
+_MAX_SIDE, _MAX_DURATION = 1 << 20, 1 << 28
+_MAX_VALUES = 1 << 30
 
 
-def describe_image_fit(
-    options: ImageModel, resolution: int, size: tuple[int, int]
+def describe_fit(
+    kind: str, options: CoordinateModel, resolution: int, size: Sequence[int], **facts: Any
 ) -> dict[str, Any]:
-    """Plain values from which `load_fit` rebuilds the model of an image.
+    """Plain values from which `load_fit` rebuilds a model on coordinates.
 
     Args:
+        kind: kind of the data, such as ``"image"``.
         options: options of the model.
-        resolution: fitted pixels along the longer side.
-        size: width and height of the whole image in pixels.
+        resolution: fitted samples along the longest axis.
+        size: samples of the data along each axis; for an image width and height in pixels.
+        facts: further plain values that the data needs to be given back.
     """
     return {
-        "kind": "image",
+        "kind": kind,
         "options": asdict(options),
         "resolution": resolution,
         "size": list(size),
+        "facts": facts,
     }
 
 
@@ -62,7 +68,7 @@ def describe_scene_fit(options: FieldOptions, scene: Scene, background: float) -
     }
 
 
-def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFit | SceneFit:
+def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> CoordinateFit | SceneFit:
     """Load a fit that ``train_fit.py`` saved, complete or in progress.
 
     A fit that averages its weights gets the average.
@@ -80,13 +86,12 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> ImageFi
     saved = load_checkpoint(path)
     try:
         model, fit = saved["model"], saved["fit"]
-        if model["kind"] not in ("image", "scene"):
-            raise ValueError(f"it is of a {model['kind']}, and must be of an image or a scene")
+        if not isinstance(model["kind"], str) or "options" not in model:
+            raise ValueError(f"a {model['kind']} cannot be rebuilt from it")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
         require_counts(resolution=model["resolution"])
-        if model["kind"] == "image":
-            return _image_fit(model, fit, weights, torch.device(device))
-        return _scene_fit(model, fit, weights, torch.device(device))
+        load = _scene_fit if model["kind"] == "scene" else _coordinate_fit
+        return load(model, fit, weights, torch.device(device))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} contains no fit that can be loaded ({reason})") from None
@@ -130,23 +135,30 @@ def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _image_fit(
+def _coordinate_fit(
     model: Mapping[str, Any],
     fit: Mapping[str, Any],
     weights: Mapping[str, Tensor],
     device: torch.device,
-) -> ImageFit:
-    options = ImageModel(**_renamed(model["options"]))
+) -> CoordinateFit:
+    options = CoordinateModel(**_renamed(model["options"]))
     layers = options.width, options.depth
     _require_plausible(*layers, options.num_bands, weights, options.num_parameters)
-    encoder, network = make_image_model(options, int(model["resolution"]))
+    for name, number in (("in_dim", options.in_dim), ("out_dim", options.out_dim)):
+        if number not in range(1, _MAX_DIMS + 1):
+            raise ValueError(f"{name} is {number!r}, not 1 to {_MAX_DIMS}")
+    encoder, network = make_coordinate_model(options, int(model["resolution"]))
     nn.Sequential(encoder, network).load_state_dict(weights)
-    width, height = (int(side) for side in model["size"])
-    require_counts(width=width, height=height)
-    if max(width, height) > _MAX_SIDE or width * height > _MAX_PIXELS:
-        raise ValueError(f"no image has {width} x {height} pixels")
+    size = tuple(int(side) for side in model["size"])
+    require_counts(**{f"side {i}": side for i, side in enumerate(size)})
+    longest = _MAX_DURATION if options.in_dim == 1 else _MAX_SIDE
+    if max(size) > longest or math.prod(size) > _MAX_VALUES:
+        raise ValueError(f"no {model['kind']} has {' x '.join(map(str, size))} samples")
+    kind = ImageFit if model["kind"] == "image" else CoordinateFit
     steps = int(fit["step"]), int(fit["num_steps"])
-    return ImageFit(encoder.to(device), network.to(device), options, (width, height), *steps)
+    # Files of version 0.1 have no facts.
+    facts = dict(model.get("facts", {}))
+    return kind(encoder.to(device), network.to(device), options, size, *steps, facts)
 
 
 def _scene_fit(

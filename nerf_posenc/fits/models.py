@@ -1,7 +1,8 @@
-"""A fitted image and a fitted radiance field, as functions that are queried and rendered."""
+"""Fitted images, sounds, shapes and radiance fields, as functions that are queried and rendered."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -14,7 +15,7 @@ from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.recipes import FieldOptions, fields_of
 from nerf_posenc.radiance.volume_rendering import Rendering
-from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 
 Window = tuple[int | float, int | float, int | float, int | float]
@@ -22,25 +23,26 @@ Window = tuple[int | float, int | float, int | float, int | float]
 
 
 @dataclass(frozen=True)
-class ImageFit:
-    """A fitted image: a function from coordinates to RGB.
+class CoordinateFit:
+    """A fitted image, sound, shape or slice: a function from coordinates to values.
 
     Attributes:
-        encoder: encoder of the coordinates (x, y): x right, y down, the longer side spanning [-1,
-            1].
-        network: network from the features to RGB, sRGB in [0, 1] up to small overshoots.
+        encoder: encoder of the coordinates, of which the longest axis spans [-1, 1].
+        network: network from the features to values.
         options: options of the model.
-        size: width and height of the image that was fitted, in pixels.
+        size: samples that were fitted along each axis; for an image width and height in pixels.
         step: steps taken.
         num_steps: length of the whole fit.
+        facts: further values that the data needs to be given back, such as a sampling rate.
     """
 
     encoder: Encoder
     network: nn.Module
-    options: ImageModel
-    size: tuple[int, int]
+    options: CoordinateModel
+    size: tuple[int, ...]
     step: int
     num_steps: int
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def model(self) -> nn.Sequential:
@@ -48,12 +50,20 @@ class ImageFit:
         return nn.Sequential(self.encoder, self.network)
 
     @torch.no_grad()
-    def __call__(self, coordinates: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 3"]:
-        """RGB at coordinates, in chunks; the result is on the model's device."""
+    def __call__(self, coordinates: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out"]:
+        """Values at coordinates, in chunks; the result is on the model's device."""
         device = next(self.network.parameters()).device
         chunk_size = 2048 if device.type == "cpu" else 1 << 18
-        rows = predict(self.model, coordinates.reshape(-1, 2).to(device), chunk_size=chunk_size)
-        return rows.reshape(*coordinates.shape[:-1], 3)
+        flat = coordinates.reshape(-1, coordinates.shape[-1]).to(device)
+        rows = predict(self.model, flat, chunk_size=chunk_size)
+        return rows.reshape(*coordinates.shape[:-1], -1)
+
+
+class ImageFit(CoordinateFit):
+    """A fitted image: a function from coordinates to sRGB in [0, 1], up to small overshoots.
+
+    The coordinates are (x, y): x right, y down, the longer side spanning [-1, 1].
+    """
 
     def render(
         self, size: int | None = None, *, window: Window | None = None

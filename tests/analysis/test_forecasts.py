@@ -13,7 +13,7 @@ from nerf_posenc.analysis.forecasts import ImageTraits
 from nerf_posenc.analysis.law import TransferLaw, traits
 from nerf_posenc.analysis.recommendation import default_model, seconds_per_step
 from nerf_posenc.images import Image, pixel_centers
-from nerf_posenc.training.image_model import make_image_model
+from nerf_posenc.training.coordinate_model import make_coordinate_model
 
 AVERAGE = Detail(0.6, 0.4)
 
@@ -149,7 +149,7 @@ def test_the_recommendation_is_the_best_of_its_forecasts(monkeypatch: pytest.Mon
 def test_the_recommended_levels_are_those_of_the_grid_that_is_built() -> None:
     image = photograph()
     found = recommend(image, steps=600)
-    encoder, _ = make_image_model(found.models["hash"], image.resolution)
+    encoder, _ = make_coordinate_model(found.models["hash"], image.resolution)
     assert isinstance(encoder, HashGridEncoder)
     assert list(found.levels) == encoder.resolutions
     assert f"{len(found.levels)} levels, the finest of {found.levels[-1]:,} nodes" in found.reason

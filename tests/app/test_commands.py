@@ -109,6 +109,7 @@ def test_onnxruntime_gives_the_same_values(name: str, capsys: pytest.CaptureFixt
         outputs = session.run(None, {"coordinates": x.numpy()})
         expected: tuple[torch.Tensor, ...] = (fit(x),)
     else:
+        assert isinstance(fit, SceneFit)
         x = torch.rand(1000, 3) * 2 - 1
         along = torch.nn.functional.normalize(torch.randn(1000, 3), dim=-1)
         outputs = session.run(None, {"positions": x.numpy(), "directions": along.numpy()})

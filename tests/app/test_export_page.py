@@ -21,7 +21,7 @@ from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.networks import MLP, siren
-from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from tests.browsers import CHROMIUM, needs_chromium
 from tests.small import SMALL_RUN, SMALL_SCENE, SMALL_SEQUENCE, quick_report, without_hull
 
@@ -29,7 +29,7 @@ NAMES = ("none", "fourier", "gaussian", "hash")
 WHOLE = (0.0, 0.0, 24.0, 16.0)
 # In pixels: left, top, width and height; 64 points for each pixel.
 DETAIL = (7.3, 4.1, 0.75, 0.5)
-SIREN = ImageModel("none", network="siren")
+SIREN = CoordinateModel("none", network="siren")
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def made(encoder: Any, network: nn.Module | None = None, seed: int = 0) -> Image
     """A fit that was never fitted, with weights as large as those of fits."""
     generator = torch.Generator().manual_seed(seed)
     network = network or MLP(encoder.out_dim, 3, width=10, depth=2, generator=generator)
-    return ImageFit(encoder, network, ImageModel("made"), (24, 16), 1, 1)
+    return ImageFit(encoder, network, CoordinateModel("made"), (24, 16), 1, 1)
 
 
 @pytest.mark.slow

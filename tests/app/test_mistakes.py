@@ -217,7 +217,7 @@ def test_an_option_of_another_kind_is_refused_with_the_kind_that_has_it(
         (["--bands", "six"], "Error parsing --bands"),
         (["--lr", "high"], "Error parsing --lr"),
         (["--steps", "6", "10"], "an option takes one value, unless --help shows several"),
-        (["--scene", "spheres", "--bands", "6", "10"], "several values and auto are for images"),
+        (["--scene", "spheres", "--bands", "6", "10"], "'10' belongs to no option"),
         (["--scene", "scene/transforms.json"], "give the folder of the scene: scene"),
         (["compare", "nowhere"], "there is no folder nowhere"),
     ],

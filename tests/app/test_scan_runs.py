@@ -144,7 +144,7 @@ def test_what_is_no_slice_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--bands", "4", "6"], "several values and auto are for images"),
+        (["--bands", "4", "6"], "'6' belongs to no option"),
         (["--encodings", "vector-matrix"], "a scan takes none, fourier, gaussian, hash"),
         (["--sigma", "3"], "--sigma is for the encoding gaussian"),
         (["--projections", "0"], "--projections must be 1"),

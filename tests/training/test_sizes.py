@@ -7,20 +7,20 @@ import torch
 
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.networks import MLP, num_parameters
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.grid_sizes import hash_grid, level_nodes
-from nerf_posenc.training.image_model import ImageModel, make_image_model
 
 
-def size_of(options: ImageModel, resolution: int = 128) -> int:
-    encoder, network = make_image_model(options, resolution)
+def size_of(options: CoordinateModel, resolution: int = 128) -> int:
+    encoder, network = make_coordinate_model(options, resolution)
     return num_parameters(encoder) + num_parameters(network)
 
 
 @pytest.mark.parametrize("most", [2000, 30_000, 207_000])
 @pytest.mark.parametrize("encoding", ["none", "fourier", "gaussian"])
 def test_a_network_is_as_wide_as_it_can_be(encoding: str, most: int) -> None:
-    options = ImageModel(encoding, num_parameters=most)
-    _, network = make_image_model(options, 128)
+    options = CoordinateModel(encoding, num_parameters=most)
+    _, network = make_coordinate_model(options, 128)
     assert isinstance(network, MLP)
     width = network[0].out_features
     assert isinstance(width, int)
@@ -31,13 +31,13 @@ def test_a_network_is_as_wide_as_it_can_be(encoding: str, most: int) -> None:
 
 @pytest.mark.parametrize("network", ["siren", "wire", "mfn"])
 def test_other_networks_keep_within_the_number_too(network: str) -> None:
-    options = ImageModel("none", network=network, num_parameters=50_000)
+    options = CoordinateModel("none", network=network, num_parameters=50_000)
     assert 45_000 < size_of(options) <= 50_000
 
 
 @pytest.mark.parametrize("most", [5000, 30_000, 207_000, 1_000_000])
 def test_a_grid_takes_what_its_network_leaves(most: int) -> None:
-    options = ImageModel("hash", width=64, depth=2, num_parameters=most)
+    options = CoordinateModel("hash", width=64, depth=2, num_parameters=most)
     assert 0.75 * most < size_of(options, 768) <= most
 
 
@@ -58,7 +58,7 @@ def test_a_grid_of_a_small_image_ends_at_its_pixels(pixels: int) -> None:
 @pytest.mark.parametrize("encoding", ["none", "fourier", "hash"])
 def test_a_number_that_is_too_small_is_refused(encoding: str) -> None:
     with pytest.raises(ValueError, match="parameters or more; got 10"):
-        make_image_model(ImageModel(encoding, num_parameters=10), 64)
+        make_coordinate_model(CoordinateModel(encoding, num_parameters=10), 64)
 
 
 @pytest.mark.parametrize("finest", [16, 100, 1024])
@@ -86,6 +86,8 @@ def test_no_features_make_no_grid() -> None:
 def test_sizes_take_no_random_numbers_from_torch() -> None:
     before = torch.get_rng_state()
     generator = torch.Generator().manual_seed(0)
-    make_image_model(ImageModel("hash", num_parameters=20_000), 64, generator=generator)
-    make_image_model(ImageModel("fourier", num_parameters=20_000), 64, generator=generator)
+    make_coordinate_model(CoordinateModel("hash", num_parameters=20_000), 64, generator=generator)
+    make_coordinate_model(
+        CoordinateModel("fourier", num_parameters=20_000), 64, generator=generator
+    )
     assert torch.equal(before, torch.get_rng_state())

@@ -22,7 +22,7 @@ from nerf_posenc.analysis.forecasts import BATCH_SIZE
 from nerf_posenc.analysis.recommendation import recommend
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
-from nerf_posenc.training.image_model import make_image_model
+from nerf_posenc.training.coordinate_model import make_coordinate_model
 
 _BANDS = 10
 # Bands this far above the image's Nyquist frequency pass without a warning.
@@ -208,7 +208,7 @@ def _require_sizes(config: ImageOptions, image: Image) -> None:
     """Raise if one of the models has no size within ``--parameters``."""
     for encoding in config.chosen if config.num_parameters else ():
         try:
-            make_image_model(config.model(encoding), image.resolution)
+            make_coordinate_model(config.model(encoding), image.resolution)
         except ValueError as error:
             raise UsageError(f"--parameters: {error}") from None
 

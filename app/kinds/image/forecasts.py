@@ -13,7 +13,7 @@ from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, forecast, why_n
 from nerf_posenc.analysis.recommendation import MAX_ERROR
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.spectrum import spectra
-from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.recipes import get_recipe
 
 # Above this many pixels the spectrum alone would take seconds.
@@ -78,7 +78,7 @@ def forecast_blocks(
     return ForecastBlocks(curves, details={"forecast": found.as_json()})
 
 
-def _forecast(image: Image, model: ImageModel, config: ImageOptions) -> Forecast | str:
+def _forecast(image: Image, model: CoordinateModel, config: ImageOptions) -> Forecast | str:
     """Forecast of a fit, or why there is none."""
     assert config.steps
     assert config.batch_size

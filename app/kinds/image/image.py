@@ -41,7 +41,7 @@ from app.kinds.kind import (
 )
 from app.options import UsageError, require
 from app.terminal import printable
-from nerf_posenc.fits import ImageFit, describe_image_fit, load_fit
+from nerf_posenc.fits import ImageFit, describe_fit, load_fit
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import ssim
 from nerf_posenc.networks import MLP
@@ -49,10 +49,10 @@ from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
+from nerf_posenc.training.coordinate_model import make_coordinate_model
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
-from nerf_posenc.training.image_model import make_image_model
 from nerf_posenc.training.loop import mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
@@ -86,6 +86,7 @@ class ImageKind(Kind[ImageOptions]):
 
     name = "image"
     Options = ImageOptions
+    rendered_by = ("size", "scale", "crop")
     about = ABOUT
     citations = CITATIONS
 
@@ -135,7 +136,7 @@ class ImageKind(Kind[ImageOptions]):
 
     def build(self, encoding: str, config: ImageOptions, generator: torch.Generator) -> nn.Module:
         """An encoder, and a network that starts at the mean color."""
-        encoder, network = make_image_model(
+        encoder, network = make_coordinate_model(
             config.model(encoding), self.image.resolution, generator=generator
         )
         if isinstance(network, MLP):
@@ -158,7 +159,7 @@ class ImageKind(Kind[ImageOptions]):
             draw_batch=draw_batch,
             forward=forward,
             optimizer=self._optimizer(model, encoding, config),
-            description=describe_image_fit(config.model(encoding), resolution, size),
+            description=describe_fit("image", config.model(encoding), resolution, size),
             schedule=cosine_decay if held_out is None else constant,
             ema_decay=None if held_out is None else held_out.ema_decay,
             autocast_dtype=None if dtype == torch.float32 else dtype,
@@ -300,10 +301,6 @@ class ImageKind(Kind[ImageOptions]):
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
         """Render an image at any resolution, or a part of it."""
-        for option in ("cameras", "turntable"):
-            require(
-                asked[option] is None, f"--{option} is for a scene; this is the fit of an image"
-            )
         fit = load_fit(path, device=device)
         assert isinstance(fit, ImageFit)
         longer_side = asked["size"]

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 import tyro
 
 from app.kinds.coordinates import require_effect, require_encodings
-from app.options import CoordinateOptions, Range, UsageError, require
+from app.options import PixelOptions, Range, UsageError, require
 from baselines import INTERPOLATIONS
 from nerf_posenc.training import recipes
-from nerf_posenc.training.image_model import ImageModel
+from nerf_posenc.training.coordinate_model import CoordinateModel
 
 REFERENCES = (*INTERPOLATIONS, "patch-network", "local-cosine")
 """What a fit is compared with, without training."""
@@ -32,7 +32,7 @@ _CHOSEN_BY_AUTO = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageOptions(CoordinateOptions):
+class ImageOptions(PixelOptions):
     """Fit an image without and with an encoding."""
 
     image: str = "cat"
@@ -50,6 +50,22 @@ class ImageOptions(CoordinateOptions):
     references: tuple[str, ...] | None = None
     """What fits are compared with, without training: bilinear, bicubic, lanczos, patch-network
     (with --held-out), local-cosine (with --parameters and for large images)."""
+
+    num_bands: Annotated[
+        int | tuple[int, ...] | Literal["auto"] | None,
+        Range(1, 100),
+        tyro.conf.arg(name="bands", metavar="INT ...|auto"),
+    ] = None  # type: ignore[assignment]
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; 10, or fewer for a small image.
+    Several: a fit with each; auto: every second one up to the image's Nyquist frequency."""
+
+    sigma: Annotated[
+        float | tuple[float, ...] | Literal["auto"] | None,
+        Range(0, 1e6, is_open=True),
+        tyro.conf.arg(metavar="FLOAT ...|auto"),
+    ] = None  # type: ignore[assignment]
+    """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. Several: a fit with
+    each; auto: by held-out pixels."""
 
     network: str = "relu"
     """Network after the encoding: relu, or for raw coordinates siren, finer, gauss, wire or mfn."""
@@ -91,14 +107,14 @@ class ImageOptions(CoordinateOptions):
             f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
         )
 
-    def model(self, name: str) -> ImageModel:
+    def model(self, name: str) -> CoordinateModel:
         """Model of a fit."""
         encoding, _, value = name.partition("-")
         width, depth = recipes.get_recipe(encoding).layers
         num_bands = int(value) if value and encoding == "fourier" else self.num_bands
         sigma = float(value) if value and encoding == "gaussian" else self.sigma
         # The fits of several values are those of other encodings.
-        return ImageModel(
+        return CoordinateModel(
             encoding,
             self.network,
             self.width or width,

@@ -1,4 +1,4 @@
-"""The model of an image: an encoding of its coordinates and a network."""
+"""The model of an image, a sound or a shape: an encoding of coordinates and a network."""
 
 import bisect
 import math
@@ -16,8 +16,8 @@ _NETWORK_SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class ImageModel:
-    """Which model fits an image.
+class CoordinateModel:
+    """Which model is fitted.
 
     Attributes:
         encoding: encoding of the coordinates.
@@ -28,7 +28,9 @@ class ImageModel:
         sigma: standard deviation of ``"gaussian"``; None for its default.
         num_parameters: the model is as large as it can be with at most so many: the tables of a
             grid, else the width of the network; None for the width and the tables' default size.
-        max_resolution: nodes per axis of a grid's finest level; None for one per pixel.
+        max_resolution: nodes per axis of a grid's finest level; None for one per sample.
+        in_dim: number of coordinates.
+        out_dim: number of outputs.
     """
 
     encoding: str
@@ -39,23 +41,25 @@ class ImageModel:
     sigma: float | None = None
     num_parameters: int | None = None
     max_resolution: int | None = None
+    in_dim: int = 2
+    out_dim: int = 3
 
 
-def make_image_model(
-    options: ImageModel, resolution: int, *, generator: torch.Generator | None = None
+def make_coordinate_model(
+    options: CoordinateModel, resolution: int, *, generator: torch.Generator | None = None
 ) -> tuple[Encoder, nn.Module]:
-    """Build the encoder of an image's coordinates and the network from its features to RGB.
+    """Build the encoder of coordinates in [-1, 1] and the network from its features to values.
 
     Args:
         options: kind of model to build, and its sizes.
-        resolution: fitted pixels along the longer side.
+        resolution: fitted samples along the longest axis.
         generator: random number generator of frequencies and initial weights.
 
     Raises:
         ValueError: If a name is unknown or a number out of its range.
 
     Examples:
-        >>> encoder, network = make_image_model(ImageModel("fourier", num_bands=8), 512)
+        >>> encoder, network = make_coordinate_model(CoordinateModel("fourier", num_bands=8), 512)
         >>> network(encoder(torch.zeros(5, 2))).shape
         torch.Size([5, 3])
     """
@@ -64,19 +68,21 @@ def make_image_model(
     if options.num_parameters is not None:
         width, num_features = _sizes(options, resolution, options.num_parameters)
     encoder = _encoder(options, resolution, num_features, generator)
-    network = build(encoder.out_dim, 3, width=width, depth=options.depth, generator=generator)
+    network = build(
+        encoder.out_dim, options.out_dim, width=width, depth=options.depth, generator=generator
+    )
     return encoder, network
 
 
 def _encoder(
-    options: ImageModel,
+    options: CoordinateModel,
     resolution: int,
     num_features: int | None,
     generator: torch.Generator | None = None,
 ) -> Encoder:
     return recipes.make_encoder(
         options.encoding,
-        2,
+        options.in_dim,
         resolution=resolution,
         num_bands=options.num_bands,
         sigma=options.sigma,
@@ -86,7 +92,7 @@ def _encoder(
     )
 
 
-def _sizes(options: ImageModel, resolution: int, most: int) -> tuple[int, int | None]:
+def _sizes(options: CoordinateModel, resolution: int, most: int) -> tuple[int, int | None]:
     """Width of the network and number of a grid's features within a number of parameters.
 
     Raises:
@@ -98,7 +104,13 @@ def _sizes(options: ImageModel, resolution: int, most: int) -> tuple[int, int | 
         build = recipes.get_network(options.network).build
         generator = torch.Generator()
         return num_parameters(
-            build(encoder.out_dim, 3, width=width, depth=options.depth, generator=generator)
+            build(
+                encoder.out_dim,
+                options.out_dim,
+                width=width,
+                depth=options.depth,
+                generator=generator,
+            )
         )
 
     has_grid = num_parameters(encoder) > 0

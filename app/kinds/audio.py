@@ -1,0 +1,265 @@
+"""Sounds: a network from time to the samples of one or two channels."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from app.kinds.coordinates import (
+    CITATIONS,
+    CoordinateKind,
+    encoder_of,
+    kernel_curves,
+    require_effect,
+    require_encodings,
+    resolved_optimizer,
+    suiting_encodings,
+)
+from app.kinds.kind import Curve, Evaluation, Fit, Problem, RenderedSound, Result, Sound, digest_of
+from app.options import CoordinateOptions, Range, UsageError, require
+from app.terminal import printable
+from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.metrics.sound import snr, snr_by_octave, spectrogram
+from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.coordinate_model import CoordinateModel
+from nerf_posenc.training.loop import predict
+from nerf_posenc.training.results import Measure
+from scenes import SceneError
+from scenes.sounds import PHRASE, open_sound
+
+SNR = Measure(
+    "snr_db",
+    "SNR (dB)",
+    2,
+    meaning="10 log10 of the energy of the samples over that of their error, all channels together",
+)
+
+_DEFAULT = ("none", "fourier", "hash")
+_CHUNK = 1 << 15
+_PREVIEW_SECONDS = 4.0
+# Of a grid for each sample, by default; SIREN's network has 0.64 parameters for each of Bach's.
+_VALUES_PER_SAMPLE = 0.625
+_SILENCE_DB = 3.0
+_MAX_RENDERED = 1 << 27
+
+
+@dataclass(frozen=True, kw_only=True)
+class AudioOptions(CoordinateOptions):
+    """Fit a sound without and with an encoding."""
+
+    audio: str = PHRASE
+    """WAV file, or with soundfile FLAC or OGG; or phrase, which is synthesized."""
+
+    duration: Annotated[float | None, Range(0, is_open=True)] = None
+    """Seconds from the beginning that are fitted; all of them by default."""
+
+    num_parameters: Annotated[int | None, Range(1000), tyro.conf.arg(name="parameters")] = None
+    """Fit the largest models within N parameters; hash has 5 for each 8 samples otherwise."""
+
+    def check(self) -> None:
+        """Check ranges, and that the encodings suit a sound."""
+        super().check()
+        require(self.audio != "", "--audio needs a path or a name")
+        require_encodings(self, suiting_encodings(), "a sound")
+        require_effect(self, self.encodings or _DEFAULT)
+        require(
+            self.num_parameters is None or self.width is None,
+            "--parameters chooses the width; give one of the two",
+        )
+
+
+class AudioKind(CoordinateKind[AudioOptions]):
+    """A sound over time in [-1, 1], scaled so that its peak spans the values in [0, 1]."""
+
+    name = "audio"
+    Options = AudioOptions
+    rendered_by = ("rate",)
+    in_dim = 1
+    about = (
+        "A sound is a function of time alone, and nearly all of it is high frequencies: a network "
+        "on raw time finds silence, and an encoding decides how high a pitch it can follow."
+    )
+    citations = (
+        *CITATIONS,
+        "@inproceedings{sitzmann2020siren, title={Implicit Neural Representations with Periodic "
+        "Activation Functions}, author={Sitzmann, Vincent and Martel, Julien N. P. and Bergman, "
+        "Alexander W. and Lindell, David B. and Wetzstein, Gordon}, booktitle={NeurIPS}, "
+        "year={2020}}",
+    )
+
+    def __init__(self, options: AudioOptions) -> None:
+        try:
+            self.sound = open_sound(options.audio, duration=options.duration)
+        except SceneError as error:
+            raise UsageError(f"--audio: {error}") from None
+        self.title, self.source = printable(self.sound.name), printable(self.sound.source)
+        length, self.out_dim = self.sound.samples.shape
+        self.size = (length,)
+        self.facts = {"size": self.size, "channels": self.out_dim, "rate": self.sound.rate}
+        self.peak = float(self.sound.samples.abs().max())
+        self.times = sample_times(length, length)
+
+    def summary(self, config: AudioOptions) -> list[str]:
+        """Source, length, and the bands that reach half the sampling rate."""
+        channels = {1: "mono", 2: "stereo"}[self.out_dim]
+        lines = [
+            f"audio    {self.source}, {self.seconds:.2f} s, {self.sound.rate:,} Hz, {channels}"
+        ]
+        if "fourier" in config.chosen:
+            assert config.num_bands
+            lines.append(
+                f"bands    {config.num_bands} reach {self.hertz(config.num_bands):,.0f} Hz; "
+                f"{self.enough_bands} reach half the sampling rate, {self.sound.rate // 2:,} Hz"
+            )
+        return lines
+
+    @property
+    def seconds(self) -> float:
+        """Length of the sound."""
+        return self.size[0] / self.sound.rate
+
+    def hertz(self, num_bands: int) -> float:
+        """Frequency of the last band: 2^(L-1) pi per unit, where the sound is two units long."""
+        return 2.0 ** (num_bands - 1) / self.seconds
+
+    @property
+    def enough_bands(self) -> int:
+        """Fewest bands of which the last is no less than half the sampling rate."""
+        return max(1, math.ceil(math.log2(self.size[0] / 2)) + 1)
+
+    def digest(self) -> str:
+        """Checksum of the samples and their rate."""
+        samples = self.sound.samples
+        return digest_of([(samples.shape, [samples]), ((self.sound.rate,), [])])
+
+    def resolve(
+        self, options: AudioOptions, device: torch.device, log: Callable[[str], None]
+    ) -> AudioOptions:
+        """Choose encodings, bands, sigma, steps and batches by the number of samples."""
+        return replace(
+            options,
+            encodings=options.encodings or _DEFAULT,
+            steps=options.steps or 500,
+            batch_size=options.batch_size or 8192,
+            num_bands=options.num_bands or self.enough_bands,
+            sigma=options.sigma or recipes.default_sigma(self.size[0]),
+            optimizer=resolved_optimizer(options),
+        )
+
+    def measures(self, config: AudioOptions) -> Sequence[Measure]:
+        """Signal-to-noise ratio."""
+        return (SNR,)
+
+    def model(self, encoding: str, config: AudioOptions) -> CoordinateModel:
+        """Model of a fit; a grid is smaller than the sound."""
+        most = config.num_parameters
+        if most is None and encoding == "hash":
+            most = max(20_000, int(_VALUES_PER_SAMPLE * self.sound.samples.numel()))
+        return replace(super().model(encoding, config), num_parameters=most)
+
+    def build(self, encoding: str, config: AudioOptions, generator: torch.Generator) -> nn.Module:
+        """An encoder and a network.
+
+        Raises:
+            UsageError: If no model is as small as ``--parameters``.
+        """
+        try:
+            return super().build(encoding, config, generator)
+        except ValueError as error:
+            raise UsageError(f"--parameters: {error}") from None
+
+    def problem(self, model: nn.Module, encoding: str, config: AudioOptions) -> Problem:
+        """Batches of shuffled samples."""
+        assert config.batch_size
+        device = torch.device(config.device)
+        times, values = self.times[:, None].to(device), self._scaled(self.sound.samples).to(device)
+        shown = round(min(self.seconds, _PREVIEW_SECONDS) * self.sound.rate)
+        return self.trained(
+            model,
+            encoding,
+            config,
+            ShuffledBatches(times, values, config.batch_size, seed=config.seed),
+            facts={"rate": self.sound.rate, "peak": self.peak},
+            preview=lambda: [self._drawn(_played(model, times[:shown], self.peak))],
+            originals=[self._drawn(self.sound.samples[:shown])],
+        )
+
+    def _scaled(self, samples: Tensor) -> Tensor:
+        return 0.5 + 0.5 * samples / self.peak
+
+    def _drawn(self, samples: Tensor) -> Float[Tensor, "height width 3"]:
+        image = spectrogram(samples, self.sound.rate, width=256, height=128)
+        return image[..., None].expand(-1, -1, 3)
+
+    def evaluate(self, fit: Fit[AudioOptions]) -> Evaluation:
+        """Signal-to-noise ratio, also by octave, and the sound."""
+        times = self.times[:, None].to(fit.config.device)
+        values, truth = _played(fit.model, times, self.peak), self.sound.samples
+        by_octave = snr_by_octave(values, truth, self.sound.rate)
+        curve = Curve(
+            "SNR by octave",
+            "frequency (Hz)",
+            "SNR (dB)",
+            [hertz for hertz, _ in by_octave],
+            [ratio for _, ratio in by_octave],
+            log_x=True,
+            section="Frequency content",
+            about="Signal-to-noise ratio within each octave, up to half the sampling rate; 0 dB is "
+            "that of silence.",
+        )
+        blocks = [Sound(self.title, truth, values, self.sound.rate), curve]
+        return Evaluation(
+            {SNR.name: snr(values, truth)}, [*blocks, *kernel_curves(encoder_of(fit.model))]
+        )
+
+    def notes(self, results: Sequence[Result], config: AudioOptions) -> Iterator[str]:
+        """Name fits that are hardly better than silence."""
+        for fit in results:
+            if fit.is_complete(config) and fit.scores[SNR.name] < _SILENCE_DB:
+                yield f"{fit.encoding} is hardly better than silence, which has 0 dB"
+
+    @classmethod
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> RenderedSound:
+        """Render a sound at any sampling rate."""
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, CoordinateFit)
+        try:
+            own, peak = int(fit.facts["rate"]), float(fit.facts["peak"])
+            (length,) = fit.size
+            require(1 <= own <= 1_000_000 and 0 < peak < 1e6, f"{path} has an absurd rate or peak")
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError(f"{path} contains no fit of a sound") from None
+        rate = asked["rate"] or own
+        count = max(1, round(length * rate / own))
+        require(
+            count * fit.options.out_dim <= _MAX_RENDERED,
+            f"--rate {rate}: {count:,} samples are too many; give a smaller one",
+        )
+        times = sample_times(count, length * rate / own)[:, None].to(device)
+        return RenderedSound(f"{path.stem}-{rate}Hz", _played(fit.model, times, peak), rate)
+
+
+def sample_times(count: int, length: int | float) -> Float[Tensor, " count"]:
+    """Middles of so many samples in units of which the sound is two long.
+
+    Args:
+        count: number of samples.
+        length: samples of the whole sound, which spans [-1, 1], at the same rate.
+    """
+    return ((torch.arange(count, dtype=torch.float64) + 0.5) * (2 / length) - 1).float()
+
+
+@torch.no_grad()
+def _played(
+    model: nn.Module, times: Float[Tensor, "samples 1"], peak: float
+) -> Float[Tensor, "samples channels"]:
+    """Samples that a model has, on the CPU."""
+    return ((predict(model, times, chunk_size=_CHUNK) - 0.5) * (2 * peak)).cpu()
