@@ -90,6 +90,16 @@ def read_sound(path: Path, most: int, duration: float | None) -> "tuple[Tensor, 
     return samples, int(answer["rate"])
 
 
+def read_mesh(path: Path, most: int) -> "tuple[Tensor, Tensor]":
+    """Read vertices and faces; see `scenes.mesh_reader.read_triangles`.
+
+    Raises:
+        SceneError: If the file cannot be read within the limits.
+    """
+    _, (vertices, faces) = _ask_file("mesh", path, [most])
+    return vertices, faces
+
+
 def _ask_file(what: str, path: Path, arguments: list[Any]) -> "tuple[dict[str, Any], list[Tensor]]":
     """Ask for the arrays of one regular file, as tensors."""
     import torch
@@ -220,6 +230,10 @@ def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], 
 
         samples, rate = read_samples(path, *arguments)
         return {"rate": rate}, [samples]
+    if what == "mesh":
+        from scenes.mesh_reader import read_triangles
+
+        return {}, list(read_triangles(path, *arguments))
     from scenes.colmap_reader import read_model
 
     return {"model": read_model(path)}, []

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import soundfile
 import torch
+import trimesh
 from scipy.io import wavfile
 
 import train_fit
@@ -24,6 +25,7 @@ from app.report.metrics import METRICS
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
 from scenes import SceneError, open_image, open_scene
+from scenes.meshes import open_shape
 from tools.corpora import image_corpus, run_corpus, scene_corpus
 from tools.mutate import HOSTILE_TEXTS, HOSTILE_VALUES, mutated, mutated_json, with_png_checksums
 
@@ -106,6 +108,23 @@ def make_sound(folder: Path, rng: random.Random) -> str:
 def open_a_sound(folder: Path, name: str) -> str:
     kind = AudioKind(AudioOptions(audio=str(folder / name)))
     assert torch.isfinite(kind.sound.samples).all(), "it is not finite"
+    return "read"
+
+
+def make_mesh(folder: Path, rng: random.Random) -> str:
+    suffix = rng.choice(["obj", "ply", "stl", "off", "glb"])
+    mesh = trimesh.creation.icosphere(1)
+    mesh.faces = mesh.faces[rng.randint(0, 3) :]
+    data = trimesh.exchange.export.export_mesh(mesh, None, file_type=suffix)
+    data = data.encode() if isinstance(data, str) else data
+    (folder / f"mesh.{suffix}").write_bytes(mutated(data, rng))
+    return f"mesh.{suffix}"
+
+
+def open_a_mesh(folder: Path, name: str) -> str:
+    shape = open_shape(str(folder / name))
+    distances, _ = shape.distance(torch.rand(50, 3))
+    assert torch.isfinite(distances).all(), "it is not finite"
     return "read"
 
 
@@ -259,6 +278,7 @@ LOADERS: Mapping[str, Loader] = {
         for kind in ("transforms", "synthetic", "llff", "colmap")
     },
     "sounds": Loader(1_000, make_sound, open_a_sound, (UsageError,)),
+    "meshes": Loader(1_000, make_mesh, open_a_mesh, (SceneError,)),
     "slices": Loader(1_000, make_slice, open_a_slice, (UsageError,)),
     "compare": Loader(3_000, make_run, compare_a_run, (ValueError,)),
     "checkpoints": Loader(1_000, make_checkpoint, load_a_checkpoint, (CheckpointError,)),

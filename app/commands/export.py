@@ -6,6 +6,7 @@ import logging
 import shlex
 import warnings
 from pathlib import Path
+from typing import Annotated
 
 import torch
 import tyro
@@ -20,12 +21,15 @@ from app.commands.saved import (
     require_new,
 )
 from app.kinds.kind import Exportable
-from app.options import PROGRAM, UsageError
+from app.options import PROGRAM, Range, UsageError
 from app.report.tables import BASELINE
 from app.terminal import printable
 from app.web.fit_page import fit_page, why_not
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.training.checkpoints import CheckpointError, replacing, write_text
+from nerf_posenc.training.devices import pick_device
+
+_MESHES = (".ply", ".obj", ".stl")
 
 
 def export(
@@ -33,6 +37,8 @@ def export(
     *,
     onnx: bool = False,
     page: bool = False,
+    mesh: bool = False,
+    nodes: Annotated[int, Range(8, 1024)] = 256,
     encoding: str | None = None,
     out: Path | None = None,
     overwrite: bool = False,
@@ -44,6 +50,8 @@ def export(
         onnx: An ONNX model: from coordinates to RGB; of a scene from positions and directions to
             density and RGB.
         page: An HTML page that runs the fits of an image with ReLU networks: zoom past the pixels.
+        mesh: The surface of a shape, by marching cubes, in the units of its file: PLY, OBJ or STL.
+        nodes: Nodes of the grid of --mesh along each axis.
         encoding: Which fit; the best by default, and all for a page.
         out: File to write; NAME.onnx or page.html in the run folder by default.
         overwrite: Let --out exist already.
@@ -52,10 +60,41 @@ def export(
         UsageError: If there is no such fit, the format does not suit it, or what exports it is not
             installed.
     """
-    if onnx == page:
-        count = "one" if onnx else "a"
-        raise UsageError(f"export needs {count} format: --onnx or --page")
-    (_export_page if page else _export_onnx)(run, encoding, out, overwrite=overwrite)
+    if onnx + page + mesh != 1:
+        count = "one" if onnx or page else "a"
+        raise UsageError(f"export needs {count} format: --onnx, --page or --mesh")
+    if mesh:
+        _export_mesh(run, nodes, encoding, out, overwrite=overwrite)
+    else:
+        (_export_page if page else _export_onnx)(run, encoding, out, overwrite=overwrite)
+
+
+def _export_mesh(
+    run: Path, nodes: int, encoding: str | None, out: Path | None, *, overwrite: bool
+) -> None:
+    name, file, folder = find_fit(run, encoding)
+    kind, saved = kind_of_fit(file)
+    out = out or folder / f"{name}.ply"
+    require_new(out, overwrite=overwrite)
+    suffix = out.suffix.lower()
+    if suffix not in _MESHES:
+        raise UsageError(f"--out {out}: a mesh is written as {', '.join(_MESHES)}")
+    try:
+        surface = kind.mesh(file, nodes, pick_device("auto"))
+        import trimesh
+
+        made = trimesh.Trimesh(surface.vertices.numpy(), surface.faces.numpy(), process=False)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(out) as partial:
+            made.export(str(partial), file_type=suffix[1:])
+    except CheckpointError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
+    for note in (note_of_choice(run, encoding, name), note_of_progress(name, saved)):
+        if note is not None:
+            print(printable(note))
+    print(printable(f"exported {name}: wrote {out}, {len(surface.faces):,} triangles"))
 
 
 def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite: bool) -> None:

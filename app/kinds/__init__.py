@@ -9,8 +9,9 @@ from app.kinds.kind import Kind
 from app.kinds.scan import ScanKind
 from app.kinds.scene import SceneKind
 from app.kinds.sequence import SequenceKind
+from app.kinds.shape import ShapeKind
 
 KINDS: MutableMapping[str, type[Kind[Any]]] = {
-    kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind, AudioKind, ScanKind)
+    kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind, AudioKind, ShapeKind, ScanKind)
 }
 """Kinds by name; the first is that of a command line that names none."""

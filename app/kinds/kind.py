@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from app.options import CommonOptions, UsageError
@@ -266,6 +266,19 @@ class Exportable:
     outputs: Sequence[str]
 
 
+@dataclass(frozen=True)
+class MeshOfFit:
+    """A saved fit as ``export --mesh`` writes it.
+
+    Attributes:
+        vertices: corners of the triangles, in the units of the data.
+        faces: numbers of the corners, counterclockwise as seen from outside.
+    """
+
+    vertices: Float[Tensor, "vertices 3"]
+    faces: Int[Tensor, "faces 3"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fit(Generic[Config]):
     """A model that was trained, to be evaluated.
@@ -443,6 +456,20 @@ class Kind(ABC, Generic[Config]):
             UsageError: If this kind cannot be exported.
         """
         raise UsageError(f"{path} is the fit of a {cls.name}, which cannot be exported")
+
+    @classmethod
+    def mesh(cls, path: Path, nodes: int, device: torch.device) -> MeshOfFit:
+        """Load a saved fit for ``export --mesh``.
+
+        Args:
+            path: file of the fit.
+            nodes: nodes of the grid along each axis.
+            device: device to compute on.
+
+        Raises:
+            UsageError: If this kind has no surface.
+        """
+        raise UsageError(f"{path} is the fit of a {cls.name}, which has no surface")
 
 
 def digest_of(parts: Iterable[tuple[Sequence[int], Iterable[Tensor]]]) -> str:

@@ -209,9 +209,10 @@ def train(
             session.save_part()
             raise
         session.save_part()
+        if not was_complete:
+            # Within the fit: a signal at its last step must not lose it.
+            session.finish()
         sum_up(bar, _summary(state, problem, loss_name))
-    if not was_complete:
-        session.finish()
     return session.snapshots
 
 

@@ -1,0 +1,312 @@
+"""Shapes: a network from points to the signed distance of a triangle mesh."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from app.kinds.coordinates import (
+    CITATIONS,
+    CoordinateKind,
+    encoder_of,
+    kernel_curves,
+    require_effect,
+    require_encodings,
+    resolved_optimizer,
+    suiting_encodings,
+)
+from app.kinds.kind import Evaluation, Fit, MeshOfFit, Problem, Result, View, digest_of
+from app.options import CoordinateOptions, Range, UsageError, require
+from app.terminal import printable
+from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.training.batches import ShuffledRows
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.loop import predict
+from nerf_posenc.training.results import Measure
+from scenes import SceneError
+from scenes.meshes import BRICK, open_shape
+from scenes.surfaces import shaded_view, surface_mesh
+
+IOU = Measure(
+    "iou",
+    "IoU",
+    4,
+    meaning="Intersection over union of the insides of the fit and of the mesh, over 2^19 random "
+    "points of the mesh's box",
+)
+CHAMFER = Measure(
+    "chamfer",
+    "chamfer (1e-3)",
+    3,
+    higher_is_better=False,
+    meaning="Mean distance from the fit's surface to the mesh and back, halved, in thousandths of "
+    "a unit; the longest side of the mesh is 1.6 units",
+)
+NORMALS = Measure(
+    "normal_error_deg",
+    "normals (deg)",
+    2,
+    higher_is_better=False,
+    meaning="Mean angle between the fit's gradient and the mesh's normal, over its surface",
+)
+
+_DEFAULT = ("none", "fourier", "hash")
+# Of the pool that batches are drawn from: half uniform in the cube, half near the surface, within
+# these distances of which two thirds of each part lie.
+_POOL, _NEAR = 1 << 19, (0.04, 0.008)
+_SCORED, _SURFACE_POINTS, _NODES = 1 << 19, 20_000, 128
+# The network's outputs lie in (0, 1), where 0.5 is the surface.
+_SPAN = 4.0
+# Relative errors are of the distance and this.
+_FLOOR = 0.01
+_CHUNK = 1 << 14
+_AZIMUTHS = {"front": 0.5, "back": 0.5 + math.pi}
+_SLICE_SIDE, _VIEW_SIDE, _PREVIEW_SIDE = 192, 192, 96
+_MAX_MESH_NODES = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapeOptions(CoordinateOptions):
+    """Fit the signed distance of a mesh without and with an encoding."""
+
+    shape: str = BRICK
+    """OBJ, PLY, STL, OFF or GLB file; or brick, a toy brick in closed form."""
+
+    eikonal: Annotated[float, Range(0)] = 0.0
+    """Weight of the eikonal loss, (|gradient| - 1)^2 at the points of each batch; 0 for none."""
+
+    def check(self) -> None:
+        """Check ranges, and that the encodings suit a shape."""
+        super().check()
+        require(self.shape != "", "--shape needs a path or a name")
+        require_encodings(self, suiting_encodings(), "a shape")
+        require_effect(self, self.encodings or _DEFAULT)
+
+
+class ShapeKind(CoordinateKind[ShapeOptions]):
+    """A mesh whose longest side spans [-0.8, 0.8], and its signed distance in [-1, 1]^3."""
+
+    name = "shape"
+    Options = ShapeOptions
+    loss_name = "loss"
+    in_dim = 3
+    about = (
+        "The signed distance says how far a point is from the surface, and on which side. A "
+        "network on raw coordinates finds a smooth body; edges and fine parts need an encoding."
+    )
+    citations = (
+        *CITATIONS,
+        "@article{muller2022instant, title={Instant Neural Graphics Primitives with a "
+        'Multiresolution Hash Encoding}, author={M{\\"u}ller, Thomas and Evans, Alex and Schied, '
+        "Christoph and Keller, Alexander}, journal={ACM Trans. Graph.}, year={2022}}",
+    )
+    # Nodes of the finest level of a grid along each axis.
+    size = (160, 160, 160)
+
+    def __init__(self, options: ShapeOptions) -> None:
+        try:
+            self.shape = open_shape(options.shape)
+        except SceneError as error:
+            raise UsageError(f"--shape: {error}") from None
+        self.title, self.source = printable(self.shape.name), printable(self.shape.source)
+        self.facts = {"triangles": len(self.shape.faces), "is_closed": self.shape.is_closed}
+        if not self.shape.is_closed:
+            self.notes_on_data = [
+                "the mesh has holes: inside is where its winding number is above one half"
+            ]
+        generator = torch.Generator().manual_seed(options.seed)
+        surface, _ = self.shape.sample_surface(_POOL // 2, generator)
+        spread = torch.tensor(_NEAR).repeat_interleave(_POOL // 4)[:, None]
+        near = surface + spread * torch.randn(surface.shape, generator=generator)
+        uniform = 2 * torch.rand(_POOL // 2, 3, generator=generator) - 1
+        self.points = torch.cat([near.clamp(-1, 1), uniform])
+        self.distances, _ = self.shape.distance(self.points)
+
+    def summary(self, config: ShapeOptions) -> list[str]:
+        """Source and size of the mesh, and what it is sampled at."""
+        kind = "closed" if self.shape.is_closed else "with holes"
+        return [
+            f"shape    {self.source}, {len(self.shape.faces):,} triangles, {kind}",
+            f"points   {_POOL:,} of known distance, half of them near the surface",
+        ]
+
+    def digest(self) -> str:
+        """Checksum of the mesh and of the points with their distances."""
+        tensors = (self.shape.vertices, self.points, self.distances)
+        return digest_of((tensor.shape, [tensor]) for tensor in tensors)
+
+    def resolve(
+        self, options: ShapeOptions, device: torch.device, log: Callable[[str], None]
+    ) -> ShapeOptions:
+        """Choose encodings, bands, sigma, steps and batches."""
+        return replace(
+            options,
+            encodings=options.encodings or _DEFAULT,
+            steps=options.steps or 400,
+            batch_size=options.batch_size or 8192,
+            num_bands=options.num_bands or 7,
+            sigma=options.sigma or 4.0,
+            optimizer=resolved_optimizer(options),
+        )
+
+    def measures(self, config: ShapeOptions) -> Sequence[Measure]:
+        """Volume, surface and normals."""
+        return (IOU, CHAMFER, NORMALS)
+
+    def problem(self, model: nn.Module, encoding: str, config: ShapeOptions) -> Problem:
+        """Batches of points; the error is relative to the distance, as in instant-NGP."""
+        assert config.batch_size
+        device = torch.device(config.device)
+        points, distances = self.points.to(device), self.distances.to(device)
+        rows = ShuffledRows(len(points), config.batch_size, seed=config.seed, device=device)
+
+        def draw(step: int) -> tuple[Tensor, Tensor]:
+            chosen = rows(step)
+            return points[chosen], distances[chosen]
+
+        def forward(batch: Tensor) -> tuple[Tensor, Tensor]:
+            if config.eikonal == 0:
+                return _distance(model, batch), batch.new_ones(1)
+            batch = batch.requires_grad_()
+            found = _distance(model, batch)
+            (slopes,) = torch.autograd.grad(found.sum(), batch, create_graph=True)
+            return found, slopes.norm(dim=-1)
+
+        def loss(output: tuple[Tensor, Tensor], truth: Tensor) -> Tensor:
+            found, slopes = output
+            relative = (found - truth).abs() / (truth.abs() + _FLOOR)
+            return relative.mean() + config.eikonal * (slopes - 1).square().mean()
+
+        shape = self.shape
+        return self.trained(
+            model,
+            encoding,
+            config,
+            draw,
+            loss=loss,
+            forward=forward,
+            facts={"center": list(shape.center), "scale": shape.scale},
+            preview=lambda: [
+                shaded_view(_queried(model), _AZIMUTHS["front"], side=_PREVIEW_SIDE, device=device)
+            ],
+            originals=[shaded_view(self._truth, _AZIMUTHS["front"], side=_PREVIEW_SIDE)],
+        )
+
+    def _truth(self, points: Tensor) -> Tensor:
+        return self.shape.distance(points)[0]
+
+    def evaluate(self, fit: Fit[ShapeOptions]) -> Evaluation:
+        """Scores, and views of the surface and of a slice of the distance."""
+        device = torch.device(fit.config.device)
+        query = _queried(fit.model)
+        scores = self._scores(query, fit.model, device, fit.config.seed)
+        views = [
+            View(
+                f"{self.title}, {name}",
+                truth,
+                shaded_view(query, azimuth, side=_VIEW_SIDE, device=device),
+            )
+            for (name, azimuth), truth in zip(_AZIMUTHS.items(), self._views(), strict=True)
+        ]
+        axis = (torch.arange(_SLICE_SIDE) + 0.5) * (2 / _SLICE_SIDE) - 1
+        y, x = torch.meshgrid(-axis, axis, indexing="ij")
+        points = torch.stack([x, y, torch.zeros_like(x)], dim=-1).view(-1, 3)
+        truth, found = (
+            _contours(f(p)) for f, p in ((self._truth, points), (query, points.to(device)))
+        )
+        views.append(View(f"{self.title}, distance in the plane z = 0", truth, found))
+        return Evaluation(scores, [*views, *kernel_curves(encoder_of(fit.model))])
+
+    def _views(self) -> list[Tensor]:
+        """Views of the mesh, which are traced once."""
+        if not hasattr(self, "_traced"):
+            self._traced = [
+                shaded_view(self._truth, azimuth, side=_VIEW_SIDE) for azimuth in _AZIMUTHS.values()
+            ]
+        return self._traced
+
+    def _scores(
+        self, query: Callable[[Tensor], Tensor], model: nn.Module, device: torch.device, seed: int
+    ) -> dict[str, float]:
+        # Points that no fit has seen: those of the pool come from the seed itself.
+        generator = torch.Generator().manual_seed(seed + 1)
+        low, high = self.shape.vertices.amin(0), self.shape.vertices.amax(0)
+        points = low + (high - low) * torch.rand(_SCORED, 3, generator=generator)
+        inside, truth = query(points.to(device)).cpu() < 0, self._truth(points) < 0
+        union = int((inside | truth).sum())
+        iou = int((inside & truth).sum()) / union if union else math.nan
+        surface, normals = self.shape.sample_surface(_SURFACE_POINTS, generator)
+        placed = surface.clone().to(device).requires_grad_()
+        with torch.enable_grad():
+            (slopes,) = torch.autograd.grad(_distance(model, placed).sum(), placed)
+        cosines = F.cosine_similarity(slopes.cpu(), normals, dim=-1).clamp(-1, 1)
+        degrees = float(cosines.arccos().rad2deg().mean())
+        vertices, faces = surface_mesh(lambda x: query(x.to(device)), _NODES)
+        if not len(faces):
+            return {IOU.name: iou, CHAMFER.name: math.nan, NORMALS.name: degrees}
+        other = replace(self.shape, vertices=vertices, faces=faces)
+        there, _ = self.shape.distance(other.sample_surface(_SURFACE_POINTS, generator)[0])
+        back, _ = other.distance(surface)
+        chamfer = 500 * float(there.abs().mean() + back.abs().mean())
+        return {IOU.name: iou, CHAMFER.name: chamfer, NORMALS.name: degrees}
+
+    def notes(self, results: Sequence[Result], config: ShapeOptions) -> Iterator[str]:
+        """Name fits that have no surface."""
+        for fit in results:
+            if math.isnan(fit.scores[CHAMFER.name]):
+                yield f"{fit.encoding} has no surface; try more --steps"
+
+    @classmethod
+    def mesh(cls, path: Path, nodes: int, device: torch.device) -> MeshOfFit:
+        """Surface of a saved fit, in the units of the mesh's file."""
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, CoordinateFit)
+        try:
+            center = torch.tensor([float(value) for value in fit.facts["center"]])
+            scale = float(fit.facts["scale"])
+            if center.shape != (3,) or not bool(center.isfinite().all()) or not 0 < scale < 1e30:
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError(f"{path} contains no fit of a shape") from None
+        require(
+            nodes <= _MAX_MESH_NODES, f"--nodes must be {_MAX_MESH_NODES} or fewer; got {nodes}"
+        )
+        query = _queried(fit.model)
+        vertices, faces = surface_mesh(lambda points: query(points.to(device)), nodes)
+        require(len(faces) > 0, f"{path} has no surface; train it longer")
+        return MeshOfFit(vertices * scale + center, faces)
+
+
+def _distance(model: nn.Module, points: Float[Tensor, "n 3"]) -> Float[Tensor, "n 1"]:
+    """Signed distance that a model has, in float32."""
+    values: Tensor = model(points).float()
+    return (values - 0.5) * _SPAN
+
+
+def _queried(model: nn.Module) -> Callable[[Tensor], Tensor]:
+    """The signed distance of a model, in chunks and without gradients."""
+
+    def query(points: Tensor) -> Tensor:
+        return (predict(model, points, chunk_size=_CHUNK) - 0.5) * _SPAN
+
+    return query
+
+
+def _contours(distance: Float[Tensor, "pixels 1"]) -> Float[Tensor, "side side 3"]:
+    """Lines of equal distance, every 0.1 units: blue inside, orange outside, black surface."""
+    values = distance.cpu()
+    side = math.isqrt(len(values))
+    inside, outside = torch.tensor([0.35, 0.55, 0.85]), torch.tensor([0.9, 0.6, 0.3])
+    color = torch.where(values < 0, inside, outside)
+    fade = torch.exp(-4 * values.abs())
+    phase = (values / 0.1).frac().abs()
+    line = 0.82 + 0.18 * (2 * phase - 1).abs().square()
+    shaded = (color * (1 - fade) + fade) * line
+    edge = (1 - values.abs() / 0.012).clamp(0, 1)
+    return (shaded * (1 - edge)).clamp(0, 1).view(side, side, 3)

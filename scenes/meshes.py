@@ -1,0 +1,134 @@
+"""Meshes as signed distances: of a file, or of a shape in closed form."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from scenes.errors import SceneError
+from scenes.sdf import brick
+from scenes.worker import read_mesh
+
+BRICK = "brick"
+"""Name of the built-in shape."""
+MAX_TRIANGLES = 2_000_000
+"""Most triangles of a file."""
+
+# Half of the longest side of a shape in [-1, 1]^3: around it there is space to be told apart.
+_HALF = 0.8
+_BRICK_NODES = 160
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A triangle mesh, moved and scaled so that its longest side spans [-0.8, 0.8].
+
+    Attributes:
+        name: name for the report.
+        source: path of the file, or what it is.
+        vertices: corners of the triangles.
+        faces: numbers of the corners, counterclockwise as seen from outside.
+        center: middle of its box in the units of the file.
+        scale: length of one unit in those of the file.
+        is_closed: whether every edge has two triangles; else inside is where the generalized
+            winding number (Jacobson et al. 2013) is above one half.
+    """
+
+    name: str
+    source: str
+    vertices: Float[Tensor, "vertices 3"]
+    faces: Int[Tensor, "faces 3"]
+    center: tuple[float, float, float]
+    scale: float
+    is_closed: bool
+
+    def distance(
+        self, points: Float[Tensor, "n 3"]
+    ) -> tuple[Float[Tensor, "n 1"], Float[Tensor, "n 3"]]:
+        """Signed distance, negative inside, and the nearest point of the surface; on the CPU."""
+        import igl
+
+        places = points.double().cpu()
+        weighted, _, found, _ = igl.signed_distance(
+            places.numpy(),
+            self.vertices.double().numpy(),
+            self.faces.numpy(),
+            sign_type=igl.SIGNED_DISTANCE_TYPE_FAST_WINDING_NUMBER,
+        )
+        nearest = torch.from_numpy(found)
+        # What it returns is multiplied by 1 - 2 times an approximate winding number: a sign alone.
+        sign = torch.where(torch.from_numpy(weighted) < 0, -1, 1)
+        distances = sign * (places - nearest).norm(dim=-1)
+        return distances.float()[:, None], nearest.float()
+
+    def sample_surface(
+        self, count: int, generator: torch.Generator
+    ) -> tuple[Float[Tensor, "n 3"], Float[Tensor, "n 3"]]:
+        """Points drawn uniformly by area, and the normals of their triangles."""
+        corners = self.vertices[self.faces]
+        across = torch.linalg.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        areas = across.norm(dim=-1).double()
+        # Sums of areas, of which a uniform number picks a triangle: multinomial takes 2^24 at most.
+        ends = areas.cumsum(0)
+        picked = torch.rand(count, generator=generator, dtype=torch.float64) * ends[-1]
+        faces = torch.searchsorted(ends, picked).clamp(max=len(ends) - 1)
+        u, v = torch.rand(2, count, 1, generator=generator)
+        # A point of the parallelogram beyond the diagonal is folded back.
+        u, v = torch.where(u + v > 1, 1 - u, u), torch.where(u + v > 1, 1 - v, v)
+        a, b, c = corners[faces].unbind(1)
+        normals = across[faces] / areas[faces, None].float()
+        return a + u * (b - a) + v * (c - a), normals
+
+
+def open_shape(name_or_path: str) -> Shape:
+    """Open a mesh file, or the built-in brick by its name.
+
+    Args:
+        name_or_path: OBJ, PLY, STL, OFF or GLB file; or ``"brick"``.
+
+    Raises:
+        SceneError: If there is no such file, it cannot be read, or libigl is not installed.
+    """
+    try:
+        import igl  # noqa: F401
+    except ImportError:
+        raise SceneError(
+            "distances of meshes need libigl: pip install 'nerf_posenc[shapes]'"
+        ) from None
+    path = Path(name_or_path)
+    if name_or_path == BRICK and not path.exists():
+        from scenes.surfaces import surface_mesh
+
+        distance = brick((-0.32, -0.16, -0.1), (4, 2), hollow=True)
+        vertices, faces = surface_mesh(
+            lambda points: distance(points.double()).float()[:, None], _BRICK_NODES, half=0.4
+        )
+        source = "a toy brick in closed form"
+    else:
+        vertices, faces = read_mesh(path, MAX_TRIANGLES)
+        source = str(path)
+    used, faces = faces.unique(return_inverse=True)
+    vertices = vertices[used].double()
+    low, high = vertices.amin(0), vertices.amax(0)
+    center, scale = (low + high) / 2, float((high - low).max()) / (2 * _HALF)
+    if not scale > 0:
+        raise SceneError(f"{source} has no extent")
+    x, y, z = center.tolist()
+    return Shape(
+        path.stem,
+        source,
+        ((vertices - center) / scale).float(),
+        faces,
+        (x, y, z),
+        scale,
+        _is_closed(faces.numpy()),
+    )
+
+
+def _is_closed(faces: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> bool:
+    edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
+    _, counts = np.unique(edges, axis=0, return_counts=True)
+    return bool((counts == 2).all())
