@@ -17,6 +17,7 @@ from nerf_posenc.encoders.geographic import Sphere2VecEncoder as Sphere2VecEncod
 from nerf_posenc.encoders.hash_grid import DenseGridEncoder as DenseGridEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder as HashGridEncoder
 from nerf_posenc.encoders.k_planes import KPlanesEncoder as KPlanesEncoder
+from nerf_posenc.encoders.line_product import LineProductEncoder as LineProductEncoder
 from nerf_posenc.encoders.one_blob import OneBlobEncoder as OneBlobEncoder
 from nerf_posenc.encoders.porting import port_linear as port_linear
 from nerf_posenc.encoders.porting import port_module as port_module

@@ -3,6 +3,7 @@
 from collections.abc import MutableMapping
 from typing import Any
 
+from app.kinds.align import AlignKind
 from app.kinds.audio import AudioKind
 from app.kinds.image.image import ImageKind
 from app.kinds.kind import Kind
@@ -12,6 +13,7 @@ from app.kinds.sequence import SequenceKind
 from app.kinds.shape import ShapeKind
 
 KINDS: MutableMapping[str, type[Kind[Any]]] = {
-    kind.name: kind for kind in (ImageKind, SceneKind, SequenceKind, AudioKind, ShapeKind, ScanKind)
+    kind.name: kind
+    for kind in (ImageKind, SceneKind, SequenceKind, AudioKind, ShapeKind, ScanKind, AlignKind)
 }
 """Kinds by name; the first is that of a command line that names none."""

@@ -35,8 +35,8 @@ from scenes.surfaces import shaded_view, surface_mesh
 
 IOU = Measure(
     "iou",
-    "IoU",
-    4,
+    "IoU (%)",
+    2,
     meaning="Intersection over union of the insides of the fit and of the mesh, over 2^19 random "
     "points of the mesh's box",
 )
@@ -240,7 +240,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         points = low + (high - low) * torch.rand(_SCORED, 3, generator=generator)
         inside, truth = query(points.to(device)).cpu() < 0, self._truth(points) < 0
         union = int((inside | truth).sum())
-        iou = int((inside & truth).sum()) / union if union else math.nan
+        iou = 100 * int((inside & truth).sum()) / union if union else math.nan
         surface, normals = self.shape.sample_surface(_SURFACE_POINTS, generator)
         placed = surface.clone().to(device).requires_grad_()
         with torch.enable_grad():

@@ -54,7 +54,7 @@ def write_report(
     _write_views(folder, results)
     _write_sounds(folder, results)
     videos = _write_videos(folder, results)
-    training = write_training_video(folder / TRAINING_VIDEO, originals, results)
+    training = write_training_video(folder / TRAINING_VIDEO, originals, results, about.loss_name)
     if training is not None:
         videos = {"Training progress": {"": training}, **videos}
     shown = panels(results)

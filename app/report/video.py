@@ -12,7 +12,7 @@ from jaxtyping import Float
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from app.kinds.kind import Result
+from app.kinds.kind import LossName, Result
 from app.report.images import eight_bit
 
 _PANEL_WIDTH = 288
@@ -22,17 +22,22 @@ _LAST_FRAMES = 9
 
 
 def write_training_video(
-    path: Path, originals: Sequence[Float[Tensor, "_height _width 3"]], results: Sequence[Result]
+    path: Path,
+    originals: Sequence[Float[Tensor, "_height _width 3"]],
+    results: Sequence[Result],
+    loss_name: LossName = "mse",
 ) -> Path | None:
     """Write the snapshots of all fits as a video, beside the true images.
 
     One column for the original and one per fit, one row for each image of a snapshot; captions give
-    the steps taken and the PSNR of the batches. A fit that ended early keeps its last snapshot.
+    the steps taken and the PSNR or the loss of the batches. A fit that ended early keeps its last
+    snapshot.
 
     Args:
         path: file without suffix; MP4 if imageio-ffmpeg is installed, else WebP.
         originals: the true images of a snapshot, values in [0, 1].
         results: the fits.
+        loss_name: what the training loss is.
 
     Returns:
         The file that was written; None if no fit has snapshots.
@@ -40,12 +45,13 @@ def write_training_video(
     recorded = [result for result in results if result.snapshots]
     if not recorded:
         return None
-    frames = []
+    frames, is_mse = [], loss_name == "mse"
     for i in range(max(len(result.snapshots) for result in recorded)):
         columns = [_column(originals, "original", "")]
         for result in recorded:
             snapshot = result.snapshots[min(i, len(result.snapshots) - 1)]
-            state = f"step {snapshot.step:,}, {snapshot.score:.1f} dB"
+            score = f"{snapshot.score:.1f} dB" if is_mse else f"loss {snapshot.score:.3g}"
+            state = f"step {snapshot.step:,}, {score}"
             columns.append(_column(snapshot.images, result.encoding, state))
         frames.append(np.concatenate(columns, axis=1))
     frames += frames[-1:] * _LAST_FRAMES

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, Identity, require_positive, unknown_name
 from nerf_posenc.encoders.fourier import FourierEncoder
+from nerf_posenc.encoders.line_product import LineProductEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.networks import (
@@ -107,6 +108,18 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         muon_adam_lr=7e-3,
         muon_lr_power=2.0,
         is_small=True,
+    ),
+    # A registration from coarse to fine: docs/howto/align.md.
+    "lines": EncodingRecipe(
+        title="Products of lines",
+        description="products of lines of trained features, one per axis",
+        build=lambda options: LineProductEncoder(
+            options.in_dim, resolution=max(2, options.resolution), generator=options.generator
+        ),
+        layers=(64, 2),
+        lrs={"muon": 0.02, "adam": 0.01},
+        is_small=True,
+        fields=("mlp",),
     ),
     "vector-matrix": EncodingRecipe(
         title="A factored grid",

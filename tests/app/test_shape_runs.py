@@ -121,7 +121,7 @@ def test_a_fitted_box_is_exported_in_the_units_of_its_file(
     data = ["--shape", "a.ply", "--encodings", "hash", "--steps", "60", "--batch-size", "4096"]
     assert train_fit.main([*data, "--video", "0", "--quiet", "--out", "run"]) == 0
     (fit,) = json.loads(Path("run/metrics.json").read_text())["fits"]
-    assert fit["iou"] > 0.95
+    assert fit["iou"] > 95
     for name in ("made.ply", "made.obj", "made.stl"):
         arguments = ["export", "run", "--mesh", "--nodes", "64", "--out", name]
         assert train_fit.main(arguments) == 0

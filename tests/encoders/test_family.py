@@ -69,6 +69,7 @@ CASES = {
     "vector-matrix": Case(
         lambda: ne.VectorMatrixEncoder(4, resolution=5, stride=2), coordinates(3)
     ),
+    "lines": Case(lambda: ne.LineProductEncoder(2, 4, resolution=6), coordinates(2)),
     "tri-plane": Case(lambda: ne.KPlanesEncoder(3, 4, resolution=5, reduce="sum"), coordinates(3)),
     "spherical-harmonics": Case(lambda: ne.SphericalHarmonicsEncoder(5), directions),
     "sinusoidal": Case(lambda: ne.SinusoidalEncoder(8), positions, has_axes=False),

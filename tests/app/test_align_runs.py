@@ -1,0 +1,116 @@
+"""Alignment: homographies against closed forms, patches against the image, whole runs."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import train_fit
+from app.kinds.align import AlignedImage, AlignKind, AlignOptions, held_cosine, warped
+from tests.signals import run_with_signal
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+QUICK = ["--align", "cat", "--size", "64", "--steps", "12", "--batch-size", "256", "--width", "16"]
+QUICK += ["--video", "0", "--quiet"]
+
+
+def grid(count: int = 60) -> torch.Tensor:
+    return torch.rand(count, 2, generator=torch.Generator().manual_seed(0)) - 0.5
+
+
+def test_shifts_rotations_and_scales_are_those_of_their_formulas() -> None:
+    x, first = grid(), torch.zeros(60, dtype=torch.long)
+    shift = torch.tensor([[0.3, -0.2, 0, 0, 0, 0, 0, 0]])
+    torch.testing.assert_close(warped(x, shift, first), x + shift[:, :2])
+    angle = 0.4
+    rotation = torch.tensor([[0, 0, -angle, angle, 0, 0, 0, 0]])
+    turn = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    torch.testing.assert_close(warped(x, rotation, first), x @ turn.T)
+    # Of equal growth a along x and y the last row has -2 a: together exp(3 a).
+    scale = torch.tensor([[0, 0, 0, 0, 0.1, -0.2, 0, 0]])
+    torch.testing.assert_close(warped(x, scale, first), x * math.exp(0.3))
+
+
+def test_a_homography_and_its_negative_undo_each_other() -> None:
+    x = grid()
+    h = 0.2 * torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    patches = torch.arange(60) % 3
+    torch.testing.assert_close(warped(warped(x, h, patches), -h, patches), x, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("size", [64, 90])
+def test_patches_show_the_image_where_they_truly_are(size: int) -> None:
+    kind = AlignKind(AlignOptions(align="cat", size=size, seed=3))
+    width, height = kind.size
+    assert len(kind.grid) == (min(width, height) // 2) ** 2
+    assert bool((kind.truth[0] == 0).all())
+    assert bool((kind.truth[1:].norm(dim=-1) > 0.05).all())
+    # The first patch is the middle of the image itself.
+    side = min(width, height) // 2
+    if (width - side) % 2 == 0 and (height - side) % 2 == 0:
+        top, left = (height - side) // 2, (width - side) // 2
+        middle = kind.image[top : top + side, left : left + side].reshape(-1, 3)
+        torch.testing.assert_close(kind.values[: side**2], middle, atol=1e-5, rtol=0)
+    placed = warped(kind.points, kind.truth, kind.patches)
+    inside = torch.tensor(kind.size) / max(kind.size)
+    assert bool((placed.abs() <= inside + 1e-5).all())
+
+
+def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
+    kind = AlignKind(AlignOptions(align="cat", size=64))
+    config = kind.resolve(AlignOptions(device="cpu"), torch.device("cpu"), print)
+    model = kind.build("lines-eased", config, torch.Generator().manual_seed(0))
+    assert isinstance(model, AlignedImage)
+    with torch.no_grad():
+        model.warps.fill_(0.3)
+    assert model.homographies()[0].tolist() == [0.0] * 8
+    assert model.homographies()[1].tolist() == pytest.approx([0.3] * 2 + [0.0] * 6)
+    model.progress.fill_(0.5)
+    assert model.homographies()[1].tolist() == pytest.approx([0.3] * 8)
+    assert held_cosine(0.5) == 1
+    assert held_cosine(1.0) == pytest.approx(0)
+
+
+def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["--encodings", "fourier", "fourier-eased", "lines-eased"]
+    assert train_fit.main([*QUICK, *names, "--out", "whole"]) == 0
+    assert run_with_signal(monkeypatch, [*QUICK, *names, "--out", "part"], 3) == 143
+    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
+    part, whole = (
+        json.loads(Path(f"{name}/metrics.json").read_text()) for name in ("part", "whole")
+    )
+    assert [fit["encoding"] for fit in whole["fits"]] == names[1:]
+    assert [f["warp_error"] for f in part["fits"]] == [f["warp_error"] for f in whole["fits"]]
+    assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
+
+
+@pytest.mark.slow
+def test_patches_find_their_places_from_coarse_to_fine_alone() -> None:
+    data = ["--align", "cat", "--size", "200", "--disturbance", "0.06", "--steps", "1200"]
+    data += ["--encodings", "none", "lines", "lines-eased", "--video", "0", "--quiet"]
+    assert train_fit.main([*data, "--out", "run"]) == 0
+    fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
+    assert fits["lines-eased"]["warp_error"] < 0.05
+    assert fits["lines-eased"]["warp_error"] < 0.5 * fits["none"]["warp_error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--align", "nowhere.png"], "no image at nowhere.png"),
+        (["--align", "cat", "--size", "20"], "32 x 32 pixels are needed"),
+        (["--align", "cat", "--encodings", "none-eased"], "none-eased is not known"),
+        (["--align", "cat", "--encodings", "vector-matrix"], "an alignment takes none"),
+        (["--align", "cat", "--disturbance", "3"], "--disturbance must be 0 to 0.5"),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused_in_one_line(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main([*options, "--quiet"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
