@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import torch
+
 from app.report.headline import encoding_title
 from app.report.images import read_run_image, webp_url
 from app.report.outputs import view_files
@@ -30,6 +32,7 @@ def write_index(
     noun: str,
     command: str,
     report: str,
+    failures: Sequence[str] = (),
 ) -> None:
     """Write the page.
 
@@ -41,18 +44,20 @@ def write_index(
         noun: what one of the data is, such as ``"image"``.
         command: command line of the run.
         report: name of the page in each folder.
+        failures: messages of the data that could not be fitted.
     """
     others = [name for by_fit in scores.values() for name in by_fit if name not in encodings]
     columns = [*encodings, *dict.fromkeys(others)]
     rows = []
     for name, by_fit in scores.items():
-        best = [by_fit[e] for e in encodings if e != BASELINE and e in by_fit]
-        gain = max(best) - by_fit[BASELINE] if BASELINE in by_fit and best else math.nan
+        encoded = {e: by_fit[e] for e in encodings if e != BASELINE and e in by_fit}
+        best = max(encoded, key=lambda e: encoded[e]) if encoded and BASELINE in by_fit else None
+        gain = math.nan if best is None else by_fit[best] - by_fit[BASELINE]
         rows.append(
             {
                 "name": name,
                 "link": f"{quote(name)}/{report}",
-                "thumbnail": _thumbnail(path.parent / name),
+                "thumbnail": _thumbnail(path.parent / name, best),
                 "scores": [_cell(by_fit.get(encoding, math.nan)) for encoding in columns],
                 "gain": _cell(gain, "+"),
             }
@@ -71,6 +76,7 @@ def write_index(
         num_fits=len(encodings),
         has_gain=BASELINE in encodings and len(encodings) > 1,
         rows=rows,
+        failures=failures,
         sums=[{"name": "mean", "texts": means}, {"name": "standard deviation", "texts": spreads}],
     )
     write_text(path, page)
@@ -83,12 +89,21 @@ def _cell(value: float, sign: str = "") -> dict[str, str]:
     return {"value": f"{value}".replace("inf", "Infinity"), "text": f"{value:{sign}.2f}"}
 
 
-def _thumbnail(run: Path) -> str | None:
-    """The original of a run as a small data URL; None if it cannot be read."""
+def _thumbnail(run: Path, best: str | None) -> str | None:
+    """Left half without an encoding, right half with the best one, as a small data URL.
+
+    The original of a run that lacks one of the two; None if there is no image either.
+    """
+    original, pattern = view_files(1)[0]
     try:
-        image = read_run_image(run, view_files(1)[0][0])
-    except ValueError:
-        return None
+        if best is None:
+            image = read_run_image(run, original)
+        else:
+            without, image = (read_run_image(run, pattern.format(e)) for e in (BASELINE, best))
+            half = image.shape[1] // 2
+            image = torch.cat([without[:, :half], image[:, half:]], dim=1)
+    except (ValueError, RuntimeError):
+        return None if best is None else _thumbnail(run, None)
     return webp_url(resize_area(image, min(_THUMBNAIL, max(image.shape[:2]))), 80)
 
 

@@ -54,9 +54,7 @@ def write_report(
     _write_views(folder, results)
     _write_sounds(folder, results)
     videos = _write_videos(folder, results)
-    training = write_training_video(folder / TRAINING_VIDEO, originals, results, about.loss_name)
-    if training is not None:
-        videos = {"Training progress": {"": training}, **videos}
+    write_training_video(folder / TRAINING_VIDEO, originals, results, about.loss_name)
     shown = panels(results)
     if shown:
         save_comparison(folder / "comparison.png", shown, results, about.measures[0])
@@ -69,7 +67,7 @@ def write_report(
     tiles = None
     if height * width > LARGE_PIXELS:
         tiles = write_tiles(folder, {"original": shown[0].original, **shown[0].fits})
-    write_page(folder / report, about, results, videos=videos, tiles=tiles)
+    write_page(folder / report, about, results, videos=videos, originals=originals, tiles=tiles)
 
 
 def _write_views(folder: Path, results: Sequence[Result]) -> None:

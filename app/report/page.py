@@ -45,6 +45,7 @@ from app.report.sounds import shown_sounds
 from app.report.tables import BASELINE, columns, gain_label, gain_text, score_text
 from app.report.template import render
 from app.report.tiles import TilePyramid
+from app.report.video import snapshot_caption
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse, squared_error
 from nerf_posenc.training.results import Measure
@@ -91,6 +92,7 @@ def write_page(
     results: Sequence[Result],
     *,
     videos: Mapping[str, Mapping[str, Path]] | None = None,
+    originals: Sequence[Tensor] = (),
     tiles: TilePyramid | None = None,
 ) -> None:
     """Write the page.
@@ -100,6 +102,7 @@ def write_page(
         about: what it says of the data.
         results: the fits, with what they are compared with.
         videos: files by heading and name.
+        originals: the true images of the fits' snapshots.
         tiles: tiles of the first image, if it is large: the page opens on it and loads them as one
             zooms.
     """
@@ -143,6 +146,7 @@ def write_page(
         passages=_passages(results, measure),
         maps=_maps(results),
         sounds=shown_sounds(results, styles(results)),
+        learning=_learning(originals, results, about.loss_name),
         tables=[(r.encoding, table) for r in results for table in r.blocks(Table)],
         videos={
             heading: {name: _data_url(file) for name, file in files.items()}
@@ -367,7 +371,7 @@ def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any
 def passage_spans(passage: Passage) -> str:
     """Tokens of a passage with classes ``right`` and ``wrong``; neighbors of one class are joined.
 
-    A wrong prediction has the truth as its title.
+    Above a wrong prediction stands the truth.
     """
     parts: list[str] = []
     given: list[str] = []
@@ -381,10 +385,15 @@ def passage_spans(passage: Passage) -> str:
 
 
 def _marked(token: Token) -> str:
-    # A space or a line break would not be visible.
-    text = {" ": "␣", "\n": "↵"}.get(token.text, token.text)
-    title = f' title="{escape(f"true: {token.truth}")}"' if token.mark == "wrong" else ""
-    return f'<span class="{token.mark}"{title}>{escape(text)}</span>'
+    text = f'<span class="{token.mark}">{escape(_visible(token.text))}</span>'
+    if token.mark != "wrong" or token.truth is None:
+        return text
+    return f"<ruby>{text}<rt>{escape(_visible(token.truth))}</rt></ruby>"
+
+
+def _visible(text: str) -> str:
+    """A symbol with a sign for a space or a line break, which would not be seen."""
+    return {" ": "␣", "\n": "↵"}.get(text, text)
 
 
 def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
@@ -416,6 +425,33 @@ def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
             entries.append(entry)
         shown.append({"title": title, "entries": entries})
     return shown
+
+
+def _learning(
+    originals: Sequence[Tensor], results: Sequence[Result], loss_name: LossName
+) -> dict[str, Any] | None:
+    """Snapshots of all fits as small images with captions; None if there are none."""
+    recorded = [result for result in results if result.snapshots]
+    if not recorded:
+        return None
+    fits = [
+        {
+            "name": result.encoding,
+            "frames": [
+                {
+                    "caption": snapshot_caption(snapshot, loss_name),
+                    "urls": [webp_url(image, 75) for image in snapshot.images],
+                }
+                for snapshot in result.snapshots
+            ],
+        }
+        for result in recorded
+    ]
+    return {
+        "originals": [webp_url(image, 75) for image in originals],
+        "fits": fits,
+        "count": max(len(result.snapshots) for result in recorded),
+    }
 
 
 def _data_url(video: Path) -> dict[str, str]:

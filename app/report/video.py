@@ -12,7 +12,7 @@ from jaxtyping import Float
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from app.kinds.kind import LossName, Result
+from app.kinds.kind import LossName, Result, Snapshot
 from app.report.images import eight_bit
 
 _PANEL_WIDTH = 288
@@ -45,19 +45,24 @@ def write_training_video(
     recorded = [result for result in results if result.snapshots]
     if not recorded:
         return None
-    frames, is_mse = [], loss_name == "mse"
+    frames = []
     for i in range(max(len(result.snapshots) for result in recorded)):
         columns = [_column(originals, "original", "")]
         for result in recorded:
             snapshot = result.snapshots[min(i, len(result.snapshots) - 1)]
-            score = f"{snapshot.score:.1f} dB" if is_mse else f"loss {snapshot.score:.3g}"
-            state = f"step {snapshot.step:,}, {score}"
+            state = snapshot_caption(snapshot, loss_name)
             columns.append(_column(snapshot.images, result.encoding, state))
         frames.append(np.concatenate(columns, axis=1))
     frames += frames[-1:] * _LAST_FRAMES
     return write_video(
         path, torch.from_numpy(np.stack(frames)).float() / 255, rate=_FRAMES_PER_SECOND
     )
+
+
+def snapshot_caption(snapshot: Snapshot, loss_name: LossName) -> str:
+    """Steps that a fit had taken, and its score."""
+    score = f"{snapshot.score:.1f} dB" if loss_name == "mse" else f"loss {snapshot.score:.3g}"
+    return f"step {snapshot.step:,}, {score}"
 
 
 def _column(images: Sequence[Tensor], title: str, state: str) -> np.ndarray:

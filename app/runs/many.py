@@ -88,11 +88,13 @@ def run_many(
         shared = (folder.path, files, context.arguments, context.cwd, context.resumed)
         context.world.broadcast(shared)
         _require_shared(folder.path, context)
-        names = _fit_share(kind, files, folder, options, context)
+        names, own = _fit_share(kind, files, folder, options, context)
         # All are fitted once all ranks have come here.
-        context.world.gather(None)
+        failures = [failure for part in context.world.gather(own) for failure in part]
         # Read back, so that no result is kept while others are fitted.
-        is_whole = _write_tables(folder, names, context, noun=kind.name, quiet=options.quiet)
+        is_whole = _write_tables(
+            folder, names, failures, context, noun=kind.name, quiet=options.quiet
+        )
     folder.close()
     return is_whole
 
@@ -124,8 +126,8 @@ def fit_dealt(kind: type[Kind[Any]], options: CommonOptions, context: Context) -
         report_error(context.world, str(error))
         raise
     _require_shared(path, context)
-    _fit_share(kind, files, RunFolder(path, is_joined=True), options, context)
-    context.world.gather(None)
+    _, own = _fit_share(kind, files, RunFolder(path, is_joined=True), options, context)
+    context.world.gather(own)
 
 
 def _require_shared(path: Path, context: Context) -> None:
@@ -148,17 +150,18 @@ def _fit_share(
     folder: RunFolder,
     options: CommonOptions,
     context: Context,
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Fit the data that are dealt to this process, all of them if it is alone.
 
     Returns:
-        Names of the folders of all data.
+        Names of the folders of all data, and why some could not be opened.
     """
     world, stack = context.world, getattr(options, "stack", "off")
     on_gpu = resolve_device(options.device).type == "cuda"
     uses_ensembles = stack == "on" or (stack == "auto" and on_gpu)
     waiting = _Waiting(folder) if uses_ensembles and not options.live else None
     context = replace(context, world=ALONE, is_part=True)
+    failures: list[str] = []
     names = [f"{i:03}-{short_name(Path(file).stem)}" for i, file in enumerate(files)]
     for number in range(world.rank, len(files), world.size):
         file, own_folder = files[number], folder.path / names[number]
@@ -171,6 +174,7 @@ def _fit_share(
             prepared = _prepare(kind, own, context)
         except UsageError as error:
             print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
+            failures.append(printable(str(error)))
             continue
         if waiting is not None and (waiting.had_ensembles or not _is_fitted(prepared)):
             waiting.add(prepared)
@@ -179,7 +183,7 @@ def _fit_share(
             _finish(prepared)
     if waiting is not None:
         waiting.fit_all()
-    return names
+    return names, failures
 
 
 def _prepare(kind: type[Kind[Any]], options: CommonOptions, context: Context) -> Run:
@@ -221,7 +225,13 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _write_tables(
-    folder: RunFolder, names: Sequence[str], context: Context, *, noun: str, quiet: bool
+    folder: RunFolder,
+    names: Sequence[str],
+    failures: Sequence[str],
+    context: Context,
+    *,
+    noun: str,
+    quiet: bool,
 ) -> bool:
     """Write and print the table of all data, and its page; return whether every fit is in it."""
     runs = {}
@@ -247,7 +257,14 @@ def _write_tables(
         try:
             index = folder.path / INDEX
             write_index(
-                index, scores, list(fits), measure, noun=noun, command=command, report=REPORT
+                index,
+                scores,
+                list(fits),
+                measure,
+                noun=noun,
+                command=command,
+                report=REPORT,
+                failures=failures,
             )
             # Last: a run with it is complete.
             write_text(folder.path / _TABLE, text + "\n", token=folder.token)

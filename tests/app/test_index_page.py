@@ -1,11 +1,15 @@
 """The page of a run of several images."""
 
+import base64
+import io
 import math
 import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 
 from app.kinds.coordinates import PSNR
 from app.report.index_page import Scores, write_index
@@ -63,6 +67,29 @@ def test_mean_and_spread_are_over_the_finite_scores(tmp_path: Path) -> None:
     assert f"<td>{statistics.mean(values):.2f}</td>" in text
     assert f"<td>{statistics.stdev(values):.2f}</td>" in text
     assert "Positional encoding reaches 31.5 dB on average over 1 image, 20.0 dB without it" in text
+
+
+def test_thumbnails_show_both_fits_and_what_was_left_out_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name, value in (("original", 0.0), ("none", 0.2), ("fourier", 0.8)):
+        _write_png(tmp_path / "a" / f"{name}.png", torch.full((20, 30, 3), value))
+    scores = {"a": {"none": 10.0, "fourier": 20.0}}
+    write_index(
+        tmp_path / "index.html",
+        scores,
+        ("none", "fourier"),
+        PSNR,
+        noun="image",
+        command="python",
+        report="report.html",
+        failures=["cannot read <b>.png"],
+    )
+    text = (tmp_path / "index.html").read_text()
+    assert "<li>cannot read &lt;b&gt;.png</li>" in text
+    data = text.split('src="data:image/webp;base64,')[1].split('"')[0]
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
+    assert abs(pixels[10, 3].mean() / 255 - 0.2) < 0.05
+    assert abs(pixels[10, 26].mean() / 255 - 0.8) < 0.05
 
 
 def test_without_raw_coordinates_there_is_no_column_of_gains(tmp_path: Path) -> None:
