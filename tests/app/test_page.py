@@ -323,8 +323,9 @@ def test_training_is_scrubbed_played_and_paused(browser: Any, tmp_path: Path) ->
     assert captions.nth(1).inner_text() == "step 0, 20.0 dB"
     assert shown.get_attribute("src") != last
     page.locator("#learning-play").click()
-    page.wait_for_function("document.getElementById('learning-at').value > 0")
+    page.wait_for_timeout(700)
     page.locator("#learning-play").click()
+    assert int(page.locator("#learning-at").input_value()) > 0
     stopped = page.locator("#learning-at").input_value()
     page.wait_for_timeout(600)
     assert page.locator("#learning-at").input_value() == stopped
