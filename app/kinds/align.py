@@ -49,7 +49,9 @@ _EASED = "-eased"
 # Of the fit: patches are only shifted until the first, encodings are eased from there to the
 # last, and learning rates fall from then on.
 _SHIFTED, _OPEN_FROM, _OPEN_TO = 0.2, 0.1, 0.7
-_WARP_LR, _LR = 1e-3, 0.01
+_LR = 0.01
+# Learning rate of the homographies times the steps of the fit: how far they may travel.
+_TRAVEL = 1.5
 _NUM_PATCHES = 5
 _PREVIEW_SIDE = 192
 _CHUNK = 1 << 14
@@ -224,7 +226,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
             encodings=options.encodings or _DEFAULT,
             width=options.width or 128,
             steps=options.steps or 1500,
-            batch_size=options.batch_size or 2048,
+            batch_size=options.batch_size or 4096,
             lr=options.lr or _LR,
             num_bands=options.num_bands or 8,
             sigma=options.sigma or 3.0,
@@ -248,6 +250,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
     def problem(self, model: nn.Module, encoding: str, config: AlignOptions) -> Problem:
         """Batches of shuffled pixels of all patches."""
         assert config.batch_size
+        assert config.steps
         assert isinstance(model, AlignedImage)
         device = torch.device(config.device)
         points, patches, values = (
@@ -275,7 +278,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
             preview=lambda: [self._outlined(model, self._rendered(model, preview))],
             originals=[self._outlined(self.truth, self._shown(preview))],
         )
-        warps = torch.optim.Adam([model.warps], lr=_WARP_LR)
+        warps = torch.optim.Adam([model.warps], lr=_TRAVEL / config.steps)
         group = OptimizerGroup([*problem.optimizer.optimizers, warps])
         return replace(problem, optimizer=group, description={})
 
