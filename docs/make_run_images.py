@@ -1,22 +1,35 @@
-"""Make the images of the README from runs of the program.
+"""Make the images of the README and the gallery from runs of the program.
 
-    python -m docs.make_run_images
+    python -m docs.make_run_images [NAME ...]
 
-Writes the comparison, the training video and a screenshot of the report of the default run, which
-takes about two minutes; needs Chromium (``CHROMIUM``, or the one of the path) and playwright.
+Writes the comparison of each run of the gallery, and the training video and a screenshot of the
+report of the default run. All take ten minutes; needs Chromium (``CHROMIUM``, or the one of the
+path), playwright and the extra ``shapes``.
 """
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import train_fit
 from app.report import video
 
 IMAGES = Path(__file__).parent / "images"
+RUNS = {
+    "comparison": ["--image", "cat", "--bands", "10"],
+    "spheres": ["--scene", "spheres", "--bands", "10"],
+    "phrase": ["--audio", "phrase"],
+    "brick": ["--shape", "brick"],
+    "scan": ["--scan", "shepp-logan"],
+    "align": ["--align", "cat"],
+}
+"""Command lines by the name of the image that is made of each."""
+_WIDTH = 1600
 
 
 def screenshot(page: Path, out: Path) -> None:
@@ -32,17 +45,20 @@ def screenshot(page: Path, out: Path) -> None:
         browser.close()
 
 
-def main() -> None:
+def main(names: list[str]) -> None:
     # An animated WebP plays wherever a README is shown; an MP4 does not.
     video.has_ffmpeg = lambda: False
-    with tempfile.TemporaryDirectory() as home:
-        run = Path(home) / "run"
-        options = ["--image", "cat", "--bands", "10", "--video", "16", "--out", str(run)]
-        assert train_fit.main(options) == 0
-        shutil.copy(run / "comparison.png", IMAGES / "comparison.png")
-        shutil.copy(run / "learning.webp", IMAGES / "learning.webp")
-        screenshot(run / "report.html", IMAGES / "report.png")
+    for name in names or RUNS:
+        with tempfile.TemporaryDirectory() as home:
+            run = Path(home) / "run"
+            assert train_fit.main([*RUNS[name], "--out", str(run)]) == 0
+            with Image.open(run / "comparison.png") as image:
+                image.thumbnail((_WIDTH, 4 * _WIDTH))
+                image.convert("RGB").quantize(255).save(IMAGES / f"{name}.png", optimize=True)
+            if name == "comparison":
+                shutil.copy(run / "learning.webp", IMAGES / "learning.webp")
+                screenshot(run / "report.html", IMAGES / "report.png")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

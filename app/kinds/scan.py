@@ -2,10 +2,10 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -26,10 +26,11 @@ from app.kinds.coordinates import (
     resolved_optimizer,
     suiting_encodings,
 )
-from app.kinds.kind import Evaluation, Fit, Problem, Result, View, digest_of
+from app.kinds.kind import Evaluation, Fit, Problem, Rendered, Result, View, digest_of
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from baselines.tomography import algebraic_reconstruction, back_projection
+from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
@@ -69,6 +70,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
 
     name = "scan"
     Options = ScanOptions
+    rendered_by = ("size", "scale")
     in_dim = 2
     about = (
         "A scanner does not see a slice but the sums along lines through it. With few projections "
@@ -199,6 +201,15 @@ class ScanKind(CoordinateKind[ScanOptions]):
                 )
             )
         return results
+
+    @classmethod
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+        """Render a slice at any resolution."""
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, CoordinateFit)
+        side = asked["size"] or max(1, round(fit.size[0] * (asked["scale"] or 1.0)))
+        image = _as_image(fit.model, _grid(side).to(device))
+        return Rendered((side, side), f"{path.stem}-{side}x{side}", iter([image]))
 
 
 def line_integrals(

@@ -148,7 +148,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         return replace(
             options,
             encodings=options.encodings or _DEFAULT,
-            steps=options.steps or 400,
+            steps=options.steps or 300,
             batch_size=options.batch_size or 8192,
             num_bands=options.num_bands or 7,
             sigma=options.sigma or 4.0,

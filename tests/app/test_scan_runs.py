@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import imageio.v3 as iio
 import numpy as np
 import pytest
 import torch
@@ -105,6 +106,12 @@ def test_a_slice_of_numbers_is_fitted_reported_and_resumed_to_the_bit(
     assert [fit["psnr_db"] for fit in part["fits"]] == [fit["psnr_db"] for fit in whole["fits"]]
     assert whole["data"]["size"] == [24, 24]
     assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
+    arguments = ["render", "whole", "--encoding", "hash", "--quiet", "--out"]
+    assert train_fit.main([*arguments, "own.png"]) == 0
+    own = iio.imread("own.png").astype(int)
+    assert np.abs(own - iio.imread("whole/hash.png")).max() <= 1
+    assert train_fit.main([*arguments, "large.png", "--scale", "3"]) == 0
+    assert iio.imread("large.png").shape == (72, 72, 3)
 
 
 @pytest.mark.slow
