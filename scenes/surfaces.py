@@ -75,20 +75,25 @@ def shaded_view(
     directions = F.normalize(rays.directions.reshape(-1, 3), dim=-1).to(device)
     # From where a ray enters the cube to where it leaves it.
     near, far = ray_aabb_intersect(origins, directions)
-    depths = near[:, None].clone()
+    depths, last_step = near.clone(), torch.zeros_like(near)
     active = (near < far).nonzero()[:, 0]
     hit = torch.zeros(len(origins), dtype=torch.bool, device=device)
     for _ in range(_NUM_STEPS):
-        points = origins[active] + depths[active] * directions[active]
-        steps = distance(points).to(device)
-        depths[active] += steps
-        # Later steps of a ray that has arrived would only move it to and fro.
-        arrived = steps[:, 0].abs() < _HIT
+        points = origins[active] + depths[active, None] * directions[active]
+        values = distance(points).to(device)[:, 0]
+        # A fit's slope may be above 1: a step then leads through the surface, which is found
+        # between its two ends by their values, of which the first was the step itself.
+        through = values < 0
+        steps = last_step[active[through]]
+        depths[active[through]] -= steps * values[through] / (values[through] - steps)
+        arrived = through | (values < _HIT)
         hit[active[arrived]] = True
-        active = active[~arrived & (depths[active, 0] < far[active])]
+        active, values = active[~arrived], values[~arrived]
+        depths[active], last_step[active] = depths[active] + values, values
+        active = active[depths[active] < far[active]]
         if not len(active):
             break
-    surface = origins[hit] + depths[hit] * directions[hit]
+    surface = origins[hit] + depths[hit, None] * directions[hit]
     normals = _normals(distance, surface)
     light = F.normalize(torch.tensor(_LIGHT), dim=0).to(device)
     shade = 0.15 + 0.75 * (0.5 + 0.5 * normals @ light)

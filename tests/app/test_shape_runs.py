@@ -49,6 +49,13 @@ def test_a_traced_sphere_covers_its_disk() -> None:
     assert covered == pytest.approx(math.pi / 4 * reach**2, rel=0.03)
 
 
+def test_a_surface_whose_slope_is_too_steep_is_found_all_the_same() -> None:
+    # Nearly twice the distance: a step may lead through the surface.
+    steep = shaded_view(lambda points: 1.8 * sphere(points), 0.3, side=48)
+    exact = shaded_view(sphere, 0.3, side=48)
+    assert float(((steep - exact).abs().amax(-1) > 0.02).float().mean()) < 0.02
+
+
 @pytest.mark.parametrize("suffix", [".obj", ".ply", ".stl", ".off", ".glb"])
 def test_a_box_has_the_distances_of_its_formula_in_every_format(suffix: str) -> None:
     box = trimesh.creation.box((4.0, 2.0, 1.0))
