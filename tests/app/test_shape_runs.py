@@ -49,11 +49,13 @@ def test_a_traced_sphere_covers_its_disk() -> None:
     assert covered == pytest.approx(math.pi / 4 * reach**2, rel=0.03)
 
 
-def test_a_surface_whose_slope_is_too_steep_is_found_all_the_same() -> None:
-    # Nearly twice the distance: a step may lead through the surface.
-    steep = shaded_view(lambda points: 1.8 * sphere(points), 0.3, side=48)
-    exact = shaded_view(sphere, 0.3, side=48)
-    assert float(((steep - exact).abs().amax(-1) > 0.02).float().mean()) < 0.02
+def test_a_rough_surface_has_no_holes() -> None:
+    # Ripples with slopes up to 4, as a fit has them: steps lead to and fro through the surface.
+    def rough(points: Tensor) -> Tensor:
+        return sphere(points) + 0.01 * torch.sin(300 * points[:, :1])
+
+    image, exact = (shaded_view(shape, 0.3, side=64)[..., 0] for shape in (rough, sphere))
+    assert float(((image < 1) != (exact < 1)).float().mean()) < 0.02
 
 
 @pytest.mark.parametrize("suffix", [".obj", ".ply", ".stl", ".off", ".glb"])
