@@ -417,7 +417,8 @@ class PretendedGpu:
 
 
 _QUICK = "--video 0 --quiet --device cuda"
-_IMAGE = f"--size 24 --steps 20 --batch-size 200 --width 16 --depth 1 {_QUICK}"
+_PLAIN = f"--steps 20 --batch-size 200 --width 16 --depth 1 {_QUICK}"
+_IMAGE = f"--size 24 {_PLAIN}"
 _SCENE = f"--scene views --turntable 0 --test-views 1 {_IMAGE}"
 _SEQUENCE = f"--steps 20 --batch-size 8 --width 16 {_QUICK}"
 _ONE_LAYER = f"--depth 1 {_SEQUENCE}"
@@ -433,6 +434,10 @@ RUNS = {
     "mip": f"--field mip --encodings fourier {_SCENE}",
     "factored": f"--field factored {_SCENE}",
     "proposal": f"--field proposal --encodings none hash {_SCENE}",
+    "audio": f"--audio phrase --duration 0.1 --encodings none fourier hash {_PLAIN}",
+    "shape": f"--shape brick --encodings fourier hash --eikonal 0.1 {_PLAIN}",
+    "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings fourier hash {_PLAIN}",
+    "align": f"--align cat --size 64 --encodings fourier-eased lines-eased {_PLAIN}",
     "text": f"--sequence docstrings --encodings none sinusoidal rotary {_ONE_LAYER}",
     "bert": f"--sequence docstrings --model bert {_ONE_LAYER}",
     "causal": f"--sequence docstrings --model causal --encodings alibi learned {_ONE_LAYER}",
@@ -443,7 +448,7 @@ RUNS = {
 """Command lines of every kind, field and model; `sources` has an LSTM, which is not there."""
 
 
-MOST_WAITS = {"mlp": 4, "factored": 14}
+MOST_WAITS = {"mlp": 4, "factored": 14, "scan": 1}
 """Waits for the device that a training step takes: whatever is not named here takes none."""
 
 
