@@ -1,5 +1,6 @@
 """Surfaces of signed distances: their meshes, and shaded views of them."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -67,8 +68,8 @@ def shaded_view(
         Values in [0, 1]; white where there is no surface.
     """
     camera = Camera.from_angle(side, side, angle_x=_FIELD_OF_VIEW)
-    angle = torch.tensor(azimuth)
-    eye = 3.6 * F.normalize(torch.stack([angle.sin(), torch.tensor(0.35), angle.cos()]), dim=0)
+    eye = torch.tensor([math.sin(azimuth), 0.35, math.cos(azimuth)])
+    eye = 3.6 * F.normalize(eye, dim=0)
     pose = look_at(eye, torch.zeros(3), torch.tensor([0.0, 1.0, 0.0]))
     rays = camera_rays(camera, pose)
     origins = rays.origins.reshape(-1, 3).to(device)

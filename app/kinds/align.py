@@ -60,7 +60,7 @@ _COLORS = ((0.9, 0.1, 0.1), (0.2, 0.6, 1.0), (0.6, 0.2, 0.9), (1.0, 0.8, 0.1), (
 
 @dataclass(frozen=True, kw_only=True)
 class AlignOptions(PixelOptions):
-    """Fit an image and the unknown places of five patches of it at once."""
+    """Fit an image and the unknown places of its patches."""
 
     align: str = "cat"
     """Image file, or a bundled sample."""

@@ -73,7 +73,7 @@ _MAX_MESH_NODES = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeOptions(CoordinateOptions):
-    """Fit the signed distance of a mesh without and with an encoding."""
+    """Fit a mesh's signed distance without and with an encoding."""
 
     shape: str = BRICK
     """OBJ, PLY, STL, OFF or GLB file; or brick, a toy brick in closed form."""
