@@ -20,7 +20,7 @@ from app.commands.saved import (
     note_of_progress,
     require_new,
 )
-from app.kinds.kind import Exportable
+from app.kinds.kind import Exportable, MeshOfFit
 from app.options import PROGRAM, Range, UsageError
 from app.report.tables import BASELINE
 from app.terminal import printable
@@ -63,30 +63,23 @@ def export(
     if onnx + page + mesh != 1:
         count = "one" if onnx or page else "a"
         raise UsageError(f"export needs {count} format: --onnx, --page or --mesh")
-    if mesh:
-        _export_mesh(run, nodes, encoding, out, overwrite=overwrite)
-    else:
-        (_export_page if page else _export_onnx)(run, encoding, out, overwrite=overwrite)
-
-
-def _export_mesh(
-    run: Path, nodes: int, encoding: str | None, out: Path | None, *, overwrite: bool
-) -> None:
+    if page:
+        _export_page(run, encoding, out, overwrite=overwrite)
+        return
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
-    out = out or folder / f"{name}.ply"
+    out = out or folder / f"{name}{'.ply' if mesh else '.onnx'}"
     require_new(out, overwrite=overwrite)
-    suffix = out.suffix.lower()
-    if suffix not in _MESHES:
+    if mesh and out.suffix.lower() not in _MESHES:
         raise UsageError(f"--out {out}: a mesh is written as {', '.join(_MESHES)}")
     try:
-        surface = kind.mesh(file, nodes, pick_device("auto"))
-        import trimesh
-
-        made = trimesh.Trimesh(surface.vertices.numpy(), surface.faces.numpy(), process=False)
+        made = kind.mesh(file, nodes, pick_device("auto")) if mesh else kind.exportable(file)
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as partial:
-            made.export(str(partial), file_type=suffix[1:])
+            if isinstance(made, MeshOfFit):
+                _write_mesh(made, partial, out.suffix.lower())
+            else:
+                _write_onnx(made, partial)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
@@ -94,7 +87,14 @@ def _export_mesh(
     for note in (note_of_choice(run, encoding, name), note_of_progress(name, saved)):
         if note is not None:
             print(printable(note))
-    print(printable(f"exported {name}: wrote {out}, {len(surface.faces):,} triangles"))
+    print(printable(f"exported {name}: wrote {out}"))
+
+
+def _write_mesh(mesh: MeshOfFit, path: Path, suffix: str) -> None:
+    import trimesh
+
+    made = trimesh.Trimesh(mesh.vertices.numpy(), mesh.faces.numpy(), process=False)
+    made.export(str(path), file_type=suffix[1:])
 
 
 def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite: bool) -> None:
@@ -146,26 +146,6 @@ def _load(file: Path) -> ImageFit:
     if not isinstance(fit, ImageFit):
         raise UsageError(f"export --page shows two coordinates; {file} is of a {kind.name}")
     return fit
-
-
-def _export_onnx(run: Path, encoding: str | None, out: Path | None, *, overwrite: bool) -> None:
-    name, file, folder = find_fit(run, encoding)
-    kind, saved = kind_of_fit(file)
-    out = out or folder / f"{name}.onnx"
-    require_new(out, overwrite=overwrite)
-    try:
-        exportable = kind.exportable(file)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(out) as partial:
-            _write_onnx(exportable, partial)
-    except CheckpointError as error:
-        raise UsageError(str(error)) from None
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
-    for note in (note_of_choice(run, encoding, name), note_of_progress(name, saved)):
-        if note is not None:
-            print(printable(note))
-    print(printable(f"exported {name}: wrote {out}"))
 
 
 def _write_onnx(exportable: Exportable, path: Path) -> None:

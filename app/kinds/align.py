@@ -16,8 +16,8 @@ from app.kinds.coordinates import (
     kernel_curves,
     require_effect,
     require_encodings,
-    resolved_optimizer,
     suiting_encodings,
+    with_defaults,
 )
 from app.kinds.kind import Curve, Evaluation, Fit, Problem, Result, View, digest_of
 from app.options import PixelOptions, Range, UsageError, require
@@ -221,16 +221,15 @@ class AlignKind(CoordinateKind[AlignOptions]):
         self, options: AlignOptions, device: torch.device, log: Callable[[str], None]
     ) -> AlignOptions:
         """Choose encodings, bands, sigma, steps and batches."""
-        return replace(
+        return with_defaults(
             options,
-            encodings=options.encodings or _DEFAULT,
-            width=options.width or 128,
-            steps=options.steps or 1500,
-            batch_size=options.batch_size or 4096,
-            lr=options.lr or _LR,
-            num_bands=options.num_bands or 8,
-            sigma=options.sigma or 3.0,
-            optimizer=resolved_optimizer(options),
+            encodings=_DEFAULT,
+            width=128,
+            steps=1500,
+            batch_size=4096,
+            lr=_LR,
+            num_bands=8,
+            sigma=3.0,
         )
 
     def measures(self, config: AlignOptions) -> Sequence[Measure]:

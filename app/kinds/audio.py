@@ -18,8 +18,8 @@ from app.kinds.coordinates import (
     kernel_curves,
     require_effect,
     require_encodings,
-    resolved_optimizer,
     suiting_encodings,
+    with_defaults,
 )
 from app.kinds.kind import Curve, Evaluation, Fit, Problem, RenderedSound, Result, Sound, digest_of
 from app.options import CoordinateOptions, Range, UsageError, require
@@ -144,14 +144,13 @@ class AudioKind(CoordinateKind[AudioOptions]):
         self, options: AudioOptions, device: torch.device, log: Callable[[str], None]
     ) -> AudioOptions:
         """Choose encodings, bands, sigma, steps and batches by the number of samples."""
-        return replace(
+        return with_defaults(
             options,
-            encodings=options.encodings or _DEFAULT,
-            steps=options.steps or 500,
-            batch_size=options.batch_size or 8192,
-            num_bands=options.num_bands or self.enough_bands,
-            sigma=options.sigma or recipes.default_sigma(self.size[0]),
-            optimizer=resolved_optimizer(options),
+            encodings=_DEFAULT,
+            steps=500,
+            batch_size=8192,
+            num_bands=self.enough_bands,
+            sigma=recipes.default_sigma(self.size[0]),
         )
 
     def measures(self, config: AudioOptions) -> Sequence[Measure]:

@@ -1,6 +1,7 @@
 """What kinds with networks on coordinates share: models, optimizers, measures, curves."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -132,9 +133,16 @@ class CoordinateKind(Kind[Coordinates]):
         )
 
 
-def resolved_optimizer(options: CoordinateOptions) -> str:
-    """Name of the optimizer of ReLU networks."""
-    return "muon" if options.optimizer == "auto" else options.optimizer
+def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
+    """Options with a default for each that was left open, and with the optimizer's name.
+
+    Args:
+        options: options as the user gave them.
+        defaults: values by the name of the option.
+    """
+    left_open = {name: value for name, value in defaults.items() if getattr(options, name) is None}
+    optimizer = "muon" if options.optimizer == "auto" else options.optimizer
+    return replace(options, **left_open, optimizer=optimizer)
 
 
 def suiting_encodings() -> list[str]:

@@ -23,8 +23,8 @@ from app.kinds.coordinates import (
     kernel_curves,
     require_effect,
     require_encodings,
-    resolved_optimizer,
     suiting_encodings,
+    with_defaults,
 )
 from app.kinds.kind import Evaluation, Fit, Problem, Rendered, Result, View, digest_of
 from app.options import PixelOptions, Range, UsageError, require
@@ -127,14 +127,13 @@ class ScanKind(CoordinateKind[ScanOptions]):
         """Choose encodings, bands, sigma, steps and batches by the size of the slice."""
         # What few projections do not tell is left smooth: fewer bands than for the slice itself.
         bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)
-        return replace(
+        return with_defaults(
             options,
-            encodings=options.encodings or ("none", "fourier", "hash"),
-            steps=options.steps or 1000,
-            batch_size=options.batch_size or max(1, (1 << 13) // self.side),
-            num_bands=options.num_bands or bands,
-            sigma=options.sigma or _SIGMA,
-            optimizer=resolved_optimizer(options),
+            encodings=("none", "fourier", "hash"),
+            steps=1000,
+            batch_size=max(1, (1 << 13) // self.side),
+            num_bands=bands,
+            sigma=_SIGMA,
         )
 
     def measures(self, config: ScanOptions) -> Sequence[Measure]:

@@ -18,8 +18,8 @@ from app.kinds.coordinates import (
     kernel_curves,
     require_effect,
     require_encodings,
-    resolved_optimizer,
     suiting_encodings,
+    with_defaults,
 )
 from app.kinds.kind import Evaluation, Fit, MeshOfFit, Problem, Result, View, digest_of
 from app.options import CoordinateOptions, Range, UsageError, require
@@ -145,14 +145,8 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         self, options: ShapeOptions, device: torch.device, log: Callable[[str], None]
     ) -> ShapeOptions:
         """Choose encodings, bands, sigma, steps and batches."""
-        return replace(
-            options,
-            encodings=options.encodings or _DEFAULT,
-            steps=options.steps or 300,
-            batch_size=options.batch_size or 8192,
-            num_bands=options.num_bands or 7,
-            sigma=options.sigma or 4.0,
-            optimizer=resolved_optimizer(options),
+        return with_defaults(
+            options, encodings=_DEFAULT, steps=300, batch_size=8192, num_bands=7, sigma=4.0
         )
 
     def measures(self, config: ShapeOptions) -> Sequence[Measure]:

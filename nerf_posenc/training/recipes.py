@@ -35,6 +35,9 @@ from nerf_posenc.training.optimizers import muon as make_muon
 
 Recipe = TypeVar("Recipe")
 
+# A sound has hundreds of thousands of samples, and a line 200 values for each node.
+_MOST_LINE_NODES = 4096
+
 # Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
 # cycles per unit.
 _SIGMA_TO_NYQUIST = 0.09
@@ -69,6 +72,11 @@ def _hash_grid(options: EncoderOptions) -> Encoder:
         max_resolution=options.max_resolution,
         generator=options.generator,
     )
+
+
+def _lines(options: EncoderOptions) -> Encoder:
+    nodes = min(max(2, options.resolution), _MOST_LINE_NODES)
+    return LineProductEncoder(options.in_dim, resolution=nodes, generator=options.generator)
 
 
 def _vector_matrix(options: EncoderOptions) -> Encoder:
@@ -113,9 +121,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
     "lines": EncodingRecipe(
         title="Products of lines",
         description="products of lines of trained features, one per axis",
-        build=lambda options: LineProductEncoder(
-            options.in_dim, resolution=max(2, options.resolution), generator=options.generator
-        ),
+        build=_lines,
         layers=(64, 2),
         lrs={"muon": 0.02, "adam": 0.01},
         is_small=True,

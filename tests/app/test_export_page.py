@@ -447,7 +447,7 @@ def test_a_mistake_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: P
         assert train_fit.main([*other, "--network", "siren", "--out", "siren"]) == 0
     mistakes = {
         ("image", "--page"): "image/page.html exists already",
-        ("image", "--page", "--onnx"): "one format: --onnx or --page",
+        ("image", "--page", "--onnx"): "one format: --onnx, --page or --mesh",
         ("image",): "needs a format: --onnx or --page",
         ("siren", "--page"): "runs ReLU networks; siren has none (network siren)",
         ("image", "--page", "--encoding", "wire"): "no fit 'wire'",

@@ -19,6 +19,8 @@ COUNTS = {
     "llff": 20,
     "colmap": 2,
     "slices": 40,
+    "sounds": 40,
+    "meshes": 40,
     "compare": 2,
     "checkpoints": 6,
     "commands": 2,

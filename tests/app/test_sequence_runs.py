@@ -212,7 +212,7 @@ def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
 @pytest.mark.usefixtures("run")
 def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["render", "run"]) == 2
-    assert "is the fit of a sequence, which has no image to render" in capsys.readouterr().err
+    assert "is the fit of a sequence, which has nothing to render" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("run")
