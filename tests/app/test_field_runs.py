@@ -80,7 +80,7 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
         ),
         (
             ["--image", "cat", "--encodings", "vector-matrix"],
-            "--encodings: an image takes none, fourier, gaussian, hash, lines, auto, not vector-matrix",
+            "an image takes none, fourier, gaussian, hash, lines, auto, not vector-matrix",
         ),
         (
             ["--scene", "spheres", "--exposure"],
