@@ -3,8 +3,8 @@
     python -m tools.soak [--kills 100] [--interrupts 20] [--terminations 20]
 
 Each trial starts a short run in a process of its own (an image, a held-out image, several images
-one by one or stacked, a scene), ends it by a signal at a random moment, also while it writes,
-checks that no file looks whole and is not, and resumes it, which half of the time is ended by a
+one by one or stacked, a sound, a scan, an alignment, a scene), ends it by a signal at a random
+moment, also while it writes, checks that no file looks whole and is not, and resumes it, which half of the time is ended by a
 signal as well. The run that comes out must have the same scores, losses, images and weights, to the
 bit, as one that was not interrupted. Prints one line per trial and a summary; exit status 1 if
 anything was lost, differed, or looked whole and was not.
@@ -32,13 +32,17 @@ import train_fit
 from app.report.metrics import read_metrics
 from nerf_posenc.training.checkpoints import load_checkpoint
 
-_QUICK = ["--size", "24", "--batch-size", "200", "--width", "16", "--depth", "2", "--video", "4"]
+_PLAIN = ["--batch-size", "200", "--width", "16", "--depth", "2", "--video", "4"]
+_QUICK = ["--size", "24", *_PLAIN]
 _MANY = ["--images", "cat", "coffee", "rocket", *_QUICK, "--steps", "40"]
 RUNS: dict[str, list[str]] = {
     "image": ["--image", "cat", *_QUICK, "--steps", "150"],
     "held-out": ["--image", "cat", "--held-out", *_QUICK, "--steps", "120"],
     "images": _MANY,
     "stacked": [*_MANY, "--stack", "on", "--encodings", "none", "fourier"],
+    "sound": ["--audio", "phrase", "--duration", "0.1", *_PLAIN, "--steps", "120"],
+    "scan": ["--scan", "shepp-logan", "--projections", "4", *_QUICK, "--steps", "80"],
+    "alignment": ["--align", "cat", "--size", "64", *_PLAIN, "--steps", "120"],
     "scene": [
         *("--scene", "spheres", "--size", "12", "--steps", "140", "--batch-size", "64"),
         *("--width", "16", "--depth", "1", "--video", "3", "--turntable", "2"),
