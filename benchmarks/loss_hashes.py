@@ -21,6 +21,9 @@ RUNS = {
     "cat": [*_CAT, "--encodings", "none", "fourier", "gaussian", "hash"],
     "cat, SIREN": [*_CAT, "--encodings", "none", "--network", "siren"],
     "spheres": [*_SPHERES, "--turntable", "0", "--encodings", "none", "fourier"],
+    "phrase": ["--audio", "phrase", "--duration", "0.3", "--steps", "40"],
+    "scan": ["--scan", "shepp-logan", "--size", "64", "--projections", "8", "--steps", "40"],
+    "align": ["--align", "cat", "--size", "96", "--steps", "40", "--batch-size", "512"],
 }
 """Arguments of train_fit.py by the name of the run."""
 
