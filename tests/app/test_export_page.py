@@ -448,7 +448,7 @@ def test_a_mistake_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: P
     mistakes = {
         ("image", "--page"): "image/page.html exists already",
         ("image", "--page", "--onnx"): "one format: --onnx, --page or --mesh",
-        ("image",): "needs a format: --onnx or --page",
+        ("image",): "needs a format: --onnx, --page or --mesh",
         ("siren", "--page"): "runs ReLU networks; siren has none (network siren)",
         ("image", "--page", "--encoding", "wire"): "no fit 'wire'",
         ("nowhere", "--page"): "nowhere contains no saved fit",
