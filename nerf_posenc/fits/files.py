@@ -87,7 +87,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
     try:
         model, fit = saved["model"], saved["fit"]
         if not isinstance(model["kind"], str) or "options" not in model:
-            raise ValueError(f"a {model['kind']} cannot be rebuilt from it")
+            raise ValueError(f"it is of a {model['kind']}, which is not rebuilt from its file")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
         require_counts(resolution=model["resolution"])
         load = _scene_fit if model["kind"] == "scene" else _coordinate_fit
