@@ -127,9 +127,14 @@ def test_a_browser_sees_the_images(browser: Any) -> None:
             images = problem(preview=lambda: [red], originals=[torch.ones(60, 90, 3)])
             page.show("none", state_at(step), images)
             tab.wait_for_timeout(300)
-        colors = shown_colors(tab)
-        assert any(r > 240 and g > 240 and b > 240 for r, g, b in colors)
-        assert any(r > 240 and g < 20 and b < 20 for r, g, b in colors)
+
+        def are_shown() -> bool:
+            colors = shown_colors(tab)
+            is_white = any(r > 240 and g > 240 and b > 240 for r, g, b in colors)
+            return is_white and any(r > 240 and g < 20 and b < 20 for r, g, b in colors)
+
+        # Beside other jobs a browser takes its time.
+        wait_for(tab, are_shown, "the images are not shown")
         assert tab.locator('img[src="x"]').count() == 0
         outside = [
             url for url in requested if "127.0.0.1" not in url and not url.startswith("data:")
@@ -143,6 +148,11 @@ def shown_colors(tab: Any) -> set[tuple[int, int, int]]:
         pixels = np.asarray(image.convert("RGB")).reshape(-1, 3)
     colors, counts = np.unique(pixels, axis=0, return_counts=True)
     return {(int(r), int(g), int(b)) for r, g, b in colors[counts > 500]}
+
+
+def angle_between(a: Tensor, b: Tensor) -> float:
+    """Degrees between the directions in which two cameras look."""
+    return math.degrees(math.acos(float((a[:3, 2] * b[:3, 2]).sum().clamp(-1, 1))))
 
 
 @pytest.mark.slow
@@ -169,9 +179,11 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
         tab.mouse.down()
         tab.mouse.move(420, 330, steps=5)
         tab.mouse.up()
-        for step in range(20, 110, 20):
+        for step in range(20, 100):
             page.show("fourier", state_at(step), problem(render=look))
             tab.wait_for_timeout(200)
+            if step > 25 and angle_between(rendered[-1][1], rendered[0][1]) > 5:
+                break
         wait_for(tab, tab.get_by_text("PSNR of the batches").count, "no curves")
         # The camera is what one finds first; a name is text.
         button = tab.get_by_role("button", name="back to the first view")
@@ -193,5 +205,4 @@ def test_a_browser_turns_the_camera_of_a_field(browser: Any) -> None:
     # It starts where the first view is and looks where that looks.
     torch.testing.assert_close(first[:3, 3], poses[0, :3, 3], atol=1e-3, rtol=0)
     torch.testing.assert_close(first[:3, 2], poses[0, :3, 2], atol=1e-3, rtol=0)
-    angle = math.degrees(math.acos(float((turned[:3, 2] * first[:3, 2]).sum().clamp(-1, 1))))
-    assert angle > 5
+    assert angle_between(turned, first) > 5
