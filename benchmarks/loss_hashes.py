@@ -14,11 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-_CAT = ["--image", "cat", "--size", "96", "--steps", "60", "--bands", "8"]
+_CAT = ["--image", "cat", "--size", "96", "--steps", "60"]
 _SPHERES = ["--scene", "spheres", "--size", "32", "--steps", "20", "--bands", "6"]
 
 RUNS = {
-    "cat": [*_CAT, "--encodings", "none", "fourier", "gaussian", "hash"],
+    "cat": [*_CAT, "--bands", "8", "--encodings", "none", "fourier", "gaussian", "hash"],
     "cat, SIREN": [*_CAT, "--encodings", "none", "--network", "siren"],
     "spheres": [*_SPHERES, "--turntable", "0", "--encodings", "none", "fourier"],
     "phrase": ["--audio", "phrase", "--duration", "0.3", "--steps", "40"],
