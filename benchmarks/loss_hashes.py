@@ -35,6 +35,8 @@ def main() -> None:
             common = ["--device", "cpu", "--video", "0", "--quiet", "--out", str(out)]
             subprocess.run([sys.executable, "train_fit.py", *arguments, *common], check=True)
             for fit in json.loads((out / "metrics.json").read_text())["fits"]:
+                if fit["is_reference"]:
+                    continue
                 losses = [record["mse"] for record in fit["history"]]
                 digest = hashlib.sha256(json.dumps(losses).encode()).hexdigest()
                 print(f"{name:10}  {fit['encoding']:8}  {digest[:16]}  last loss {losses[-1]!r}")
