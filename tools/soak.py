@@ -99,19 +99,24 @@ def end_by(child: int, number: int, after: float) -> int:
 
 
 def content(run: Path) -> dict[str, Any]:
-    """What must be equal to the bit: scores, losses, pixels and weights, by file."""
+    """What must be equal to the bit: scores, losses, pixels, samples and weights, by file."""
     found: dict[str, Any] = {}
     for file in sorted(run.rglob("*")):
         name = str(file.relative_to(run))
         if any(part.startswith(".") for part in file.relative_to(run).parts):
             continue
         if file.name == "metrics.json":
-            fits = json.loads(file.read_text())["fits"]
+            metrics = json.loads(file.read_text())
+            scores = [measure["name"] for measure in metrics["measures"]]
             found[name] = [
-                (f["encoding"], f["psnr_db"], f["ssim"], [r["mse"] for r in f["history"]])
-                for f in fits
+                (
+                    f["encoding"],
+                    [f.get(score) for score in scores],
+                    [r["mse"] for r in f["history"]],
+                )
+                for f in metrics["fits"]
             ]
-        elif file.suffix == ".png" and file.name not in ("curves.png", "comparison.png"):
+        elif file.suffix in (".png", ".wav") and file.stem not in ("curves", "comparison"):
             found[name] = file.read_bytes()
         elif file.suffix == ".safetensors":
             found[name] = load_checkpoint(file)["fit"]["model"]
@@ -149,8 +154,8 @@ def check_whole(run: Path) -> None:
             folder = metrics.parent
             assert (folder / "report.html").exists(), f"{folder} has no report"
             for fit in read_metrics(folder).fits:
-                names = (f"{fit.encoding}.png", f"{fit.encoding}/view_000.png")
-                assert any((folder / name).exists() for name in names), f"{folder} lacks an image"
+                names = [fit.encoding + end for end in (".png", ".wav", "/view_000.png")]
+                assert any((folder / name).exists() for name in names), f"{folder} lacks a result"
 
 
 def trial(kind: str, number: int, seconds: float, expected: dict[str, Any]) -> str:
