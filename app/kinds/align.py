@@ -60,7 +60,7 @@ _COLORS = ((0.9, 0.1, 0.1), (0.2, 0.6, 1.0), (0.6, 0.2, 0.9), (1.0, 0.8, 0.1), (
 
 @dataclass(frozen=True, kw_only=True)
 class AlignOptions(PixelOptions):
-    """Fit an image and the unknown places of its patches."""
+    """Fit an image and the unknown positions of its patches."""
 
     align: str = "cat"
     """Image file, or a bundled sample."""
@@ -104,7 +104,7 @@ class AlignedImage(nn.Module):
 
     def homographies(self) -> Float[Tensor, "patches 8"]:
         """Numbers of sl(3) of all patches, of which the first is fixed at the identity."""
-        # Shifts come first: a patch that is also free to bend finds a wrong place more often.
+        # Shifts come first: a patch that is also free to bend finds a wrong position more often.
         is_free = torch.ones_like(self.warps)
         is_free[:, 2:] = (self.progress >= _SHIFTED).to(is_free)
         return torch.cat([self.warps.new_zeros(1, 8), self.warps * is_free])
@@ -126,15 +126,15 @@ class AlignedImage(nn.Module):
 
 
 class AlignKind(CoordinateKind[AlignOptions]):
-    """Five patches of an image, half as high as it, of which four lie where nobody knows."""
+    """Five patches of an image, half its height, of which four are displaced."""
 
     name = "align"
     Options = AlignOptions
     in_dim, out_dim = 2, 3
     about = (
-        "The network has to find the image and the places of its patches at once. It can follow "
+        "The network has to find the image and the positions of its patches at once. It can follow "
         "the slope of what it has learned: with raw coordinates that is a blur, with all bands at "
-        "once it points to the nearest stripe, and from coarse to fine it leads to the place."
+        "once it points to the nearest stripe, and from coarse to fine it leads home."
     )
     citations = (
         "@inproceedings{lin2021barf, title={BARF: Bundle-Adjusting Neural Radiance Fields}, "
@@ -374,7 +374,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         yield f"the warp error was {start:.4f} in the beginning"
         for fit in results:
             if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2:
-                yield f"{fit.encoding} has not found the places of the patches"
+                yield f"{fit.encoding} has not found the positions of the patches"
 
 
 def held_cosine(progress: float) -> float:

@@ -247,7 +247,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
 
 
 def sample_times(count: int, length: int | float) -> Float[Tensor, " count"]:
-    """Middles of so many samples in units of which the sound is two long.
+    """Times of the centers of samples; the whole sound spans [-1, 1].
 
     Args:
         count: number of samples.

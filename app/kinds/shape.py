@@ -106,7 +106,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         'Multiresolution Hash Encoding}, author={M{\\"u}ller, Thomas and Evans, Alex and Schied, '
         "Christoph and Keller, Alexander}, journal={ACM Trans. Graph.}, year={2022}}",
     )
-    # Nodes of the finest level of a grid along each axis.
+    # Nodes along each axis of a grid at its maximum resolution.
     size = (160, 160, 160)
 
     def __init__(self, options: ShapeOptions) -> None:

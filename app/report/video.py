@@ -37,7 +37,7 @@ def write_training_video(
         path: file without suffix; MP4 if imageio-ffmpeg is installed, else WebP.
         originals: the true images of a snapshot, values in [0, 1].
         results: the fits.
-        loss_name: what the training loss is.
+        loss_name: whether the training loss is a mean squared error.
 
     Returns:
         The file that was written; None if no fit has snapshots.

@@ -16,7 +16,7 @@ def snr(
 
     Args:
         fit: the reconstruction.
-        original: what it should be, in the same unit.
+        original: the samples that were fitted, in the same unit.
 
     Returns:
         inf for a perfect fit, NaN for silence that is not fitted.
@@ -55,7 +55,7 @@ def snr_by_octave(
 
     Args:
         fit: the reconstruction.
-        original: what it should be.
+        original: the samples that were fitted.
         rate: samples per second.
 
     Returns:
