@@ -147,7 +147,7 @@ def _for_browser(name: str, fit: ImageFit, packed: PackedFit) -> dict[str, Any]:
         described["grid"] = {
             "low": encoder.bounds[0],
             "high": encoder.bounds[1],
-            "offset": 0.5 if encoder.convention == "instant-ngp" else 0.0,
+            "offset": encoder.offset,
             "rows": encoder.rows_per_level,
         }
     return described

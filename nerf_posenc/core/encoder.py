@@ -3,7 +3,7 @@
 import difflib
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -290,3 +290,17 @@ def inside_transform() -> bool:
     """Whether a transform of ``torch.func`` or forward-mode differentiation is active."""
     transforms: bool = torch._C._are_functorch_transforms_active()
     return transforms or forward_ad._current_level >= 0
+
+
+def checked_order(axis_order: Sequence[int] | None, num_axes: int) -> tuple[int, ...]:
+    """Order of the axes; None leaves them as they are.
+
+    Raises:
+        ValueError: If it is not a permutation of the axes.
+    """
+    order = tuple(range(num_axes)) if axis_order is None else tuple(axis_order)
+    if sorted(order) != list(range(num_axes)):
+        raise ValueError(
+            f"axis_order must be a permutation of {tuple(range(num_axes))}; got {order}"
+        )
+    return order

@@ -4,7 +4,8 @@ Interpolation is twice differentiable.
 """
 
 import math
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +19,8 @@ from nerf_posenc.encoders.interpolation import (
     cells_from_positions,
     combine_corners,
     features_dtype,
+    nodes_from_positions,
+    positions_from_unit,
     require_bounds,
     require_interpolation,
     sides_from_nodes,
@@ -28,109 +31,48 @@ from nerf_posenc.encoders.interpolation import (
 # Müller et al. 2022, section 3; the fourth is tiny-cuda-nn's, for 4-D.
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)
 
+Convention = Literal["instant-ngp", "torch-ngp", "nerfstudio"]
+_CONVENTIONS = ("instant-ngp", "torch-ngp", "nerfstudio")
 
-class HashGridEncoder(Encoder):
-    r"""Multi-resolution grid of trained features, hashed where a level outgrows its table.
 
-    Instant-NGP's encoding (Müller et al. 2022, section 3): level $\ell$ has
-    $N_\ell = \lceil N_0 g^\ell - 1 \rceil + 1$ nodes per axis; a level with no more nodes than the
-    table has rows is stored densely, the others share rows by a spatial hash. The features are
-    the interpolated rows of all levels.
+class GridLevel(NamedTuple):
+    """One level of a grid.
 
-    Args:
-        in_dim: number of coordinates, 1 to 4.
-        num_levels: number of levels, 1 or more.
-        features_per_level: width of a row, 1 or more.
-        log2_table_size: rows of a table, as a power of two; None makes every level dense.
-        base_resolution: $N_0$, 2 or more.
-        growth: $g$, from one level to the next, 1 or more.
-        interpolation: ``"linear"``, or ``"smoothstep"`` for derivatives that are continuous
-            across cells (there, second derivatives along an axis are not zero).
-        bounds: the box that the grid covers, one lower and one upper number for all axes.
-            Coordinates outside are moved to its edge.
-        convention: ``"instant-ngp"`` for the table layout of tiny-cuda-nn, or ``"nerfstudio"``
-            for that of its torch code: $\lfloor N_0 g^\ell \rfloor$ cells, no
-            half-cell offset, no dense levels.
-        generator: random number generator of the initial features, uniform in ±1e-4.
-
-    Raises:
-        ValueError: If an argument is out of its range.
-
-    Examples:
-        >>> encoder = HashGridEncoder(3, num_levels=4, log2_table_size=10)
-        >>> encoder(torch.rand(5, 3)).shape
-        torch.Size([5, 8])
+    Attributes:
+        scale: cells per axis, as the multiplier of coordinates in [0, 1].
+        nodes: nodes per axis of a dense level, by which its rows are counted.
+        rows: rows of its table.
     """
 
-    takes_progress = True
+    scale: float
+    nodes: int
+    rows: int
 
-    _scales: Tensor
-    _factors: Tensor
-    _rows: Tensor
-    _first_row: Tensor
+
+class _GridEncoder(Encoder):
+    """Levels of interpolated rows of one table, the levels one after the other."""
+
+    takes_progress = True
 
     def __init__(
         self,
         in_dim: int,
-        num_levels: int = 16,
-        *,
-        features_per_level: int = 2,
-        log2_table_size: int | None = 19,
-        base_resolution: int = 16,
-        growth: float = 2.0,
-        interpolation: Interpolation = "linear",
-        bounds: tuple[float, float] = (-1.0, 1.0),
-        convention: Literal["instant-ngp", "nerfstudio"] = "instant-ngp",
-        generator: torch.Generator | None = None,
+        rows_per_level: Sequence[int],
+        features_per_level: int,
+        interpolation: Interpolation,
+        bounds: tuple[float, float],
+        generator: torch.Generator | None,
     ) -> None:
-        super().__init__(in_dim, num_levels * features_per_level)
-        _require_arguments(in_dim, num_levels, features_per_level, base_resolution, growth)
-        if log2_table_size is not None and not 0 <= log2_table_size <= 32:
-            raise ValueError(f"log2_table_size must be 0 to 32; got {log2_table_size}")
-        if convention not in ("instant-ngp", "nerfstudio"):
-            raise ValueError(
-                f"convention must be 'instant-ngp' or 'nerfstudio'; got {convention!r}"
-            )
         require_bounds(bounds)
         require_interpolation(interpolation)
-        self.num_levels = num_levels
+        self.num_levels = len(rows_per_level)
+        super().__init__(in_dim, self.num_levels * features_per_level)
         self.features_per_level = features_per_level
         self.interpolation = interpolation
         self.bounds = bounds
-        self.convention = convention
-        # Cells per axis of each level, as the multiplier of coordinates in [0, 1].
-        is_ngp = convention == "instant-ngp"
-        if is_ngp:
-            self.scales = [base_resolution * growth**level - 1 for level in range(num_levels)]
-        else:
-            # Powers in float32, as there: 16 levels from 16 to 1024 have 64 cells in level 5, whose
-            # power in float64 is just below it.
-            levels = torch.arange(num_levels, dtype=torch.float32, device="cpu")
-            self.scales = (base_resolution * growth**levels).floor().tolist()
-        self.resolutions = [math.ceil(scale) + 1 for scale in self.scales]
-        nodes = [resolution**in_dim for resolution in self.resolutions]
-        if log2_table_size is None:
-            self.num_dense, self.rows_per_level = num_levels, nodes
-        else:
-            most = 1 << log2_table_size
-            self.num_dense = sum(n <= most for n in nodes) if is_ngp else 0
-            hashed = [most] * (num_levels - self.num_dense)
-            self.rows_per_level = nodes[: self.num_dense] + hashed
-        table = torch.empty(sum(self.rows_per_level), features_per_level)
+        self.rows_per_level = list(rows_per_level)
+        table = torch.empty(sum(rows_per_level), features_per_level)
         self.table = nn.Parameter(table.uniform_(-1e-4, 1e-4, generator=generator))
-        self._register_levels()
-
-    def _register_levels(self) -> None:
-        """Add the constants that the lookup needs of every level."""
-        axes = range(self.in_dim)
-        strides = [[size**axis for axis in axes] for size in self.resolutions[: self.num_dense]]
-        primes = [list(_PRIMES[: self.in_dim])] * (self.num_levels - self.num_dense)
-        rows = torch.tensor(self.rows_per_level, device="cpu")[:, None]
-        scales = torch.tensor(self.scales, dtype=torch.float64, device="cpu")
-        self.register_constant("_scales", scales)
-        self.register_constant("_factors", torch.tensor(strides + primes, device="cpu"))
-        self.register_constant("_rows", rows)
-        self.register_constant("_first_row", rows.cumsum(0) - rows)
 
     @property
     def tables(self) -> list[Tensor]:
@@ -193,10 +135,230 @@ class HashGridEncoder(Encoder):
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """Show all that changes the numbers."""
+        return (
+            f"in_dim={self.in_dim}, out_dim={self.out_dim}, rows={self.rows_per_level}, "
+            f"interpolation={self.interpolation!r}, bounds={self.bounds}"
+        )
+
+
+class HashGridEncoder(_GridEncoder):
+    r"""Multi-resolution grid of trained features, hashed where a level outgrows its table.
+
+    Instant-NGP's encoding (Müller et al. 2022, section 3): level $\ell$ has
+    $N_\ell = \lceil N_0 g^\ell - 1 \rceil + 1$ nodes per axis; a level with no more nodes than the
+    table has rows is stored densely, the others share rows by a spatial hash. The features are
+    the interpolated rows of all levels.
+
+    Args:
+        in_dim: number of coordinates, 1 to 4.
+        num_levels: number of levels, 1 or more.
+        features_per_level: width of a row, 1 or more.
+        log2_table_size: rows of a table, as a power of two; None makes every level dense.
+        base_resolution: $N_0$, 2 or more.
+        growth: $g$, from one level to the next, 1 or more.
+        interpolation: ``"linear"``, or ``"smoothstep"`` for derivatives that are continuous
+            across cells (there, second derivatives along an axis are not zero).
+        bounds: the box that the grid covers, one lower and one upper number for all axes.
+            Coordinates outside are moved to its edge.
+        convention: library whose table this is, row for row. ``"instant-ngp"``: tiny-cuda-nn, with
+            levels padded to a multiple of 8 rows, a half-cell offset, and the node after the last
+            one in the rows that follow. ``"torch-ngp"``: the same with one more node per axis, so
+            that nothing is wrapped around. ``"nerfstudio"``: its torch code, with
+            $\lfloor N_0 g^\ell \rfloor$ cells, no offset and no dense levels.
+        generator: random number generator of the initial features, uniform in ±1e-4.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> encoder = HashGridEncoder(3, num_levels=4, log2_table_size=10)
+        >>> encoder(torch.rand(5, 3)).shape
+        torch.Size([5, 8])
+    """
+
+    _scales: Tensor
+    _factors: Tensor
+    _rows: Tensor
+    _first_row: Tensor
+
+    def __init__(
+        self,
+        in_dim: int,
+        num_levels: int = 16,
+        *,
+        features_per_level: int = 2,
+        log2_table_size: int | None = 19,
+        base_resolution: int = 16,
+        growth: float = 2.0,
+        interpolation: Interpolation = "linear",
+        bounds: tuple[float, float] = (-1.0, 1.0),
+        convention: Convention = "instant-ngp",
+        generator: torch.Generator | None = None,
+    ) -> None:
+        _require_arguments(in_dim, num_levels, features_per_level, base_resolution, growth)
+        if log2_table_size is not None and not 0 <= log2_table_size <= 32:
+            raise ValueError(f"log2_table_size must be 0 to 32; got {log2_table_size}")
+        if convention not in _CONVENTIONS:
+            raise ValueError(f"convention must be one of {_CONVENTIONS}; got {convention!r}")
+        if log2_table_size is None and convention == "nerfstudio":
+            raise ValueError("nerfstudio hashes every level; give log2_table_size")
+        levels = grid_levels(
+            in_dim, num_levels, log2_table_size, base_resolution, growth, convention
+        )
+        rows = [level.rows for level in levels]
+        super().__init__(in_dim, rows, features_per_level, interpolation, bounds, generator)
+        self.convention = convention
+        self.scales = [level.scale for level in levels]
+        self.resolutions = [level.nodes for level in levels]
+        self.num_dense = sum(level.nodes**in_dim <= level.rows for level in levels)
+        if convention == "nerfstudio":
+            self.num_dense = 0
+        self._register_levels()
+
+    @classmethod
+    def from_tcnn(
+        cls,
+        in_dim: int,
+        config: Mapping[str, Any],
+        params: Float[Tensor, " params"],
+        *,
+        bounds: tuple[float, float] = (0.0, 1.0),
+    ) -> "HashGridEncoder":
+        """Take the grid of a tiny-cuda-nn checkpoint.
+
+        Args:
+            in_dim: number of coordinates.
+            config: the JSON object of the encoding, with ``n_levels``, ``n_features_per_level``,
+                ``log2_hashmap_size``, ``base_resolution``, ``per_level_scale`` and
+                ``interpolation``, or what of them differs from tiny-cuda-nn's defaults.
+            params: parameters of the encoding alone; those of a ``NetworkWithInputEncoding`` begin
+                with its network's.
+            bounds: box of the coordinates; tiny-cuda-nn's own is [0, 1].
+
+        Raises:
+            ValueError: If the grid is not a hashed or dense one, or the number of parameters is not
+                that of the configuration.
+
+        Examples:
+            >>> config = {"otype": "HashGrid", "n_levels": 2, "log2_hashmap_size": 8}
+            >>> encoder = HashGridEncoder.from_tcnn(2, config, torch.rand(2 * (256 + 256)))
+            >>> encoder(torch.rand(5, 2)).shape
+            torch.Size([5, 4])
+        """
+        kind = config.get("type", config.get("otype", "Hash")).lower().removesuffix("grid")
+        smoothing = config.get("interpolation", "Linear").lower()
+        if kind not in ("", "hash", "dense") or smoothing not in ("linear", "smoothstep"):
+            raise ValueError(
+                "the grid must be of the type Hash or Dense with Linear or Smoothstep "
+                f"interpolation; got {dict(config)}"
+            )
+        encoder = cls(
+            in_dim,
+            config.get("n_levels", 16),
+            features_per_level=config.get("n_features_per_level", 2),
+            log2_table_size=None if kind == "dense" else config.get("log2_hashmap_size", 19),
+            base_resolution=config.get("base_resolution", 16),
+            growth=config.get("per_level_scale", 2.0),
+            interpolation=smoothing,
+            bounds=bounds,
+        )
+        encoder._set_table(params)
+        return encoder
+
+    @classmethod
+    def from_torch_ngp(
+        cls,
+        in_dim: int,
+        embeddings: Float[Tensor, "rows features"],
+        *,
+        num_levels: int = 16,
+        base_resolution: int = 16,
+        per_level_scale: float = 2.0,
+        log2_hashmap_size: int = 19,
+        interpolation: Interpolation = "linear",
+        bounds: tuple[float, float] = (-1.0, 1.0),
+    ) -> "HashGridEncoder":
+        """Take the grid of a torch-ngp checkpoint, with ``align_corners=False``.
+
+        Args:
+            in_dim: number of coordinates.
+            embeddings: its table, ``embeddings`` of the checkpoint.
+            num_levels: number of levels.
+            base_resolution: cells per axis of the first level.
+            per_level_scale: growth of the resolution from one level to the next.
+            log2_hashmap_size: rows of a hashed level, as a power of two.
+            interpolation: ``"linear"`` or ``"smoothstep"``.
+            bounds: box of the coordinates, ``(-bound, bound)``.
+
+        Raises:
+            ValueError: If the number of rows is not that of the arguments.
+
+        Examples:
+            >>> table = torch.rand(296 + 1024, 2)
+            >>> encoder = HashGridEncoder.from_torch_ngp(
+            ...     2, table, num_levels=2, log2_hashmap_size=10
+            ... )
+            >>> encoder(torch.rand(5, 2)).shape
+            torch.Size([5, 4])
+        """
+        encoder = cls(
+            in_dim,
+            num_levels,
+            features_per_level=embeddings.shape[1],
+            log2_table_size=log2_hashmap_size,
+            base_resolution=base_resolution,
+            growth=per_level_scale,
+            interpolation=interpolation,
+            bounds=bounds,
+            convention="torch-ngp",
+        )
+        # Checkpoints of its first year have no padding between the levels.
+        used = [
+            min(rows, nodes**in_dim)
+            for rows, nodes in zip(encoder.rows_per_level, encoder.resolutions, strict=True)
+        ]
+        if len(embeddings) == sum(used) != sum(encoder.rows_per_level):
+            padding = [rows - n for rows, n in zip(encoder.rows_per_level, used, strict=True)]
+            parts = zip(embeddings.split(used), padding, strict=True)
+            embeddings = torch.cat([nn.functional.pad(part, (0, 0, 0, n)) for part, n in parts])
+        encoder._set_table(embeddings)
+        return encoder
+
+    def _set_table(self, values: Tensor) -> None:
+        if values.numel() != self.table.numel():
+            raise ValueError(
+                f"this grid has {self.table.numel():,} parameters in levels of "
+                f"{self.rows_per_level} rows; got {values.numel():,}"
+            )
+        with torch.no_grad():
+            self.table.copy_(values.detach().view_as(self.table))
+
+    def _register_levels(self) -> None:
+        """Add the constants that the lookup needs of every level."""
+        axes = range(self.in_dim)
+        strides = [[size**axis for axis in axes] for size in self.resolutions[: self.num_dense]]
+        primes = [list(_PRIMES[: self.in_dim])] * (self.num_levels - self.num_dense)
+        rows = torch.tensor(self.rows_per_level, device="cpu")[:, None]
+        scales = torch.tensor(self.scales, dtype=torch.float64, device="cpu")
+        self.register_constant("_scales", scales)
+        self.register_constant("_factors", torch.tensor(strides + primes, device="cpu"))
+        self.register_constant("_rows", rows)
+        self.register_constant("_first_row", rows.cumsum(0) - rows)
+
+    @property
+    def offset(self) -> float:
+        """Position of coordinate 0 of [0, 1], in cells from the first node."""
+        return 0.0 if self.convention == "nerfstudio" else 0.5
+
+    def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
+        """Find the rows and weights of coordinates; see the base class."""
         unit = unit_coordinates(x, self.in_dim, self.bounds)
         self.move_constants(x.device)
-        offset = 0.5 if self.convention == "instant-ngp" else 0.0
-        position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + offset
+        position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + self.offset
         cell, weights = cells_from_positions(position, self.interpolation)
         return Corners(self._rows_from_cells(cell), weights)
 
@@ -207,27 +369,59 @@ class HashGridEncoder(Encoder):
         sides = sides_from_nodes(cell, cell + 1, self._factors)
         dense = [(low[:, : self.num_dense], high[:, : self.num_dense]) for low, high in sides]
         hashed = [(low[:, self.num_dense :], high[:, self.num_dense :]) for low, high in sides]
-        nodes, rows = self._rows.split((self.num_dense, self.num_levels - self.num_dense))
+        dense_rows, rows = self._rows.split((self.num_dense, self.num_levels - self.num_dense))
         sums = combine_corners(dense, torch.add)
-        # The node after the last one is stored in the next row, as in tiny-cuda-nn.
-        sums = torch.where(sums >= nodes, sums - nodes, sums)
+        # The node after the last one is stored in the rows that follow, as in tiny-cuda-nn.
+        sums = torch.where(sums >= dense_rows, sums - dense_rows, sums)
         # Rows are a power of two, so their last bits are those of a 32-bit hash.
         hashes = combine_corners(hashed, torch.bitwise_xor) & (rows - 1)
         return torch.cat((sums, hashes), dim=1) + self._first_row
 
     def extra_repr(self) -> str:
-        """Show the shape of the grid."""
+        """Show all that changes the numbers."""
         return (
-            f"in_dim={self.in_dim}, out_dim={self.out_dim}, resolutions={self.resolutions}, "
-            f"rows={self.rows_per_level}"
+            f"{super().extra_repr()}, resolutions={self.resolutions}, "
+            f"convention={self.convention!r}"
         )
 
 
-class DenseGridEncoder(HashGridEncoder):
+def grid_levels(
+    in_dim: int,
+    num_levels: int,
+    log2_table_size: int | None,
+    base_resolution: int,
+    growth: float,
+    convention: Convention = "instant-ngp",
+) -> list[GridLevel]:
+    """Levels of a hash grid; the arguments are those of `HashGridEncoder`."""
+    most = math.inf if log2_table_size is None else 1 << log2_table_size
+    if convention == "nerfstudio":
+        # Powers in float32, as there: 16 levels from 16 to 1024 have 64 cells in level 5, whose
+        # power in float64 is just below it.
+        exponents = torch.arange(num_levels, dtype=torch.float32, device="cpu")
+        scales = (base_resolution * growth**exponents).floor().tolist()
+        return [GridLevel(scale, int(scale) + 1, int(most)) for scale in scales]
+    # Powers of two of float32 products, as there: Neuralangelo's grid of 16 levels from 32 to 2048
+    # has 129 nodes in level 5, whose scale is just above 127.
+    step = float(torch.tensor(growth, dtype=torch.float32, device="cpu").double().log2())
+    levels = torch.arange(num_levels, dtype=torch.float32, device="cpu")
+    powers = torch.exp2(
+        (levels * torch.tensor(step, dtype=torch.float32, device="cpu")).double()
+    ).float()
+    scales = (powers * base_resolution - 1).tolist()
+    extra = 2 if convention == "torch-ngp" else 1
+    nodes = [math.ceil(scale) + extra for scale in scales]
+    # Padded to a multiple of 8 rows.
+    rows = [int(min(-(-(n**in_dim) // 8) * 8, most)) for n in nodes]
+    return [*map(GridLevel, scales, nodes, rows)]
+
+
+class DenseGridEncoder(_GridEncoder):
     """Multi-resolution grid with a row of its own for every node.
 
-    [HashGridEncoder][nerf_posenc.HashGridEncoder] without hashing; with one level it is a plain
-    grid. Its size grows as ``base_resolution * growth ** level`` to the power ``in_dim``.
+    With one level it is a plain grid, such as DVGO's: what ``torch.nn.functional.grid_sample``
+    computes. The table of a level is ``grid.flatten(1).T`` of a grid ``(features, ..., axis 1,
+    axis 0)``. Its size grows as ``base_resolution * growth ** level`` to the power ``in_dim``.
 
     Args:
         in_dim: number of coordinates, 1 to 4.
@@ -236,7 +430,9 @@ class DenseGridEncoder(HashGridEncoder):
         base_resolution: nodes per axis of the first level.
         growth: growth of the resolution from one level to the next.
         interpolation: ``"linear"`` or ``"smoothstep"``.
-        bounds: the box that the grid covers.
+        bounds: the box that the grid covers. Coordinates outside are moved to its edge.
+        align_corners: whether the first and the last node lie on the edges of the box; otherwise
+            they lie half a cell inside, and what is beyond them counts as 0.
         generator: random number generator of the initial features, uniform in ±1e-4.
 
     Raises:
@@ -246,6 +442,10 @@ class DenseGridEncoder(HashGridEncoder):
         >>> DenseGridEncoder(2, base_resolution=8)(torch.rand(5, 2)).shape
         torch.Size([5, 4])
     """
+
+    _nodes: Tensor
+    _strides: Tensor
+    _first_row: Tensor
 
     def __init__(
         self,
@@ -257,18 +457,34 @@ class DenseGridEncoder(HashGridEncoder):
         growth: float = 2.0,
         interpolation: Interpolation = "linear",
         bounds: tuple[float, float] = (-1.0, 1.0),
+        align_corners: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(
-            in_dim,
-            num_levels,
-            features_per_level=features_per_level,
-            log2_table_size=None,
-            base_resolution=base_resolution,
-            growth=growth,
-            interpolation=interpolation,
-            bounds=bounds,
-            generator=generator,
+        _require_arguments(in_dim, num_levels, features_per_level, base_resolution, growth)
+        self.resolutions = [round(base_resolution * growth**level) for level in range(num_levels)]
+        rows = [nodes**in_dim for nodes in self.resolutions]
+        super().__init__(in_dim, rows, features_per_level, interpolation, bounds, generator)
+        self.align_corners = align_corners
+        nodes = torch.tensor(self.resolutions, device="cpu")[:, None]
+        self.register_constant("_nodes", nodes)
+        self.register_constant("_strides", nodes ** torch.arange(in_dim, device="cpu"))
+        first = torch.tensor(rows, device="cpu")[:, None]
+        self.register_constant("_first_row", first.cumsum(0) - first)
+
+    def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
+        """Find the rows and weights of coordinates; see the base class."""
+        unit = unit_coordinates(x, self.in_dim, self.bounds)
+        self.move_constants(x.device)
+        position = positions_from_unit(unit[:, None], self._nodes, self.align_corners)
+        low, high, weights = nodes_from_positions(position, self._nodes, self.interpolation)
+        sides = sides_from_nodes(low, high, self._strides)
+        return Corners(combine_corners(sides, torch.add) + self._first_row, weights)
+
+    def extra_repr(self) -> str:
+        """Show all that changes the numbers."""
+        return (
+            f"{super().extra_repr()}, resolutions={self.resolutions}, "
+            f"align_corners={self.align_corners}"
         )
 
 

@@ -68,6 +68,13 @@ def features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else table.dtype
 
 
+def positions_from_unit(
+    unit: Float[Tensor, "*batch axes"], nodes: Int[Tensor, "*#grids #axes"], align_corners: bool
+) -> Float[Tensor, "*batch axes"]:
+    """Positions in cells from node 0, of coordinates in [0, 1]; as torch's ``grid_sample``."""
+    return unit * (nodes - 1) if align_corners else unit * nodes - 0.5
+
+
 def cells_from_positions(
     position: Float[Tensor, "n grids axes"], interpolation: Interpolation
 ) -> tuple[Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]]:
@@ -76,12 +83,38 @@ def cells_from_positions(
     ``position`` is in cells from node 0. A position that is not finite is put into cell 0
     and its weights are NaN.
     """
+    cell, fraction = _cells_and_fractions(position, interpolation)
+    sides = [(1 - part, part) for part in fraction.unbind(-1)]
+    return cell, combine_corners(sides, torch.mul)
+
+
+def nodes_from_positions(
+    position: Float[Tensor, "n grids axes"],
+    nodes: Int[Tensor, "*#grids #axes"],
+    interpolation: Interpolation,
+) -> tuple[
+    Int[Tensor, "n grids axes"], Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]
+]:
+    """Nodes on the low and the high side of each position, and the weights of their corners.
+
+    ``nodes`` is the number of nodes along each axis; nodes beyond them weigh 0.
+    """
+    cell, fraction = _cells_and_fractions(position, interpolation)
+    low, high = cell.clamp(min=0), torch.minimum(cell + 1, nodes - 1)
+    sides = zip(
+        ((1 - fraction) * (cell >= 0)).unbind(-1),
+        (fraction * (cell + 1 < nodes)).unbind(-1),
+        strict=True,
+    )
+    return low, high, combine_corners([*sides], torch.mul)
+
+
+def _cells_and_fractions(position: Tensor, interpolation: Interpolation) -> tuple[Tensor, Tensor]:
     cell = position.detach().nan_to_num(0.0, 0.0, 0.0).floor()
     fraction = position - cell
     if interpolation == "smoothstep":
         fraction = fraction * fraction * (3 - 2 * fraction)
-    sides = [(1 - part, part) for part in fraction.unbind(-1)]
-    return cell.long(), combine_corners(sides, torch.mul)
+    return cell.long(), fraction
 
 
 def sides_from_nodes(

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.encoders.interpolation import (
     Interpolation,
-    cells_from_positions,
     combine_corners,
     features_dtype,
+    nodes_from_positions,
+    positions_from_unit,
     require_bounds,
     require_interpolation,
     sides_from_nodes,
@@ -36,12 +37,14 @@ class KPlanesEncoder(Encoder):
     Args:
         in_dim: number of axes, 2 or more; 4 for space and time.
         features: width of a node's row, 1 or more.
-        resolution: nodes along each axis, 2 or more; one number or one for each axis. The first
-            and the last lie on the edge of the bounds.
+        resolution: nodes along each axis, 2 or more; one number or one for each axis.
         reduce: how the planes' features are combined: ``"product"``, ``"sum"``, ``"concat"``, or
             with 4 axes ``"hexplane"``.
         interpolation: ``"linear"`` or ``"smoothstep"``.
         bounds: the box that the planes cover. Coordinates outside are moved to its edge.
+        align_corners: whether the first and the last node lie on the edges of the box; otherwise,
+            as in the tri-planes of EG3D, LRM and TripoSR, they lie half a cell inside, and what is
+            beyond them counts as 0.
         generator: random number generator of the initial features. What is multiplied starts
             uniform in 0.1 to 0.5, or at 1 in planes with time; what is added or concatenated starts
             normal, with standard deviation 0.1.
@@ -67,6 +70,7 @@ class KPlanesEncoder(Encoder):
         reduce: Literal["product", "sum", "concat", "hexplane"] = "product",
         interpolation: Interpolation = "linear",
         bounds: tuple[float, float] = (-1.0, 1.0),
+        align_corners: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
         sizes = [resolution] * in_dim if isinstance(resolution, int) else list(resolution)
@@ -91,6 +95,7 @@ class KPlanesEncoder(Encoder):
         self.reduce = reduce
         self.interpolation = interpolation
         self.bounds = bounds
+        self.align_corners = align_corners
         planes = [torch.empty(sizes[a] * sizes[b], features) for a, b in self.pairs]
         for (_, last), plane in zip(self.pairs, planes, strict=True):
             if reduce in ("sum", "concat"):
@@ -139,7 +144,8 @@ class KPlanesEncoder(Encoder):
             ValueError: If its last dimension is not ``in_dim``.
         """
         size = torch.tensor(self.resolution, device=x.device)
-        position = unit_coordinates(x, self.in_dim, self.bounds) * (size - 1)
+        unit = unit_coordinates(x, self.in_dim, self.bounds)
+        position = positions_from_unit(unit, size, self.align_corners)
         parts = [
             self._interpolated(plane, position[:, pair], size[list(pair)])
             for plane, pair in zip(self.planes, self.pairs, strict=True)
@@ -148,11 +154,9 @@ class KPlanesEncoder(Encoder):
         return features.to(features_dtype(x, self.planes[0]))
 
     def _interpolated(self, plane: Tensor, position: Tensor, size: Tensor) -> Tensor:
-        cell, weights = cells_from_positions(position[:, None], self.interpolation)
+        low, high, weights = nodes_from_positions(position[:, None], size, self.interpolation)
         strides = torch.stack([torch.ones_like(size[0]), size[0]])
-        sides = sides_from_nodes(
-            torch.minimum(cell, size - 1), torch.minimum(cell + 1, size - 1), strides
-        )
+        sides = sides_from_nodes(low, high, strides)
         return weighted_rows(plane, combine_corners(sides, torch.add), weights)[:, 0]
 
     def _reduced(self, parts: list[Tensor]) -> Tensor:
@@ -170,5 +174,6 @@ class KPlanesEncoder(Encoder):
         """Show all that changes the numbers."""
         return (
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, resolution={self.resolution}, "
-            f"reduce={self.reduce!r}, interpolation={self.interpolation!r}, bounds={self.bounds}"
+            f"reduce={self.reduce!r}, interpolation={self.interpolation!r}, bounds={self.bounds}, "
+            f"align_corners={self.align_corners}"
         )

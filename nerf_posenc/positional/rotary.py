@@ -7,7 +7,7 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import described, require_counts
+from nerf_posenc.core.encoder import checked_order, described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 from nerf_posenc.presets.preset import find_preset
@@ -97,7 +97,7 @@ class RotaryEncoder(Rotation):
             self.axis_dims = tuple(2 * list(pair_axes).count(axis) for axis in range(num_axes))
         else:
             self.axis_dims = _divided(dim, num_axes, axis_dims)
-            order = _checked_order(axis_order, num_axes)
+            order = checked_order(axis_order, num_axes)
             pair_bands = torch.cat(_bands_of_blocks(self.axis_dims, base, bands))
             pair_axes = [
                 axis
@@ -196,15 +196,6 @@ def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[
             f"{dim}; got {widths}"
         )
     return widths
-
-
-def _checked_order(axis_order: Sequence[int] | None, num_axes: int) -> tuple[int, ...]:
-    order = tuple(range(num_axes)) if axis_order is None else tuple(axis_order)
-    if sorted(order) != list(range(num_axes)):
-        raise ValueError(
-            f"axis_order must be a permutation of {tuple(range(num_axes))}; got {order}"
-        )
-    return order
 
 
 def _bands_of_blocks(widths: Sequence[int], base: float, bands: Bands | None) -> list[Tensor]:

@@ -9,7 +9,13 @@ from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, require_tensor
+from nerf_posenc.core.encoder import (
+    Encoder,
+    checked_order,
+    require_counts,
+    require_positive,
+    require_tensor,
+)
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.presets.grid import GRID
@@ -24,10 +30,11 @@ class GridSinusoidalEncoder(Encoder):
         num_axes: number of axes, 2 or 3 (any number of 1 or more works).
         base: ratio of the longest wavelength (not reached) to the shortest.
         layout: nesting of the columns, outermost first: a axis, p phase, k band.
-        last_axis_first: put the columns of the last axis (width) before the others; with
-            ``axis_dims`` only the axes after the first trade places.
-        axis_dims: shares of the width of each axis, as ``(2, 3, 3)``, if they are not equal; each
-            axis then has bands of its own. For layouts with the axis outermost.
+        axis_order: axis of the positions that each block of columns takes: ``(1, 0)`` puts those
+            of the width before those of the height. None leaves them in order.
+        axis_dims: columns of each block, even numbers that add up to ``dim``, if they are not
+            equal; each axis then has bands of its own. For layouts with the axis outermost.
+        bands: bands of every axis in radians per position, in place of those of ``base``.
         start: position of the first row, column and so on in ``table``.
         span: scale the positions of ``table`` so that a position that equals the size of its
             axis becomes this; None leaves them as they are.
@@ -55,8 +62,9 @@ class GridSinusoidalEncoder(Encoder):
         *,
         base: float = 10_000.0,
         layout: Literal["akp", "apk", "pak", "pka", "kap", "kpa"] = "akp",
-        last_axis_first: bool = False,
+        axis_order: Sequence[int] | None = None,
         axis_dims: Sequence[int] | None = None,
+        bands: Float[Tensor, " num_bands"] | None = None,
         start: int | float = 0,
         span: float | None = None,
         base_size: int | float | Sequence[int | float] | None = None,
@@ -67,30 +75,34 @@ class GridSinusoidalEncoder(Encoder):
         super().__init__(num_axes, dim)
         self.base = base
         self.layout = layout
-        self.last_axis_first = last_axis_first
+        self.axis_order = checked_order(axis_order, num_axes)
         self.start = start
         self.span = span
         self.base_size = None if base_size is None else _per_axis(base_size, num_axes, "base_size")
         self.position_scale = _per_axis(position_scale, num_axes, "position_scale")
         self.dtype = dtype
+        self.axis_dims = None if axis_dims is None else tuple(axis_dims)
         if axis_dims is None:
-            self.axis_dims = None
             # An even number of columns per axis, enough to reach dim; the surplus is left out.
             axis_dim = 2 * math.ceil(dim / (2 * num_axes))
-            self.sincos = SinCos(num_axes, geometric_bands(axis_dim, base=base), layout=layout)
+            if bands is None:
+                bands = geometric_bands(axis_dim, base=base)
+            elif 2 * len(bands) != axis_dim:
+                raise ValueError(
+                    f"a width of {dim} takes {axis_dim // 2} bands for each of {num_axes} axes; "
+                    f"got {len(bands)}"
+                )
+            self.sincos = SinCos(num_axes, bands, layout=layout)
             return
-        total = sum(axis_dims)
-        if len(axis_dims) != num_axes or min(axis_dims) < 1 or layout not in ("akp", "apk"):
+        widths = tuple(axis_dims)
+        is_even = all(width >= 2 and width % 2 == 0 for width in widths)
+        if len(widths) != num_axes or sum(widths) != dim or not is_even or layout[0] != "a":
             raise ValueError(
-                f"axis_dims must be {num_axes} positive shares, with the layout 'akp' or 'apk'; "
-                f"got {tuple(axis_dims)} and {layout!r}"
+                f"axis_dims must be {num_axes} even widths that add up to dim = {dim}, with the "
+                f"layout 'akp' or 'apk'; got {widths} and {layout!r}"
             )
-        widths = [dim * share // total for share in axis_dims]
-        if sum(widths) != dim or any(width % 2 for width in widths):
-            raise ValueError(
-                f"dim {dim} does not divide into even widths in the shares {tuple(axis_dims)}"
-            )
-        self.axis_dims = tuple(widths)
+        if bands is not None:
+            raise ValueError("give bands or axis_dims, not both")
         self.axes = nn.ModuleList(
             SinusoidalEncoder(width, base=base, split=layout == "apk") for width in widths
         )
@@ -104,7 +116,13 @@ class GridSinusoidalEncoder(Encoder):
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
-        return cls(dim, num_axes, **find_preset(GRID, name).arguments_with(**overrides))
+        arguments = find_preset(GRID, name).arguments_with(**overrides)
+        # What depends on the size is a function of it.
+        sized = {
+            key: value(dim, num_axes) if callable(value) else value
+            for key, value in arguments.items()
+        }
+        return cls(dim, num_axes, **sized)
 
     def forward(self, positions: Num[Tensor, "*batch num_axes"]) -> Float[Tensor, "*batch dim"]:
         """Encode positions.
@@ -120,22 +138,16 @@ class GridSinusoidalEncoder(Encoder):
             TypeError: If the positions are no tensor.
             ValueError: If their last dimension is not the number of axes.
         """
-        if self.axis_dims is None:
-            features: Tensor = self.sincos(
-                positions.flip(-1) if self.last_axis_first else positions, dtype=self.dtype
-            )
-            return features[..., : self.out_dim]
         require_tensor(positions, "positions")
         if positions.shape[-1:] != (self.in_dim,):
             raise ValueError(
                 f"positions must have shape (*batch, {self.in_dim}); got {tuple(positions.shape)}"
             )
-        order = list(range(self.in_dim))
-        if self.last_axis_first:
-            order[1:] = order[:0:-1]
-        parts = [
-            encoder(positions[..., axis]) for encoder, axis in zip(self.axes, order, strict=True)
-        ]
+        ordered = [positions[..., axis] for axis in self.axis_order]
+        if self.axis_dims is None:
+            features: Tensor = self.sincos(torch.stack(ordered, dim=-1), dtype=self.dtype)
+            return features[..., : self.out_dim]
+        parts = [encoder(part) for encoder, part in zip(self.axes, ordered, strict=True)]
         joined = torch.cat(parts, dim=-1)
         return joined if self.dtype is None else joined.to(self.dtype)
 
@@ -209,7 +221,7 @@ class GridSinusoidalEncoder(Encoder):
         parts = [f"dim={self.out_dim}", f"num_axes={self.in_dim}", f"base={self.base:g}"]
         parts.append(f"layout={self.layout!r}")
         for name, plain in (
-            ("last_axis_first", False),
+            ("axis_order", tuple(range(self.in_dim))),
             ("axis_dims", None),
             ("start", 0),
             ("span", None),

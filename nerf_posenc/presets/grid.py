@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.presets.preset import Preset
 
-_WIDTH_FIRST = dict(layout="apk", last_axis_first=True)
+_WIDTH_FIRST = dict(layout="apk", axis_order=(1, 0))
 _TRANSFORMERS = "transformers, models/"
 
 GRID: Mapping[str, Preset] = MappingProxyType(
@@ -44,19 +45,32 @@ GRID: Mapping[str, Preset] = MappingProxyType(
         ),
         "cogvideox": Preset(
             "diffusers, models/embeddings.py, get_3d_sincos_pos_embed",
-            dict(**_WIDTH_FIRST, axis_dims=(2, 3, 3)),
+            dict(
+                layout="apk",
+                axis_order=(0, 2, 1),
+                axis_dims=lambda dim, _: (dim // 4, 3 * dim // 8, 3 * dim // 8),
+            ),
             "Three axes, (frames, rows, columns): a quarter of the width for frames, the rest for "
             "columns and rows; ``position_scale`` one for each axis.",
         ),
         "monai": Preset(
             "monai, networks/blocks/pos_embed_utils.py, build_sincos_position_embedding",
-            _WIDTH_FIRST,
-            "In three dimensions the axes are width, height, depth.",
+            dict(layout="apk", axis_order=lambda _, num_axes: (1, 0, 2)[:num_axes]),
+            "Axes are height, width and depth; the columns are of width, height, depth.",
+        ),
+        "simple-vit": Preset(
+            "google-research/big_vision, models/vit.py, posemb_sincos_2d; vit-pytorch, SimpleViT",
+            dict(
+                layout="apk",
+                axis_order=lambda _, num_axes: range(num_axes)[::-1],
+                bands=lambda dim, num_axes: geometric_bands(dim // num_axes, last_reached=True),
+            ),
+            "The longest wavelength is reached: 10000 ** (k / (n - 1)) for n bands.",
         ),
         "tatp22": Preset("positional-encodings, torch_encodings.py", dict(layout="akp")),
         "loftr": Preset(
             "zju3dv/LoFTR, src/loftr/utils/position_encoding.py",
-            dict(layout="kap", start=1, last_axis_first=True),
+            dict(layout="kap", start=1, axis_order=(1, 0)),
             "With the bug of its temperature mended.",
         ),
     }

@@ -1,10 +1,8 @@
 """Levels and tables of hash grids, by the resolution of the data and the parameters there are."""
 
-import math
-
 import torch
 
-from nerf_posenc.encoders.hash_grid import HashGridEncoder
+from nerf_posenc.encoders.hash_grid import HashGridEncoder, grid_levels
 
 TABLE_ROWS = 1 << 19
 """Most rows of a level's table by default."""
@@ -74,8 +72,8 @@ def level_nodes(max_resolution: int, *, base: int = COARSEST) -> tuple[int, ...]
         >>> level_nodes(768)
         (16, 28, 49, 85, 147, 255, 442, 768)
     """
-    growth = _growth(base, max_resolution)
-    return tuple(math.ceil(base * growth**level - 1) + 1 for level in range(_LEVELS))
+    levels = grid_levels(1, _LEVELS, None, base, _growth(base, max_resolution))
+    return tuple(level.nodes for level in levels)
 
 
 def default_features(in_dim: int, resolution: int) -> int:
@@ -94,7 +92,8 @@ def default_features(in_dim: int, resolution: int) -> int:
 
 def _growth(base: int, max_resolution: int) -> float:
     ratio: float = (max_resolution / base) ** (1 / (_LEVELS - 1))
-    return max(1.0, ratio)
+    # Powers are rounded to float32; a little less does not let the finest level have a node more.
+    return max(1.0, ratio * (1 - 1e-6))
 
 
 def _layout(in_dim: int, resolution: int, most: int) -> tuple[int, int]:
@@ -118,6 +117,5 @@ def _layout(in_dim: int, resolution: int, most: int) -> tuple[int, int]:
 
 def _num_features(in_dim: int, resolution: int, base: int, log2_rows: int) -> int:
     """Features of all tables of a grid."""
-    nodes = level_nodes(resolution, base=base)
-    rows = [min(math.prod([side] * in_dim), 1 << log2_rows) for side in nodes]
-    return _FEATURES * sum(rows)
+    levels = grid_levels(in_dim, _LEVELS, log2_rows, base, _growth(base, resolution))
+    return _FEATURES * sum(level.rows for level in levels)

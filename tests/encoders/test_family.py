@@ -92,7 +92,7 @@ CASES = {
         lambda: ne.KPlanesEncoder(4, 3, resolution=4, reduce="hexplane"), coordinates(4)
     ),
     "grid-sinusoidal-shares": Case(
-        lambda: ne.GridSinusoidalEncoder(16, 3, layout="apk", axis_dims=(2, 3, 3)), coordinates(3)
+        lambda: ne.GridSinusoidalEncoder(16, 3, layout="apk", axis_dims=(4, 6, 6)), coordinates(3)
     ),
     "rotary": Case(lambda: ne.RotaryEncoder(8), positions, has_axes=False),
     "rotary-axial": Case(lambda: ne.RotaryEncoder(8, 2, pairing="half"), coordinates(2)),

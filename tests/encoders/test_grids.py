@@ -3,50 +3,105 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from nerf_posenc import DenseGridEncoder, HashGridEncoder, KPlanesEncoder
+from nerf_posenc.encoders.hash_grid import grid_levels
 
 PRIMES = (1, 2654435761, 805459861, 3674653429)
 
 
 def by_the_book(
-    tables: list[torch.Tensor], x: list[float], *, base: int, growth: float, size: int
+    params: torch.Tensor, x: list[float], *, base: int, growth: float, size: int, extra: int = 0
 ) -> list[float]:
-    """Instant-NGP's encoding of one point, in Python's integers."""
+    """tiny-cuda-nn's encoding of one point, in Python's integers; torch-ngp's has an extra node."""
     features: list[float] = []
-    for level, table in enumerate(tables):
-        scale = base * growth**level - 1
-        resolution = math.ceil(scale) + 1
+    first = 0
+    for level in range(4):
+        power = np.exp2(np.float32(level) * np.log2(np.float32(growth)))
+        scale = float(power * np.float32(base) - np.float32(1))
+        nodes = math.ceil(scale) + 1 + extra
+        rows = min(math.ceil(nodes ** len(x) / 8) * 8, size)
         position = [(v + 1) / 2 * scale + 0.5 for v in x]
-        total = torch.zeros(table.shape[1])
+        total = torch.zeros(params.shape[1])
         for corner in itertools.product((0, 1), repeat=len(x)):
             weight, node = 1.0, []
             for p, c in zip(position, corner, strict=True):
                 fraction = p - math.floor(p)
                 weight *= fraction if c else 1 - fraction
                 node.append(math.floor(p) + c)
-            row = 0
-            if resolution ** len(x) <= size:
-                row = sum(n * resolution**i for i, n in enumerate(node)) % resolution ** len(x)
-            else:
+            row = sum(n * nodes**i for i, n in enumerate(node))
+            if nodes ** len(x) > rows:
+                row = 0
                 for n, prime in zip(node, PRIMES, strict=False):
                     row ^= (n * prime) & 0xFFFFFFFF
-                row %= size
-            total += table[row] * weight
+            total += params[first + row % rows] * weight
         features += total.tolist()
+        first += rows
+    assert first == len(params)
     return features
 
 
 @pytest.mark.parametrize("in_dim", [1, 2, 3, 4])
-def test_hash_grids_are_the_papers(in_dim: int) -> None:
-    encoder = HashGridEncoder(in_dim, 4, base_resolution=3, growth=1.7, log2_table_size=5)
-    torch.nn.init.normal_(encoder.table)
-    tables = [table.detach() for table in encoder.tables]
-    x = torch.rand(10, in_dim) * 2 - 1
-    rows = [by_the_book(tables, row, base=3, growth=1.7, size=32) for row in x.double().tolist()]
-    torch.testing.assert_close(encoder(x).detach(), torch.tensor(rows), atol=2e-5, rtol=0)
+@pytest.mark.parametrize("base", [3, 20])
+def test_a_tcnn_checkpoint_gives_its_numbers(in_dim: int, base: int) -> None:
+    # 20 * 1.3572088**3 is 49.999999, and in float32 above 50: the last level has 51 nodes.
+    growth = 1.7 if base == 3 else 1.3572088
+    config = dict(
+        otype="HashGrid", n_levels=4, log2_hashmap_size=11, base_resolution=base,
+        per_level_scale=growth,
+    )  # fmt: skip
+    rows = sum(level.rows for level in grid_levels(in_dim, 4, 11, base, growth))
+    params = torch.randn(rows, 2)
+    encoder = HashGridEncoder.from_tcnn(in_dim, config, params.flatten(), bounds=(-1.0, 1.0))
+    # The last half cell is where nodes are wrapped around.
+    x = torch.cat([torch.rand(10, in_dim) * 2 - 1, 1 - 0.01 * torch.rand(5, in_dim)])
+    expected = [
+        by_the_book(params, row, base=base, growth=growth, size=2048) for row in x.double().tolist()
+    ]
+    found = encoder.double()(x.double()).detach().float()
+    torch.testing.assert_close(found, torch.tensor(expected), atol=1e-4, rtol=0)
+    with pytest.raises(ValueError, match="this grid has"):
+        HashGridEncoder.from_tcnn(in_dim, config, params[1:].flatten())
+    with pytest.raises(ValueError, match="type Hash or Dense"):
+        HashGridEncoder.from_tcnn(in_dim, {"otype": "TiledGrid"}, params.flatten())
+
+
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_torch_ngp_checkpoint_gives_its_numbers(padded: bool) -> None:
+    growth = 1.7
+    levels = grid_levels(3, 4, 10, 3, growth, "torch-ngp")
+    table = torch.randn(sum(level.rows for level in levels), 2)
+    parts = table.split([level.rows for level in levels])
+    used = [part[: min(level.nodes**3, 1024)] for part, level in zip(parts, levels, strict=True)]
+    encoder = HashGridEncoder.from_torch_ngp(
+        3, table if padded else torch.cat(used), num_levels=4, base_resolution=3,
+        per_level_scale=growth, log2_hashmap_size=10,
+    )  # fmt: skip
+    x = torch.cat([torch.rand(10, 3) * 2 - 1, torch.ones(1, 3)])
+    expected = [
+        by_the_book(table, row, base=3, growth=growth, size=1024, extra=1)
+        for row in x.double().tolist()
+    ]
+    found = encoder.double()(x.double()).detach().float()
+    torch.testing.assert_close(found, torch.tensor(expected), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("align_corners", [True, False])
+def test_a_dense_grid_is_what_torch_samples(align_corners: bool) -> None:
+    encoder = DenseGridEncoder(
+        3, base_resolution=5, features_per_level=2, align_corners=align_corners
+    )
+    grid = torch.randn(2, 5, 5, 5)
+    with torch.no_grad():
+        encoder.table.copy_(grid.flatten(1).T)
+    x = torch.cat([torch.rand(20, 3) * 2 - 1, torch.ones(1, 3), -torch.ones(1, 3)])
+    expected = torch.nn.functional.grid_sample(
+        grid[None], x[None, None, None], align_corners=align_corners
+    )
+    torch.testing.assert_close(encoder(x), expected[0, :, 0, 0].T, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -94,12 +149,10 @@ def test_grids_are_continuous_and_meet_their_nodes(interpolation: str) -> None:
         interpolation=interpolation,  # type: ignore[arg-type]
     )
     torch.nn.init.normal_(encoder.table)
-    # Node n lies where the position, x of [0, 1] times 4 plus a half, is n.
-    nodes = torch.arange(1, 5)
-    x = ((nodes - 0.5) / 4) * 2 - 1
-    expected = encoder.tables[0][nodes].detach()
+    x = torch.linspace(-1, 1, 5)
+    expected = encoder.tables[0].detach()
     torch.testing.assert_close(encoder(x[:, None]).detach(), expected, atol=1e-5, rtol=0)
-    line = encoder(torch.linspace(-1, 0.7, 20_001)[:, None]).detach()
+    line = encoder(torch.linspace(-1, 1, 20_001)[:, None]).detach()
     assert line.diff(dim=0).abs().max() < 2e-3
 
 
@@ -107,7 +160,7 @@ def test_smoothstep_has_derivatives_that_meet_at_the_nodes() -> None:
     for interpolation, meets in (("linear", False), ("smoothstep", True)):
         encoder = DenseGridEncoder(1, base_resolution=5, interpolation=interpolation).double()  # type: ignore[arg-type]
         torch.nn.init.normal_(encoder.table)
-        node = (2 - 0.5) / 4 * 2 - 1
+        node = 2 / 4 * 2 - 1
         x = torch.tensor([[node - 1e-9], [node + 1e-9]], dtype=torch.float64, requires_grad=True)
         (slopes,) = torch.autograd.grad(encoder(x).sum(), x)
         assert bool((slopes[0] - slopes[1]).abs() < 1e-5) == meets
@@ -135,17 +188,24 @@ def test_progress_lets_levels_in_from_coarse_to_fine() -> None:
     assert not half[:, 4:].any()
 
 
+@pytest.mark.parametrize("align_corners", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "product", "concat"])
-def test_planes_are_sampled_bilinearly_and_combined(reduce: str) -> None:
+def test_planes_are_sampled_bilinearly_and_combined(reduce: str, align_corners: bool) -> None:
     sizes = (4, 6, 5)
-    encoder = KPlanesEncoder(3, 3, resolution=sizes, reduce=reduce)  # type: ignore[arg-type]
+    encoder = KPlanesEncoder(
+        3,
+        3,
+        resolution=sizes,
+        reduce=reduce,  # type: ignore[arg-type]
+        align_corners=align_corners,
+    )
     x = torch.rand(20, 3) * 2 - 1
     samples = []
     for first, second in ((0, 1), (0, 2), (1, 2)):
         plane = torch.rand(3, sizes[second], sizes[first])
         encoder.set_plane((first, second), plane)
         at = x[None, None][..., [first, second]]
-        sampled = torch.nn.functional.grid_sample(plane[None], at, align_corners=True)
+        sampled = torch.nn.functional.grid_sample(plane[None], at, align_corners=align_corners)
         samples.append(sampled[0, :, 0].T)
     expected = {
         "sum": sum(samples),

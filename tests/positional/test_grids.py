@@ -61,10 +61,10 @@ def test_a_table_keeps_its_prefix_and_a_constant_when_it_is_resized() -> None:
     assert torch.equal(encoder.add_to(embeddings, (7, 9))[1], resized)
 
 
-@pytest.mark.parametrize("shares", [None, (1, 1)])
-def test_embeddings_have_the_type_that_was_asked_for(shares: tuple[int, int] | None) -> None:
-    exact = GridSinusoidalEncoder(16, axis_dims=shares).table((3, 4))
-    half = GridSinusoidalEncoder(16, axis_dims=shares, dtype=torch.bfloat16).table((3, 4))
+@pytest.mark.parametrize("widths", [None, (6, 10)])
+def test_embeddings_have_the_type_that_was_asked_for(widths: tuple[int, int] | None) -> None:
+    exact = GridSinusoidalEncoder(16, axis_dims=widths).table((3, 4))
+    half = GridSinusoidalEncoder(16, axis_dims=widths, dtype=torch.bfloat16).table((3, 4))
     assert half.dtype == torch.bfloat16
     assert torch.equal(half, exact.bfloat16())
 
@@ -128,8 +128,8 @@ def test_what_does_not_fit_is_refused() -> None:
             lambda: LearnedGridEncoder((2, 2), 3).add_to(torch.zeros(1, 5, 3)),
             r"shape \(\*batch, 4, 3\)",
         ),
-        (lambda: grid(8, axis_dims=(1, 0)), "2 positive shares"),
-        (lambda: grid(10, axis_dims=(1, 2)), "does not divide into even widths"),
+        (lambda: grid(8, axis_dims=(6, 4)), "2 even widths"),
+        (lambda: grid(10, axis_dims=(5, 5)), "2 even widths"),
         (lambda: grid(8, base_size=(1, 2, 3)), "base_size must be one number or 2"),
         (lambda: grid(8, position_scale=0), "must be finite and positive"),
         (lambda: grid(8).masked_table(torch.ones(3, 3)), "mask must have shape"),

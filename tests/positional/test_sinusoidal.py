@@ -153,10 +153,13 @@ def test_tatp22_grids_interleave_each_axis_and_cut_at_the_width() -> None:
     assert torch.equal(table, torch.cat([rows, columns], -1)[..., :6])
 
 
-def test_grids_of_three_axes_put_width_first_then_the_rest_backwards() -> None:
-    table = GridSinusoidalEncoder.preset("monai", 12, 3).table((2, 3, 4))
-    width = SinusoidalEncoder(4, split=True).table(4)
-    assert torch.equal(table[0, 0, :, :4], width)
+def test_columns_follow_the_order_of_the_axes() -> None:
+    encoder = GridSinusoidalEncoder(12, 3, layout="apk", axis_order=(2, 0, 1))
+    table = encoder.table((2, 3, 4))
+    alone = SinusoidalEncoder(4, split=True)
+    assert torch.equal(table[0, 0, :, :4], alone.table(4))
+    assert torch.equal(table[:, 0, 0, 4:8], alone.table(2))
+    assert torch.equal(table[0, :, 0, 8:], alone.table(3))
     with pytest.raises(ValueError, match="no preset 'vit'"):
         GridSinusoidalEncoder.preset("vit", 8)
     with pytest.raises(ValueError, match="shape must have 2 sizes"):
