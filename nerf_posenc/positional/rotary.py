@@ -144,7 +144,8 @@ class RotaryEncoder(Rotation):
         Args:
             positions: ``(*batch,)`` for one axis, else ``(*batch, num_axes)``, in the order of
                 an array's axes (frame, row, column); integers or reals of any sign. Integers are
-                exact to 2**53, inside autocast too.
+                taken as they are up to 2**53, and angles are exact to float32 up to 2**31, inside
+                autocast too.
 
         Returns:
             Cosines and sines in float32 (float64 positions: float64), each

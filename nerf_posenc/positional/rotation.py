@@ -94,7 +94,10 @@ class Rotation(Encoder):
         sequence_dim: int = -2,
         num_prefix: int = 0,
     ) -> Float[Tensor, "*batch rows dim"]:
-        """Rotate queries or keys with cosines and sines that ``forward`` gave.
+        """Rotate queries or keys with cosines and sines that ``forward`` gave, or with others.
+
+        With halves of columns that are paired, both columns of a pair may have angles of their own
+        (HunYuan-VL, ERNIE-Image); of interleaved pairs the first column's angle is taken.
 
         Args:
             x: queries or keys as for ``rotate``.
@@ -172,6 +175,13 @@ class Rotation(Encoder):
         blocks = per_pair.split([width // 2 for width in self._blocks], dim=-1)
         return torch.cat([block for block in blocks for _ in range(2)], dim=-1)
 
+    def swapped(self, columns: Tensor) -> Tensor:
+        """Swap the halves of each block, which are the columns of its pairs."""
+        if self.pairing == "interleaved":
+            return columns  # Its pairs have one angle.
+        blocks = columns.split(self._blocks, dim=-1)
+        return torch.cat([half for b in blocks for half in b.chunk(2, dim=-1)[::-1]], dim=-1)
+
     def _rotated(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Rotate all columns of x; the tables broadcast with it."""
         dtype = torch.promote_types(x.dtype, cosine.dtype)
@@ -200,8 +210,8 @@ class Rotation(Encoder):
         parts = zip(*(t.split(self._blocks, dim=-1) for t in (x, cosine, sine)), strict=True)
         halves: list[Tensor] = []
         for part in parts:
-            (a, b), (c, _), (s, _) = (tensor.chunk(2, dim=-1) for tensor in part)
-            halves += [a * c - b * s, a * s + b * c]
+            (a, b), (c_a, c_b), (s_a, s_b) = (tensor.chunk(2, dim=-1) for tensor in part)
+            halves += [a * c_a - b * s_a, a * s_b + b * c_b]
         return torch.cat(halves, dim=-1)
 
     def in_place(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -232,7 +242,9 @@ class _RotationFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         cosine, sine = ctx.saved_tensors
-        return ctx.rotation._rotated(grads[0], cosine, -sine), None, None, None
+        # Transposed: each column of a pair takes the other one's sine, with its sign changed.
+        back = -ctx.rotation.swapped(sine)
+        return ctx.rotation._rotated(grads[0], cosine, back), None, None, None
 
 
 def _require_length(x: Tensor, length: int, sequence_dim: int, num_prefix: int) -> None:

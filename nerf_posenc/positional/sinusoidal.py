@@ -85,7 +85,7 @@ class SinusoidalEncoder(Encoder):
 
         Args:
             positions: 0-based, integers or reals, of any sign and batch shape. Integers
-                are exact up to 2**53.
+                are taken as they are up to 2**53, and angles are exact to float32 up to 2**31.
 
         Returns:
             Embeddings in the positions' floating-point type (integers: the default one), or the

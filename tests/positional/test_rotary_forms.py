@@ -35,6 +35,28 @@ def test_unequal_widths_rotate_each_block_by_its_own_axis_and_bands() -> None:
     assert torch.equal(rotary.rotate(x, positions)[:, 18:], x[:, 18:])
 
 
+def test_columns_of_a_pair_with_angles_of_their_own_are_right_in_every_mode() -> None:
+    rotary = RotaryEncoder(8, pairing="half").double()
+    x = torch.randn(5, 8, dtype=torch.float64, requires_grad=True)
+    angles = torch.rand(5, 8, dtype=torch.float64)
+    cosine, sine = angles.cos(), angles.sin()
+
+    def plain(x: Tensor) -> Tensor:
+        a, b = x.chunk(2, dim=-1)
+        return x * cosine + torch.cat([-b, a], dim=-1) * sine
+
+    def ours(x: Tensor) -> Tensor:
+        return rotary.rotate_with(x, cosine, sine)
+
+    expected = plain(x)
+    torch.testing.assert_close(ours(x), expected)
+    torch.testing.assert_close(ours(x.detach()), expected.detach())
+    torch.testing.assert_close(torch.vmap(ours)(x[None])[0], expected)
+    toward = torch.randn(5, 8, dtype=torch.float64)
+    gradients = [torch.autograd.grad(f(x), x, toward)[0] for f in (ours, plain)]
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize("form", ["shared", "columns", "lists"])
 def test_bands_may_be_shared_or_given_for_each_axis(form: str) -> None:
     first, second = torch.tensor([1.0, 0.3]), torch.tensor([0.7, 0.2])
