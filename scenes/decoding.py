@@ -19,6 +19,7 @@ PixelArray = npt.NDArray[Any]
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_EXIF_TAG, _FOCAL_LENGTH_TAG = 0x8769, 0xA405
 _ORIENTATION_TAG = 274
 # Of a PPM: its header, and all of one whose pixels are written as text.
 _MAX_HEAD = 1 << 16
@@ -68,6 +69,16 @@ def read_pixels(path: Path, max_pixels: int) -> PixelArray:
         )
     _require_type(pixels, path)
     return pixels
+
+
+def focal_length(path: Path) -> float | None:
+    """Focal length for the 24 x 36 mm frame by EXIF, in mm; None where there is none."""
+    try:
+        with PIL.Image.open(path) as image:
+            value = float(image.getexif().get_ifd(_EXIF_TAG).get(_FOCAL_LENGTH_TAG, 0))
+    except Exception:  # As above; the pixels have been read, and this is a guess at best.
+        return None
+    return value if 5 < value < 2000 else None
 
 
 def _damaged(path: Path, error: Exception) -> SceneError:

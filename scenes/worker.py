@@ -80,6 +80,13 @@ def read_image(path: Path, max_pixels: int, allowance: Allowance | None = None) 
     return pixels
 
 
+def read_focal_length(path: Path) -> float | None:
+    """Read the focal length for the 24 x 36 mm frame, in mm; None where EXIF has none."""
+    answer, _ = _WORKER.ask("focal", path, [], Allowance([path]))
+    focal: float | None = answer["focal"]
+    return focal
+
+
 def read_sound(path: Path, most: int, duration: float | None) -> "tuple[Tensor, int]":
     """Read samples ``(samples, channels)`` and their rate; see `scenes.sound_reader.read_samples`.
 
@@ -225,6 +232,10 @@ def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], 
         from scenes.decoding import read_pixels
 
         return {}, [read_pixels(path, *arguments)]
+    if what == "focal":
+        from scenes.decoding import focal_length
+
+        return {"focal": focal_length(path)}, []
     if what == "sound":
         from scenes.sound_reader import read_samples
 

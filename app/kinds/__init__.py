@@ -7,6 +7,7 @@ from app.kinds.align import AlignKind
 from app.kinds.audio import AudioKind
 from app.kinds.image.image import ImageKind
 from app.kinds.kind import Kind
+from app.kinds.photos import PhotosKind
 from app.kinds.scan import ScanKind
 from app.kinds.scene import SceneKind
 from app.kinds.sequence import SequenceKind
@@ -14,6 +15,15 @@ from app.kinds.shape import ShapeKind
 
 KINDS: MutableMapping[str, type[Kind[Any]]] = {
     kind.name: kind
-    for kind in (ImageKind, SceneKind, SequenceKind, AudioKind, ShapeKind, ScanKind, AlignKind)
+    for kind in (
+        ImageKind,
+        SceneKind,
+        PhotosKind,
+        SequenceKind,
+        AudioKind,
+        ShapeKind,
+        ScanKind,
+        AlignKind,
+    )
 }
 """Kinds by name; the first is that of a command line that names none."""

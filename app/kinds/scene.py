@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import torch
 from jaxtyping import Float
@@ -68,11 +68,8 @@ _WITH_SPACES = ("factored", "proposal")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SceneOptions(PixelOptions):
-    """Fit a radiance field without and with an encoding."""
-
-    scene: str = "spheres"
-    """Folder of posed images; or blocks, cloud, spheres, struts."""
+class ViewsOptions(PixelOptions):
+    """What holds for radiance fields, whatever their views come from."""
 
     field: Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"] = "mlp"
     """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), factored (TensoRF), or
@@ -96,7 +93,6 @@ class SceneOptions(PixelOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
         super().check()
-        require(self.scene != "", "--scene needs a path or a name")
         field = self.field_name
         if field == "auto":
             require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
@@ -128,23 +124,33 @@ class SceneOptions(PixelOptions):
         return "mlp" if self.field == "small" else self.field
 
 
-class SceneKind(Kind[SceneOptions]):
+@dataclass(frozen=True, kw_only=True)
+class SceneOptions(ViewsOptions):
+    """Fit a radiance field without and with an encoding."""
+
+    scene: str = "spheres"
+    """Folder of posed images; or blocks, cloud, spheres, struts."""
+
+    def check(self) -> None:
+        """Check ranges, and that there is a name."""
+        super().check()
+        require(self.scene != "", "--scene needs a path or a name")
+
+
+AskedViews = TypeVar("AskedViews", bound=ViewsOptions)
+
+
+class ViewsKind(Kind[AskedViews]):
     """Training and test views of a scene."""
 
-    name = "scene"
-    Options = SceneOptions
     rendered_by = ("size", "scale", "cameras", "turntable")
     about = ABOUT
     citations = CITATIONS
     evaluated_on = "test views"
 
-    def __init__(self, options: SceneOptions, scene: Scene | None = None) -> None:
-        is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
-        if scene is None and is_built_in and not options.quiet:
-            print(f"rendering the built-in scene {options.scene} ...")
+    def __init__(self, options: AskedViews, scene: Scene | None = None) -> None:
         try:
-            size, most = options.size, options.max_pixels
-            scene = scene or open_scene(options.scene, size=size, max_pixels=most)
+            scene = scene or self.opened(options)
         except SceneError as error:
             raise UsageError(str(error)) from None
         self.scene = _with_printable_names(
@@ -155,7 +161,15 @@ class SceneKind(Kind[SceneOptions]):
         self.notes_on_data = self.scene.notes
         self.poses = self.scene.train.world_from_camera
 
-    def summary(self, config: SceneOptions) -> list[str]:
+    def opened(self, options: AskedViews) -> Scene:
+        """Views that the options name.
+
+        Raises:
+            SceneError: If they cannot be read.
+        """
+        raise NotImplementedError
+
+    def summary(self, config: AskedViews) -> list[str]:
         """Source, size and number of views."""
         width, height = self.scene.train.size
         return [
@@ -178,8 +192,8 @@ class SceneKind(Kind[SceneOptions]):
         return digest_of(parts)
 
     def resolve(
-        self, options: SceneOptions, device: torch.device, log: Callable[[str], None]
-    ) -> SceneOptions:
+        self, options: AskedViews, device: torch.device, log: Callable[[str], None]
+    ) -> AskedViews:
         """Choose encodings, steps, batches and the background by the field and the views."""
         field, on_cpu = options.field_name, device.type == "cpu"
         if field == "auto":
@@ -204,11 +218,11 @@ class SceneKind(Kind[SceneOptions]):
             background=background if options.background == "auto" else options.background,
         )
 
-    def measures(self, config: SceneOptions) -> Sequence[Measure]:
+    def measures(self, config: AskedViews) -> Sequence[Measure]:
         """PSNR and SSIM, means over the test views."""
         return (PSNR, SSIM)
 
-    def _field(self, encoding: str, config: SceneOptions) -> FieldOptions:
+    def _field(self, encoding: str, config: AskedViews) -> FieldOptions:
         field = config.field_name
         assert field != "auto"
         assert isinstance(config.num_bands, int)
@@ -240,14 +254,14 @@ class SceneKind(Kind[SceneOptions]):
         except ValueError as error:
             raise UsageError(f"--scene {self.source}: {error}") from None
 
-    def build(self, encoding: str, config: SceneOptions, generator: torch.Generator) -> nn.Module:
+    def build(self, encoding: str, config: AskedViews, generator: torch.Generator) -> nn.Module:
         """A field and its renderer."""
         has_grid = config.field_name in ("mlp", "factored")
         with self._usage_errors():
             hull = self._hull if has_grid else None
             return make_renderer(self._field(encoding, config), self.scene.train, hull=hull)
 
-    def problem(self, model: nn.Module, encoding: str, config: SceneOptions) -> Problem:
+    def problem(self, model: nn.Module, encoding: str, config: AskedViews) -> Problem:
         """Batches of rays of all training views."""
         assert config.batch_size
         assert config.optimizer != "auto"
@@ -287,7 +301,7 @@ class SceneKind(Kind[SceneOptions]):
             details={"lr": lr, "precision": str(precision).removeprefix("torch.")},
         )
 
-    def evaluate(self, fit: Fit[SceneOptions]) -> Evaluation:
+    def evaluate(self, fit: Fit[AskedViews]) -> Evaluation:
         """Mean PSNR and SSIM of the test views, the views with their depths, and a turntable."""
         config, test, encoder = fit.config, self.scene.test, encoder_of(fit.model)
         gray = background_gray(cast(Background, config.background))
@@ -316,7 +330,7 @@ class SceneKind(Kind[SceneOptions]):
             },
         )
 
-    def _turntable(self, fit: Fit[SceneOptions], gray: float) -> Video:
+    def _turntable(self, fit: Fit[AskedViews], gray: float) -> Video:
         """An orbit around the scene."""
         poses = orbit_poses(self.scene.train.world_from_camera, fit.config.turntable)
         camera, frames = self.scene.train.cameras[0], []
@@ -328,7 +342,7 @@ class SceneKind(Kind[SceneOptions]):
             sum_up(bar)
         return Video("Turntable", torch.stack(frames), rate=max(5, len(frames) // 3))
 
-    def notes(self, results: Sequence[Result], config: SceneOptions) -> Iterator[str]:
+    def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
         """Name fits that learned nothing."""
         gray = background_gray(cast(Background, config.background))
         truths = (self.scene.test.over(view, gray) for view in range(len(self.scene.test)))
@@ -369,6 +383,20 @@ class SceneKind(Kind[SceneOptions]):
         directions = nn.functional.normalize(torch.rand(8, 3), dim=-1)
         inputs = {"positions": torch.rand(8, 3) - 0.5, "directions": directions}
         return Exportable(fit.field, inputs, ["density", "rgb"])
+
+
+class SceneKind(ViewsKind[SceneOptions]):
+    """A folder of posed images, or a built-in scene."""
+
+    name = "scene"
+    Options = SceneOptions
+
+    def opened(self, options: SceneOptions) -> Scene:
+        """Views of the folder, or of the built-in scene."""
+        is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
+        if is_built_in and not options.quiet:
+            print(f"rendering the built-in scene {options.scene} ...")
+        return open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
 
 
 def _resized(camera: Camera, longer_side: int | None, scale: float) -> Camera:

@@ -1,0 +1,64 @@
+"""Photographs without poses: their cameras are found first, and then they are a scene."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+
+from app.kinds.scene import ViewsKind, ViewsOptions
+from app.options import UsageError, require
+from app.terminal import printable
+from nerf_posenc.radiance.views import Scene
+from scenes import open_scene
+from scenes.photos import capture_folder, reconstruct
+
+_RUNS = Path("runs")
+_SIZE = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhotosOptions(ViewsOptions):
+    """Fit a radiance field to photographs without poses."""
+
+    photos: str = ""
+    """Folder of photographs of something that does not move. Its cameras are kept in a folder
+    runs/capture-..., which --scene reads."""
+
+    size: int | None = _SIZE
+    """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
+
+    field: Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"] = "auto"
+    """Field as for --scene; auto is the one for the best images."""
+
+    def check(self) -> None:
+        """Check ranges, and that there is a folder."""
+        super().check()
+        require(self.photos != "", "--photos needs a folder of photographs")
+
+
+class PhotosKind(ViewsKind[PhotosOptions]):
+    """A folder of photographs whose cameras are not known."""
+
+    name = "photos"
+    Options = PhotosOptions
+
+    def opened(self, options: PhotosOptions) -> Scene:
+        """Views whose cameras COLMAP has found, now or before."""
+        photos = Path(options.photos)
+        folder = capture_folder(photos, _RUNS)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Several processes, or two runs at once, wait for the first of them.
+            with FileLock(folder / ".lock"):
+                capture = reconstruct(
+                    photos,
+                    folder,
+                    max_pixels=options.max_pixels,
+                    log=(lambda _: None) if options.quiet else lambda line: print(printable(line)),
+                )
+        except OSError as error:
+            raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+        scene = open_scene(str(folder), size=options.size)
+        notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
+        return replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)

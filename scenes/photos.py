@@ -1,0 +1,348 @@
+"""Photographs without poses: COLMAP finds the camera of each one (structure from motion).
+
+```text
+CAPTURE/photos.json    how many photographs there were, and why some were left out; written last
+CAPTURE/images/        the photographs, upright, all of one size
+CAPTURE/database.db    features and matches: what an interrupted reconstruction goes on with
+CAPTURE/sparse/0       the largest model, in COLMAP's format
+```
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import imageio.v3 as iio
+import torch
+from torch import Tensor
+
+from nerf_posenc.images import resize_area
+from scenes.errors import SceneError
+from scenes.image_files import MAX_PIXELS, pixels_from_file
+from scenes.worker import read_focal_length
+
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp")
+_RECORD, _PARTIAL = "photos.json", "sparse.partial"
+# Up to so many photographs each is compared with all others, above it with its neighbors.
+_MOST_EXHAUSTIVE = 200
+# What a lens sees is not known without EXIF: a phone's has about this share of the longer side.
+_FOCAL_SHARE = 0.8
+# Diagonal of the 24 x 36 mm frame that equivalent focal lengths are given for.
+_FULL_FRAME_DIAGONAL = math.hypot(24, 36)
+# A photograph darker than this on average shows nothing.
+_BLACK = 0.02
+# With fewer features than this share of the others' a photograph is blurred or empty.
+_FEW_FEATURES = 0.2
+# Matches of two photographs that are no accident.
+_MATCHES = 15
+# A model of this share of the photographs is good enough not to try others.
+_ENOUGH = 0.9
+# Reasons that a message names.
+_REASONS = 3
+# Options of COLMAP's mapper, from the safest to the most tolerant.
+_LADDER: tuple[dict[str, Any], ...] = (
+    {},
+    {"init_min_tri_angle": 4.0, "init_min_num_inliers": 50, "abs_pose_min_num_inliers": 15},
+)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A folder that COLMAP has made of photographs.
+
+    Attributes:
+        folder: the folder, which `scenes.open_scene` reads.
+        num_photos: number of photographs that were given.
+        left_out: reasons why photographs have no camera, by their names.
+    """
+
+    folder: Path
+    num_photos: int
+    left_out: dict[str, str]
+
+    @property
+    def notes(self) -> list[str]:
+        """What came of the photographs, one line each."""
+        found = self.num_photos - len(self.left_out)
+        lines = [f"COLMAP found the cameras of {found} of {self.num_photos} photographs"]
+        return lines + [f"left out {name}: {reason}" for name, reason in self.left_out.items()]
+
+
+@dataclass(frozen=True)
+class _Photo:
+    """A photograph as it was copied."""
+
+    name: str
+    focal: float | None
+    shape: tuple[int, int]
+    brightness: float
+
+
+def photo_files(folder: Path) -> list[Path]:
+    """Photographs of a folder by name, without what lies in folders within it.
+
+    Raises:
+        SceneError: If there is no such folder, or fewer than 3 photographs in it.
+    """
+    if not folder.is_dir():
+        raise SceneError(f"{folder} is not a folder; --photos takes a folder of photographs")
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    photos = [path for path in files if path.suffix.lower() in _SUFFIXES]
+    if len(photos) < 3:
+        heic = sum(path.suffix.lower() in (".heic", ".heif") for path in files)
+        more = f"; its {heic} HEIC files must be saved as JPEG first" if heic else ""
+        raise SceneError(
+            f"{folder} has {len(photos)} photographs ({', '.join(_SUFFIXES)}); a scene needs 3, "
+            f"and 30 to 100 for a good fit{more}"
+        )
+    return photos
+
+
+def capture_folder(photos: Path, runs: Path) -> Path:
+    """Folder of the reconstruction: another one as soon as a photograph is added or changed."""
+    about = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in photo_files(photos)]
+    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:8]
+    return runs / f"capture-{_plain(photos.resolve().name)}-{digest}"
+
+
+def reconstruct(
+    photos: Path,
+    capture: Path,
+    *,
+    size: int = 1600,
+    max_pixels: int = MAX_PIXELS,
+    log: Callable[[str], None] = print,
+) -> Capture:
+    """Find the cameras of photographs, or open what was found before.
+
+    Nothing is written into the folder of the photographs. After an interruption the same call goes
+    on where it was.
+
+    Args:
+        photos: folder of photographs of something that does not move.
+        capture: folder of the reconstruction; created, or one that this function has made.
+        size: longer side of the copies in pixels; larger photographs are reduced.
+        max_pixels: a larger photograph is left out before it is decoded.
+        log: what to do with a line about the progress.
+
+    Raises:
+        SceneError: If pycolmap is missing, or no model comes out; the message says why.
+    """
+    record = capture / _RECORD
+    if record.is_file():
+        return Capture(capture, **json.loads(record.read_text()))
+    files = photo_files(photos)
+    try:
+        import pycolmap
+    except ImportError:
+        raise SceneError(
+            "--photos needs pycolmap: pip install 'nerf_posenc[photos]', or -e '.[photos]' here"
+        ) from None
+    pycolmap.logging.minloglevel = int(pycolmap.logging.FATAL.value)
+    pycolmap.logging.set_log_destination(pycolmap.logging.FATAL, os.devnull)
+    pycolmap.set_random_seed(0)
+    images, database = capture / "images", capture / "database.db"
+    images.mkdir(parents=True, exist_ok=True)
+    log(f"photos   {len(files)} in {photos}, {_forecast(len(files))}")
+    copies, left_out = _copy(files, images, size, max_pixels)
+    names = {copy.name: name for name, copy in copies.items()}
+    if len(copies) < 3:
+        raise SceneError(_failure(photos, len(files), left_out))
+    log(f"features of {len(copies)} photographs ...")
+    _extract(pycolmap, database, images, list(copies.values()))
+    log("matches between them ...")
+    if len(copies) <= _MOST_EXHAUSTIVE:
+        pycolmap.match_exhaustive(database)
+    else:
+        pycolmap.match_sequential(database)
+    log("cameras ...")
+    model = _mapped(pycolmap, database, images, capture / _PARTIAL, len(copies))
+    found = set() if model is None else {model.image(i).name for i in model.reg_image_ids()}
+    left_out |= _diagnosis(pycolmap, database, names, found, copies)
+    if model is None:
+        raise SceneError(_failure(photos, len(files), left_out))
+    target = capture / "sparse" / "0"
+    target.mkdir(parents=True, exist_ok=True)
+    model.write(target)
+    for name, copy in copies.items():
+        if name in left_out:
+            (images / copy.name).unlink()
+    partial = capture / f".{_RECORD}.partial"
+    partial.write_text(json.dumps({"num_photos": len(files), "left_out": left_out}, indent=1))
+    partial.replace(record)
+    return Capture(capture, len(files), left_out)
+
+
+def _plain(name: str) -> str:
+    """A name that every program takes: letters, digits, points and dashes."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", name)[:60] or "photo"
+
+
+def _forecast(count: int) -> str:
+    pairs = count * (count - 1) // 2 if count <= _MOST_EXHAUSTIVE else 10 * count
+    minutes = (count + 0.1 * pairs) / 60
+    return f"about {max(1, round(minutes))} min on two cores"
+
+
+def _copy(
+    files: Sequence[Path], images: Path, size: int, max_pixels: int
+) -> tuple[dict[str, _Photo], dict[str, str]]:
+    """Copy photographs upright and reduced; of several sizes the most frequent one is kept."""
+    copies: dict[str, _Photo] = {}
+    left_out: dict[str, str] = {}
+    for i, file in enumerate(files):
+        try:
+            pixels = pixels_from_file(file, max_pixels=max_pixels)
+            focal = read_focal_length(file)
+        except SceneError as error:
+            left_out[file.name] = str(error)
+            continue
+        rgb = _reduced(pixels, size)
+        if rgb.shape[0] > rgb.shape[1]:
+            # A portrait is a landscape photograph of a camera that was turned by 90 degrees.
+            rgb = rgb.transpose(0, 1).flip(0)
+        height, width = rgb.shape[:2]
+        name = f"{i:04d}-{_plain(file.stem)}.jpg"
+        copies[file.name] = _Photo(name, focal, (height, width), float(rgb.mean()))
+        path = images / name
+        if not path.is_file():
+            partial = images / f".{name}.partial"
+            quantized = (rgb * 255).round().byte().numpy()
+            iio.imwrite(partial, quantized, extension=".jpg", quality=95)
+            partial.replace(path)
+    if not copies:
+        return copies, left_out
+    usual, _ = Counter(photo.shape for photo in copies.values()).most_common(1)[0]
+    for name, photo in list(copies.items()):
+        if photo.shape != usual:
+            left_out[name] = (
+                f"it is {photo.shape[1]} x {photo.shape[0]} as reduced, the others are "
+                f"{usual[1]} x {usual[0]}"
+            )
+            (images / copies.pop(name).name).unlink()
+    return copies, left_out
+
+
+def _reduced(pixels: Tensor, size: int) -> Tensor:
+    """RGB over white in [0, 1], float32, with a longer side of at most ``size``."""
+    values = pixels.float()
+    if not pixels.is_floating_point():
+        values = values / torch.iinfo(pixels.dtype).max
+    if values.shape[2] == 4:
+        values = values[..., :3] * values[..., 3:] + (1 - values[..., 3:])
+    if max(values.shape[:2]) > size:
+        values = resize_area(values[None], size)[0]
+    return values
+
+
+def _extract(pycolmap: Any, database: Path, images: Path, photos: Sequence[_Photo]) -> None:
+    """Find features; photographs of one lens share a camera."""
+    for lens in sorted({photo.focal or 0.0 for photo in photos}):
+        group = [photo for photo in photos if (photo.focal or 0.0) == lens]
+        height, width = group[0].shape
+        focal = lens / _FULL_FRAME_DIAGONAL * math.hypot(width, height)
+        focal = focal or _FOCAL_SHARE * max(width, height)
+        reader = pycolmap.ImageReaderOptions()
+        reader.camera_model = "SIMPLE_RADIAL"
+        reader.camera_params = f"{focal}, {width / 2}, {height / 2}, 0"
+        pycolmap.extract_features(
+            database,
+            images,
+            image_names=[photo.name for photo in group],
+            camera_mode=pycolmap.CameraMode.SINGLE,
+            reader_options=reader,
+        )
+
+
+def _mapped(pycolmap: Any, database: Path, images: Path, models: Path, count: int) -> Any:
+    """The largest model that any rung of the ladder gives; None if none does."""
+    best: Any = None
+    for options in _LADDER:
+        mapping = pycolmap.IncrementalPipelineOptions()
+        mapping.min_model_size = min(10, max(3, count // 3))
+        mapping.random_seed = mapping.mapper.random_seed = 0
+        for name, value in options.items():
+            setattr(mapping.mapper, name, value)
+        models.mkdir(exist_ok=True)
+        found = pycolmap.incremental_mapping(database, images, models, mapping)
+        shutil.rmtree(models)
+        for model in found.values():
+            if best is None or model.num_reg_images() > best.num_reg_images():
+                best = model
+        if best is not None and best.num_reg_images() >= _ENOUGH * count:
+            break
+    return best
+
+
+def _diagnosis(
+    pycolmap: Any, database: Path, names: dict[str, str], found: set[str], copies: dict[str, _Photo]
+) -> dict[str, str]:
+    """For each photograph without a camera, by its name, why it has none."""
+    opened = pycolmap.Database.open(database)
+    try:
+        numbers = {image.image_id: image.name for image in opened.read_all_images()}
+        features = {
+            name: opened.num_keypoints_for_image(number) for number, name in numbers.items()
+        }
+        matches: dict[str, Counter[str]] = {name: Counter() for name in names}
+        turned = 0
+        pairs, geometries = opened.read_two_view_geometries()
+        for pair, geometry in zip(pairs, geometries, strict=True):
+            a, b = (numbers[number] for number in pycolmap.pair_id_to_image_pair(pair))
+            matches[a][b] = matches[b][a] = len(geometry.inlier_matches)
+            turned += geometry.config in (
+                pycolmap.TwoViewGeometryConfiguration.PANORAMIC,
+                pycolmap.TwoViewGeometryConfiguration.PLANAR_OR_PANORAMIC,
+            )
+    finally:
+        opened.close()
+    usual = sorted(features.values())[len(features) // 2]
+    no_parallax = turned > len(pairs) / 2
+    return {
+        name: _reason(photo, features[photo.name], usual, matches[photo.name], names, no_parallax)
+        for name, photo in copies.items()
+        if photo.name not in found
+    }
+
+
+def _reason(
+    photo: _Photo,
+    features: int,
+    usual: int,
+    matches: Counter[str],
+    names: dict[str, str],
+    no_parallax: bool,
+) -> str:
+    if photo.brightness < _BLACK:
+        return "it is black"
+    if features < _FEW_FEATURES * usual or features < _MATCHES:
+        return (
+            f"it has {features:,} features where others have {usual:,}: blurred, or nothing to see"
+        )
+    best = matches.most_common(2)
+    if not best or best[0][1] < _MATCHES:
+        return "it has too little in common with any other: another scene, or too far from the rest"
+    if no_parallax:
+        return "no parallax: the camera turned and did not move; walk around what you photograph"
+    near = " and ".join(f"{names[name]} ({count} points)" for name, count in best)
+    return f"what it shares with {near} was not enough; take more photographs between them"
+
+
+def _failure(photos: Path, count: int, left_out: dict[str, str]) -> str:
+    """Say that there is no scene, with the most frequent reasons."""
+    reasons = []
+    for reason, share in Counter(left_out.values()).most_common(_REASONS):
+        first = next(name for name, other in left_out.items() if other == reason)
+        reasons.append(f"{first}{f' and {share - 1} more' if share > 1 else ''}: {reason}")
+    return (
+        f"COLMAP found no cameras for the {count} photographs in {photos}: {'; '.join(reasons)}. "
+        "Take 30 to 100 from all sides, each sharing most of what it shows with its neighbors"
+    )

@@ -1,0 +1,153 @@
+"""``--photos``: cameras that COLMAP finds, what it says of photographs without one, and a fit."""
+
+import json
+import shutil
+from pathlib import Path
+
+import imageio.v3 as iio
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from app.cli import main
+from scenes import SceneError, open_scene
+from scenes.photos import capture_folder, reconstruct
+from tests.photographs import room_camera, take_photographs
+
+pytest.importorskip("pycolmap")
+pytestmark = pytest.mark.slow
+
+
+def quiet(_: str) -> None:
+    """No progress."""
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, torch.Tensor]:
+    """Photographs of the room, the folder of what was found, and their true poses."""
+    folder = tmp_path_factory.mktemp("photos")
+    poses = take_photographs(folder / "room", 10)
+    reconstruct(folder / "room", folder / "capture", log=quiet)
+    return folder / "room", folder / "capture", poses
+
+
+def test_all_cameras_are_found_where_they_are(captured: tuple[Path, Path, torch.Tensor]) -> None:
+    photos, capture, truth = captured
+    again = reconstruct(photos, capture, log=quiet)
+    assert (again.num_photos, again.left_out) == (10, {})
+    scene = open_scene(str(capture))
+    camera = scene.train.cameras[0]
+    assert camera.fx == pytest.approx(room_camera(400, 300).fx, rel=0.01)
+    names = [*scene.train.names, *scene.test.names]
+    order = [int(name[:4]) for name in names]
+    found = torch.cat([scene.train.world_from_camera, scene.test.world_from_camera])
+    # A reconstruction is known up to a similarity: angles between views are not changed by one.
+    for a in range(10):
+        between_found = found[0, :3, :3].T @ found[a, :3, :3]
+        between_truth = truth[order[0], :3, :3].T @ truth[order[a], :3, :3]
+        trace = (between_found.T @ between_truth).diagonal().sum()
+        degrees = torch.rad2deg(torch.arccos(((trace - 1) / 2).clamp(-1, 1)))
+        assert float(degrees) < 0.5
+    # Nor are ratios of distances.
+    lengths = [
+        torch.cdist(poses[:, :3, 3], poses[:, :3, 3])
+        for poses in (found, truth[torch.tensor(order)])
+    ]
+    torch.testing.assert_close(
+        lengths[0] / lengths[0].max(), lengths[1] / lengths[1].max(), atol=0.01, rtol=0
+    )
+
+
+def test_photographs_without_a_camera_are_named_with_the_reason(
+    captured: tuple[Path, Path, torch.Tensor], tmp_path: Path
+) -> None:
+    photos = tmp_path / "room"
+    shutil.copytree(captured[0], photos)
+    noise = np.random.default_rng(0)
+    first = iio.imread(photos / "IMG_0000.jpg")
+    iio.imwrite(photos / "black.jpg", np.zeros_like(first))
+    blurred = Image.fromarray(first).resize((8, 6)).resize((400, 300))
+    blurred.save(photos / "blurred.jpg")
+    iio.imwrite(photos / "another.jpg", noise.integers(0, 256, first.shape, dtype=np.uint8))
+    iio.imwrite(photos / "small.jpg", first[:200])
+    Image.fromarray(np.rot90(first).copy()).save(photos / "portrait.jpg")
+    (photos / "damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 no picture")
+    (photos / "clip.mp4").write_bytes(b"no photograph")
+    before = sorted(path.name for path in photos.iterdir())
+    capture = reconstruct(photos, tmp_path / "capture", log=quiet)
+    assert sorted(path.name for path in photos.iterdir()) == before
+    assert capture.num_photos == 16
+    for name, reason in {
+        "black.jpg": "it is black",
+        "blurred.jpg": "blurred, or nothing to see",
+        "another.jpg": "too little in common",
+        "small.jpg": "it is 400 x 200 as reduced, the others are 400 x 300",
+        "damaged.jpg": "damaged.jpg",
+    }.items():
+        assert reason in capture.left_out.pop(name)
+    assert not capture.left_out
+
+
+@pytest.mark.usefixtures("no_report", "no_hull")
+def test_photographs_are_fitted_in_one_command_and_resumed(
+    captured: tuple[Path, Path, torch.Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    photos = captured[0]
+    folder = capture_folder(photos, Path("runs"))
+    shutil.copytree(captured[1], folder)
+    arguments = ["--photos", str(photos), "--size", "40", "--steps", "20", "--out", "run"]
+    assert main([*arguments, "--field", "small", "--turntable", "0", "--video", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "COLMAP found the cameras of 10 of 10 photographs" in printed
+    assert str(folder) in printed
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert {fit["encoding"] for fit in metrics["fits"]} == {"none", "fourier"}
+    (tmp_path / "run/metrics.json").unlink()
+    assert main(["--resume", "run"]) == 0
+
+
+def test_folders_without_a_scene_get_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    empty, same = tmp_path / "empty", tmp_path / "same"
+    for folder in (empty, same):
+        folder.mkdir()
+    (empty / "a.heic").write_bytes(b"x")
+    pixels = (torch.rand(60, 80, 3) * 255).byte().numpy()
+    for i in range(3):
+        iio.imwrite(same / f"{i}.png", pixels)
+    for folder, message in (
+        ("nowhere", "nowhere is not a folder"),
+        (str(empty), "its 1 HEIC files must be saved as JPEG first"),
+        (str(same), "COLMAP found no cameras for the 3 photographs"),
+    ):
+        assert main(["--photos", folder]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") <= 1
+    assert not list(tmp_path.glob("runs/*/run.json"))
+
+
+def test_an_interrupted_reconstruction_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pycolmap
+
+    take_photographs(tmp_path / "room", 6, width=240, height=180)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pycolmap, "incremental_mapping", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reconstruct(tmp_path / "room", tmp_path / "capture", log=quiet)
+    with pytest.raises(SceneError):
+        open_scene(str(tmp_path / "capture"))
+    assert reconstruct(tmp_path / "room", tmp_path / "capture", log=quiet).left_out == {}
