@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from nerf_posenc.core.grids import grid_positions, patch_centers
 
@@ -68,6 +69,30 @@ def ends_at_one(shape: Sequence[int]) -> Tensor:
     """From -1 to 1, the first and the last included."""
     _require_sizes(shape, 2)
     return _product([torch.linspace(-1, 1, size, dtype=torch.float64) for size in shape])
+
+
+def frames_of_half_patches(shape: Sequence[int]) -> Tensor:
+    """Indices of frames, rows and columns; rows and columns count by half."""
+    return frames(shape) / torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64)
+
+
+def centered_image(shape: Sequence[int]) -> Tensor:
+    """Frame 0, and rows and columns counted from the middle of the image."""
+    _require_sizes(shape, 2)
+    rows, columns = shape
+    return frames((1, *shape)) - torch.tensor([0, rows - rows // 2, columns - columns // 2])
+
+
+def stretched_to_256(shape: Sequence[int]) -> Tensor:
+    """Integers from 0 to 255, however many patches there are."""
+    _require_sizes(shape, 2)
+    return _product([torch.arange(size) * 256 // size for size in shape])
+
+
+def image_of_4_axes(shape: Sequence[int]) -> Tensor:
+    """Image (0), row, column and place in the text (0)."""
+    _require_sizes(shape, 2)
+    return F.pad(rows_and_columns(shape), (1, 1))
 
 
 def _product(axes: list[Tensor]) -> Tensor:

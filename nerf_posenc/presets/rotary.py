@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
-from nerf_posenc.core.scaled_bands import llama3_bands
+from nerf_posenc.core.scaled_bands import llama3_bands, ntk_bands
 from nerf_posenc.presets import positions
 from nerf_posenc.presets.preset import Preset
 
@@ -87,6 +87,35 @@ def _mrope(first: tuple[int, ...], dim: int, *, interleaved: bool) -> tuple[int,
     return mrope_axes(sections, interleaved=interleaved)
 
 
+def _pixtral_bands(dim: int) -> list[Tensor]:
+    bands = geometric_bands(dim)
+    return [bands[::2], bands[1::2]]
+
+
+def _cosmos_bands(dim: int) -> list[Tensor]:
+    # The rates of frames are stretched for twice as many.
+    frames, rows, columns = _wan_widths(dim)
+    return [ntk_bands(frames, factor=2.0), geometric_bands(rows), geometric_bands(columns)]
+
+
+def _ernie_axes(dim: int) -> tuple[int, ...]:
+    """Rows and columns in turn, then the frames."""
+    frames = 5 * dim // 32
+    return (1, 2) * ((dim // 2 - frames) // 2) + (0,) * frames
+
+
+def _first_half_mrope(dim: int) -> tuple[int, ...]:
+    """GLM's sections of the first half of the columns."""
+    return _mrope((16, 24, 24), dim // 2, interleaved=False)
+
+
+def _quarter_mrope(dim: int) -> tuple[int, ...]:
+    """Qwen3.5's sections of the first quarter of the columns, as equal as they can be."""
+    pairs = dim // 8
+    sections = [(pairs + 2 - axis) // 3 for axis in range(3)]
+    return mrope_axes(sections, interleaved=True)
+
+
 def _first_quarter(dim: int) -> tuple[int]:
     return (dim // 4,)
 
@@ -145,6 +174,46 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             3,
             pair_axes=partial(_mrope, (24, 20, 20), interleaved=True),
             base=5e6,
+            pairing="half",
+        ),
+        "qwen3.5-text": _row(
+            256,
+            f"{_TRANSFORMERS}qwen3_5, a quarter of the columns, interleaved sections 11, 11, 10; "
+            "rope_theta of the released models",
+            positions.frames,
+            3,
+            pair_axes=_quarter_mrope,
+            base=1e7,
+            pairing="half",
+        ),
+        "gemma3": _row(
+            256,
+            f"{_TRANSFORMERS}gemma3, global layers of 4B, 12B and 27B; local ones are llama",
+            positions.sequence,
+            bands=lambda dim: geometric_bands(dim, base=1e6) / 8,
+            pairing="half",
+        ),
+        "glm4.1v-text": _row(
+            128,
+            f"{_TRANSFORMERS}glm4v, half of the columns, sections 8, 12, 12",
+            positions.frames,
+            3,
+            pair_axes=_first_half_mrope,
+        ),
+        "ernie4.5-vl-text": _row(
+            128,
+            f"{_TRANSFORMERS}ernie4_5_vl_moe, sections 22, 22, 20",
+            positions.frames,
+            3,
+            pair_axes=_ernie_axes,
+            base=500_000.0,
+        ),
+        "pixtral": _row(
+            64,
+            f"{_TRANSFORMERS}pixtral, of the image; also Mistral 3",
+            positions.rows_and_columns,
+            2,
+            bands=_pixtral_bands,
             pairing="half",
         ),
         "qwen2-vl-vision": _row(
@@ -239,6 +308,60 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             positions.images_and_frames,
             3,
             axis_dims=_flux_widths,
+        ),
+        "flux2": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_flux2.py; text tokens are at (0, 0, 0, index)",
+            positions.image_of_4_axes,
+            4,
+            base=2000.0,
+        ),
+        "qwen-image": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_qwenimage.py; text tokens follow at the larger "
+            "half of the sides, the same on all axes",
+            positions.centered_image,
+            3,
+            axis_dims=_flux_widths,
+        ),
+        "z-image": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_z_image.py; images begin on the first axis "
+            "after the text",
+            positions.images_and_frames,
+            3,
+            axis_dims=lambda dim: (dim // 4, 3 * dim // 8, 3 * dim // 8),
+            base=256.0,
+        ),
+        "lumina2": _row(
+            96,
+            f"{_DIFFUSERS}transformers/transformer_lumina2.py; images begin on the first axis "
+            "after the text",
+            positions.images_and_frames,
+            3,
+        ),
+        "kandinsky5": _row(
+            64,
+            f"{_DIFFUSERS}transformers/transformer_kandinsky.py, with its scale factors 1, 2, 2",
+            positions.frames_of_half_patches,
+            3,
+            axis_dims=_cogvideox_widths,
+        ),
+        "cosmos": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_cosmos.py, with its scales 2, 1, 1",
+            positions.frames,
+            3,
+            axis_dims=_wan_widths,
+            bands=_cosmos_bands,
+            pairing="half",
+        ),
+        "cogview4": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_cogview4.py",
+            positions.stretched_to_256,
+            2,
+            pairing="half",
         ),
         "hunyuan-video": _row(
             128,

@@ -122,12 +122,12 @@ def test_folders_without_a_scene_get_one_line(
     pixels = (torch.rand(60, 80, 3) * 255).byte().numpy()
     for i in range(3):
         iio.imwrite(same / f"{i}.png", pixels)
-    for folder, message in (
+    for given, message in (
         ("nowhere", "nowhere is not a folder"),
         (str(empty), "its 1 HEIC files must be saved as JPEG first"),
         (str(same), "COLMAP found no cameras for the 3 photographs"),
     ):
-        assert main(["--photos", folder]) == 2
+        assert main(["--photos", given]) == 2
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") <= 1

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
+from nerf_posenc.presets import ROTARY
 
 VECTORS = {
     vector["name"]: vector
@@ -25,7 +26,14 @@ def tensor(stored: dict[str, Any]) -> Tensor:
 def test_a_line_gives_the_numbers_of_the_library(name: str) -> None:
     vector = VECTORS[name]
     given = {key: tensor(value) for key, value in vector["args"].items()}
-    names = {**vars(nerf_posenc), "torch": torch, "math": math, "x": tensor(vector["x"]), **given}
+    names = {
+        **vars(nerf_posenc),
+        "ROTARY": ROTARY,
+        "torch": torch,
+        "math": math,
+        "x": tensor(vector["x"]),
+        **given,
+    }
     found: Tensor = eval(vector["line"], names).detach()
     expected = tensor(vector["y"]).double()
     tolerance = max(vector["tolerance"], torch.finfo(found.dtype).eps)
