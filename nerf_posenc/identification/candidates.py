@@ -22,6 +22,8 @@ from nerf_posenc.presets.rotary import ROTARY
 
 # Those of known models; a search for any base would find one that fits noise.
 _BASES = (1e4, 100.0, 10.0, 256.0, 500.0, 1000.0, 2000.0, 2e4, 5e4, 1.5e5, 5e5, 1e6, 5e6, 1e7)
+# Orders of the axes that are tried: all of 4 axes.
+_MOST_ORDERS = 24
 _OFFSETS = (0.0, 1.0, 0.5, -1.0, 2.0)
 
 
@@ -133,7 +135,7 @@ def _moved(
     moves: list[tuple[float, Tensor | float]] = [(offset, offset) for offset in _OFFSETS]
     if num_axes == 3:
         moves += [(o, torch.tensor([0.0, o, o], dtype=torch.float64)) for o in _OFFSETS if o]
-    for order in itertools.permutations(range(num_axes)):
+    for order in itertools.islice(itertools.permutations(range(num_axes)), _MOST_ORDERS):
         is_swapped = list(order) != sorted(order)
         swapped = positions[:, list(order)] if is_swapped else positions
         swap = f"[:, {list(order)}]" if is_swapped else ""
@@ -237,7 +239,7 @@ def _grid_candidates(width: int, positions: Tensor, expected: str | None) -> Ite
     """Grid presets at the positions themselves."""
     num_axes = positions.shape[-1]
     names = [name for name in GRID if expected in (None, name)]
-    orders = list(itertools.permutations(range(num_axes)))
+    orders = list(itertools.permutations(range(num_axes)))[:_MOST_ORDERS]
     for name, base in itertools.product(names, _BASES):
         own_base = GRID[name].arguments.get("base", _BASES[0])
         try:

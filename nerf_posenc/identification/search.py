@@ -1,5 +1,6 @@
 """Find out which encoding another implementation computes."""
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,8 +67,8 @@ def identify(
 
     For a rotary embedding give a query before and after; for an embedding or encoding of
     coordinates the output alone. With real coordinates as ``positions`` the candidates are the
-    Fourier encoders of `nerf_posenc.presets.FOURIER` in every layout; otherwise the sinusoidal
-    embeddings and `GRID`, or `ROTARY`.
+    Fourier encoders of `nerf_posenc.presets.FOURIER` in every layout, and sinusoidal embeddings;
+    otherwise these and `GRID`, or `ROTARY`.
 
     Args:
         output: what the other implementation gave, ``(length, width)``: one head of one sequence.
@@ -116,7 +117,11 @@ def identify(
         before = before.detach().to("cpu", torch.float64)
         candidates = rotary_candidates(before, output, shape, positions, expected)
     elif positions is not None and positions.is_floating_point() and positions.ndim == 2:
-        candidates = fourier_candidates(output.shape[-1], positions, expected)
+        width = output.shape[-1]
+        candidates = itertools.chain(
+            fourier_candidates(width, positions, expected),
+            sinusoidal_candidates(width, None, positions, expected),
+        )
     else:
         candidates = sinusoidal_candidates(output.shape[-1], shape, positions, expected)
     return _nearest(output, candidates, count, tolerance)

@@ -103,7 +103,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         ]
         missing = self.dim // 2 - series[0].shape[-1]
         padded = [nn.functional.pad(part, (0, missing), value=1.0) for part in series]
-        return self._to_columns(padded[0]), self._to_columns(padded[1])
+        return self.to_columns(padded[0]), self.to_columns(padded[1])
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

@@ -99,7 +99,7 @@ class MixedRotaryEncoder(Rotation):
             cycles = cycles.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
         features: Tensor = self.sincos(cycles, dtype=dtype)
         sine, cosine = features.unflatten(-1, (2, -1)).unbind(-2)
-        return self._to_columns(cosine), self._to_columns(sine)
+        return self.to_columns(cosine), self.to_columns(sine)
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

@@ -13,7 +13,7 @@ from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 from nerf_posenc.presets.preset import find_preset
 from nerf_posenc.presets.rotary import ROTARY
 
-Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " bands_of_the_axis"]]
+Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " _bands_of_the_axis"]]
 
 
 _BY_AXIS = ("axis-half", "tiled")
@@ -163,7 +163,7 @@ class RotaryEncoder(Rotation):
         if self.scale != 1:
             features = features * self.scale
         sine, cosine = features.unflatten(-1, (2, -1)).unbind(-2)
-        return self._to_columns(cosine), self._to_columns(sine)
+        return self.to_columns(cosine), self.to_columns(sine)
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

@@ -168,7 +168,7 @@ class Rotation(Encoder):
             positions = positions.float()
         return positions
 
-    def _to_columns(self, per_pair: Tensor) -> Tensor:
+    def to_columns(self, per_pair: Tensor) -> Tensor:
         """Repeat the value of each pair at both its columns."""
         if self.pairing == "interleaved":
             return per_pair.repeat_interleave(2, dim=-1)

@@ -164,6 +164,19 @@ class GridSinusoidalEncoder(Encoder):
             TypeError: If the shape is a number.
             ValueError: If it does not have one size per axis.
         """
+        embeddings: Tensor = self(self.positions(shape))
+        return embeddings
+
+    def positions(self, shape: Sequence[int]) -> Num[Tensor, "*shape num_axes"]:
+        """Positions of a grid, as ``table`` counts and scales them.
+
+        Args:
+            shape: its size along each axis, rows first.
+
+        Raises:
+            TypeError: If the shape is a number.
+            ValueError: If it does not have one size per axis.
+        """
         if not isinstance(shape, Sequence):
             raise TypeError(f"shape must have a size for each axis, as (14, 14); got {shape!r}")
         if len(shape) != self.in_dim or min(shape) < 0:
@@ -182,8 +195,7 @@ class GridSinusoidalEncoder(Encoder):
             positions.append(position)
         if any(position.is_floating_point() for position in positions):
             positions = [position.to(torch.get_default_dtype()) for position in positions]
-        embeddings: Tensor = self(torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1))
-        return embeddings
+        return torch.stack(torch.meshgrid(*positions, indexing="ij"), dim=-1)
 
     def masked_table(
         self, mask: Bool[Tensor, "batch rows columns"]

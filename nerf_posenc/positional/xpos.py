@@ -106,7 +106,7 @@ class XPosEncoder(RotaryEncoder):
         cosine, sine = super().forward(positions)
         distance = positions[..., None].to(self._log_zeta.dtype) - self.center
         exponent = sign / self.scale_base * distance
-        decay = self._to_columns(torch.exp(exponent * self._log_zeta)).to(cosine.dtype)
+        decay = self.to_columns(torch.exp(exponent * self._log_zeta)).to(cosine.dtype)
         return cosine * decay, sine * decay
 
     def extra_repr(self) -> str:

@@ -1,5 +1,6 @@
 """Rotary embeddings: widths, orders, pairings and layouts that models differ in."""
 
+import contextlib
 import math
 
 import pytest
@@ -9,7 +10,7 @@ from torch import Tensor
 from nerf_posenc import MixedRotaryEncoder, RotaryEncoder, XPosEncoder, geometric_bands
 from nerf_posenc.positional import FourierSeriesRotaryEncoder
 from nerf_posenc.positional.rotation import Pairing
-from nerf_posenc.presets import ROTARY, mrope_axes
+from nerf_posenc.presets import ROTARY, Preset, mrope_axes
 from tests.recipes.vectors import arrays
 
 
@@ -230,15 +231,22 @@ def test_fope_gives_the_authors_numbers() -> None:
     torch.testing.assert_close(rotated, stored["fope/output_queries"], atol=1e-6, rtol=0)
 
 
+def positions_of(preset: Preset) -> Tensor:
+    """Positions on the first grid that has as many sizes as the model's."""
+    for shape in ((6,), (4, 6), (2, 4, 6)):
+        with contextlib.suppress(ValueError):
+            return preset.positions(shape)
+    raise AssertionError(preset)
+
+
 @pytest.mark.parametrize("name", sorted(ROTARY))
 def test_presets_of_other_widths_keep_scores_relative(name: str) -> None:
     preset = ROTARY[name]
-    encoder = RotaryEncoder.preset(name, dim=64)
+    encoder = RotaryEncoder.preset(name, dim=96)
     if encoder.pairing == "tiled":
         pytest.skip("V-JEPA 2's form is no rotation")
-    shape = {1: (6,), 2: (4, 6), 3: (2, 4, 6)}[encoder.in_dim]
-    positions = preset.positions(shape).double()
-    query, key = torch.randn(2, 1, 64).double()
+    positions = positions_of(preset).double()
+    query, key = torch.randn(2, 1, 96).double()
     at, other = positions[1:2], positions[-1:]
 
     def score(shift: float) -> Tensor:

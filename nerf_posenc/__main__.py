@@ -1,0 +1,75 @@
+"""Presets, vectors of them for ports, and checks of other programs: ``python -m nerf_posenc``."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nerf_posenc.identification.conformance import (
+    check_file,
+    find_presets,
+    identify_file,
+    make_vector,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: words of the command line; None for those that Python was started with.
+
+    Returns:
+        0; 1 if an output is wrong or not known; 2 for a mistake.
+    """
+    parser = argparse.ArgumentParser(prog="python -m nerf_posenc", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    presets = commands.add_parser("presets", help="list the presets that mention a text")
+    presets.add_argument("text", nargs="?", default="")
+    vectors = commands.add_parser("vectors", help="write what presets compute, one JSON file each")
+    vectors.add_argument("text", nargs="?", default="", help="the presets that mention it")
+    vectors.add_argument("--out", type=Path, required=True, help="folder of the files")
+    check = commands.add_parser("check", help="compare the output of a port with its preset")
+    check.add_argument("files", nargs="+", type=Path, help="vectors with the output of the port")
+    find = commands.add_parser("identify", help="find the preset that gave an output")
+    find.add_argument("file", type=Path, help="arrays output, x before a rotation, positions")
+    find.add_argument("--shape", type=int, nargs="+", help="sizes of the grid, without positions")
+    find.add_argument("--expected", help="name of a preset: say what differs from it")
+    asked = parser.parse_args(arguments)
+    try:
+        if asked.command == "presets":
+            for name, preset in find_presets(asked.text):
+                print(f"{name:32} {preset.source}")
+            return 0
+        if asked.command == "vectors":
+            return _write_vectors(asked.text, asked.out)
+        if asked.command == "check":
+            results = [check_file(file) for file in asked.files]
+            print("\n".join(line for _, line in results))
+            return 0 if all(is_right for is_right, _ in results) else 1
+        matches = identify_file(asked.file, shape=asked.shape, expected=asked.expected)
+        print("\n".join(map(str, matches)))
+        return 0 if matches[0].is_exact else 1
+    except (OSError, ValueError, KeyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _write_vectors(text: str, folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for name, _ in find_presets(text):
+        try:
+            vector = make_vector(name)
+        except ValueError as error:
+            print(f"left out {error}")
+            continue
+        (folder / f"{name.replace('/', '-')}.json").write_text(json.dumps(vector))
+        count += 1
+    print(f"wrote {count} vectors to {folder}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

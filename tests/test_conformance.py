@@ -1,0 +1,147 @@
+"""Vectors for ports: implemented from their JSON alone, and defects that are named."""
+
+import json
+import math
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nerf_posenc.__main__ import main
+from nerf_posenc.identification.conformance import find_presets, make_vector
+
+# Some have the bands of a configuration, and V-JEPA 2's is no rotation.
+NAMES = [
+    name
+    for name, preset in find_presets()
+    if preset.arguments.get("bands", 0) is not None and name != "rotary/vjepa2"
+]
+
+
+def rows(stored: dict[str, Any]) -> list[list[float]]:
+    """Rows of numbers of a stored array."""
+    width = stored["shape"][-1] if len(stored["shape"]) > 1 else 1
+    data = stored["data"]
+    return [data[i : i + width] for i in range(0, len(data), width)]
+
+
+def ported(vector: dict[str, Any]) -> list[list[float]]:
+    """What a vector says, by a port that knows nothing but the format."""
+    positions = rows(vector["inputs"]["positions"])
+    if "columns" in vector:
+        return [
+            [
+                at[axis] if band is None else math.sin(band * at[axis] + phase)
+                for axis, band, phase in vector["columns"]
+            ]
+            for at in positions
+        ]
+    rotated = [list(row) for row in rows(vector["inputs"]["x"])]
+    for at, row in zip(positions, rotated, strict=True):
+        for a, b, axis, band in vector["pairs"]:
+            c, s = math.cos(band * at[axis]), math.sin(band * at[axis])
+            x, y = row[a], row[b]
+            row[a] = (x * c - y * s) * vector["scale"]
+            row[b] = (x * s + y * c) * vector["scale"]
+    return rotated
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_port_that_reads_the_json_alone_has_the_output(name: str) -> None:
+    vector = make_vector(name)
+    np.testing.assert_allclose(ported(vector), rows(vector["output"]), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("rotary/llama", "interleaved", "pairing 'interleaved'"),
+        ("rotary/llama", "base", "base 500000"),
+        ("rotary/sam2", "axes", "axes in the order (1, 0)"),
+        ("rotary/llama", "offset", "positions +1"),
+        ("grid/mae", "axes", "axes in the order (1, 0)"),
+    ],
+)
+def test_a_defect_of_a_port_is_named(
+    name: str, change: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vector = make_vector(name)
+    file = tmp_path / "port.json"
+    file.write_text(json.dumps({**vector, "output": {**vector["output"]}}))
+    assert main(["check", str(file)]) == 0
+    assert "right, largest difference" in capsys.readouterr().out
+    broken = json.loads(json.dumps(vector))
+    if change == "interleaved":
+        for i, pair in enumerate(broken["pairs"]):
+            pair[:2] = [2 * i, 2 * i + 1]
+    elif change == "base":
+        width = 2 * len(broken["pairs"])
+        for i, pair in enumerate(broken["pairs"]):
+            pair[3] = 500_000.0 ** (-2 * i / width)
+    elif change == "axes":
+        for part in broken.get("pairs", broken.get("columns")):
+            part[-2 if "pairs" in broken else 0] ^= 1
+    else:
+        at = broken["inputs"]["positions"]
+        at["data"] = [value + 1 for value in at["data"]]
+    flat = [value for row in ported(broken) for value in row]
+    file.write_text(json.dumps({**vector, "output": {**vector["output"], "data": flat}}))
+    assert main(["check", str(file)]) == 1
+    printed = capsys.readouterr().out
+    assert "wrong" in printed
+    assert words in printed
+
+
+@pytest.mark.parametrize("kind", ["json", "npz", "safetensors"])
+def test_arrays_of_any_program_are_identified(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vector = make_vector("grid/timm")
+    positions, output = (
+        np.array(rows(v)) for v in (vector["inputs"]["positions"], vector["output"])
+    )
+    file = tmp_path / f"arrays.{kind}"
+    if kind == "json":
+        file.write_text(json.dumps({"positions": positions.tolist(), "output": output.tolist()}))
+    elif kind == "npz":
+        np.savez(file, positions=positions, output=output)
+    else:
+        pytest.importorskip("safetensors.numpy").save_file(
+            {"positions": positions, "output": output}, file
+        )
+    assert main(["identify", str(file), "--shape", "3", "5"]) == 0
+    assert capsys.readouterr().out.startswith("timm: is it")
+
+
+def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "port.json"
+    for text, message in (
+        ("{}", "has no array named output"),
+        ('{"output": [1.0], "preset": "rotary/lama"}', "no preset 'rotary/lama'"),
+        ("no json", "error"),
+    ):
+        file.write_text(text)
+        assert main(["check", str(file)]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    assert main(["presets", "dust3r"]) == 0
+    assert capsys.readouterr().out.startswith("rotary/croco")
+    assert main(["vectors", "llama", "--out", str(tmp_path / "vectors")]) == 0
+    assert (tmp_path / "vectors/rotary-llama.json").is_file()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+def test_the_port_of_the_documentation_has_the_outputs() -> None:
+    page = (Path(__file__).parents[1] / "docs/howto/port.md").read_text()
+    source = page.split("```js\n")[1].split("```")[0]
+    run = "console.log(JSON.stringify(JSON.parse(require('fs').readFileSync(0)).map(port)))"
+    vectors = [make_vector(name) for name in NAMES]
+    printed = subprocess.run(
+        ["node", "-e", source + run], input=json.dumps(vectors), capture_output=True, text=True
+    )
+    for vector, found in zip(vectors, json.loads(printed.stdout), strict=True):
+        np.testing.assert_allclose(found, rows(vector["output"]), atol=1e-9)
