@@ -74,6 +74,7 @@ def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
     assert held_cosine(1.0) == pytest.approx(0)
 
 
+@pytest.mark.slow
 def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["--encodings", "fourier", "fourier-eased", "lines-eased"]
     assert train_fit.main([*QUICK, *names, "--out", "whole"]) == 0

@@ -17,7 +17,7 @@ COUNTS = {
     "transforms": 20,
     "synthetic": 20,
     "llff": 20,
-    "colmap": 2,
+    "colmap": 1,
     "slices": 40,
     "sounds": 40,
     "meshes": 40,

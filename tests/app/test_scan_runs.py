@@ -89,6 +89,7 @@ def test_jittered_samples_have_the_integral_as_their_mean() -> None:
     torch.testing.assert_close(torch.stack(draws).mean(0), exact, atol=2e-3, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_slice_of_numbers_is_fitted_reported_and_resumed_to_the_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_mesh_with_a_hole_is_inside_where_it_winds_around() -> None:
     assert bool(((shape.distance(points)[0][:, 0] < 0) == (radius < 0.8))[clear].all())
 
 
+@pytest.mark.slow
 def test_a_shape_is_fitted_reported_compared_and_resumed_to_the_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_shape_is_fitted_reported_compared_and_resumed_to_the_bit(
     assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
 
 
+@pytest.mark.slow
 def test_a_fitted_box_is_exported_in_the_units_of_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

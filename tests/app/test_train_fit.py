@@ -119,6 +119,7 @@ def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
     assert "suffices" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
     [
@@ -216,6 +217,7 @@ def test_figures_for_print_are_written_when_asked_for() -> None:
     assert not list(Path("run").glob("learning.*"))
 
 
+@pytest.mark.slow
 def test_runs_are_compared_on_one_page(capsys: pytest.CaptureFixture[str]) -> None:
     for name, seed in (("a", "0"), ("b", "1")):
         assert train_fit.main(["--out", name, "--seed", seed, "--quiet", *SMALL_RUN]) == 0

@@ -87,3 +87,14 @@ def test_one_blob_codes_are_shares_of_one_blob_that_turn_with_it() -> None:
     assert codes.min() >= 0
     shifted = encoder((x + 3 / 8) % 1)
     torch.testing.assert_close(shifted, codes.roll(3, dims=-1), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_points_however_far_are_contracted(dtype: torch.dtype) -> None:
+    largest = torch.finfo(dtype).max
+    x = torch.tensor([[largest, 0, 0], [largest, -largest, largest], [300, 400, 0]], dtype=dtype)
+    for order in (2.0, math.inf):
+        contracted = contract(x, order=order).double()
+        norm = contracted.norm(dim=-1) if order == 2 else contracted.abs().amax(-1)
+        exact = torch.tensor([2, 2, 2 - 1 / (500 if order == 2 else 400)], dtype=torch.float64)
+        torch.testing.assert_close(norm, exact, rtol=4 * torch.finfo(dtype).eps, atol=0)

@@ -2,6 +2,7 @@
 
 from nerf_posenc import presets
 from tests.recipes.recipe import FLOAT32, ROUNDED, Recipe
+from tests.recipes.vectors import released
 
 # Entry of the vectors, where it has another name than the preset.
 ROTARY_ENTRIES = {
@@ -27,6 +28,7 @@ ROTARY = [
         remark=FLOAT32,
     )
     for name, preset in presets.ROTARY.items()
+    if name not in released()
 ] + [
     Recipe(what, line, f"rotary/{vector}", tolerance=tolerance, setup=setup, remark=remark)
     for what, line, vector, tolerance, setup, remark in [
@@ -283,4 +285,15 @@ SEQUENCES = [
             1e-6,
         ),
     ]
+]
+
+RELEASED = [
+    Recipe(
+        f"{vector['library']}, {name}",
+        vector["line"],
+        f"released/{name}",
+        tolerance=max(vector["tolerance"], 2e-5),
+        remark="a released configuration, in float32",
+    )
+    for name, vector in released().items()
 ]

@@ -35,7 +35,7 @@ class Recipe:
 
     def evaluate(self, dtype: torch.dtype) -> Tensor:
         """What the line gives for inputs of this type."""
-        names: dict[str, Any] = {"torch": torch, "pi": math.pi}
+        names: dict[str, Any] = {"torch": torch, "math": math, "pi": math.pi}
         for module in (nerf_posenc, core, encoders, positional, presets):
             names |= vars(module)
         for name, value in given(self.vector).items():

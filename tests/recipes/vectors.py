@@ -30,11 +30,25 @@ def small_vectors() -> dict[str, dict[str, Any]]:
     return {vector["id"]: vector for vector in stored["vectors"]}
 
 
+@functools.cache
+def released() -> dict[str, dict[str, Any]]:
+    """Encodings of released configurations and of odd sizes, with lines that a user would write."""
+    stored = json.loads((DATA / "released.json").read_text(encoding="utf-8"))
+    return {vector["name"]: vector for vector in stored}
+
+
+def _tensor(stored: dict[str, Any]) -> Tensor:
+    tensor = torch.tensor(stored["data"], dtype=getattr(torch, stored["dtype"]))
+    return tensor.view(stored["shape"])
+
+
 def expected(vector: str) -> Tensor:
     """What the library gave, by ``file/entry/array``."""
     file, entry = vector.split("/", 1)
     if file == "encoding":
         return torch.tensor(small_vectors()[entry]["output"], dtype=torch.float64)
+    if file == "released":
+        return _tensor(released()[entry]["y"]).double()
     entry, _, first = entry.partition("[")
     result = arrays(file)[entry]
     return result[..., int(first.removesuffix(":]")) :] if first else result
@@ -45,6 +59,9 @@ def given(vector: str) -> dict[str, Tensor]:
     file, name = vector.split("/", 1)
     if file == "encoding":
         return {}
+    if file == "released":
+        found = released()[name]
+        return {key: _tensor(value) for key, value in {"x": found["x"], **found["args"]}.items()}
     entry = name.rsplit("/", 1)[0]
     own = {
         key.removeprefix(f"{entry}/"): value
@@ -62,8 +79,8 @@ def given(vector: str) -> dict[str, Tensor]:
 def source(vector: str) -> str:
     """Library and version, or repository and commit, that the numbers come from."""
     file, name = vector.split("/", 1)
-    if file == "encoding":
-        entry = small_vectors()[name]
+    if file in ("encoding", "released"):
+        entry = (small_vectors() if file == "encoding" else released())[name]
         return f"{entry['library']} {entry['version']}".strip()
     stored = json.loads((DATA / f"{file}_vectors.json").read_text(encoding="utf-8"))
     listed = name.rsplit("/", 1)[0]

@@ -235,6 +235,7 @@ def test_a_table_that_claims_a_billion_rows_is_refused_by_its_header(tmp_path: P
         open_scene(str(folder))
 
 
+@pytest.mark.slow
 def test_a_colmap_model_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("pycolmap", reason="needs pip install -e '.[photos]'")
     folder = tmp_path / "scene"

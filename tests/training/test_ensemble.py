@@ -92,6 +92,7 @@ def fits_of(folder: str) -> dict[str, Any]:
     return {f["encoding"]: f for f in json.loads(Path(folder, "metrics.json").read_text())["fits"]}
 
 
+@pytest.mark.slow
 def test_images_fitted_together_have_results_of_their_own() -> None:
     small = [*SMALL_RUN, "--encodings", "fourier", "--quiet"]
     several = ["--images", "cat", "rocket", "--stack", "on", "--out", "run"]
