@@ -39,15 +39,11 @@ class Variant:
     Attributes:
         encoding: of the system.
         paper: published errors of tasks 1 to 20 in percent, where they are known.
-        linear_start: of MemN2N.
-        random_noise: of MemN2N.
         is_end_to_end: MemN2N, and not a memory network with supporting facts.
     """
 
     encoding: str
     paper: tuple[float, ...] = ()
-    linear_start: bool = False
-    random_noise: bool = False
     is_end_to_end: bool = True
 
 
@@ -60,27 +56,16 @@ _PE = (
     *(0.1, 21.6, 64.2, 3.8, 14.1, 7.9, 21.6, 12.6, 23.3, 17.4),
     *(4.3, 0.3, 9.9, 1.8, 0.0, 52.1, 50.1, 13.6, 87.4, 0.0),
 )
-_PE_LS = (
-    *(0.2, 12.8, 58.8, 11.6, 15.7, 8.7, 20.3, 12.7, 17.0, 18.6),
-    *(0.0, 0.1, 0.3, 2.0, 0.0, 1.6, 49.0, 10.1, 85.6, 0.0),
-)
-_PE_LS_RN = (
-    *(0.0, 8.3, 40.3, 2.8, 13.1, 7.6, 17.3, 10.0, 13.2, 15.1),
-    *(0.9, 0.2, 0.4, 1.7, 0.0, 1.3, 51.0, 11.1, 82.8, 0.0),
-)
 VARIANTS = {
     "bow": Variant("temporal", _BOW),
     "pe": Variant("position2-temporal", _PE),
-    "pe-ls": Variant("position2-temporal", _PE_LS, linear_start=True),
-    "pe-ls-rn": Variant("position2-temporal", _PE_LS_RN, linear_start=True, random_noise=True),
     "pe1": Variant("position-temporal", _PE),
-    "pe1-ls-rn": Variant("position-temporal", _PE_LS_RN, linear_start=True, random_noise=True),
     "no-time": Variant("none"),
     "facts-no-time": Variant("none", is_end_to_end=False),
     "facts-time": Variant("time", is_end_to_end=False),
     "facts-position-time": Variant("position-time", is_end_to_end=False),
 }
-DEFAULTS = ["bow", "pe", "pe-ls", "pe-ls-rn"]
+DEFAULTS = ["bow", "pe"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +91,7 @@ class Row:
 
 def measured(name: str, variant: Variant, stories: Stories, num_seeds: int) -> Row:
     """Fit all seeds of one task as one model."""
-    options = SystemOptions(linear_start=variant.linear_start, random_noise=variant.random_noise)
+    options = SystemOptions()
     system: System = (
         MemN2NSystem(stories, options)
         if variant.is_end_to_end
@@ -129,7 +114,6 @@ def measured(name: str, variant: Variant, stories: Stories, num_seeds: int) -> R
         loss,
         schedule=system.schedule,
         record_every=max(recipe.steps // 20, 1),
-        after_step=lambda state: system.after_step(members, state.step, state.num_steps),
         on_record=lambda _: loss.record(),
     )
     seconds = time.perf_counter() - started

@@ -87,8 +87,6 @@ _USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "heads": ("transformer", "causal", "bert"),
         "hops": ("memn2n", "self-attentive"),
         "tying": ("memn2n",),
-        "linear_start": ("memn2n",),
-        "random_noise": ("memn2n",),
         "beam": ("transformer", "conv"),
     }
 )

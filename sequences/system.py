@@ -41,12 +41,6 @@ class SystemOptions:
     tying: Tying = "adjacent"
     """How memn2n shares weights between hops."""
 
-    linear_start: bool = False
-    """Train memn2n without softmax until its validation loss rises."""
-
-    random_noise: bool = False
-    """Add empty memories while memn2n is trained."""
-
     beam: int = 1
     """Width of the beam search that translates pairs; 1 is greedy."""
 
@@ -250,10 +244,6 @@ class System(Protocol):
 
     def schedule(self, progress: float) -> float:
         """Factor of the learning rate by the progress of the fit in [0, 1)."""
-        ...
-
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Change what training changes besides weights, such as a linear start."""
         ...
 
     def preview(self, model: nn.Module, encoding: str) -> Passage | None:

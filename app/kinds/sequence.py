@@ -123,7 +123,6 @@ class SequenceKind(Kind[SequenceOptions]):
                 "description": system.description(encoding),
             },
             loss=losses,
-            after_step=lambda state: system.after_step(members, state.step, state.num_steps),
             schedule=system.schedule,
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
             unit=system.recipe.loss_unit,

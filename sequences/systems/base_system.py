@@ -1,9 +1,5 @@
 """What most systems have in common."""
 
-from collections.abc import Sequence
-
-from torch import nn
-
 from nerf_posenc.training import schedules
 
 _FEW = 100
@@ -19,9 +15,6 @@ class BaseSystem:
     def schedule(self, progress: float) -> float:
         """Warm-up over the first 5%, then a cosine."""
         return schedules.warmup_cosine(progress)
-
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Nothing but weights changes."""
 
 
 def few_tested(what: str, *counts: int) -> list[str]:

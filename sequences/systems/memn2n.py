@@ -21,7 +21,6 @@ from sequences.systems.story_system import StorySystem
 MAX_MEMORIES = 50
 BATCH_SIZE = 32
 LR = 0.01
-LINEAR_START_LR = 0.005
 CLIP_NORM = 40.0
 HOPS = 3
 
@@ -49,13 +48,9 @@ class MemN2NSystem(StorySystem):
     50 wide and 60 epochs, as in the joint training of the paper. A tenth of the training questions
     is left out, as the paper does for validation (Sukhbaatar et al. 2015, section 4.2).
 
-    A linear start lasts 20 epochs more before these, or 30 of several tasks, as in the authors'
-    program. The paper ends it when the validation loss stops decreasing; that was after 2 to 7
-    epochs on task 16 of bAbI, which is too soon: 55% wrong against 0.6% after 20.
-
     Args:
         data: tasks of questions.
-        options: `width`, `hops`, `tying`, `linear_start` and `random_noise` apply.
+        options: `width`, `hops` and `tying` apply.
 
     Raises:
         SequenceError: If a task is empty, or an option is out of its range.
@@ -84,13 +79,10 @@ class MemN2NSystem(StorySystem):
             for task in data.tasks
         )
         steps_per_epoch = max(len(self.training) // BATCH_SIZE, 1)
-        # Epochs, and those of a linear start before them.
-        self._epochs = 60 if is_joint else 100
-        self._linear_epochs = (30 if is_joint else 20) if options.linear_start else 0
         self.recipe = SystemRecipe(
-            steps=(self._epochs + self._linear_epochs) * steps_per_epoch,
+            steps=(60 if is_joint else 100) * steps_per_epoch,
             batch_size=BATCH_SIZE,
-            lr=LINEAR_START_LR if options.linear_start else LR,
+            lr=LR,
             selects_seed=True,
         )
 
@@ -110,7 +102,6 @@ class MemN2NSystem(StorySystem):
             "position_scale": kind.position_scale,
             "temporal": kind.temporal,
             "tying": self.options.tying,
-            "starts_linear": self.options.linear_start,
         }
 
     def build(self, encoding: str, generator: torch.Generator) -> MemN2N:
@@ -118,10 +109,8 @@ class MemN2NSystem(StorySystem):
         return MemN2N(**self._arguments(encoding), generator=generator)
 
     def batches(self, encoding: str, batch_size: int, seed: int) -> DrawBatch:
-        """Batches of training questions, with random noise if it was asked for."""
-        return StoryBatches(
-            self.training, batch_size, seed=seed, random_noise=self.options.random_noise
-        )
+        """Batches of training questions."""
+        return StoryBatches(self.training, batch_size, seed=seed)
 
     def loss(self, prediction: Tensor, targets: Tensor) -> Tensor:
         """Mean cross-entropy of the answers."""
@@ -138,20 +127,9 @@ class MemN2NSystem(StorySystem):
         )
 
     def schedule(self, progress: float) -> float:
-        """Halve the rate after each quarter of the fit that follows a linear start."""
-        start = self._linear_epochs / (self._epochs + self._linear_epochs)
-        since = max(progress - start, 0.0) / (1 - start)
-        factor: float = 0.5 ** int(4 * since)
+        """Halve the rate after each quarter of the fit."""
+        factor: float = 0.5 ** int(4 * progress)
         return factor
-
-    def after_step(self, members: Sequence[nn.Module], step: int, num_steps: int) -> None:
-        """Put the softmax in after the linear start's share of the fit."""
-        if self._linear_epochs and step >= num_steps * self._linear_epochs / (
-            self._epochs + self._linear_epochs
-        ):
-            for member in members:
-                assert isinstance(member, MemN2N)
-                member.is_linear.fill_(False)
 
     def _answer(self, model: nn.Module, inputs: StoryInputs) -> tuple[Tensor, Tensor]:
         assert isinstance(model, MemN2N)

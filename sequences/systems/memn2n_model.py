@@ -33,14 +33,11 @@ class MemN2N(nn.Module):
         tying: ``"adjacent"``: A of a hop is C of the hop before, the question is embedded by the
             first A, and W is the last C. ``"layer-wise"``: all hops share A and C, and a linear
             map H of u comes between them.
-        starts_linear: leave the softmax out until `is_linear` is set to False.
         generator: random number generator of the weights.
 
     Raises:
         ValueError: If a number is out of its range.
     """
-
-    is_linear: Tensor
 
     def __init__(
         self,
@@ -53,7 +50,6 @@ class MemN2N(nn.Module):
         position_scale: int | float | None,
         temporal: bool,
         tying: Tying,
-        starts_linear: bool,
         generator: torch.Generator,
     ) -> None:
         if width < 2 or hops < 1 or tying not in get_args(Tying):
@@ -81,7 +77,6 @@ class MemN2N(nn.Module):
         self.question_embedding = None if is_adjacent else matrix(num_words)
         self.between = None if is_adjacent else matrix(width)
         self.answers = None if is_adjacent else matrix(num_words)
-        self.register_buffer("is_linear", torch.tensor(starts_linear))
         self.sentences = SentenceEncoder(width, max_words, position_scale)
 
     def forward(self, inputs: StoryInputs) -> Float[Tensor, "batch words"]:
@@ -106,8 +101,7 @@ class MemN2N(nn.Module):
         attention = []
         for hop in range(self.hops):
             at = hop if self.tying == "adjacent" else 0
-            scores = (embedded[at] @ state[..., None])[..., 0]
-            weights = torch.where(self.is_linear, scores, scores.softmax(-1))
+            weights = (embedded[at] @ state[..., None])[..., 0].softmax(-1)
             output = (weights[..., None, :] @ embedded[at + 1])[..., 0, :]
             state = output + (state if self.between is None else state @ self.between)
             attention.append(weights)

@@ -11,7 +11,6 @@ from nerf_posenc.training.batches import ShuffledBatches
 from sequences.data.types import Stories, Story
 from sequences.errors import SequenceError
 
-BLANK_SHARE = 0.1
 CHUNK_SIZE = 256
 
 StoryInputs = tuple[Tensor, Tensor, Tensor]
@@ -155,17 +154,11 @@ class StoryBatches:
     Args:
         stories: training questions.
         batch_size: questions in a batch; all if there are fewer.
-        seed: random seed of the orders and of the noise.
-        random_noise: age memories as if empty ones had been written between them; see
-            [noisy_ages][sequences.systems.story_batches.noisy_ages].
+        seed: random seed of the orders.
     """
 
-    def __init__(
-        self, stories: StoryTensors, batch_size: int, *, seed: int, random_noise: bool = False
-    ) -> None:
+    def __init__(self, stories: StoryTensors, batch_size: int, *, seed: int) -> None:
         self.stories = stories
-        self.seed = seed
-        self.random_noise = random_noise
         rows = torch.arange(len(stories))
         self._draw_rows = ShuffledBatches(rows, rows, batch_size, seed=seed)
 
@@ -176,40 +169,4 @@ class StoryBatches:
     def __call__(self, step: int) -> tuple[StoryInputs, Tensor]:
         """Inputs and answers of one step."""
         batch = self.stories.rows(self.rows(step))
-        memories, questions, ages = batch.inputs
-        if self.random_noise:
-            generator = torch.Generator().manual_seed((self.seed + 1) * 2_000_003 + step)
-            ages = noisy_ages(ages, generator)
-        return (memories, questions, ages), batch.answers
-
-
-def noisy_ages(
-    ages: Int[Tensor, "stories memories"], generator: torch.Generator
-) -> Int[Tensor, "stories memories"]:
-    """Ages of memories between which empty ones are written at random.
-
-    A story of n memories gets 0 to ``ceil(0.1 n)`` empty ones, which makes the memories before
-    them older (Sukhbaatar et al. 2015, section 4.1, random noise). An empty memory embeds to 0
-    like padding, so that its age is all that it changes.
-
-    Args:
-        ages: 1 for the latest memory of a story up to their number; 0 for padding.
-        generator: random number generator.
-
-    Returns:
-        Ages in the same order, at most the number of slots.
-    """
-    count, slots = ages.shape
-    sizes = (ages > 0).sum(1)
-    most = torch.ceil(sizes * BLANK_SHARE)
-    blanks = (torch.rand(count, generator=generator) * (most + 1)).long()
-    places = int(slots + most.max())
-    keys = torch.rand(count, places, generator=generator)
-    place = torch.arange(places)
-    exists = place < (sizes + blanks)[:, None]
-    ranks = keys.masked_fill(~exists, 2.0).argsort(1).argsort(1)
-    is_taken = exists & (ranks >= blanks[:, None])
-    # Taken places in order: the first is the age of the latest memory.
-    by_age = (place + 1).expand(count, places).masked_fill(~is_taken, places + 1).sort(1).values
-    older = by_age.gather(1, (ages - 1).clamp(min=0)).clamp(max=slots)
-    return torch.where(ages > 0, older, 0)
+        return batch.inputs, batch.answers

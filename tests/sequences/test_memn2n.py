@@ -122,20 +122,9 @@ def test_without_positions_the_order_of_words_does_not_matter() -> None:
         assert torch.allclose(other, model((memories, questions, ages)), atol=1e-6) != matters
 
 
-def test_a_linear_start_has_no_softmax() -> None:
-    model = small_system(linear_start=True).build("temporal", generator())
-    inputs = small_system().tests[0].inputs
-    scores = model.attend(inputs)[1][:, 0]
-    model.is_linear.fill_(False)
-    weights = model.attend(inputs)[1][:, 0]
-    torch.testing.assert_close(scores.softmax(-1), weights)
-    assert float(scores.detach().min()) < 0
-
-
 def test_members_that_are_stacked_are_as_alone() -> None:
-    system = small_system(linear_start=True)
+    system = small_system()
     members = [system.build("position-temporal", generator(seed)) for seed in range(3)]
-    members[1].is_linear.fill_(False)
     inputs = [system.batches("", 8, seed)(0)[0] for seed in range(3)]
     stacked = tuple(torch.stack(parts) for parts in zip(*inputs, strict=True))
     together = Ensemble(members)(stacked)
@@ -179,9 +168,6 @@ def test_its_state_is_saved_and_loaded() -> None:
 def test_the_rate_halves_after_every_quarter() -> None:
     system = small_system()
     assert [system.schedule(p) for p in (0.0, 0.249, 0.25, 0.5, 0.999)] == [1, 1, 0.5, 0.25, 0.125]
-    late = small_system(linear_start=True)
-    # 20 epochs and 25 at the full rate, of 120.
-    assert [late.schedule(e / 120) for e in (0.0, 44.9, 45.1, 95.1)] == [1, 1, 0.5, 0.125]
 
 
 def test_it_is_a_system() -> None:
@@ -190,19 +176,9 @@ def test_it_is_a_system() -> None:
     assert set(small_system().default_encodings) <= set(small_system().encodings)
 
 
-def test_the_linear_start_ends_for_every_member() -> None:
-    system = small_system(linear_start=True)
-    members = [system.build("none", generator(seed)) for seed in range(2)]
-    system.after_step(members, 19, 120)
-    assert all(bool(member.is_linear) for member in members)
-    system.after_step(members, 20, 120)
-    assert not any(bool(member.is_linear) for member in members)
-
-
 def test_a_tenth_of_the_training_questions_is_left_out() -> None:
     assert len(small_system().training) == 36
     assert small_system().recipe.steps == 100
-    assert small_system(linear_start=True).recipe.steps == 120
     joint = MemN2NSystem(moves(tasks=3), SystemOptions())
     assert (len(joint.training), joint.width, joint.recipe.steps) == (108, 50, 180)
 

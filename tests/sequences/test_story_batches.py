@@ -9,7 +9,7 @@ from sequences.errors import SequenceError
 from sequences.system import SystemOptions
 from sequences.systems.memn2n import MemN2NSystem
 from sequences.systems.sentences import SentenceEncoder
-from sequences.systems.story_batches import StoryBatches, encode_stories, noisy_ages, story_format
+from sequences.systems.story_batches import StoryBatches, encode_stories, story_format
 from tests.sequences.small_stories import moves
 
 
@@ -77,31 +77,8 @@ def test_stories_without_sentences_are_refused() -> None:
         story_format(Stories("", "", [StoryTask("1", bare, bare)]), max_memories=5)
 
 
-AGES = torch.tensor([[20 - i for i in range(20)], [3, 2, 1, *[0] * 17], [0] * 20])
-
-
-def test_order_and_padding_stay() -> None:
-    for seed in range(20):
-        noisy = noisy_ages(AGES, generator(seed))
-        assert ((noisy > 0) == (AGES > 0)).all()
-        assert (noisy[1, :3].diff() < 0).all()
-        assert (noisy >= AGES).all()
-        assert int(noisy.max()) <= 20
-
-
-def test_a_tenth_of_empty_memories_is_inserted_at_most() -> None:
-    ages = torch.cat([torch.arange(20, 0, -1), torch.zeros(10, dtype=torch.long)])
-    drawn = noisy_ages(ages.expand(4000, 30), generator())
-    oldest = drawn[:, 0] - 20
-    assert set(oldest.tolist()) == {0, 1, 2}
-    # Two blanks among 22 places lie before the latest with probability 20 * 19 / (22 * 21).
-    latest = (drawn[:, 19] == 1).float().mean()
-    none_first = (1 + 20 / 21 + 20 * 19 / (22 * 21) + 2 * 20 / (22 * 21)) / 3
-    assert abs(float(latest) - none_first) < 0.02
-
-
 def test_batches_depend_on_seed_and_step_alone() -> None:
-    system = MemN2NSystem(moves(), SystemOptions(random_noise=True))
+    system = MemN2NSystem(moves(), SystemOptions())
     one, other = (system.batches("temporal", 8, 3) for _ in range(2))
     for step in (5, 0, 2):
         (*inputs, answers), (*others, targets) = one(step), other(step)
