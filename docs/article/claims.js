@@ -1,0 +1,97 @@
+"use strict";
+// What is often said of positional encodings, each with the computation that decides it.
+
+const CLAIMS = [
+  {
+    said: "A network can change one pixel and leave its neighbors alone.",
+    is: false,
+    shown: () => `With 8 bands the similarity to the next pixel of a 256-pixel image is ${kernel(1 / 128, 8).toFixed(2)}, half an image away it is ${kernel(1, 8).toFixed(2)}, and at a distance of 2 it is ${kernel(2, 8).toFixed(1)}: the first pixel and the one after the last are the same to it.`,
+  },
+  {
+    said: "Every column of the Transformer's embedding has a frequency of its own.",
+    is: false,
+    shown: () => {
+      const [sine, cosine] = [sinusoidal(1, 8)[2], sinusoidal(1, 8)[3]];
+      return `Columns come in pairs: columns 2 and 3 at position 1 have ${sine.toFixed(3)}² + ${cosine.toFixed(3)}² = ${(sine ** 2 + cosine ** 2).toFixed(3)}, sine and cosine of one angle. 512 columns have 256 frequencies.`;
+    },
+  },
+  {
+    said: "The similarity of two positions falls steadily with their distance.",
+    is: false,
+    shown: () => `It falls to offset ${firstBump()}, where it is ${similarity(firstBump()).toFixed(4)}, and rises to ${similarity(firstBump() + 1).toFixed(4)} at ${firstBump() + 1} (width 128).`,
+  },
+  {
+    said: "… and goes to 0.",
+    is: false,
+    shown: () => `At an offset of 1,000 it is still ${similarity(1000).toFixed(2)}: the slow half of the columns has hardly moved.`,
+  },
+  {
+    said: "It is symmetric: two before is as similar as two behind.",
+    is: true,
+    shown: () => `${similarity(2).toFixed(6)} and ${similarity(-2).toFixed(6)}. A dot product of embeddings alone cannot tell left from right; a learned matrix between them can.`,
+  },
+  {
+    said: "The wavelengths are 2π, 4π, 8π, …",
+    is: false,
+    shown: () => {
+      const waves = [0, 1, 2].map((i) => (10000 ** (2 * i / 512)).toFixed(3));
+      return `That is NeRF's series. The Transformer's wavelengths at width 512 are 2π times ${waves.join(", ")} and so on up to 10,000: a ratio of ${(10000 ** (2 / 512)).toFixed(3)}, not of 2.`;
+    },
+  },
+  {
+    said: "Sinusoids let a model extrapolate to longer sequences.",
+    is: false,
+    shown: () => `Their values exist at any position, but a model trained on 128 characters goes from 2.11 to 5.17 bits per character at 1,024 (docs/results.md). ALiBi goes from 2.15 to 2.13.`,
+  },
+  {
+    said: "The shift by k positions is a linear map.",
+    is: true,
+    shown: () => {
+      const error = Math.max(...[3, 70, 999].map((t) => distance(shifted(sinusoidal(t), 5), sinusoidal(t + 5))));
+      return `One matrix of rotations moves positions 3, 70 and 999 by 5, to ${error.toExponential(0)}.`;
+    },
+  },
+  {
+    said: "Bands 2ᵏπ may encode the positions of words.",
+    is: false,
+    shown: () => `At integers sin(2ᵏπt) is 0 in every band and cos is ±1: positions 2 and 4 are ${distance(fourier(2, 6), fourier(4, 6)).toExponential(0)} apart.`,
+  },
+  {
+    said: "More bands are always better.",
+    is: false,
+    shown: () => `Above half the sampling rate there is nothing to recover: the 64 pixels of the cat on [-1, 1] reach the band 2⁵π. With 10 bands the similarity to the next pixel is ${kernel(2 / 64, 10).toFixed(2)}, with 5 it is ${kernel(2 / 64, 5).toFixed(2)}: between pixels the field is free.`,
+  },
+  {
+    said: "float32 tables are exact enough at position 5,000.",
+    is: false,
+    shown: () => {
+      const errors = Array.from({ length: 256 }, (_, i) => {
+        const band = 10000 ** (-2 * i / 512);
+        return Math.abs(Math.sin(5000 * band) - Math.sin(Math.fround(5000 * Math.fround(band))));
+      });
+      return `A table of products in float32 is off by ${Math.max(...errors).toExponential(0)} there; rounding the result alone costs 3e-8.`;
+    },
+  },
+  {
+    said: "Adding the embedding mixes position and content beyond recovery.",
+    is: false,
+    shown: () => `Two random directions are nearly orthogonal in 128 columns. From the sum of a position and a random word of the same norm, the nearest of 64 embeddings is the right one in ${(100 * recovered()).toFixed(0)}% of 400 trials.`,
+  },
+];
+
+// Numbers of the text, computed when the page is opened: <span data-value="name">.
+const VALUES = {
+  "kernel-neighbor": () => kernel(1 / 128, 8).toFixed(2),
+  "kernel-one": () => kernel(1, 8).toFixed(2),
+  "kernel-two": () => kernel(2, 8).toFixed(1),
+  "raw-parameters": () => new Network([2, 128, 128, 3]).numParameters.toLocaleString("en"),
+  "encoded-parameters": () => new Network([24, 64, 64, 3]).numParameters.toLocaleString("en"),
+  "integer-distance": () => distance(fourier(2, 6), fourier(4, 6)).toExponential(0),
+  "longest-wavelength": () => Math.round(2 * Math.PI * 10000).toLocaleString("en"),
+  "head-plain": () => attention(20, 50)[18].toFixed(2),
+  "head-scaled": () => attention(20, 50, { scale: 16 })[18].toFixed(2),
+  "shift-error": () => distance(shifted(sinusoidal(999), 5), sinusoidal(1004)).toExponential(0),
+  recovered: () => `${(100 * recovered()).toFixed(0)}%`,
+  bump: () => firstBump(),
+  "similarity-far": () => similarity(1000).toFixed(2),
+};

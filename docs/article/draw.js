@@ -1,0 +1,110 @@
+"use strict";
+// Drawing on canvases in the colors of the page, and the controls of figures.
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const COLORS = ["--none", "--encoded", "--third", "--fourth", "--fifth"];
+
+// A canvas as sharp as the screen; returns its context with one unit per CSS pixel.
+function context(canvas, height = canvas.clientHeight) {
+  const width = canvas.clientWidth || 300, ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const g = canvas.getContext("2d");
+  g.scale(ratio, ratio);
+  g.clearRect(0, 0, width, height);
+  g.font = "12px system-ui, sans-serif";
+  return { g, width, height };
+}
+
+// A number of an axis, with as many digits as its range needs.
+function tick(value, range) {
+  return range > 20 ? Math.round(value) : +value.toFixed(range > 1 ? 2 : 3);
+}
+
+// Lines over a common range; series: [{values: [[x, y], ...], color, label}].
+function lineChart(canvas, series, { x, y, xLabel = "", marks = [] }) {
+  const { g, width, height } = context(canvas), left = 40, right = 8, top = 8, bottom = 32;
+  const toX = (v) => left + (v - x[0]) / (x[1] - x[0]) * (width - left - right);
+  const toY = (v) => height - bottom - (v - y[0]) / (y[1] - y[0]) * (height - top - bottom);
+  g.strokeStyle = css("--line");
+  g.fillStyle = css("--soft");
+  g.textAlign = "right";
+  for (let i = 0; i <= 4; i++) {
+    const v = y[0] + i / 4 * (y[1] - y[0]);
+    g.beginPath(); g.moveTo(left, toY(v)); g.lineTo(width - right, toY(v)); g.stroke();
+    g.fillText(tick(v, y[1] - y[0]), left - 5, toY(v) + 4);
+  }
+  g.textAlign = "center";
+  for (let i = 0; i <= 4; i++) {
+    const v = x[0] + i / 4 * (x[1] - x[0]);
+    g.fillText(tick(v, x[1] - x[0]), Math.min(Math.max(toX(v), left), width - 16), height - bottom + 14);
+  }
+  g.fillText(xLabel, (left + width) / 2, height - 3);
+  for (const at of marks) {
+    g.setLineDash([3, 3]); g.beginPath(); g.moveTo(toX(at), top); g.lineTo(toX(at), height - bottom); g.stroke(); g.setLineDash([]);
+  }
+  series.forEach(({ values, color, label, dots }, i) => {
+    g.strokeStyle = g.fillStyle = color || css(COLORS[i % COLORS.length]);
+    g.lineWidth = 2;
+    g.beginPath();
+    values.forEach(([px, py], n) => {
+      const [a, b] = [toX(px), toY(Math.min(Math.max(py, y[0]), y[1]))];
+      if (dots) g.fillRect(a - 2, b - 2, 4, 4);
+      else if (n) g.lineTo(a, b); else g.moveTo(a, b);
+    });
+    g.stroke();
+    if (label) { g.textAlign = "left"; g.fillText(label, left + 8, top + 12 + 15 * i); }
+  });
+  g.lineWidth = 1;
+}
+
+// Values in [-1, 1] as colors, row by row.
+function heatMap(canvas, rows, height = canvas.clientHeight) {
+  const { g, width } = context(canvas, height), image = document.createElement("canvas");
+  image.width = rows[0].length;
+  image.height = rows.length;
+  const pixels = new ImageData(image.width, image.height);
+  rows.flat().forEach((value, i) => {
+    const strength = Math.min(Math.abs(value), 1), positive = value > 0;
+    // White at 0, blue below and orange above.
+    const target = positive ? [213, 94, 0] : [0, 114, 178];
+    for (let c = 0; c < 3; c++) pixels.data[4 * i + c] = 255 + strength * (target[c] - 255);
+    pixels.data[4 * i + 3] = 255;
+  });
+  image.getContext("2d").putImageData(pixels, 0, 0);
+  g.imageSmoothingEnabled = false;
+  g.drawImage(image, 0, 0, width, height);
+}
+
+// An RGB image of a square side in [0, 1], enlarged without smoothing.
+function showImage(canvas, values, side) {
+  const image = new ImageData(side, side);
+  for (let i = 0; i < side * side; i++) {
+    for (let c = 0; c < 3; c++) image.data[4 * i + c] = 255 * Math.min(Math.max(values[3 * i + c], 0), 1);
+    image.data[4 * i + 3] = 255;
+  }
+  canvas.width = canvas.height = side;
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+// Sliders of a figure: calls draw(values) with numbers by name, now and after each input.
+function controls(figure, draw) {
+  const sliders = [...figure.querySelectorAll("input[type=range]")];
+  let asked = false;
+  const update = () => {
+    asked = false;
+    const values = {};
+    for (const slider of sliders) {
+      values[slider.name] = +slider.value;
+      const shown = slider.parentElement.querySelector("output");
+      if (shown) shown.textContent = slider.dataset.power ? (+slider.dataset.power) ** slider.value : slider.value;
+    }
+    draw(values);
+  };
+  const later = () => { if (!asked) { asked = true; requestAnimationFrame(update); } };
+  for (const slider of sliders) slider.addEventListener("input", later);
+  window.addEventListener("resize", later);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
+  update();
+  return later;
+}

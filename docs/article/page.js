@@ -1,0 +1,11 @@
+"use strict";
+// Fills in the numbers of the text and starts the figures.
+
+// The cat of 64 x 64 pixels that the page carries, as RGB in [0, 1].
+function catPixels() {
+  const bytes = atob(document.getElementById("cat").textContent.trim());
+  return Float32Array.from(bytes, (character) => character.charCodeAt(0) / 255);
+}
+
+for (const span of document.querySelectorAll("[data-value]")) span.textContent = VALUES[span.dataset.value]();
+for (const figure of document.querySelectorAll("figure[data-figure]")) FIGURES[figure.dataset.figure](figure);

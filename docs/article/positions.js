@@ -1,0 +1,107 @@
+"use strict";
+// Figures about positions in a sequence.
+
+const FIGURES = {};
+
+// Binary digits of a position above the clocks of its sinusoids.
+FIGURES.clocks = (figure) => {
+  const canvas = figure.querySelector("canvas");
+  controls(figure, ({ position, base }) => {
+    const { g, width, height } = context(canvas), pairs = 6, size = width / pairs, radius = Math.min(size * 0.36, 44);
+    for (let k = 0; k < pairs; k++) {
+      const x = (k + 0.5) * size, y = height - radius - 26, angle = position * base ** (-k / pairs);
+      // A digit flips every 2^k positions; a hand turns once in 2 pi base^(k / pairs).
+      const digit = (position >> k) & 1;
+      g.fillStyle = digit ? css("--encoded") : css("--line");
+      g.fillRect(x - 14, 8, 28, 28);
+      g.fillStyle = digit ? css("--page") : css("--text");
+      g.textAlign = "center";
+      g.fillText(digit, x, 27);
+      g.strokeStyle = css("--soft");
+      g.beginPath(); g.arc(x, y, radius, 0, 7); g.stroke();
+      g.strokeStyle = css("--encoded");
+      g.lineWidth = 3;
+      g.beginPath(); g.moveTo(x, y); g.lineTo(x + radius * Math.sin(angle), y - radius * Math.cos(angle)); g.stroke();
+      g.lineWidth = 1;
+      g.fillStyle = css("--soft");
+      g.fillText(`turns in ${(2 * Math.PI * base ** (k / pairs)).toFixed(k < 2 ? 1 : 0)}`, x, height - 6);
+    }
+  });
+};
+
+FIGURES.heat = (figure) => {
+  const canvas = figure.querySelector("canvas");
+  controls(figure, ({ base }) => {
+    heatMap(canvas, Array.from({ length: 64 }, (_, t) => sinusoidal(t, 128, base)));
+  });
+};
+
+// The five requirements of each scheme, as a table that is measured now.
+FIGURES.requirements = (figure) => {
+  const measured = Object.keys(SCHEMES).map((scheme) => [scheme, requirements(scheme)]);
+  const names = Object.keys(measured[0][1]);
+  const row = (cells, tag) => `<tr>${cells.map((cell) => `<${tag}>${cell}</${tag}>`).join("")}</tr>`;
+  figure.querySelector("table").innerHTML = row(["", ...names], "th")
+    + measured.map(([scheme, found]) => row([`<b>${scheme}</b>`, ...names.map((name) => found[name] ? "yes" : "<em>no</em>")], "td")).join("");
+};
+
+// Hands before and after a shift, and the matrix that moves them.
+FIGURES.shift = (figure) => {
+  const canvas = figure.querySelector("canvas"), text = figure.querySelector("pre");
+  controls(figure, ({ position, offset }) => {
+    const width = 8, start = sinusoidal(position, width), end = sinusoidal(position + offset, width);
+    const { g, width: across, height } = context(canvas), size = across / 4, radius = Math.min(size * 0.36, height / 2 - 16);
+    for (let k = 0; k < 4; k++) {
+      const x = (k + 0.5) * size, y = height / 2;
+      g.strokeStyle = css("--soft");
+      g.beginPath(); g.arc(x, y, radius, 0, 7); g.stroke();
+      [[start, "--none"], [end, "--encoded"]].forEach(([embedding, color]) => {
+        g.strokeStyle = css(color);
+        g.lineWidth = 3;
+        g.beginPath(); g.moveTo(x, y); g.lineTo(x + radius * embedding[2 * k], y - radius * embedding[2 * k + 1]); g.stroke();
+        g.lineWidth = 1;
+      });
+    }
+    const angle = offset, c = Math.cos(angle).toFixed(3), s = Math.sin(angle).toFixed(3);
+    const error = distance(shifted(start, offset), end);
+    text.textContent = `first pair: | ${c}  ${s} |\n            | ${(-Math.sin(angle)).toFixed(3)}  ${c} |   whatever the position is\n`
+      + `|T(${offset}) p(${position}) - p(${position + offset})| = ${error.toExponential(1)}`;
+  });
+};
+
+// A head made by hand that attends two positions back.
+FIGURES.attention = (figure) => {
+  const canvas = figure.querySelector("canvas"), text = figure.querySelector("p.value");
+  controls(figure, ({ position, scale }) => {
+    const weights = attention(position, 50, { scale: 2 ** scale });
+    lineChart(canvas, [{ values: weights.map((w, t) => [t, w]), color: css("--encoded") }],
+      { x: [0, 49], y: [0, 1], xLabel: "position of the key", marks: [position - 2] });
+    text.textContent = `weight of position ${position - 2}: ${weights[position - 2].toFixed(2)}`;
+  });
+};
+
+FIGURES.similarity = (figure) => {
+  const canvas = figure.querySelector("canvas");
+  controls(figure, ({ width, base }) => {
+    const values = Array.from({ length: 121 }, (_, i) => [i - 60, similarity(i - 60, 2 ** width, base)]);
+    const bump = firstBump(2 ** width, base);
+    lineChart(canvas, [{ values }], { x: [-60, 60], y: [-0.2, 1], xLabel: "offset", marks: bump ? [bump] : [] });
+  });
+};
+
+// Measured: docs/experiments.md, Causal language model.
+FIGURES.lengths = (figure) => {
+  const measured = {
+    sinusoidal: [2.11, 3.82, 4.73, 5.17], learned: [2.29, 3.83, 4.64, 5.13],
+    rotary: [1.95, 2.2, 3.39, 4.45], ALiBi: [2.15, 2.16, 2.06, 2.13], none: [3.28, 3.44, 3.49, 3.69],
+  };
+  const series = Object.entries(measured).map(([label, bits]) => ({ label, values: bits.map((b, i) => [7 + i, b]) }));
+  const draw = () => lineChart(figure.querySelector("canvas"), series, { x: [7, 10], y: [1.5, 5.5], xLabel: "log2 of the length; trained at 7" });
+  window.addEventListener("resize", draw);
+  draw();
+};
+
+FIGURES.claims = (figure) => {
+  figure.querySelector("dl").innerHTML = CLAIMS.map(({ said, is, shown }) =>
+    `<dt><strong class="${is}">${is ? "true" : "false"}</strong> ${said}</dt><dd>${shown()}</dd>`).join("");
+};
