@@ -92,7 +92,7 @@ FIGURES.alignment = (figure) => {
       { values: [[end, alignmentLoss(row, end, bands)]], dots: true, label: "end with these bands", color: css("--fourth") },
       { values: [[eased, alignmentLoss(row, eased, bands)]], dots: true, label: "end with bands eased in", color: css("--encoded") },
     ], { x: [-32, 32], y: [0, top * 1.7], xLabel: "shift in pixels; 0 is right", marks: [0] });
-    text.textContent = `these bands all along: ${end.toFixed(1)} pixels off; from 1 band to ${most}: ${eased.toFixed(1)} pixels off`;
+    text.textContent = `these bands all along: ${Math.abs(end).toFixed(1)} pixels off; from 1 band to ${most}: ${Math.abs(eased).toFixed(1)} pixels off`;
   });
 };
 
