@@ -12,6 +12,7 @@ from nerf_posenc.identification.conformance import (
     identify_file,
     make_vector,
 )
+from nerf_posenc.presets import Preset
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,33 +40,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         if asked.command == "presets":
-            for name, preset in find_presets(asked.text):
+            for name, preset in _found(asked.text):
                 print(f"{name:32} {preset.source}")
             return 0
         if asked.command == "vectors":
             return _write_vectors(asked.text, asked.out)
         if asked.command == "check":
-            results = [check_file(file) for file in asked.files]
-            print("\n".join(line for _, line in results))
-            return 0 if all(is_right for is_right, _ in results) else 1
+            return max(_check(file) for file in asked.files)
         matches = identify_file(asked.file, shape=asked.shape, expected=asked.expected)
         print("\n".join(map(str, matches)))
         return 0 if matches[0].is_exact else 1
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
 
+def _found(text: str) -> list[tuple[str, Preset]]:
+    found = find_presets(text)
+    if not found:
+        raise ValueError(f"no preset mentions {text!r}")
+    return found
+
+
+def _check(file: Path) -> int:
+    """Print the verdict on a file; an unreadable one does not stop the others."""
+    try:
+        is_right, line = check_file(file)
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(line)
+    return 0 if is_right else 1
+
+
 def _write_vectors(text: str, folder: Path) -> int:
+    found, count = _found(text), 0
     folder.mkdir(parents=True, exist_ok=True)
-    count = 0
-    for name, _ in find_presets(text):
+    for name, _ in found:
         try:
             vector = make_vector(name)
         except ValueError as error:
             print(f"left out {error}")
             continue
-        (folder / f"{name.replace('/', '-')}.json").write_text(json.dumps(vector))
+        # A file that is there may have the output of a port.
+        with (folder / f"{name.replace('/', '-')}.json").open("x") as file:
+            json.dump(vector, file)
         count += 1
     print(f"wrote {count} vectors to {folder}")
     return 0

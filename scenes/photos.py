@@ -30,6 +30,7 @@ from scenes.image_files import MAX_PIXELS, pixels_from_file
 from scenes.worker import read_focal_length
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp")
+_HEIC = (".heic", ".heif")
 _RECORD, _PARTIAL = "photos.json", "sparse.partial"
 # Up to so many photographs each is compared with all others, above it with its neighbors.
 _MOST_EXHAUSTIVE = 200
@@ -37,6 +38,8 @@ _MOST_EXHAUSTIVE = 200
 _FOCAL_SHARE = 0.8
 # Diagonal of the 24 x 36 mm frame that equivalent focal lengths are given for.
 _FULL_FRAME_DIAGONAL = math.hypot(24, 36)
+# Fewer photographs than this rarely make a scene.
+_FEW = 15
 # A photograph darker than this on average shows nothing.
 _BLACK = 0.02
 # With fewer features than this share of the others' a photograph is blurred or empty.
@@ -93,17 +96,24 @@ def photo_files(folder: Path) -> list[Path]:
         SceneError: If there is no such folder, or fewer than 3 photographs in it.
     """
     if not folder.is_dir():
-        raise SceneError(f"{folder} is not a folder; --photos takes a folder of photographs")
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    photos = [path for path in files if path.suffix.lower() in _SUFFIXES]
+        more = ""
+        if folder.is_file():
+            more = f"; of a video take frames first: ffmpeg -i {folder} -vf fps=2 photos/%04d.jpg"
+        raise SceneError(f"{folder} is not a folder; --photos takes a folder of photographs{more}")
+    photos = _files(folder, _SUFFIXES)
     if len(photos) < 3:
-        heic = sum(path.suffix.lower() in (".heic", ".heif") for path in files)
-        more = f"; its {heic} HEIC files must be saved as JPEG first" if heic else ""
+        heic = len(_files(folder, _HEIC))
+        more = f"; save its {heic} HEIC file{'s' * (heic != 1)} as JPEG first" if heic else ""
         raise SceneError(
-            f"{folder} has {len(photos)} photographs ({', '.join(_SUFFIXES)}); a scene needs 3, "
-            f"and 30 to 100 for a good fit{more}"
+            f"{folder} has {len(photos) or 'no'} photograph{'s' * (len(photos) != 1)} "
+            f"({', '.join(_SUFFIXES)}); a scene needs 3, and 30 to 100 for a good fit{more}"
         )
     return photos
+
+
+def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Files of a folder with one of these suffixes, by name."""
+    return sorted(f for f in folder.iterdir() if f.is_file() and f.suffix.lower() in suffixes)
 
 
 def capture_folder(photos: Path, runs: Path) -> Path:
@@ -151,11 +161,14 @@ def reconstruct(
     pycolmap.set_random_seed(0)
     images, database = capture / "images", capture / "database.db"
     images.mkdir(parents=True, exist_ok=True)
-    log(f"photos   {len(files)} in {photos}, {_forecast(len(files))}")
+    few = "" if len(files) >= _FEW else "; few: 30 to 100 make a good fit"
+    log(f"photos   {len(files)} in {photos}, {_forecast(len(files))}{few}")
     copies, left_out = _copy(files, images, size, max_pixels)
+    left_out |= {f.name: "HEIC is not read; save it as JPEG" for f in _files(photos, _HEIC)}
+    count = len(files) + len(_files(photos, _HEIC))
     names = {copy.name: name for name, copy in copies.items()}
     if len(copies) < 3:
-        raise SceneError(_failure(photos, len(files), left_out))
+        raise SceneError(_failure(photos, count, left_out))
     log(f"features of {len(copies)} photographs ...")
     _extract(pycolmap, database, images, list(copies.values()))
     log("matches between them ...")
@@ -168,7 +181,7 @@ def reconstruct(
     found = set() if model is None else {model.image(i).name for i in model.reg_image_ids()}
     left_out |= _diagnosis(pycolmap, database, names, found, copies)
     if model is None:
-        raise SceneError(_failure(photos, len(files), left_out))
+        raise SceneError(_failure(photos, count, left_out))
     target = capture / "sparse" / "0"
     target.mkdir(parents=True, exist_ok=True)
     model.write(target)
@@ -176,9 +189,9 @@ def reconstruct(
         if name in left_out:
             (images / copy.name).unlink()
     partial = capture / f".{_RECORD}.partial"
-    partial.write_text(json.dumps({"num_photos": len(files), "left_out": left_out}, indent=1))
+    partial.write_text(json.dumps({"num_photos": count, "left_out": left_out}, indent=1))
     partial.replace(record)
-    return Capture(capture, len(files), left_out)
+    return Capture(capture, count, left_out)
 
 
 def _plain(name: str) -> str:
@@ -189,7 +202,7 @@ def _plain(name: str) -> str:
 def _forecast(count: int) -> str:
     pairs = count * (count - 1) // 2 if count <= _MOST_EXHAUSTIVE else 10 * count
     minutes = (count + 0.1 * pairs) / 60
-    return f"about {max(1, round(minutes))} min on two cores"
+    return f"up to {max(1, math.ceil(minutes))} min on two cores"
 
 
 def _copy(
@@ -224,8 +237,7 @@ def _copy(
     for name, photo in list(copies.items()):
         if photo.shape != usual:
             left_out[name] = (
-                f"it is {photo.shape[1]} x {photo.shape[0]} as reduced, the others are "
-                f"{usual[1]} x {usual[0]}"
+                f"it is {photo.shape[1]} x {photo.shape[0]}, the others are {usual[1]} x {usual[0]}"
             )
             (images / copies.pop(name).name).unlink()
     return copies, left_out
@@ -324,9 +336,7 @@ def _reason(
     if photo.brightness < _BLACK:
         return "it is black"
     if features < _FEW_FEATURES * usual or features < _MATCHES:
-        return (
-            f"it has {features:,} features where others have {usual:,}: blurred, or nothing to see"
-        )
+        return f"it has {features:,} features, others have {usual:,}: blurred, or nothing to see"
     best = matches.most_common(2)
     if not best or best[0][1] < _MATCHES:
         return "it has too little in common with any other: another scene, or too far from the rest"
@@ -341,8 +351,9 @@ def _failure(photos: Path, count: int, left_out: dict[str, str]) -> str:
     reasons = []
     for reason, share in Counter(left_out.values()).most_common(_REASONS):
         first = next(name for name, other in left_out.items() if other == reason)
-        reasons.append(f"{first}{f' and {share - 1} more' if share > 1 else ''}: {reason}")
+        others = f" and {share - 1} more like it" if share > 1 else ""
+        reasons.append(f"{first}{others}: {reason}")
     return (
         f"COLMAP found no cameras for the {count} photographs in {photos}: {'; '.join(reasons)}. "
-        "Take 30 to 100 from all sides, each sharing most of what it shows with its neighbors"
+        "Take 30 to 100 photographs from all sides; neighbors should show mostly the same"
     )

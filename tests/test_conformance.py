@@ -52,7 +52,7 @@ def ported(vector: dict[str, Any]) -> list[list[float]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_port_that_reads_the_json_alone_has_the_output(name: str) -> None:
     vector = make_vector(name)
-    np.testing.assert_allclose(ported(vector), rows(vector["output"]), atol=1e-9)
+    np.testing.assert_allclose(ported(vector), rows(vector["expected"]), atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,8 @@ def test_a_port_that_reads_the_json_alone_has_the_output(name: str) -> None:
         ("rotary/llama", "base", "base 500000"),
         ("rotary/sam2", "axes", "axes in the order (1, 0)"),
         ("rotary/llama", "offset", "positions +1"),
+        ("rotary/llama", "sign", "rotates the other way"),
+        ("fourier/nerf", "factor", "base 3.14159"),
         ("grid/mae", "axes", "axes in the order (1, 0)"),
     ],
 )
@@ -70,7 +72,7 @@ def test_a_defect_of_a_port_is_named(
 ) -> None:
     vector = make_vector(name)
     file = tmp_path / "port.json"
-    file.write_text(json.dumps({**vector, "output": {**vector["output"]}}))
+    file.write_text(json.dumps({**vector, "output": vector["expected"]}))
     assert main(["check", str(file)]) == 0
     assert "right, largest difference" in capsys.readouterr().out
     broken = json.loads(json.dumps(vector))
@@ -84,11 +86,17 @@ def test_a_defect_of_a_port_is_named(
     elif change == "axes":
         for part in broken.get("pairs", broken.get("columns")):
             part[-2 if "pairs" in broken else 0] ^= 1
+    elif change == "sign":
+        for pair in broken["pairs"]:
+            pair[3] = -pair[3]
+    elif change == "factor":
+        for column in broken["columns"]:
+            column[1] = column[1] and column[1] * math.pi
     else:
         at = broken["inputs"]["positions"]
         at["data"] = [value + 1 for value in at["data"]]
     flat = [value for row in ported(broken) for value in row]
-    file.write_text(json.dumps({**vector, "output": {**vector["output"], "data": flat}}))
+    file.write_text(json.dumps({**vector, "output": {**vector["expected"], "data": flat}}))
     assert main(["check", str(file)]) == 1
     printed = capsys.readouterr().out
     assert "wrong" in printed
@@ -101,7 +109,7 @@ def test_arrays_of_any_program_are_identified(
 ) -> None:
     vector = make_vector("grid/timm")
     positions, output = (
-        np.array(rows(v)) for v in (vector["inputs"]["positions"], vector["output"])
+        np.array(rows(v)) for v in (vector["inputs"]["positions"], vector["expected"])
     )
     file = tmp_path / f"arrays.{kind}"
     if kind == "json":
@@ -120,18 +128,28 @@ def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file = tmp_path / "port.json"
     for text, message in (
         ("{}", "has no array named output"),
-        ('{"output": [1.0], "preset": "rotary/lama"}', "no preset 'rotary/lama'"),
-        ("no json", "error"),
+        ('{"output": [[1.0]], "preset": "rotary/llama"}', "it lacks the format"),
+        ('{"output": [null], "preset": "rotary/llama"}', "a NaN of JavaScript"),
+        ('{"output": {"shape": [2, 2], "data": [1.0]}}', "shape and data that fit"),
+        ("no json", "is no JSON"),
     ):
         file.write_text(text)
         assert main(["check", str(file)]) == 2
         error = capsys.readouterr().err
         assert message in error
+        assert str(file) in error
         assert error.count("\n") == 1
     assert main(["presets", "dust3r"]) == 0
     assert capsys.readouterr().out.startswith("rotary/croco")
     assert main(["vectors", "llama", "--out", str(tmp_path / "vectors")]) == 0
     assert (tmp_path / "vectors/rotary-llama.json").is_file()
+    # A port's output may be in it by now.
+    assert main(["vectors", "rotary/llama", "--out", str(tmp_path / "vectors")]) == 2
+    assert main(["presets", "nothing"]) == 2
+    nan = make_vector("grid/mae")
+    file.write_text(json.dumps({**nan, "output": [[float("nan")] * 48] * 15}))
+    assert main(["check", str(file)]) == 1
+    assert "output has NaN" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
@@ -144,4 +162,4 @@ def test_the_port_of_the_documentation_has_the_outputs() -> None:
         ["node", "-e", source + run], input=json.dumps(vectors), capture_output=True, text=True
     )
     for vector, found in zip(vectors, json.loads(printed.stdout), strict=True):
-        np.testing.assert_allclose(found, rows(vector["output"]), atol=1e-9)
+        np.testing.assert_allclose(found, rows(vector["expected"]), atol=1e-9)

@@ -57,6 +57,9 @@ class PhotosKind(ViewsKind[PhotosOptions]):
                     max_pixels=options.max_pixels,
                     log=(lambda _: None) if options.quiet else lambda line: print(printable(line)),
                 )
+        except KeyboardInterrupt:
+            print(f"\n{folder} is kept: the same command goes on from there")
+            raise
         except OSError as error:
             raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None
         scene = open_scene(str(folder), size=options.size)

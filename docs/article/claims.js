@@ -5,7 +5,7 @@ const CLAIMS = [
   {
     said: "A network can change one pixel and leave its neighbors alone.",
     is: false,
-    shown: () => `With 8 bands the similarity to the next pixel of a 256-pixel image is ${kernel(1 / 128, 8).toFixed(2)}, half an image away it is ${kernel(1, 8).toFixed(2)}, and at a distance of 2 it is ${kernel(2, 8).toFixed(1)}: the first pixel and the one after the last are the same to it.`,
+    shown: () => `With 8 bands the similarity to the next pixel of a 256-pixel image is ${kernel(1 / 128, 8).toFixed(2)}, half an image away it is ${kernel(1, 8).toFixed(2)}, and at a distance of 2 it is ${kernel(2, 8).toFixed(1)}: to it, the first pixel and the one after the last are the same.`,
   },
   {
     said: "Every column of the Transformer's embedding has a frequency of its own.",
@@ -23,10 +23,10 @@ const CLAIMS = [
   {
     said: "… and goes to 0.",
     is: false,
-    shown: () => `At an offset of 1,000 it is still ${similarity(1000).toFixed(2)}: the slow half of the columns has hardly moved.`,
+    shown: () => `At an offset of 1,000 it is still ${similarity(1000).toFixed(2)}: the slowest quarter of the columns has hardly moved.`,
   },
   {
-    said: "It is symmetric: two before is as similar as two behind.",
+    said: "It is symmetric: two before is as similar as two after.",
     is: true,
     shown: () => `${similarity(2).toFixed(6)} and ${similarity(-2).toFixed(6)}. A dot product of embeddings alone cannot tell left from right; a learned matrix between them can.`,
   },
@@ -35,13 +35,13 @@ const CLAIMS = [
     is: false,
     shown: () => {
       const waves = [0, 1, 2].map((i) => (10000 ** (2 * i / 512)).toFixed(3));
-      return `That is NeRF's series. The Transformer's wavelengths at width 512 are 2π times ${waves.join(", ")} and so on up to 10,000: a ratio of ${(10000 ** (2 / 512)).toFixed(3)}, not of 2.`;
+      return `That is NeRF's series. The Transformer's wavelengths at width 512 are 2π times ${waves.join(", ")} and so on towards 10,000: a ratio of ${(10000 ** (2 / 512)).toFixed(3)}, not of 2.`;
     },
   },
   {
     said: "Sinusoids let a model extrapolate to longer sequences.",
     is: false,
-    shown: () => `Their values exist at any position, but a model trained on 128 characters goes from 2.11 to 5.17 bits per character at 1,024 (docs/results.md). ALiBi goes from 2.15 to 2.13.`,
+    shown: () => `Their values exist at any position, but a model trained on 128 characters goes from 2.11 to 5.17 bits per character at 1,024 (docs/experiments.md). ALiBi goes from 2.15 to 2.13.`,
   },
   {
     said: "The shift by k positions is a linear map.",
@@ -52,14 +52,17 @@ const CLAIMS = [
     },
   },
   {
-    said: "Bands 2ᵏπ may encode the positions of words.",
+    said: "Bands 2ᵏπ can encode the positions of words.",
     is: false,
     shown: () => `At integers sin(2ᵏπt) is 0 in every band and cos is ±1: positions 2 and 4 are ${distance(fourier(2, 6), fourier(4, 6)).toExponential(0)} apart.`,
   },
   {
     said: "More bands are always better.",
     is: false,
-    shown: () => `Above half the sampling rate there is nothing to recover: the 64 pixels of the cat on [-1, 1] reach the band 2⁵π. With 10 bands the similarity to the next pixel is ${kernel(2 / 64, 10).toFixed(2)}, with 5 it is ${kernel(2 / 64, 5).toFixed(2)}: between pixels the field is free.`,
+    shown: () => {
+      const sines = pixelCenters().map(([x]) => Math.abs(Math.sin(2 ** 6 * Math.PI * x)));
+      return `At the centers of 64 pixels sin(2⁶πx) is at most ${Math.max(...sines).toExponential(0)}: training says nothing about this band or any above it, and between the pixels they are free.`;
+    },
   },
   {
     said: "float32 tables are exact enough at position 5,000.",
@@ -73,7 +76,7 @@ const CLAIMS = [
     },
   },
   {
-    said: "Adding the embedding mixes position and content beyond recovery.",
+    said: "Adding the embedding makes the position unrecoverable.",
     is: false,
     shown: () => `Two random directions are nearly orthogonal in 128 columns. From the sum of a position and a random word of the same norm, the nearest of 64 embeddings is the right one in ${(100 * recovered()).toFixed(0)}% of 400 trials.`,
   },

@@ -16,9 +16,12 @@ function context(canvas, height = canvas.clientHeight) {
   return { g, width, height };
 }
 
-// A number of an axis, with as many digits as its range needs.
-function tick(value, range) {
-  return range > 20 ? Math.round(value) : +value.toFixed(range > 1 ? 2 : 3);
+// Round numbers of an axis, three to seven of them.
+function ticks([low, high]) {
+  const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.99);
+  const first = Math.ceil(low / step - 1e-9), count = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: count }, (_, i) => +((first + i) * step).toPrecision(6));
 }
 
 // Lines over a common range; series: [{values: [[x, y], ...], color, label}].
@@ -29,15 +32,13 @@ function lineChart(canvas, series, { x, y, xLabel = "", marks = [] }) {
   g.strokeStyle = css("--line");
   g.fillStyle = css("--soft");
   g.textAlign = "right";
-  for (let i = 0; i <= 4; i++) {
-    const v = y[0] + i / 4 * (y[1] - y[0]);
+  for (const v of ticks(y)) {
     g.beginPath(); g.moveTo(left, toY(v)); g.lineTo(width - right, toY(v)); g.stroke();
-    g.fillText(tick(v, y[1] - y[0]), left - 5, toY(v) + 4);
+    g.fillText(v, left - 5, toY(v) + 4);
   }
   g.textAlign = "center";
-  for (let i = 0; i <= 4; i++) {
-    const v = x[0] + i / 4 * (x[1] - x[0]);
-    g.fillText(tick(v, x[1] - x[0]), Math.min(Math.max(toX(v), left), width - 16), height - bottom + 14);
+  for (const v of ticks(x)) {
+    g.fillText(v, Math.min(Math.max(toX(v), left), width - 16), height - bottom + 14);
   }
   g.fillText(xLabel, (left + width) / 2, height - 3);
   for (const at of marks) {
@@ -49,7 +50,7 @@ function lineChart(canvas, series, { x, y, xLabel = "", marks = [] }) {
     g.beginPath();
     values.forEach(([px, py], n) => {
       const [a, b] = [toX(px), toY(Math.min(Math.max(py, y[0]), y[1]))];
-      if (dots) g.fillRect(a - 2, b - 2, 4, 4);
+      if (dots) g.fillRect(a - 4, b - 4, 8, 8);
       else if (n) g.lineTo(a, b); else g.moveTo(a, b);
     });
     g.stroke();
@@ -97,7 +98,7 @@ function controls(figure, draw) {
     for (const slider of sliders) {
       values[slider.name] = +slider.value;
       const shown = slider.parentElement.querySelector("output");
-      if (shown) shown.textContent = slider.dataset.power ? (+slider.dataset.power) ** slider.value : slider.value;
+      if (shown) shown.textContent = slider.dataset.power ? Math.round((+slider.dataset.power) ** slider.value) : slider.value;
     }
     draw(values);
   };

@@ -13,7 +13,7 @@ function trainer(onImage) {
     fit.advance(Math.max(60, 3 * cost));
     const begun = performance.now(), image = fit.render();
     cost = performance.now() - begun;
-    postMessage({ image, psnr: fit.psnr, step: fit.network.step, parameters: fit.network.numParameters, bands: fit.bands });
+    postMessage({ image, side: 2 * SIDE, isDone: fit.network.step >= Fit.MOST, psnr: fit.psnr, step: fit.network.step, parameters: fit.network.numParameters, bands: fit.bands });
     waiting = true;
     setTimeout(() => { waiting = false; loop(); }, 20);
   }`;
@@ -31,14 +31,17 @@ FIGURES.train = (figure) => {
     { canvas: encoded, label: figure.querySelector(".encoded"), width: 64, bands: () => +figure.querySelector("input").value, name: "L bands" },
   ];
   const draw = () => lineChart(chart, fits.map(({ curve, name }, i) => ({ values: curve || [], label: name, color: css(COLORS[i]) })),
-    { x: [0, Math.max(300, ...fits.flatMap(({ curve }) => (curve || []).map(([step]) => step)))], y: [10, 40], xLabel: "step; PSNR in dB" });
+    { x: [0, 400 * Math.ceil(Math.max(1, ...fits.flatMap(({ curve }) => (curve || []).map(([step]) => step))) / 400)], y: [10, 40], xLabel: "step; PSNR in dB" });
   for (const fit of fits) {
     fit.start = () => {
       if (fit.worker) fit.worker.terminate();
       fit.curve = [];
       const bands = fit.bands();
-      fit.worker = trainer(({ image, psnr, step, parameters }) => {
-        showImage(fit.canvas, image, SIDE);
+      fit.isDone = false;
+      fit.worker = trainer(({ image, side, psnr, step, parameters, isDone }) => {
+        showImage(fit.canvas, image, side);
+        fit.isDone = isDone;
+        if (fits.every((each) => each.isDone)) set(false);
         fit.curve.push([step, psnr]);
         fit.label.textContent = `${bands ? `${bands} bands` : "raw"}: ${psnr.toFixed(1)} dB, ${parameters.toLocaleString("en")} parameters, step ${step}`;
         draw();
@@ -50,8 +53,9 @@ FIGURES.train = (figure) => {
   let going = false;
   const set = (value) => {
     going = value;
-    button.textContent = going ? "Pause" : "Train";
-    for (const fit of fits) if (!fit.worker && going) fit.start(); else if (fit.worker) fit.worker.postMessage({ going });
+    const isOver = fits.every((each) => each.isDone);
+    button.textContent = going ? "Pause" : isOver ? "Train again" : "Train";
+    for (const fit of fits) if (going && (!fit.worker || isOver)) fit.start(); else if (fit.worker) fit.worker.postMessage({ going });
   };
   button.addEventListener("click", () => set(!going));
   slider.addEventListener("input", () => { figure.querySelector("output").textContent = slider.value; });
@@ -69,7 +73,7 @@ FIGURES.train = (figure) => {
 FIGURES.kernel = (figure) => {
   const [curve, plane] = figure.querySelectorAll("canvas");
   controls(figure, ({ bands }) => {
-    const values = Array.from({ length: 601 }, (_, i) => [(i - 300) / 150, kernel((i - 300) / 150, bands)]);
+    const values = Array.from({ length: 4097 }, (_, i) => [(i - 2048) / 1024, kernel((i - 2048) / 1024, bands)]);
     lineChart(curve, [{ values }], { x: [-2, 2], y: [-1, 1], xLabel: "distance of two coordinates", marks: [-2, 0, 2] });
     const side = 96, at = (i) => 2 * (i + 0.5) / side - 1;
     heatMap(plane, Array.from({ length: side }, (_, row) => Array.from({ length: side }, (_, column) =>
@@ -110,7 +114,7 @@ FIGURES.rays = (figure) => {
     g.globalAlpha = 1;
     const eye = [1.6 * Math.cos(turn), 1.6 * Math.sin(turn)];
     const ray = (i, n) => {
-      const across = Math.atan(0.75 * (2 * (i + 0.5) / n - 1)) + turn + Math.PI;
+      const across = Math.atan(0.75 * (1 - 2 * (i + 0.5) / n)) + turn + Math.PI;
       return [Math.cos(across), Math.sin(across)];
     };
     g.strokeStyle = css("--soft");

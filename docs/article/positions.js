@@ -32,7 +32,7 @@ FIGURES.clocks = (figure) => {
 FIGURES.heat = (figure) => {
   const canvas = figure.querySelector("canvas");
   controls(figure, ({ base }) => {
-    heatMap(canvas, Array.from({ length: 64 }, (_, t) => sinusoidal(t, 128, base)));
+    heatMap(canvas, Array.from({ length: 64 }, (_, t) => sinusoidal(t, 128, 10 ** base)));
   });
 };
 
@@ -62,9 +62,9 @@ FIGURES.shift = (figure) => {
         g.lineWidth = 1;
       });
     }
-    const angle = offset, c = Math.cos(angle).toFixed(3), s = Math.sin(angle).toFixed(3);
+    const shown = (value) => value.toFixed(3).padStart(7), c = shown(Math.cos(offset)), s = shown(Math.sin(offset));
     const error = distance(shifted(start, offset), end);
-    text.textContent = `first pair: | ${c}  ${s} |\n            | ${(-Math.sin(angle)).toFixed(3)}  ${c} |   whatever the position is\n`
+    text.textContent = `first pair: | ${c} ${s} |\n            | ${shown(-Math.sin(offset))} ${c} |   whatever the position is\n`
       + `|T(${offset}) p(${position}) - p(${position + offset})| = ${error.toExponential(1)}`;
   });
 };
@@ -83,8 +83,8 @@ FIGURES.attention = (figure) => {
 FIGURES.similarity = (figure) => {
   const canvas = figure.querySelector("canvas");
   controls(figure, ({ width, base }) => {
-    const values = Array.from({ length: 121 }, (_, i) => [i - 60, similarity(i - 60, 2 ** width, base)]);
-    const bump = firstBump(2 ** width, base);
+    const values = Array.from({ length: 121 }, (_, i) => [i - 60, similarity(i - 60, 2 ** width, 10 ** base)]);
+    const bump = firstBump(2 ** width, 10 ** base);
     lineChart(canvas, [{ values }], { x: [-60, 60], y: [-0.2, 1], xLabel: "offset", marks: bump ? [bump] : [] });
   });
 };
@@ -96,7 +96,7 @@ FIGURES.lengths = (figure) => {
     rotary: [1.95, 2.2, 3.39, 4.45], ALiBi: [2.15, 2.16, 2.06, 2.13], none: [3.28, 3.44, 3.49, 3.69],
   };
   const series = Object.entries(measured).map(([label, bits]) => ({ label, values: bits.map((b, i) => [7 + i, b]) }));
-  const draw = () => lineChart(figure.querySelector("canvas"), series, { x: [7, 10], y: [1.5, 5.5], xLabel: "log2 of the length; trained at 7" });
+  const draw = () => lineChart(figure.querySelector("canvas"), series, { x: [7, 10], y: [1, 6], xLabel: "log2 of the length; trained at 7" });
   window.addEventListener("resize", draw);
   draw();
 };

@@ -9,11 +9,11 @@ preset      family and name: "rotary/llama", "grid/mae", "fourier/nerf"
 source      place of the encoding in its library
 code        line of Python that computes the output
 rotary      pairs: [column a, column b, axis, band]; the angle t is band * positions[axis], and
-            a' = a cos t - b sin t, b' = a sin t + b cos t; other columns stay, all times scale
+            a' = a cos t - b sin t, b' = a sin t + b cos t, both times scale; other columns stay
 grid,       columns: [axis, band, phase in radians]; each is sin(band * positions[axis] + phase),
 fourier     or where the band is null the coordinate itself
 inputs      positions, and x of a rotation: shape and data, row by row
-output      likewise, computed in float64
+expected    the output likewise, computed in float64; a port adds its own as output
 tolerance   largest difference of an implementation in float32
 ```
 """
@@ -45,6 +45,8 @@ FAMILIES: Mapping[str, Mapping[str, Preset]] = {"rotary": ROTARY, "grid": GRID, 
 # Different sizes along every axis tell orders of axes apart.
 _SHAPES = ((7,), (3, 5), (2, 3, 4))
 _WIDTH, _NUM_BANDS = 48, 5
+# A late position, as of a long text, shows what early ones do not.
+_FAR = 4095
 _TOLERANCE = 1e-5
 _ARRAYS = ("output", "x", "positions")
 
@@ -68,6 +70,9 @@ def find_presets(text: str = "") -> list[tuple[str, Preset]]:
         for name, preset in table.items()
     ]
     wanted = text.lower()
+    exact = [row for row in rows if row[0] == wanted]
+    if exact:
+        return exact
     return [
         (name, preset)
         for name, preset in rows
@@ -100,6 +105,8 @@ def _rotary(name: str, preset: Preset) -> dict[str, Any]:
     if encoder.pairing == "tiled":
         raise ValueError(f"rotary/{name} is no rotation of pairs: see its source")
     positions = _first_positions(preset).double()
+    if positions.ndim == 1:
+        positions[-1] = _FAR
     x = torch.randn(len(positions), encoder.dim, generator=torch.Generator().manual_seed(0))
     # The pair of each column: its first column is a, its second b.
     pair_of_column = encoder.to_columns(torch.arange(len(encoder.pair_axes))).tolist()
@@ -114,7 +121,7 @@ def _rotary(name: str, preset: Preset) -> dict[str, Any]:
         "pairs": pairs,
         "scale": encoder.scale,
         "inputs": {"positions": _stored(positions), "x": _stored(x)},
-        "output": _stored(encoder.rotate(x.double(), positions)),
+        "expected": _stored(encoder.rotate(x.double(), positions)),
         "tolerance": _TOLERANCE,
     }
 
@@ -142,7 +149,7 @@ def _grid(name: str, preset: Preset) -> dict[str, Any]:
         "code": f'GridSinusoidalEncoder.preset("{name}", {_WIDTH}, {len(shape)})(positions)',
         "columns": columns[:_WIDTH],
         "inputs": {"positions": _stored(positions)},
-        "output": _stored(encoder(positions)),
+        "expected": _stored(encoder(positions)),
         "tolerance": _TOLERANCE,
     }
 
@@ -158,7 +165,7 @@ def _fourier(name: str, preset: Preset) -> dict[str, Any]:
         "code": f'FourierEncoder.preset("{name}", 3, {_NUM_BANDS})(positions)',
         "columns": columns,
         "inputs": {"positions": _stored(x)},
-        "output": _stored(encoder(x)),
+        "expected": _stored(encoder(x)),
         "tolerance": _TOLERANCE,
     }
 
@@ -192,10 +199,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
     kind = path.suffix.lower()
     values: dict[str, Any]
     if kind == ".json":
-        values = json.loads(path.read_text())
-        values = {**values, **values.get("inputs", {})} if isinstance(values, dict) else {}
-        arrays = {name: _tensor(value) for name, value in values.items() if name in _ARRAYS}
-        values |= arrays
+        values = _from_json(path)
     elif kind == ".npy":
         values = {"output": torch.from_numpy(np.load(path, allow_pickle=False))}
     elif kind == ".npz":
@@ -210,10 +214,29 @@ def read_arrays(path: Path) -> dict[str, Any]:
     return values
 
 
-def _tensor(value: Any) -> Tensor:
-    if isinstance(value, dict):
-        return torch.tensor(value["data"], dtype=torch.float64).reshape(value["shape"])
-    return torch.tensor(value, dtype=torch.float64)
+def _from_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text())
+    except ValueError as error:  # Of the text or its encoding.
+        raise ValueError(f"{path} is no JSON: {error}") from None
+    if not isinstance(values, dict) or not isinstance(values.get("inputs", {}), dict):
+        raise ValueError(f"{path} must be an object with the array output")
+    values = {**values, **values.get("inputs", {})}
+    return values | {
+        n: _tensor(value, f"{path}: {n}") for n, value in values.items() if n in _ARRAYS
+    }
+
+
+def _tensor(value: Any, name: str) -> Tensor:
+    try:
+        if isinstance(value, dict):
+            return torch.tensor(value["data"], dtype=torch.float64).reshape(value["shape"])
+        return torch.tensor(value, dtype=torch.float64)
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise ValueError(
+            f"{name} must be nested lists of numbers, or shape and data that fit; a NaN of "
+            "JavaScript is written as null"
+        ) from None
 
 
 def identify_file(
@@ -254,7 +277,9 @@ def check_file(path: Path) -> tuple[bool, str]:
         ValueError: If the file names no preset, or its arrays do not fit.
     """
     values = read_arrays(path)
-    name, output = str(values.get("preset")), values["output"].double()
+    if values.get("format") != FORMAT or "preset" not in values:
+        raise ValueError(f"{path} is no vector: it lacks the format {FORMAT!r} or a preset")
+    name, output = str(values["preset"]), values["output"].double()
     exact = make_vector(name)
     inputs = {key: values[key] for key in exact["inputs"] if key in values}
     family, short = name.split("/")
@@ -270,19 +295,27 @@ def check_file(path: Path) -> tuple[bool, str]:
     else:
         ours = FourierEncoder.preset(short, positions.shape[-1], _NUM_BANDS)(positions)
     if ours.shape != output.shape:
-        raise ValueError(f"output must have shape {tuple(ours.shape)}; got {tuple(output.shape)}")
-    tolerance = float(values.get("tolerance", _TOLERANCE))
+        raise ValueError(
+            f"{path}: output must have shape {tuple(ours.shape)}; got {tuple(output.shape)}"
+        )
+    if not bool(output.isfinite().all()):
+        return False, f"{name}: wrong, output has NaN or infinity"
     error = float((ours - output).abs().max())
-    if error <= tolerance:
+    if error <= _TOLERANCE:
         return True, f"{name}: right, largest difference {error:.1e}"
-    try:
-        best = identify_file(path, expected=short)[0]
-    except ValueError:
-        best = None
-    reason = "nothing like it is known"
-    if best is not None and best.is_exact and best.changes:
-        reason = f"it has {', '.join(best.changes)}"
-    elif best is not None:
-        column = int((ours - output).abs().amax(0).argmax())
-        reason = f"column {column} differs most"
+    if family == "rotary":
+        back = RotaryEncoder.preset(short, dim=x.shape[-1]).rotate(x, -positions)
+        for other, reason in ((back, "it rotates the other way"), (x, "nothing is rotated")):
+            if float((other - output).abs().max()) <= _TOLERANCE:
+                return False, f"{name}: wrong, largest difference {error:.1e}: {reason}"
+    column = int((ours - output).abs().amax(0).argmax())
+    reason = f"column {column} differs most"
+    # With the preset's own variations, then as any encoding.
+    for expected in (short, None):
+        with contextlib.suppress(ValueError):
+            best = identify_file(path, expected=expected)[0]
+            if best.is_exact and (best.changes or best.name != short):
+                changes = ", ".join(best.changes)
+                reason = f"it has {changes}" if expected else f"it is {best.name} {changes}".strip()
+                break
     return False, f"{name}: wrong, largest difference {error:.1e}: {reason}"

@@ -74,16 +74,18 @@ def test_photographs_without_a_camera_are_named_with_the_reason(
     Image.fromarray(np.rot90(first).copy()).save(photos / "portrait.jpg")
     (photos / "damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 no picture")
     (photos / "clip.mp4").write_bytes(b"no photograph")
+    (photos / "phone.HEIC").write_bytes(b"not read")
     before = sorted(path.name for path in photos.iterdir())
     capture = reconstruct(photos, tmp_path / "capture", log=quiet)
     assert sorted(path.name for path in photos.iterdir()) == before
-    assert capture.num_photos == 16
+    assert capture.num_photos == 17
     for name, reason in {
         "black.jpg": "it is black",
         "blurred.jpg": "blurred, or nothing to see",
         "another.jpg": "too little in common",
-        "small.jpg": "it is 400 x 200 as reduced, the others are 400 x 300",
+        "small.jpg": "it is 400 x 200, the others are 400 x 300",
         "damaged.jpg": "damaged.jpg",
+        "phone.HEIC": "save it as JPEG",
     }.items():
         assert reason in capture.left_out.pop(name)
     assert not capture.left_out
@@ -124,7 +126,7 @@ def test_folders_without_a_scene_get_one_line(
         iio.imwrite(same / f"{i}.png", pixels)
     for given, message in (
         ("nowhere", "nowhere is not a folder"),
-        (str(empty), "its 1 HEIC files must be saved as JPEG first"),
+        (str(empty), "save its 1 HEIC file as JPEG first"),
         (str(same), "COLMAP found no cameras for the 3 photographs"),
     ):
         assert main(["--photos", given]) == 2
