@@ -21,18 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import imageio.v3 as iio
-import torch
-from torch import Tensor
 
-from nerf_posenc.images import resize_area
+from nerf_posenc.images import to_eight_bits
 from scenes.errors import SceneError
-from scenes.image_files import MAX_PIXELS, pixels_from_file
+from scenes.image_files import MAX_PIXELS, open_image
 from scenes.worker import read_focal_length
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp")
 _HEIC = (".heic", ".heif")
 _RECORD, _PARTIAL = "photos.json", "sparse.partial"
-# Up to so many photographs each is compared with all others, above it with its neighbors.
+# Most photographs of which each is compared with all others; of more, with its neighbors.
 _MOST_EXHAUSTIVE = 200
 # What a lens sees is not known without EXIF: a phone's has about this share of the longer side.
 _FOCAL_SHARE = 0.8
@@ -141,14 +139,17 @@ def reconstruct(
         capture: folder of the reconstruction; created, or one that this function has made.
         size: longer side of the copies in pixels; larger photographs are reduced.
         max_pixels: a larger photograph is left out before it is decoded.
-        log: what to do with a line about the progress.
+        log: function that takes a line about the progress.
 
     Raises:
         SceneError: If pycolmap is missing, or no model comes out; the message says why.
     """
     record = capture / _RECORD
     if record.is_file():
-        return Capture(capture, **json.loads(record.read_text()))
+        try:
+            return Capture(capture, **json.loads(record.read_text()))
+        except (ValueError, TypeError):
+            raise SceneError(f"{record} is damaged; remove {capture} to begin again") from None
     files = photo_files(photos)
     try:
         import pycolmap
@@ -213,14 +214,13 @@ def _copy(
     left_out: dict[str, str] = {}
     for i, file in enumerate(files):
         try:
-            pixels = pixels_from_file(file, max_pixels=max_pixels)
+            rgb = open_image(str(file), max_pixels=max_pixels).resized(size).rgb
             focal = read_focal_length(file)
         except SceneError as error:
             left_out[file.name] = str(error)
             continue
-        rgb = _reduced(pixels, size)
         if rgb.shape[0] > rgb.shape[1]:
-            # A portrait is a landscape photograph of a camera that was turned by 90 degrees.
+            # A portrait is a landscape photograph of a camera that was rotated by 90 degrees.
             rgb = rgb.transpose(0, 1).flip(0)
         height, width = rgb.shape[:2]
         name = f"{i:04d}-{_plain(file.stem)}.jpg"
@@ -228,8 +228,7 @@ def _copy(
         path = images / name
         if not path.is_file():
             partial = images / f".{name}.partial"
-            quantized = (rgb * 255).round().byte().numpy()
-            iio.imwrite(partial, quantized, extension=".jpg", quality=95)
+            iio.imwrite(partial, to_eight_bits(rgb).numpy(), extension=".jpg", quality=95)
             partial.replace(path)
     if not copies:
         return copies, left_out
@@ -241,18 +240,6 @@ def _copy(
             )
             (images / copies.pop(name).name).unlink()
     return copies, left_out
-
-
-def _reduced(pixels: Tensor, size: int) -> Tensor:
-    """RGB over white in [0, 1], float32, with a longer side of at most ``size``."""
-    values = pixels.float()
-    if not pixels.is_floating_point():
-        values = values / torch.iinfo(pixels.dtype).max
-    if values.shape[2] == 4:
-        values = values[..., :3] * values[..., 3:] + (1 - values[..., 3:])
-    if max(values.shape[:2]) > size:
-        values = resize_area(values[None], size)[0]
-    return values
 
 
 def _extract(pycolmap: Any, database: Path, images: Path, photos: Sequence[_Photo]) -> None:

@@ -58,8 +58,8 @@ def of_diffusers() -> list[Made]:
     places = torch.nn.functional.pad(grid(4, 5), (1, 1))
     z_image = diffusers("z_image").RopeEmbedder(256.0, [32, 48, 48], [1536, 512, 512])
     lumina = diffusers("lumina2").Lumina2RotaryPosEmbed(10_000, [32, 32, 32])
-    after_text = grid(1, 3, 5) + torch.tensor([7, 0, 0])
-    lumina_table = torch.cat([lumina.freqs_cis[i][after_text[:, i]] for i in range(3)], dim=-1)
+    image_grid = grid(1, 3, 5)
+    lumina_table = torch.cat([lumina.freqs_cis[i][image_grid[:, i]] for i in range(3)], dim=-1)
     qwen = diffusers("qwenimage").QwenEmbedRope(10_000, [16, 56, 56], scale_rope=True)
     image, _ = qwen([(1, 5, 6)], max_txt_seq_len=4)
     cogview = diffusers("cogview4").CogView4RotaryPosEmbed(128, 2, (256, 256))
@@ -75,13 +75,8 @@ def of_diffusers() -> list[Made]:
     shape = torch.zeros(1, 16, 10, 12)
     return [
         ("flux2", "(4, 5)", torch.zeros(20, 128), by_cosines(flux2(places))),
-        ("z-image", "(1, 3, 5)", torch.zeros(15, 128), by_complex(z_image(grid(1, 3, 5)))),
-        (
-            "lumina2",
-            "(1, 3, 5)) + torch.tensor([7, 0, 0]",
-            torch.zeros(15, 96),
-            by_complex(lumina_table),
-        ),
+        ("z-image", "(1, 3, 5)", torch.zeros(15, 128), by_complex(z_image(image_grid))),
+        ("lumina2", "(1, 3, 5)", torch.zeros(15, 96), by_complex(lumina_table)),
         ("qwen-image", "(5, 6)", torch.zeros(30, 128), by_complex(image)),
         ("cogview4", "(5, 6)", torch.zeros(30, 128), by_cosines(cogview(shape), -2)),
         ("kandinsky5", "(2, 3, 4)", torch.zeros(24, 64), rotate_by_matrices),

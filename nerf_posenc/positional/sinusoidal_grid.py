@@ -34,7 +34,7 @@ class GridSinusoidalEncoder(Encoder):
             of the width before those of the height. None leaves them in order.
         axis_dims: columns of each block, even numbers that add up to ``dim``, if they are not
             equal; each axis then has bands of its own. For layouts with the axis outermost.
-        bands: bands of every axis in radians per position, in place of those of ``base``.
+        bands: bands of every axis in radians per position, instead of those of ``base``.
         start: position of the first row, column and so on in ``table``.
         span: scale the positions of ``table`` so that a position that equals the size of its
             axis becomes this; None leaves them as they are.

@@ -92,7 +92,7 @@ def default_features(in_dim: int, resolution: int) -> int:
 
 def _growth(base: int, max_resolution: int) -> float:
     ratio: float = (max_resolution / base) ** (1 / (_LEVELS - 1))
-    # Powers are rounded to float32; a little less does not let the finest level have a node more.
+    # Slightly less, so that rounding powers to float32 adds no node to the max resolution.
     return max(1.0, ratio * (1 - 1e-6))
 
 

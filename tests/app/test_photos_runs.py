@@ -72,7 +72,7 @@ def test_photographs_without_a_camera_are_named_with_the_reason(
     iio.imwrite(photos / "another.jpg", noise.integers(0, 256, first.shape, dtype=np.uint8))
     iio.imwrite(photos / "small.jpg", first[:200])
     Image.fromarray(np.rot90(first).copy()).save(photos / "portrait.jpg")
-    (photos / "damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 no picture")
+    (photos / "damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
     (photos / "clip.mp4").write_bytes(b"no photograph")
     (photos / "phone.HEIC").write_bytes(b"not read")
     before = sorted(path.name for path in photos.iterdir())
