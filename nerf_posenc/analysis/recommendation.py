@@ -13,6 +13,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.devices import computes_bfloat16
 from nerf_posenc.training.grid_sizes import COARSEST, TABLE_ROWS, level_nodes
 from nerf_posenc.training.loop import FitState, fit
 
@@ -131,7 +132,7 @@ def seconds_per_step(image: Image, options: CoordinateModel, *, num_steps: int =
         num_steps: number of steps that are timed, after one that is not.
     """
     encoding = options.encoding
-    recipe = recipes.get_recipe(encoding)
+    in_float32 = recipes.get_recipe(encoding).is_small or not computes_bfloat16(torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
     encoder, network = make_coordinate_model(options, image.resolution, generator=generator)
     model = nn.Sequential(encoder, network)
@@ -147,7 +148,7 @@ def seconds_per_step(image: Image, options: CoordinateModel, *, num_steps: int =
         state,
         draw,
         forward=forward,
-        autocast_dtype=None if recipe.is_small else torch.bfloat16,
+        autocast_dtype=None if in_float32 else torch.bfloat16,
         after_step=lambda _: started.append(time.perf_counter()),
     )
     return (started[-1] - started[0]) / num_steps

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.training.devices import computes_bfloat16
+
 ADAM_LR = 3e-3
 MUON_LR = 0.05
 MUON_ADAM_LR = 1e-2
@@ -196,13 +198,15 @@ def _orthogonal_factors(
 ) -> Tensor:
     """Approximate orthogonal factors of matrices ``(n, rows, columns)``.
 
-    Newton-Schulz iteration with the quintic polynomial of Jordan et al. 2024, in bfloat16 except
-    for small matrices on a CPU.
+    Newton-Schulz iteration with the quintic polynomial of Jordan et al. 2024, in bfloat16 where
+    the device computes in it, except for small matrices on a CPU.
     """
     a, b, c = coefficients
-    # On a CPU, setting up a bfloat16 product takes longer than a small one takes in float32.
+    # On a CPU, setting up a bfloat16 product takes longer than a small one takes in float32;
+    # without instructions for it, a large one takes 40 times as long (256 x 256, AVX2).
     is_small = matrices.device.type == "cpu" and matrices[0].numel() <= _SMALL_MATRIX
-    x = matrices.float() if is_small else matrices.bfloat16()
+    in_bfloat16 = not is_small and computes_bfloat16(matrices.device)
+    x = matrices.bfloat16() if in_bfloat16 else matrices.float()
     is_tall = x.shape[1] > x.shape[2]
     if is_tall:
         x = x.mT

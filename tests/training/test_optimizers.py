@@ -96,11 +96,17 @@ def test_a_matrix_of_zeros_has_no_orthogonal_factor_to_step_along() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype"), [((64, 128), torch.float32), ((65, 128), torch.bfloat16)]
+    ("shape", "has_bfloat16", "dtype"),
+    [
+        ((64, 128), True, torch.float32),
+        ((65, 128), True, torch.bfloat16),
+        ((65, 128), False, torch.float32),
+    ],
 )
-def test_only_small_matrices_are_iterated_in_float32_on_a_cpu(
-    shape: tuple[int, int], dtype: torch.dtype
+def test_large_matrices_are_iterated_in_bfloat16_where_a_cpu_computes_in_it(
+    shape: tuple[int, int], has_bfloat16: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_bfloat16)
     assert _orthogonal_factors(torch.randn(1, *shape), QUINTIC, 1, 1e-7).dtype == dtype
 
 
