@@ -82,25 +82,23 @@ def packed_samples(
         enters, leaves = coarse.intersect(paths.origins, paths.directions)
         near, far = torch.maximum(near, enters), torch.minimum(far, leaves)
     per_bin = max(1, int(coarse.cell / step))
-    hits = (far > near).nonzero()[:, 0]
-    origins, directions, near, far = (
-        column[hits] for column in (paths.origins, paths.directions, near, far)
-    )
+    origins, directions = paths.origins, paths.directions
     length = per_bin * step
-    num_bins = int(((far - near).max() / length).ceil()) if len(hits) else 0
+    # A ray that misses has no bin: its middles lie behind `far`.
+    num_bins = int(((far - near).clamp(min=0).amax() / length).ceil()) if len(near) else 0
     middles = near[:, None] + (torch.arange(num_bins, device=near.device) + 0.5) * length
     points = space.positions(origins[:, None], directions[:, None], middles)
     is_near = coarse(points) & (middles - length / 2 < far[:, None])
     ray, first = is_near.nonzero(as_tuple=True)
     shift = torch.full_like(near, 0.5)
     if generator is not None:
-        shift = uniform(rays.origins.shape[:1], generator, near)[hits]
+        shift = uniform(near.shape, generator, near)
     order = first[:, None] * per_bin + torch.arange(per_bin, device=near.device)
     ray = ray.repeat_interleave(per_bin)
     along = near[ray] + (order.flatten() + shift[ray]) * step
     positions = space.positions(origins[ray], directions[ray], along)
     inside = (grid(positions) & (along < far[ray] + step)).nonzero()[:, 0]
-    return PackedSamples(hits[ray[inside]], along[inside], positions[inside])
+    return PackedSamples(ray[inside], along[inside], positions[inside])
 
 
 class _CoarseOccupancy:
@@ -121,17 +119,21 @@ class _CoarseOccupancy:
         grown = F.max_pool3d(any_occupied[None, None], 3, stride=1, padding=1)[0, 0]
         self.grown = grown.flatten() > 0
         self.size, self.cell = size, 2 / size
-        found = any_occupied.nonzero()
-        self.is_empty = len(found) == 0
-        low, high = (found.amin(0), found.amax(0) + 1) if len(found) else (found.sum(0),) * 2
+        # First and last slab of each axis that has an occupied cell; listing the cells would
+        # have a GPU waited for.
+        has_any = torch.stack([any_occupied.amax(axes) > 0 for axes in ((1, 2), (0, 2), (0, 1))])
+        index = torch.arange(size, device=has_any.device)
+        low = torch.where(has_any, index, size).amin(1)
+        high = torch.where(has_any, index + 1, 0).amax(1)
         self.center = (low + high) * (self.cell / 2) - 1
         self.half = (high - low) * (self.cell / 2)
 
     def intersect(self, origins: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
         """Distances at which rays enter and leave the box around all occupied cells."""
-        if self.is_empty:
-            return torch.zeros_like(origins[:, 0]), torch.zeros_like(origins[:, 0])
-        return ray_aabb_intersect((origins - self.center) / self.half, directions / self.half)
+        # Without an occupied cell half the edges are negative: no ray hits.
+        half = self.half.abs()
+        near, far = ray_aabb_intersect((origins - self.center) / half, directions / half)
+        return near, torch.where(self.half[0] > 0, far, near)
 
     def __call__(self, points: Tensor) -> Tensor:
         index = ((points + 1) / self.cell).long().clamp_(0, self.size - 1)
@@ -233,8 +235,15 @@ class PackedRenderer(nn.Module):
     ) -> tuple[PackedSamples, GridCorners, Tensor]:
         """Samples that are not hidden behind opaque ones, their corners and densities.
 
-        They are queried from the front, some of each ray at a time.
+        A CPU queries them from the front, some of each ray at a time; other devices, which would
+        be waited for after each time, all at once.
         """
+        if not samples.along.is_cpu:
+            corners = self.field.corners(samples.positions)
+            density = self.field.density_at(corners)
+            _, before = packed_weights(density, step, samples.rays, num_rays)
+            kept = (before < _OPAQUE).nonzero()[:, 0]
+            return samples.rows(kept), corners.rows(kept), density[kept]
         parts: list[tuple[Tensor, GridCorners, Tensor]] = []
         depth = samples.along.new_zeros(num_rays)
         order = _order_in_ray(samples.rays, num_rays)
