@@ -368,7 +368,7 @@ def watched(code: str) -> tuple[str, float, float]:
     with tempfile.TemporaryFile() as words:
         process = subprocess.Popen(
             ["timeout", "60", sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), *sys.path])},
             stdout=words,
             stderr=words,
         )

@@ -4,7 +4,7 @@ import io
 import json
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -271,7 +271,7 @@ def run_a_command(folder: Path, arguments: list[str]) -> str:
     return f"status {status}"
 
 
-LOADERS: Mapping[str, Loader] = {
+LOADERS: dict[str, Loader] = {
     "images": Loader(10_000, make_image, open_an_image, (SceneError,)),
     **{
         kind: Loader(3_000, make_scene(kind), open_a_scene, (SceneError,))

@@ -1,0 +1,87 @@
+"""The hostile scenes of `tools.fuzz` and `tools.attacks`, opened by nerfstudio's own loader.
+
+    pip install --no-deps --target DIR nerfstudio==1.1.5 opencv-python-headless rich
+    PYTHONPATH=DIR python -m tools.rival_scenes [--count 1000]
+
+Its parser of ``transforms.json`` and its dataset read all training images, as its trainer does.
+instant-ngp reads scenes in C++ that needs CUDA, so its loader does not run here.
+"""
+
+import argparse
+import contextlib
+import importlib
+import json
+import re
+import sys
+import tempfile
+import types
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tools.attacks import ATTACKS, watched
+from tools.cases import LOADERS, Loader, make_scene
+from tools.fuzz import fuzz
+
+_ATTACKS = (
+    "frames-without-images",
+    "frames-without-images-within-the-limit",
+    "frames-of-one-image",
+    "views-of-200-megapixels",
+    "views-of-25-megapixels",
+    "transforms-of-60-mb",
+)
+# That of 60 MB stays as it is.
+_MOST_JSON = 50_000_000
+
+
+def open_by_nerfstudio(folder: Path, name: str) -> str:
+    """Read a scene; raise what nerfstudio raises."""
+    parser, dataset = _nerfstudio()
+    outputs = parser.NerfstudioDataParserConfig(data=folder / name).setup()
+    images = dataset.InputDataset(outputs.get_dataparser_outputs("train"))
+    for index in range(len(images)):
+        images.get_image_float32(index)
+    return "read"
+
+
+def _nerfstudio() -> tuple[Any, Any]:
+    # Its loggers are imported with the loader, and are not needed.
+    tensorboard = types.SimpleNamespace(SummaryWriter=object)
+    sys.modules.setdefault("torch.utils.tensorboard", tensorboard)  # type: ignore[arg-type]
+    for name in ("wandb", "comet_ml", "open3d"):
+        sys.modules.setdefault(name, types.ModuleType(name))
+    parser = importlib.import_module("nerfstudio.data.dataparsers.nerfstudio_dataparser")
+    return parser, importlib.import_module("nerfstudio.data.datasets.base_dataset")
+
+
+def main() -> None:
+    """Print what came of the cases, and a line for each attack."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--count", type=int, default=1000, help="fuzzed scenes")
+    count = options.parse_args().count
+    _nerfstudio()
+    loader = Loader(count, make_scene("transforms"), open_by_nerfstudio, ())
+    LOADERS["nerfstudio"] = loader
+    outcomes, _ = fuzz("nerfstudio", count)
+    kinds = Counter[str]()
+    for outcome, number in outcomes.items():
+        error = re.search(r"FAILED: (opened outside|\w+)", outcome)
+        kinds[error[1] if error else outcome] += number
+    print(f"{count} fuzzed scenes: {dict(kinds.most_common())}", flush=True)
+    for name in _ATTACKS:
+        _, make = ATTACKS[name]
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            make()
+            # It needs a focal length and a size.
+            file = Path("scene/transforms.json")
+            if file.stat().st_size < _MOST_JSON:
+                camera = dict(fl_x=9000, fl_y=9000, cx=2500, cy=2500, w=5000, h=5000)
+                file.write_text(json.dumps({**json.loads(file.read_text()), **camera}))
+            code = "from tools.rival_scenes import *; open_by_nerfstudio(Path.cwd(), 'scene')"
+            said, seconds, megabytes = watched(code)
+        print(f"{name:42} {seconds:5.1f} s {megabytes:6.0f} MB  {said[:110]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
