@@ -59,7 +59,8 @@ class Allowance:
 
     def __init__(self, files: Iterable[Path], bytes_per_byte: int = _IMAGE_BYTES_PER_BYTE) -> None:
         sizes = {}
-        for file in files:
+        # A link to nowhere is refused as it is read.
+        for file in filter(Path.is_file, files):
             about = file.stat()
             occupied = 512 * getattr(about, "st_blocks", about.st_size)
             sizes[about.st_dev, about.st_ino] = min(about.st_size, occupied)

@@ -97,6 +97,15 @@ def test_no_link_leads_out_of_a_scene(tmp_path: Path, kind: str, link: str) -> N
         open_scene(str(folder))
 
 
+def test_a_link_to_nowhere_among_the_images_is_named(tmp_path: Path) -> None:
+    folder = shutil.copytree(scene_corpus()["llff"], tmp_path / "scene")
+    image = sorted(folder.rglob("*.png"))[1]
+    image.unlink()
+    image.symlink_to("nowhere")
+    with pytest.raises(SceneError, match="nowhere"):
+        open_scene(str(folder))
+
+
 def test_a_camera_of_too_many_pixels_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "cameras.json"
     pose = torch.eye(4).tolist()
