@@ -59,7 +59,7 @@ class Allowance:
 
     def __init__(self, files: Iterable[Path], bytes_per_byte: int = _IMAGE_BYTES_PER_BYTE) -> None:
         sizes = {}
-        # A link to nowhere is refused as it is read.
+        # A link to nowhere is refused when it is read.
         for file in filter(Path.is_file, files):
             about = file.stat()
             occupied = 512 * getattr(about, "st_blocks", about.st_size)

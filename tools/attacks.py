@@ -165,7 +165,8 @@ def _frames(names: list[str], **camera: float) -> None:
         for i, name in enumerate(names)
     ]
     os.mkdir("scene")
-    text = json.dumps({"camera_angle_x": 0.8, **camera, "frames": frames})
+    pinhole = {key: meta[key] for key in ("fl_x", "fl_y", "cx", "cy", "w", "h")}
+    text = json.dumps({**pinhole, **camera, "frames": frames})
     Path("scene/transforms.json").write_text(text)
 
 

@@ -222,7 +222,7 @@ def copied_sources() -> Iterator[Path]:
     """A copy of the sources in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy"
-        ignored = shutil.ignore_patterns(".git", ".venv", ".ci-venv", "runs", "site", "__pycache__")
+        ignored = shutil.ignore_patterns(".git", ".venv", "runs", "site", "__pycache__")
         shutil.copytree(ROOT, copy, ignore=ignored)
         yield copy
 

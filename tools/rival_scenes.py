@@ -9,8 +9,6 @@ instant-ngp reads scenes in C++ that needs CUDA, so its loader does not run here
 
 import argparse
 import contextlib
-import importlib
-import json
 import re
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from typing import Any
 from tools.attacks import ATTACKS, watched
 from tools.cases import LOADERS, Loader, make_scene
 from tools.fuzz import fuzz
+from tools.make_coordinate_vectors import library
 
 _ATTACKS = (
     "frames-without-images",
@@ -31,8 +30,11 @@ _ATTACKS = (
     "views-of-25-megapixels",
     "transforms-of-60-mb",
 )
-# That of 60 MB stays as it is.
-_MOST_JSON = 50_000_000
+_OPEN = """
+from pathlib import Path
+from tools.rival_scenes import open_by_nerfstudio
+open_by_nerfstudio(Path(), "scene")
+"""
 
 
 def open_by_nerfstudio(folder: Path, name: str) -> str:
@@ -49,10 +51,9 @@ def _nerfstudio() -> tuple[Any, Any]:
     # Its loggers are imported with the loader, and are not needed.
     tensorboard = types.SimpleNamespace(SummaryWriter=object)
     sys.modules.setdefault("torch.utils.tensorboard", tensorboard)  # type: ignore[arg-type]
-    for name in ("wandb", "comet_ml", "open3d"):
-        sys.modules.setdefault(name, types.ModuleType(name))
-    parser = importlib.import_module("nerfstudio.data.dataparsers.nerfstudio_dataparser")
-    return parser, importlib.import_module("nerfstudio.data.datasets.base_dataset")
+    unused = ("wandb", "comet_ml", "open3d")
+    parser = library("nerfstudio.data.dataparsers.nerfstudio_dataparser", *unused)
+    return parser, library("nerfstudio.data.datasets.base_dataset", *unused)
 
 
 def main() -> None:
@@ -61,25 +62,17 @@ def main() -> None:
     options.add_argument("--count", type=int, default=1000, help="fuzzed scenes")
     count = options.parse_args().count
     _nerfstudio()
-    loader = Loader(count, make_scene("transforms"), open_by_nerfstudio, ())
-    LOADERS["nerfstudio"] = loader
-    outcomes, _ = fuzz("nerfstudio", count)
+    # Under the same name the cases are the same.
+    LOADERS["transforms"] = Loader(count, make_scene("transforms"), open_by_nerfstudio, ())
     kinds = Counter[str]()
-    for outcome, number in outcomes.items():
+    for outcome, number in fuzz("transforms", count)[0].items():
         error = re.search(r"FAILED: (opened outside|\w+)", outcome)
         kinds[error[1] if error else outcome] += number
     print(f"{count} fuzzed scenes: {dict(kinds.most_common())}", flush=True)
     for name in _ATTACKS:
-        _, make = ATTACKS[name]
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            make()
-            # It needs a focal length and a size.
-            file = Path("scene/transforms.json")
-            if file.stat().st_size < _MOST_JSON:
-                camera = dict(fl_x=9000, fl_y=9000, cx=2500, cy=2500, w=5000, h=5000)
-                file.write_text(json.dumps({**json.loads(file.read_text()), **camera}))
-            code = "from tools.rival_scenes import *; open_by_nerfstudio(Path.cwd(), 'scene')"
-            said, seconds, megabytes = watched(code)
+            ATTACKS[name][1]()
+            said, seconds, megabytes = watched(_OPEN)
         print(f"{name:42} {seconds:5.1f} s {megabytes:6.0f} MB  {said[:110]}", flush=True)
 
 

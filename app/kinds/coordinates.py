@@ -18,7 +18,7 @@ from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
-from nerf_posenc.training.devices import computes_bfloat16
+from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc.training.results import Measure
 
 PSNR = Measure(
@@ -197,9 +197,7 @@ def precision_for(
     """
     if options.precision != "auto":
         return torch.float32 if options.precision == "float32" else torch.bfloat16
-    if is_small or not computes_bfloat16(device):
-        return torch.float32
-    return torch.bfloat16
+    return fastest_dtype(device, is_small=is_small)
 
 
 def frequency_bands(encoder: Encoder) -> list[float]:

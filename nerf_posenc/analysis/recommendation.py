@@ -13,7 +13,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.corner_cache import cache_corners
-from nerf_posenc.training.devices import computes_bfloat16
+from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc.training.grid_sizes import COARSEST, TABLE_ROWS, level_nodes
 from nerf_posenc.training.loop import FitState, fit
 
@@ -132,7 +132,8 @@ def seconds_per_step(image: Image, options: CoordinateModel, *, num_steps: int =
         num_steps: number of steps that are timed, after one that is not.
     """
     encoding = options.encoding
-    in_float32 = recipes.get_recipe(encoding).is_small or not computes_bfloat16(torch.device("cpu"))
+    is_small = recipes.get_recipe(encoding).is_small
+    dtype = fastest_dtype(torch.device("cpu"), is_small=is_small)
     generator = torch.Generator().manual_seed(0)
     encoder, network = make_coordinate_model(options, image.resolution, generator=generator)
     model = nn.Sequential(encoder, network)
@@ -148,7 +149,7 @@ def seconds_per_step(image: Image, options: CoordinateModel, *, num_steps: int =
         state,
         draw,
         forward=forward,
-        autocast_dtype=None if in_float32 else torch.bfloat16,
+        autocast_dtype=None if dtype == torch.float32 else dtype,
         after_step=lambda _: started.append(time.perf_counter()),
     )
     return (started[-1] - started[0]) / num_steps

@@ -119,8 +119,8 @@ class _CoarseOccupancy:
         grown = F.max_pool3d(any_occupied[None, None], 3, stride=1, padding=1)[0, 0]
         self.grown = grown.flatten() > 0
         self.size, self.cell = size, 2 / size
-        # First and last slab of each axis that has an occupied cell; listing the cells would
-        # have a GPU waited for.
+        # First and last slab of each axis that has an occupied cell. A list of the cells would
+        # have a length that the host waits for.
         has_any = torch.stack([any_occupied.amax(axes) > 0 for axes in ((1, 2), (0, 2), (0, 1))])
         index = torch.arange(size, device=has_any.device)
         low = torch.where(has_any, index, size).amin(1)
@@ -235,8 +235,9 @@ class PackedRenderer(nn.Module):
     ) -> tuple[PackedSamples, GridCorners, Tensor]:
         """Samples that are not hidden behind opaque ones, their corners and densities.
 
-        A CPU queries them from the front, some of each ray at a time; other devices, which would
-        be waited for after each time, all at once.
+        On a CPU they are queried from the front, some of each ray at a time, so that those behind
+        are skipped. Elsewhere all are queried at once: the host would wait for the device after
+        each part.
         """
         if not samples.along.is_cpu:
             corners = self.field.corners(samples.positions)

@@ -44,6 +44,17 @@ def computes_bfloat16(device: torch.device) -> bool:
     return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
 
 
+def fastest_dtype(device: torch.device, *, is_small: bool) -> torch.dtype:
+    """Type in which matrix products are fastest.
+
+    Args:
+        device: device to compute on.
+        is_small: whether they are so small that bfloat16 is no faster, and only less exact.
+    """
+    in_bfloat16 = not is_small and computes_bfloat16(device)
+    return torch.bfloat16 if in_bfloat16 else torch.float32
+
+
 def describe(device: torch.device) -> str:
     """Describe a device for a person.
 

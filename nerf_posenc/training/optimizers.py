@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.training.devices import computes_bfloat16
+from nerf_posenc.training.devices import fastest_dtype
 
 ADAM_LR = 3e-3
 MUON_LR = 0.05
@@ -202,11 +202,9 @@ def _orthogonal_factors(
     the device computes in it, except for small matrices on a CPU.
     """
     a, b, c = coefficients
-    # On a CPU, setting up a bfloat16 product takes longer than a small one takes in float32;
-    # without instructions for it, a large one takes 40 times as long (256 x 256, AVX2).
+    # On a CPU, setting up a bfloat16 product takes longer than a small one takes in float32.
     is_small = matrices.device.type == "cpu" and matrices[0].numel() <= _SMALL_MATRIX
-    in_bfloat16 = not is_small and computes_bfloat16(matrices.device)
-    x = matrices.bfloat16() if in_bfloat16 else matrices.float()
+    x = matrices.to(fastest_dtype(matrices.device, is_small=is_small))
     is_tall = x.shape[1] > x.shape[2]
     if is_tall:
         x = x.mT
