@@ -8,9 +8,18 @@ from latex2mathml.converter import convert
 
 _INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 _BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
+# mkdocs-jupyter leaves the formulas of a notebook as they are; its scripts have dollars too.
+_PARAGRAPH = re.compile(r"<(p|li)>.*?</\1>", re.DOTALL)
+_DOLLARS = re.compile(r"\$([^$<>]+)\$")
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Replace the TeX that the Markdown extension has marked with MathML."""
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Replace the TeX of a page with MathML."""
+
+    def inline(found: re.Match[str]) -> str:
+        return str(convert(unescape(found[1])))
+
+    if page.file.src_uri.endswith(".ipynb"):
+        return _PARAGRAPH.sub(lambda found: _DOLLARS.sub(inline, found[0]), html)
     html = _BLOCK.sub(lambda found: convert(unescape(found[1]), display="block"), html)
-    return _INLINE.sub(lambda found: convert(unescape(found[1])), html)
+    return _INLINE.sub(inline, html)
