@@ -427,7 +427,7 @@ RUNS = {
     "16 bits": f"--image deep.png --encodings fourier {_IMAGE}",
     "siren": f"--image cat --encodings none --network siren {_IMAGE}",
     "held out": f"--image cat --held-out --optimizer adam --encodings gaussian {_IMAGE}",
-    "auto": f"--image cat --encodings auto --size 24 --steps 20 {_QUICK}",
+    "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 20 {_QUICK}",
     "ensemble": f"--images cat rocket --encodings fourier hash {_IMAGE}",
     "mlp": f"--encodings none fourier {_SCENE}",
     "nerf": f"--field nerf --encodings fourier {_SCENE}",
