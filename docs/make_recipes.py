@@ -37,8 +37,13 @@ rotated = rotary.rotate(queries, positions)
 
 # Which one is it? Give a query before and after, one head of one sequence.
 best = identify(rotated[0, 0], before=queries[0, 0], shape=(4, 6))[0]
-assert best.name == "flux" and best.is_exact
-print(best)
+print(best.name, best.is_exact)
+print(best.line)
+```
+
+```text
+flux True
+RotaryEncoder.preset("flux").rotate(before, ROTARY["flux"].positions((4, 6)))
 ```
 """
 

@@ -12,11 +12,12 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LONG = ("recipes", "saved")
 
 
-def code_blocks(page: Path) -> list[tuple[int, str]]:
-    """Blocks of Python on a page, each with the number of lines above it."""
+def code_blocks(page: Path) -> list[tuple[int, str, str]]:
+    """Blocks of Python on a page: the number of lines above, the code, and the output shown."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(r"```python\n(.*?)```", text, re.DOTALL)
-    return [(text[: block.start(1)].count("\n"), block[1]) for block in found]
+    pattern = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?"
+    found = re.finditer(pattern, text, re.DOTALL)
+    return [(text[: block.start(1)].count("\n"), block[1], block[2] or "") for block in found]
 
 
 WITH_CODE = [page for page in PAGES if code_blocks(page)]
@@ -34,9 +35,12 @@ WITH_CODE = [page for page in PAGES if code_blocks(page)]
         for page in WITH_CODE
     ],
 )
-def test_every_block_of_code_runs_alone(page: Path) -> None:
+def test_every_block_of_code_runs_alone_and_prints_what_is_shown(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     encodings = dict(ENCODINGS)
-    for line, block in code_blocks(page):
+    for line, block, output in code_blocks(page):
+        capsys.readouterr()
         try:
             # Names of its own: a reader pastes one block alone.
             exec(compile("\n" * line + block, str(page), "exec"), {"__name__": "page"})
@@ -44,6 +48,7 @@ def test_every_block_of_code_runs_alone(page: Path) -> None:
             # Architecture adds one.
             ENCODINGS.clear()
             ENCODINGS.update(encodings)
+        assert capsys.readouterr().out == output, f"{page}, line {line}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
