@@ -131,10 +131,13 @@ def _nearest(
     output: Tensor, candidates: Iterator[Candidate], count: int, tolerance: float
 ) -> list[Match]:
     few = torch.linspace(0, len(output) - 1, min(_FEW, len(output))).round().long()
-    scored = [
-        (_differences(candidate, output, few), i, candidate)
-        for i, candidate in enumerate(candidates)
-    ]
+    scored: list[tuple[tuple[float, float], int, Candidate]] = []
+    # Candidates with fewer changes rank before all others if they are exact: they end the search.
+    by_changes = sorted(enumerate(candidates), key=lambda found: _distance(found[1]))
+    for _, group in itertools.groupby(by_changes, key=lambda found: _distance(found[1])):
+        scored += [(_differences(candidate, output, few), i, candidate) for i, candidate in group]
+        if any(largest < tolerance for (largest, _), _, _ in scored):
+            break
     if not scored:
         raise ValueError(
             f"no encoding of the presets has a width of {output.shape[-1]} and as many axes as "
