@@ -33,6 +33,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 import train_fit
+from app.kinds import shape
 from app.runs.stop import Stop
 from tools.corpora import image_corpus, scene_corpus
 
@@ -471,6 +472,9 @@ def interrupted_and_resumed(arguments: list[str]) -> "PretendedGpu":
 
 def main() -> None:
     """Run some of `RUNS`, and print what waited or was copied in their training steps."""
+    # Millions of points, one operation after the other, would take minutes here.
+    shape._POOL, shape._SCORED, shape._NODES = 1 << 13, 1 << 13, 24
+    shape._VIEW_SIDE, shape._PREVIEW_SIDE = 24, 24
     for name in sys.argv[1:] or RUNS:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             Path("deep.png").write_bytes(image_corpus()["deep.png"])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -189,7 +190,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             preview=lambda: [
                 shaded_view(_queried(model), _AZIMUTHS["front"], side=_PREVIEW_SIDE, device=device)
             ],
-            originals=[shaded_view(self._truth, _AZIMUTHS["front"], side=_PREVIEW_SIDE)],
+            originals=[self._preview],
         )
 
     def _truth(self, points: Tensor) -> Tensor:
@@ -206,7 +207,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
                 truth,
                 shaded_view(query, azimuth, side=_VIEW_SIDE, device=device),
             )
-            for (name, azimuth), truth in zip(_AZIMUTHS.items(), self._views(), strict=True)
+            for (name, azimuth), truth in zip(_AZIMUTHS.items(), self._views, strict=True)
         ]
         axis = (torch.arange(_SLICE_SIDE) + 0.5) * (2 / _SLICE_SIDE) - 1
         y, x = torch.meshgrid(-axis, axis, indexing="ij")
@@ -217,13 +218,14 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         views.append(View(f"{self.title}, distance in the plane z = 0", truth, found))
         return Evaluation(scores, [*views, *kernel_curves(encoder_of(fit.model))])
 
+    @cached_property
+    def _preview(self) -> Tensor:
+        return shaded_view(self._truth, _AZIMUTHS["front"], side=_PREVIEW_SIDE)
+
+    @cached_property
     def _views(self) -> list[Tensor]:
-        """Views of the mesh, which are traced once."""
-        if not hasattr(self, "_traced"):
-            self._traced = [
-                shaded_view(self._truth, azimuth, side=_VIEW_SIDE) for azimuth in _AZIMUTHS.values()
-            ]
-        return self._traced
+        azimuths = _AZIMUTHS.values()
+        return [shaded_view(self._truth, azimuth, side=_VIEW_SIDE) for azimuth in azimuths]
 
     def _scores(
         self, query: Callable[[Tensor], Tensor], model: nn.Module, device: torch.device, seed: int

@@ -393,8 +393,8 @@ def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_the_default_run_recovers_the_cat() -> None:
-    # Half the side and fewer steps than the README's line, which is run by hand.
-    short = ["--size", "256", "--steps", "250"]
+    # Smaller and with fewer steps than the README's line, which is run by hand.
+    short = ["--size", "128", "--steps", "100"]
     line = ["--image", "cat.png", "--bands", "10", "--out", "run", "--quiet"]
     assert train_fit.main([*line, *short]) == 0
     none, fourier = json.loads(Path("run/metrics.json").read_text())["fits"]
