@@ -103,6 +103,7 @@ def test_photographs_are_fitted_in_one_command_and_resumed(
     folder = capture_folder(photos, Path("runs"))
     shutil.copytree(captured[1], folder)
     arguments = ["--photos", str(photos), "--size", "40", "--steps", "20", "--out", "run"]
+    arguments += ["--width", "16", "--depth", "1", "--batch-size", "64"]
     assert main([*arguments, "--field", "small", "--turntable", "0", "--video", "0"]) == 0
     printed = capsys.readouterr().out
     assert "COLMAP found the cameras of 10 of 10 photographs" in printed
