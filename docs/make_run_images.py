@@ -1,12 +1,13 @@
-"""Make the images of the README and the gallery from runs of the program.
+"""Make the images of the README and the gallery, and its exported page, from runs of the program.
 
     python -m docs.make_run_images [NAME ...]
 
-Writes the comparison of each run of the gallery, and the training video and a screenshot of the
-report of the default run. All take ten minutes; needs Chromium (``CHROMIUM``, or the one of the
-path), playwright and the extra ``shapes``.
+Writes the comparison of each run of the gallery; of the default run also the training video, a
+screenshot of the report, and `docs/fit.html`, in which its fits run. All take ten minutes; needs
+Chromium (``CHROMIUM``, or the one of the path), playwright and the extra ``shapes``.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -19,7 +20,8 @@ from playwright.sync_api import sync_playwright
 import train_fit
 from app.report import video
 
-IMAGES = Path(__file__).parent / "images"
+DOCS = Path(__file__).resolve().parent
+IMAGES = DOCS / "images"
 RUNS = {
     "comparison": ["--image", "cat", "--bands", "10"],
     "spheres": ["--scene", "spheres", "--bands", "10"],
@@ -40,7 +42,7 @@ def screenshot(page: Path, out: Path) -> None:
             args=["--no-sandbox"],
         )
         tab = browser.new_page(viewport={"width": 1280, "height": 860})
-        tab.goto(page.as_uri())
+        tab.goto(page.resolve().as_uri())
         tab.screenshot(path=out)
         browser.close()
 
@@ -49,8 +51,9 @@ def main(names: list[str]) -> None:
     # An animated WebP plays wherever a README is shown; an MP4 does not.
     video.has_ffmpeg = lambda: False
     for name in names or RUNS:
-        with tempfile.TemporaryDirectory() as home:
-            run = Path(home) / "run"
+        # The exported page names its run.
+        with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
+            run = Path("cat" if name == "comparison" else "run")
             assert train_fit.main([*RUNS[name], "--out", str(run)]) == 0
             with Image.open(run / "comparison.png") as image:
                 image.thumbnail((_WIDTH, 4 * _WIDTH))
@@ -58,6 +61,8 @@ def main(names: list[str]) -> None:
             if name == "comparison":
                 shutil.copy(run / "learning.webp", IMAGES / "learning.webp")
                 screenshot(run / "report.html", IMAGES / "report.png")
+                page = ["--page", "--out", str(DOCS / "fit.html"), "--overwrite"]
+                assert train_fit.main(["export", str(run), *page]) == 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ from app.terminal import printable
 from nerf_posenc.radiance.views import Scene
 from scenes import open_scene
 from scenes.photos import capture_folder, reconstruct
+from scenes.room import take_photographs
 
+ROOM = "room"
+"""Built-in photographs, where no folder has that name."""
 _RUNS = Path("runs")
 _SIZE = 400
 
@@ -22,8 +25,8 @@ class PhotosOptions(ViewsOptions):
     """Fit a radiance field to photographs without poses."""
 
     photos: str = ""
-    """Folder of photographs of something that does not move. Its cameras are kept in a folder
-    runs/capture-..., which --scene reads."""
+    """Folder of photographs of something that does not move, or room for 40 of a room that are
+    rendered. The cameras are kept in a folder runs/capture-..., which --scene reads."""
 
     size: int | None = _SIZE
     """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
@@ -46,6 +49,11 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     def opened(self, options: PhotosOptions) -> Scene:
         """Views whose cameras COLMAP has found, now or before."""
         photos = Path(options.photos)
+        if options.photos == ROOM and not photos.exists():
+            photos, partial = _RUNS / f"photos-{ROOM}", _RUNS / f"photos-{ROOM}.partial"
+            if not photos.exists():
+                take_photographs(partial)
+                partial.rename(photos)
         folder = capture_folder(photos, _RUNS)
         try:
             folder.mkdir(parents=True, exist_ok=True)

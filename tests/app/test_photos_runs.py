@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -11,9 +12,10 @@ import torch
 from PIL import Image
 
 from app.cli import main
+from app.kinds import photos
 from scenes import SceneError, open_scene
 from scenes.photos import capture_folder, reconstruct
-from tests.photographs import room_camera, take_photographs
+from scenes.room import room_camera, take_photographs
 
 pytest.importorskip("pycolmap")
 pytestmark = pytest.mark.slow
@@ -27,14 +29,14 @@ def quiet(_: str) -> None:
 def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, torch.Tensor]:
     """Photographs of the room, the folder of what was found, and their true poses."""
     folder = tmp_path_factory.mktemp("photos")
-    poses = take_photographs(folder / "room", 10)
+    poses = take_photographs(folder / "room", 10, width=400, height=300)
     reconstruct(folder / "room", folder / "capture", log=quiet)
     return folder / "room", folder / "capture", poses
 
 
 def test_all_cameras_are_found_where_they_are(captured: tuple[Path, Path, torch.Tensor]) -> None:
-    photos, capture, truth = captured
-    again = reconstruct(photos, capture, log=quiet)
+    taken, capture, truth = captured
+    again = reconstruct(taken, capture, log=quiet)
     assert (again.num_photos, again.left_out) == (10, {})
     scene = open_scene(str(capture))
     camera = scene.train.cameras[0]
@@ -62,22 +64,22 @@ def test_all_cameras_are_found_where_they_are(captured: tuple[Path, Path, torch.
 def test_photographs_without_a_camera_are_named_with_the_reason(
     captured: tuple[Path, Path, torch.Tensor], tmp_path: Path
 ) -> None:
-    photos = tmp_path / "room"
-    shutil.copytree(captured[0], photos)
+    mixed = tmp_path / "room"
+    shutil.copytree(captured[0], mixed)
     noise = np.random.default_rng(0)
-    first = iio.imread(photos / "IMG_0000.jpg")
-    iio.imwrite(photos / "black.jpg", np.zeros_like(first))
+    first = iio.imread(mixed / "IMG_0000.jpg")
+    iio.imwrite(mixed / "black.jpg", np.zeros_like(first))
     blurred = Image.fromarray(first).resize((8, 6)).resize((400, 300))
-    blurred.save(photos / "blurred.jpg")
-    iio.imwrite(photos / "another.jpg", noise.integers(0, 256, first.shape, dtype=np.uint8))
-    iio.imwrite(photos / "small.jpg", first[:200])
-    Image.fromarray(np.rot90(first).copy()).save(photos / "portrait.jpg")
-    (photos / "damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
-    (photos / "clip.mp4").write_bytes(b"no photograph")
-    (photos / "phone.HEIC").write_bytes(b"not read")
-    before = sorted(path.name for path in photos.iterdir())
-    capture = reconstruct(photos, tmp_path / "capture", log=quiet)
-    assert sorted(path.name for path in photos.iterdir()) == before
+    blurred.save(mixed / "blurred.jpg")
+    iio.imwrite(mixed / "another.jpg", noise.integers(0, 256, first.shape, dtype=np.uint8))
+    iio.imwrite(mixed / "small.jpg", first[:200])
+    Image.fromarray(np.rot90(first).copy()).save(mixed / "portrait.jpg")
+    (mixed / "damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 no image")
+    (mixed / "clip.mp4").write_bytes(b"no photograph")
+    (mixed / "phone.HEIC").write_bytes(b"not read")
+    before = sorted(path.name for path in mixed.iterdir())
+    capture = reconstruct(mixed, tmp_path / "capture", log=quiet)
+    assert sorted(path.name for path in mixed.iterdir()) == before
     assert capture.num_photos == 17
     for name, reason in {
         "black.jpg": "it is black",
@@ -99,10 +101,10 @@ def test_photographs_are_fitted_in_one_command_and_resumed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    photos = captured[0]
-    folder = capture_folder(photos, Path("runs"))
+    given = captured[0]
+    folder = capture_folder(given, Path("runs"))
     shutil.copytree(captured[1], folder)
-    arguments = ["--photos", str(photos), "--size", "40", "--steps", "20", "--out", "run"]
+    arguments = ["--photos", str(given), "--size", "40", "--steps", "20", "--out", "run"]
     arguments += ["--width", "16", "--depth", "1", "--batch-size", "64"]
     assert main([*arguments, "--field", "small", "--turntable", "0", "--video", "0"]) == 0
     printed = capsys.readouterr().out
@@ -112,6 +114,22 @@ def test_photographs_are_fitted_in_one_command_and_resumed(
     assert {fit["encoding"] for fit in metrics["fits"]} == {"none", "fourier"}
     (tmp_path / "run/metrics.json").unlink()
     assert main(["--resume", "run"]) == 0
+
+
+@pytest.mark.usefixtures("no_report", "no_hull")
+def test_a_room_is_photographed_where_no_folder_has_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    few = partial(take_photographs, count=8, width=320, height=240)
+    monkeypatch.setattr(photos, "take_photographs", few)
+    arguments = ["--photos", "room", "--size", "24", "--steps", "5", "--encodings", "none"]
+    arguments += ["--field", "small", "--width", "16", "--depth", "1", "--batch-size", "64"]
+    assert main([*arguments, "--turntable", "0", "--video", "0"]) == 0
+    assert "COLMAP found the cameras of 8 of 8 photographs" in capsys.readouterr().out
+    (tmp_path / "room").mkdir()
+    assert main(arguments) == 2
+    assert "room has no photographs" in capsys.readouterr().err
 
 
 def test_folders_without_a_scene_get_one_line(
