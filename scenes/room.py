@@ -1,7 +1,7 @@
 """Photographs of a room in closed form, to try ``--photos`` without a camera at hand.
 
-The inside of the cube [-1, 1]^3, z up, with two balls in it. Everything is carved from random
-textures of three dimensions, so that every point is recognized in every photograph.
+The inside of the cube [-1, 1]^3, z up, with two balls in it. Colors are random 3-D textures, so
+that COLMAP finds features everywhere.
 """
 
 import math

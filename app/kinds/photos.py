@@ -49,13 +49,11 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     def opened(self, options: PhotosOptions) -> Scene:
         """Views whose cameras COLMAP has found, now or before."""
         photos = Path(options.photos)
-        if options.photos == ROOM and not photos.exists():
-            photos, partial = _RUNS / f"photos-{ROOM}", _RUNS / f"photos-{ROOM}.partial"
-            if not photos.exists():
-                take_photographs(partial)
-                partial.rename(photos)
-        folder = capture_folder(photos, _RUNS)
+        folder = _RUNS
         try:
+            if options.photos == ROOM and not photos.exists():
+                photos = _room()
+            folder = capture_folder(photos, _RUNS)
             folder.mkdir(parents=True, exist_ok=True)
             # Several processes, or two runs at once, wait for the first of them.
             with FileLock(folder / ".lock"):
@@ -73,3 +71,14 @@ class PhotosKind(ViewsKind[PhotosOptions]):
         scene = open_scene(str(folder), size=options.size)
         notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
         return replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)
+
+
+def _room() -> Path:
+    """Folder of the photographs of the room, which one process renders and all others wait for."""
+    photos, partial = _RUNS / f"photos-{ROOM}", _RUNS / f"photos-{ROOM}.partial"
+    _RUNS.mkdir(exist_ok=True)
+    with FileLock(_RUNS / f".photos-{ROOM}.lock"):
+        if not photos.exists():
+            take_photographs(partial)
+            partial.rename(photos)
+    return photos

@@ -221,7 +221,7 @@ def _reason(
     return (
         f"{share:.0%} of the energy lies below octave {octave + 1}: fourier with {bands} bands"
         f"{told['fourier']}; gaussian with sigma {sigma:.1f}{told['gaussian']}; hash with "
-        f"{num_levels} levels, the finest of {max_resolution:,} nodes,{told['hash']}; "
+        f"{num_levels} levels and max resolution {max_resolution:,},{told['hash']}; "
         f"{best} {ending}"
     ).replace(",;", ";")
 

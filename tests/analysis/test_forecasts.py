@@ -152,7 +152,7 @@ def test_the_recommended_levels_are_those_of_the_grid_that_is_built() -> None:
     encoder, _ = make_coordinate_model(found.models["hash"], image.resolution)
     assert isinstance(encoder, HashGridEncoder)
     assert list(found.levels) == encoder.resolutions
-    assert f"{len(found.levels)} levels, the finest of {found.levels[-1]:,} nodes" in found.reason
+    assert f"{len(found.levels)} levels and max resolution {found.levels[-1]:,}" in found.reason
 
 
 def test_no_grid_of_other_levels_is_forecast_to_be_better_by_more_than_is_given_up() -> None:
