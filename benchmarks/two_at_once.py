@@ -1,7 +1,7 @@
 """Steps of ``train_fit.py`` alone and two at once, by how OpenMP's threads wait.
 
 Each way takes turns, so that an hour in which the machine is slow is slow for all. ``chosen`` is
-what the program chooses by itself.
+what the program chooses by itself, ``unset`` is torch's default, without the program's choice.
 """
 
 import argparse
@@ -16,15 +16,18 @@ from pathlib import Path
 from benchmarks.timing import machine
 
 ROOT = Path(__file__).parents[1]
-WAYS = {
-    "chosen": {},
-    "active": {"OMP_WAIT_POLICY": "active"},
-    "passive": {"OMP_WAIT_POLICY": "passive"},
+WITHOUT_CHOICE = "import sys; from app.cli import main; sys.exit(main(sys.argv[1:]))"
+# Where the program starts, and what the environment has of its own.
+WAYS: dict[str, tuple[list[str], dict[str, str]]] = {
+    "unset": (["-c", WITHOUT_CHOICE], {}),
+    "chosen": (["train_fit.py"], {}),
+    "passive": (["train_fit.py"], {"OMP_WAIT_POLICY": "passive"}),
 }
 
 
-def steps_of(count: int, environment: dict[str, str], seconds: float) -> list[int]:
+def steps_of(count: int, way: str, seconds: float) -> list[int]:
     """Steps that each of several runs takes that are started together."""
+    start, environment = WAYS[way]
     own = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | environment
     with tempfile.TemporaryDirectory() as home:
         folders = [Path(home, str(i)) for i in range(count)]
@@ -32,8 +35,9 @@ def steps_of(count: int, environment: dict[str, str], seconds: float) -> list[in
         for folder in folders:
             arguments = ["--image", "cat", "--size", "256", "--encodings", "fourier", "--quiet"]
             arguments += ["--seconds", str(seconds), "--video", "0", "--out", str(folder)]
-            program = [sys.executable, str(ROOT / "train_fit.py"), *arguments]
-            running.append(subprocess.Popen(program, env=own))
+            running.append(
+                subprocess.Popen([sys.executable, *start, *arguments], env=own, cwd=ROOT)
+            )
         for process in running:
             assert process.wait() == 0
         records = [json.loads((folder / "metrics.json").read_text()) for folder in folders]
@@ -49,13 +53,13 @@ def main() -> None:
     taken: dict[tuple[str, int], list[int]] = {(way, n): [] for way in WAYS for n in (1, 2)}
     for _ in range(options.rounds):
         for (way, count), steps in taken.items():
-            steps.append(sum(steps_of(count, WAYS[way], options.seconds)))
+            steps.append(sum(steps_of(count, way, options.seconds)))
     print(f"steps in {options.seconds:g} s, median of {options.rounds}")
-    alone = statistics.median(taken["active", 1])
+    alone = statistics.median(taken["unset", 1])
     for way in WAYS:
         one, two = (statistics.median(taken[way, count]) for count in (1, 2))
         print(
-            f"{way:<8} alone {one:5.0f} ({one / alone:.2f} of active), two at once together "
+            f"{way:<8} alone {one:5.0f} ({one / alone:.2f} of unset), two at once together "
             f"{two:5.0f} ({two / one:.2f} of one alone)",
             flush=True,
         )

@@ -50,6 +50,9 @@ SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
 )
 """Systems by the kind of data and by name; the first of a kind is its default."""
 
+# Their punctuation would be learned as if it were language.
+_NO_PROSE = (".csv", ".json", ".jsonl")
+
 _KINDS = {Text: "a text", Stories: "stories", Pairs: "pairs", LabeledSentences: "labeled sentences"}
 
 
@@ -86,6 +89,7 @@ _USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "depth": ("transformer", "causal", "conv", "bert"),
         "heads": ("transformer", "causal", "bert"),
         "hops": ("memn2n", "self-attentive"),
+        "penalty": ("self-attentive",),
         "tying": ("memn2n",),
         "beam": ("transformer", "conv"),
     }
@@ -120,6 +124,11 @@ def open_data(name_or_path: str, options: SystemOptions) -> Data:
         if path.suffix.lower() == ".tsv":
             labeled = {"self-attentive": True, "transformer": False, "conv": False}
             return open_tsv(path, labeled=labeled.get(options.model or ""))
+        if path.suffix.lower() in _NO_PROSE:
+            raise SequenceError(
+                f"{path} is no text to read: write its sentences to a .txt file, or two columns "
+                "with a tab between them to a .tsv file"
+            )
         return open_text_file(path)
     if name_or_path in BUILT_IN:
         return BUILT_IN[name_or_path](options.seed)

@@ -38,6 +38,9 @@ class SystemOptions:
     hops: int | None = None
     """Hops of a memory network, or attention rows of self-attentive."""
 
+    penalty: float = 0.3
+    """Weight of the penalty of self-attentive for rows that attend to the same words."""
+
     tying: Tying = "adjacent"
     """How memn2n shares weights between hops."""
 

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 2 -m tests.one_rank FAULT RANK RECORD arguments of train_fit.py
 
 At that record of its fits the rank is killed, asked to end, or out of memory; or from the beginning
-it sees another image.
+it sees another image. Any other word is no fault.
 """
 
 import os

@@ -1,6 +1,7 @@
 """Sequences: a system of the literature, fitted by one seed or by several at once."""
 
 import copy
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ class SequenceOptions(CommonOptions, SystemOptions):
         for name in ("context", "heads", "hops", "beam"):
             value = getattr(self, name)
             require(value is None or value >= 1, f"--{name} must be 1 or more; got {value}")
+        is_weight = math.isfinite(self.penalty) and self.penalty >= 0
+        require(is_weight, f"--penalty must be 0 or more; got {self.penalty:g}")
 
 
 class SequenceKind(Kind[SequenceOptions]):

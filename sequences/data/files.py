@@ -90,7 +90,7 @@ def open_tsv(path: Path, *, labeled: bool | None) -> Pairs | LabeledSentences:
     Args:
         path: path of the file.
         labeled: whether the first column is labels. None decides: it is labels if it has at most
-            50 different values, each of one word, and fewer than a tenth as many as lines.
+            50 different values, each of one word, and at most half as many as lines.
 
     Raises:
         SequenceError: If the file cannot be read, or a line does not have two columns with words in

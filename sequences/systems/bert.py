@@ -261,8 +261,8 @@ class BertSystem(BaseSystem):
 
 
 def _words(document: str) -> list[str]:
-    """Words and punctuation marks in lower case."""
-    return re.findall(r"[a-z]+|[0-9]+|[^\sa-z0-9]", document.lower())
+    """Words of any alphabet, numbers and punctuation marks, in lower case."""
+    return re.findall(r"[^\W\d_]+|\d+|[^\w\s]|_", document.lower())
 
 
 def _verdict(predicted: int, truth: int) -> list[Token]:

@@ -40,7 +40,7 @@ _FIVE = ("none", "sinusoidal", "learned", "rotary", "alibi")
 
 _LESSONS = {
     "transformer": "Attention is blind to order: without positions this model sees which "
-    "characters surround a hidden one, but not where they stand. With positions it can read.",
+    "characters surround a hidden one, but not where they stand.",
     "causal": "A causal model can count the characters before it, so it works without positions, "
     "though worse. At lengths beyond those of training, encodings differ: embeddings of positions "
     "that were not trained mislead it, and a bias by distance does not.",

@@ -39,7 +39,6 @@ ENCODINGS = {
     "time": (None, True, "bags of words, and pairs of memories by age: the published model"),
     "position": (1.0, False, "words weighted by position, memories in no order"),
     "position-time": (1.0, True, "words weighted by position, and pairs of memories by age"),
-    "position2-time": (2.0, True, "the same with the weights of words doubled"),
 }
 
 

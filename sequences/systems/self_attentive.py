@@ -25,7 +25,6 @@ from sequences.systems.base_system import BaseSystem, few_tested
 _MAX_WORDS = 60
 _MOST_WORDS = 10_000
 _PADDING = 0
-_PENALTY = 0.3
 _SHOWN = 4
 
 _ACCURACY = Measure(
@@ -110,7 +109,7 @@ class SelfAttentiveSystem(BaseSystem):
 
     Args:
         data: labeled sentences.
-        options: ``hops`` is the number of rows of attention.
+        options: ``width``, ``hops``, the number of rows of attention, and ``penalty`` apply.
 
     Raises:
         SequenceError: If an option does not fit.
@@ -130,6 +129,7 @@ class SelfAttentiveSystem(BaseSystem):
         self.name, self.source = data.name, data.source
         self.width = options.width or 64
         self.num_rows = options.hops or 6
+        self.penalty = options.penalty
         if self.width % 2:
             raise SequenceError(f"--width must be even for two directions; got {self.width}")
         self.recipe = SystemRecipe(steps=500, batch_size=64, lr=2e-3, is_stackable=False)
@@ -195,7 +195,7 @@ class SelfAttentiveSystem(BaseSystem):
     def loss(self, prediction: tuple[Tensor, Tensor], targets: Tensor) -> Tensor:
         """Cross-entropy in nats, and the penalty."""
         logits, penalty = prediction
-        return F.cross_entropy(logits.float(), targets) + _PENALTY * penalty.float().mean()
+        return F.cross_entropy(logits.float(), targets) + self.penalty * penalty.float().mean()
 
     def optimizer(self, members: Sequence[nn.Module], lr: float) -> OptimizerGroup:
         """Adam."""

@@ -28,6 +28,7 @@ from app.runs.processes import (
 )
 from app.runs.stop import Stop, Stopped
 from nerf_posenc.training.distributed import ALONE, World
+from tests.ranks import run_ranks
 from tests.small import SMALL_RUN, SMALL_SCENE
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -152,21 +153,16 @@ def test_the_command_to_resume_starts_as_many_processes(monkeypatch: pytest.Monk
     ]
 
 
-def torchrun(num_processes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a script or a module by several processes, in this folder."""
+def torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script or a module by two processes, in this folder."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     return subprocess.run(
-        [*launcher, str(num_processes), *arguments],
+        [*launcher, "2", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=300,
     )
-
-
-def program(num_processes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the program by several processes."""
-    return torchrun(num_processes, str(ROOT / "train_fit.py"), *arguments)
 
 
 def losses(folder: str) -> dict[str, list[float]]:
@@ -192,7 +188,7 @@ def test_two_processes_have_the_losses_of_one_with_the_same_global_batch(
     # 201 pixels and 33 rays are no even number.
     size = str(int(arguments[arguments.index("--batch-size") + 1]) + 1)
     arguments = [*arguments, "--batch-size", size]
-    finished = program(2, *arguments, "--out", "two")
+    finished = run_ranks(2, *arguments, "--out", "two")
     assert finished.returncode == 0, finished.stderr
     assert errors(finished) == []
     assert finished.stdout == ""
@@ -213,7 +209,7 @@ def test_a_run_whose_rank_dies_is_resumed_by_any_number_of_processes() -> None:
         if num_processes == 1:
             assert train_fit.main(["--resume", folder, "--quiet"]) == 0
         else:
-            finished = program(num_processes, "--resume", folder, "--quiet")
+            finished = run_ranks(num_processes, "--resume", folder, "--quiet")
             assert finished.returncode == 0, finished.stderr
         resumed = losses(folder)
         for encoding, expected in whole.items():
@@ -223,7 +219,7 @@ def test_a_run_whose_rank_dies_is_resumed_by_any_number_of_processes() -> None:
         folder = f"without{rank}"
         # In the second fit.
         fault = ["-m", "tests.one_rank", "die", str(rank), "4"]
-        finished = torchrun(2, *fault, *arguments, "--out", folder)
+        finished = torchrun(*fault, *arguments, "--out", folder)
         assert finished.returncode == 1
         assert errors(finished) == [
             "train_fit.py: error: another process of this run has ended; resume with: torchrun "
@@ -238,13 +234,13 @@ def test_a_run_whose_rank_dies_is_resumed_by_any_number_of_processes() -> None:
 def test_a_request_to_one_rank_ends_all_at_the_same_step_and_is_resumed() -> None:
     arguments = [*IMAGE, "--encodings", "hash"]
     fault = ["-m", "tests.one_rank", "ask", "1", "1"]
-    finished = torchrun(2, *fault, *arguments, "--out", "part")
+    finished = torchrun(*fault, *arguments, "--out", "part")
     assert finished.returncode == 1
     assert errors(finished) == [
         "train_fit.py: stopped; resume with: torchrun --nproc-per-node 2 train_fit.py --resume part"
     ]
-    assert program(2, "--resume", "part", "--quiet").returncode == 0
-    assert program(2, *arguments, "--out", "whole").returncode == 0
+    assert run_ranks(2, "--resume", "part", "--quiet").returncode == 0
+    assert run_ranks(2, *arguments, "--out", "whole").returncode == 0
     assert losses("part") == losses("whole")
 
 
@@ -252,16 +248,16 @@ def test_a_request_to_one_rank_ends_all_at_the_same_step_and_is_resumed() -> Non
 @pytest.mark.parametrize(
     ("fault", "line"),
     [
-        (["memory", "1", "1"], lambda _: "rank 1: out of memory; use a smaller --batch-size, "),
-        (["memory", "0", "1"], lambda _: "out of memory; use a smaller --batch-size, "),
-        (["other", "1", "0"], lambda host: f"rank 1 on {host} sees another "),
+        (("memory", "1", "1"), lambda _: "rank 1: out of memory; use a smaller --batch-size, "),
+        (("memory", "0", "1"), lambda _: "out of memory; use a smaller --batch-size, "),
+        (("other", "1", "0"), lambda host: f"rank 1 on {host} sees another "),
     ],
     ids=["memory of rank 1", "memory of rank 0", "another file"],
 )
 def test_a_rank_that_fails_ends_all_with_one_line(
-    fault: list[str], line: Callable[[str], str]
+    fault: tuple[str, ...], line: Callable[[str], str]
 ) -> None:
-    finished = torchrun(2, "-m", "tests.one_rank", *fault, *IMAGE, "--out", "run")
+    finished = run_ranks(2, *IMAGE, "--out", "run", fault=fault)
     assert finished.returncode == 1
     (error,) = errors(finished)
     assert error.startswith(f"train_fit.py: error: {line(socket.gethostname())}")
@@ -273,7 +269,7 @@ def test_a_rank_that_fails_ends_all_with_one_line(
 def test_images_are_dealt_to_the_ranks_and_each_is_fitted_as_by_one_process() -> None:
     arguments = ["--images", "cat", "rocket", "coffee", *IMAGE[2:], "--encodings", "fourier"]
     arguments.remove("--quiet")
-    finished = program(2, *arguments, "--out", "two")
+    finished = run_ranks(2, *arguments, "--out", "two")
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.count("encoding  parameters") == 2
     assert "[1 of 3] cat" in finished.stdout
@@ -284,13 +280,13 @@ def test_images_are_dealt_to_the_ranks_and_each_is_fitted_as_by_one_process() ->
         one, two = losses(f"one/{folder}"), losses(f"two/{folder}")
         assert two["fourier"] == pytest.approx(one["fourier"], abs=1e-5, rel=0)
     assert Path("one/table.txt").read_text() == Path("two/table.txt").read_text()
-    assert program(2, "--resume", "two", "--quiet").returncode == 0
+    assert run_ranks(2, "--resume", "two", "--quiet").returncode == 0
 
 
 @pytest.mark.slow
 def test_a_mistake_and_the_version_are_printed_once() -> None:
     for arguments in (["--bandz", "3"], ["--image", "no.png"]):
-        finished = program(2, *arguments)
+        finished = run_ranks(2, *arguments)
         assert finished.returncode == 1
         assert len(errors(finished)) == 1
-    assert program(2, "--version").stdout.count("train_fit.py of nerf_posenc") == 1
+    assert run_ranks(2, "--version").stdout.count("train_fit.py of nerf_posenc") == 1
