@@ -11,9 +11,10 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import torch
+import torch._dynamo  # Every optimizer imports it, which takes more than a second.
 import torch.distributed as dist
 
-from tests import one_rank
+from tests import one_rank, small
 
 _ROOT = Path(__file__).parents[1]
 _SECONDS = 200
@@ -71,4 +72,5 @@ def _rank(
     torch.set_num_threads(1)
     for stream, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), stream)
-    sys.exit(one_rank.main(*fault, *arguments))
+    with small.without_hull():
+        sys.exit(one_rank.main(*fault, *arguments))

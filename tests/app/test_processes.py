@@ -31,7 +31,7 @@ from nerf_posenc.training.distributed import ALONE, World
 from tests.ranks import run_ranks
 from tests.small import SMALL_RUN, SMALL_SCENE
 
-pytestmark = pytest.mark.usefixtures("own_folder")
+pytestmark = pytest.mark.usefixtures("own_folder", "no_hull")
 
 ROOT = Path(__file__).parents[2]
 # In bfloat16 the sum of two halves of a gradient is not the whole to 1e-5.
