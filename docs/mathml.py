@@ -1,4 +1,4 @@
-"""Formulas as MathML, which a browser shows without a script."""
+"""Formulas as MathML, which a browser shows without a script, and code that is open at once."""
 
 import re
 from html import unescape
@@ -14,12 +14,15 @@ _DOLLARS = re.compile(r"\$([^$<>]+)\$")
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Replace the TeX of a page with MathML."""
+    """Replace the TeX of a page with MathML, and open the code beside equations."""
 
     def inline(found: re.Match[str]) -> str:
         return str(convert(unescape(found[1])))
 
     if page.file.src_uri.endswith(".ipynb"):
         return _PARAGRAPH.sub(lambda found: _DOLLARS.sub(inline, found[0]), html)
+    html = html.replace(
+        '<details class="mkdocstrings-source"', '<details open class="mkdocstrings-source"'
+    )
     html = _BLOCK.sub(lambda found: convert(unescape(found[1]), display="block"), html)
     return _INLINE.sub(inline, html)

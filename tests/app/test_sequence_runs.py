@@ -64,6 +64,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     assert train_fit.main([*SMALL_SEQUENCE, "--out", "run"]) == 0
     printed = capsys.readouterr().out
     assert "characters to train" in printed
+    assert "none, rotary: fewer than half of the 800 steps" in printed
     header = next(line for line in printed.splitlines() if line.startswith("encoding"))
     assert header.split("  ")[0] == "encoding"
     assert all(
@@ -181,6 +182,12 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
             ["--sequence", "text.txt", "--model", "causal", "--beam", "4"],
             "--beam is for transformer, conv",
         ),
+        "a penalty without rows": (
+            ["--sequence", "text.txt", "--penalty", "0"],
+            "--penalty is for self-attentive",
+        ),
+        "a negative penalty": (["--sequence", "sources", "--penalty", "-1"], "must be 0 or more"),
+        "a table": (["--sequence", "table.csv"], "table.csv is no text to read"),
         "sequence and image": (["--sequence", "text.txt", "--image", "cat"], "give one of"),
         "no seeds": (["--sequence", "text.txt", "--seeds", "0"], "--seeds must be 1 to 100"),
         "no context": (["--sequence", "text.txt", "--context", "0"], "--context must be 1"),
@@ -194,6 +201,7 @@ def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
     Path("empty.txt").touch()
     Path("binary.txt").write_bytes(bytes(range(256)) * 40)
     Path("short.txt").write_text("too short")
+    Path("table.csv").write_text("a,b\n1,2\n")
     Path("one.tsv").write_text("one column\nanother\n")
     Path("folder").mkdir()
     Path("babi").mkdir()

@@ -126,6 +126,12 @@ def test_the_loss_of_equal_logits_is_that_of_a_guess() -> None:
     assert float(loss) == pytest.approx(math.log(num_words) + math.log(2), rel=1e-5)
 
 
+def test_words_of_any_alphabet_are_whole() -> None:
+    text = Text("made", "made.txt", ["Straße 한국어 café, x2 " * 20], ["Straße 한국어 " * 20])
+    words = BertSystem(text, SystemOptions(context=8, width=16)).vocabulary.symbols
+    assert {"straße", "한국어", "café", ",", "x", "2"} <= set(words)
+
+
 def test_a_short_text_and_a_short_context_are_refused() -> None:
     with pytest.raises(SequenceError, match="8 words or more"):
         system(context=4)

@@ -68,6 +68,9 @@ def test_the_penalty_is_zero_for_rows_on_different_words_and_grows_as_they_agree
     assert penalty(torch.tensor([[1.0, 0, 0]] * 3)) == pytest.approx(6.0)
     # Uniform rows: every product is 1/3, so 3 (2/3)^2 + 6 (1/3)^2.
     assert penalty(torch.full((3, 3), 1 / 3)) == pytest.approx(2.0)
+    prediction, targets = (torch.zeros(1, 2), torch.tensor([6.0])), torch.tensor([0])
+    losses = [float(system(penalty=p).loss(prediction, targets)) for p in (0, 0.5)]
+    assert losses[1] - losses[0] == pytest.approx(3.0)
 
 
 @pytest.mark.slow
