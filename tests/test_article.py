@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from docs.make_article import FOLDER, PAGE, PURE, page
-from nerf_posenc import FourierEncoder, SinusoidalEncoder
+from nerf_posenc import FourierEncoder, GaussianEncoder, SinusoidalEncoder
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -101,6 +101,34 @@ def test_the_numbers_of_the_text_are_those_of_the_library() -> None:
 
 
 @needs_node
+def test_the_octaves_are_those_of_an_fft() -> None:
+    cat, image = torch.rand(2, 64, 64, 3, dtype=torch.float64)
+    found = run_js(
+        "recoveredOctaves(given[0], given[1])", [x.flatten().tolist() for x in (image, cat)]
+    )
+    frequencies = torch.fft.fftfreq(64, 1 / 64).abs()
+    largest = torch.maximum(frequencies[:, None], frequencies)
+    error, whole = (torch.fft.fft2(x.mean(-1)).abs().square() for x in (image - cat, cat))
+    octaves = [(largest >= 2**k) & (largest < 2 ** (k + 1)) for k in range(5)]
+    expected = [max(0.0, float(1 - error[o].sum() / whole[o].sum())) for o in octaves]
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+@needs_node
+def test_gaussian_features_are_those_of_frequencies_of_that_deviation() -> None:
+    frequencies = run_js("normalFrequencies(5, 4000)")
+    assert torch.tensor(frequencies).std(0).tolist() == pytest.approx([5, 5], rel=0.05)
+    points = torch.rand(7, 2) * 2 - 1
+    # The library has half as many cycles per unit, and all sines before all cosines.
+    sines, cosines = GaussianEncoder(2, matrix=torch.tensor(frequencies[:20]) / 2)(points).chunk(
+        2, 1
+    )
+    found = run_js("[...encodePoints(given, 0, 5).features]", points.tolist())
+    expected = torch.stack([sines, cosines], -1).flatten().tolist()
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+@needs_node
 def test_descent_finds_the_shift_from_coarse_to_fine_and_sticks_without() -> None:
     shifts = run_js(
         "(() => { const row = Array.from({ length: 64 }, (_, i) => Math.sin(i / 64 * 6.283)"
@@ -133,7 +161,7 @@ def test_it_trains_and_answers_its_sliders_without_a_request(
     opened.goto(PAGE.as_uri())
     figure = opened.locator("figure[data-figure=train]")
     figure.scroll_into_view_if_needed()
-    for label in (".encoded", ".raw"):
+    for label in (".encoded", ".raw", ".gaussian"):
         figure.locator(f"span{label}").filter(has_text="dB").wait_for(timeout=30_000)
     for slider in opened.locator("figure:not([data-figure=train]) input").all():
         for end in ("Home", "End"):

@@ -39,6 +39,31 @@ const CLAIMS = [
     },
   },
   {
+    said: "The exponent 2i/d has i from 0 to d/2, both included.",
+    is: false,
+    shown: () => `At width 512 that would be 257 pairs. i ends at 255, and the longest wavelength is 2π times ${Math.round(10000 ** (510 / 512)).toLocaleString("en")}, a little short of 10,000.`,
+  },
+  {
+    said: "A band of 1/100 radian per position has a wavelength of 100π.",
+    is: false,
+    shown: () => `It is 200π: from position 0 to ${(200 * Math.PI).toFixed(0)} the angle grows by ${(200 * Math.PI / 100 / Math.PI).toFixed(0)}π, one full turn.`,
+  },
+  {
+    said: "Positions count from 1, and the cosine comes first.",
+    is: false,
+    shown: () => `The paper's first embedding is that of position 0 and begins with a sine: ${sinusoidal(0, 4).join(", ")}. The other order is another table: its first row would be ${[Math.cos(1), Math.sin(1)].map((v) => v.toFixed(2)).join(", ")} and so on. A model reads only the one it was trained with.`,
+  },
+  {
+    said: "The width d is the longest sequence.",
+    is: false,
+    shown: () => `With 8 columns, the two most similar of 1,000 positions are still ${nearest(8, 1000).toFixed(3)} apart.`,
+  },
+  {
+    said: "The embedding is multiplied with that of the word.",
+    is: false,
+    shown: () => `A Transformer adds it. At position 0, ${sinusoidal(0, 64).filter((v) => v === 0).length} of 64 columns are 0, and a product would erase half of every first word. (End-to-end memory networks do multiply, by weights that are not sinusoids.)`,
+  },
+  {
     said: "Sinusoids let a model extrapolate to longer sequences.",
     is: false,
     shown: () => `Their values exist at any position, but a model trained on 128 characters goes from 2.11 to 5.17 bits per character at 1,024 (docs/experiments.md). ALiBi goes from 2.15 to 2.13.`,
@@ -81,6 +106,12 @@ const CLAIMS = [
     shown: () => `Two random directions are nearly orthogonal in 128 columns. From the sum of a position and a random word of the same norm, the nearest of 64 embeddings is the right one in ${(100 * recovered()).toFixed(0)}% of 400 trials.`,
   },
 ];
+
+// Smallest distance of two embeddings among the first positions.
+function nearest(width, length) {
+  const codes = Array.from({ length }, (_, t) => sinusoidal(t, width));
+  return Math.min(...codes.map((code, t) => Math.min(...codes.slice(t + 1).map((other) => distance(code, other)), Infinity)));
+}
 
 // Numbers of the text, computed when the page is opened: <span data-value="name">.
 const VALUES = {

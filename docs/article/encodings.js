@@ -8,9 +8,26 @@ function fourier(x, bands) {
   return features;
 }
 
-// Features of pixel centers, row by row: raw (x, y), or with bands those of x and then those of y.
-function encodePoints(points, bands) {
-  const rows = points.map(([x, y]) => bands ? [...fourier(x, bands), ...fourier(y, bands)] : [x, y]);
+// Frequencies drawn from a normal distribution of standard deviation sigma, by Box and Muller.
+function normalFrequencies(sigma, count = 20) {
+  const random = seeded(7);
+  return Array.from({ length: count }, () => {
+    const radius = sigma * Math.sqrt(-2 * Math.log(1 - random())), turn = 2 * Math.PI * random();
+    return [radius * Math.cos(turn), radius * Math.sin(turn)];
+  });
+}
+
+// Gaussian Fourier features of a point in [-1, 1]^2: sin and cos of pi b . (x, y) for each frequency b.
+function gaussian([x, y], frequencies) {
+  return frequencies.flatMap(([u, v]) => [Math.sin(Math.PI * (u * x + v * y)), Math.cos(Math.PI * (u * x + v * y))]);
+}
+
+// Features of points, row by row: raw (x, y), with bands those of x and then those of y, or with sigma Gaussian ones.
+function encodePoints(points, bands, sigma = 0) {
+  const frequencies = normalFrequencies(sigma);
+  const encode = sigma ? (point) => gaussian(point, frequencies)
+    : bands ? ([x, y]) => [...fourier(x, bands), ...fourier(y, bands)] : (point) => point;
+  const rows = points.map(encode);
   return { width: rows[0].length, features: Float32Array.from(rows.flat()) };
 }
 

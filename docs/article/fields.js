@@ -4,7 +4,7 @@
 // A fit in a worker of its own, so that scrolling stays smooth.
 function trainer(onImage) {
   const run = `onmessage = ({ data }) => {
-    if (data.cat) { fit = new Fit(data.bands, data.width, data.cat); going = true; loop(); }
+    if (data.cat) { fit = new Fit(data.encoding, data.cat); going = true; loop(); }
     else { const was = going; going = data.going; if (fit && going && !was) loop(); }
   };
   let fit = null, going = false, waiting = false, cost = 0;
@@ -13,7 +13,7 @@ function trainer(onImage) {
     fit.advance(Math.max(60, 3 * cost));
     const begun = performance.now(), image = fit.render();
     cost = performance.now() - begun;
-    postMessage({ image, side: 2 * SIDE, isDone: fit.network.step >= Fit.MOST, psnr: fit.psnr, step: fit.network.step, parameters: fit.network.numParameters, bands: fit.bands });
+    postMessage({ image, side: 2 * SIDE, isDone: fit.network.step >= Fit.MOST, psnr: fit.psnr, octaves: fit.octaves, step: fit.network.step, parameters: fit.network.numParameters });
     waiting = true;
     setTimeout(() => { waiting = false; loop(); }, 20);
   }`;
@@ -22,34 +22,43 @@ function trainer(onImage) {
   return worker;
 }
 
-// Two fits of the same cat, side by side: raw coordinates, and L bands.
+// Three fits of the same cat, side by side: raw coordinates, L bands, and Gaussian features.
 FIGURES.train = (figure) => {
-  const [original, raw, encoded, chart] = figure.querySelectorAll("canvas"), cat = catPixels();
+  const [original, raw, encoded, normal, chart, octaves] = figure.querySelectorAll("canvas"), cat = catPixels();
+  const [bands, sigma] = figure.querySelectorAll("input");
   showImage(original, cat, SIDE);
   const fits = [
-    { canvas: raw, label: figure.querySelector(".raw"), width: 128, bands: () => 0, name: "raw coordinates" },
-    { canvas: encoded, label: figure.querySelector(".encoded"), width: 64, bands: () => +figure.querySelector("input").value, name: "L bands" },
+    { canvas: raw, label: figure.querySelector(".raw"), encoding: () => ({ width: 128 }), title: () => "raw" },
+    { canvas: encoded, label: figure.querySelector(".encoded"), slider: bands, encoding: () => ({ bands: +bands.value, width: 64 }), title: () => `${bands.value} bands` },
+    { canvas: normal, label: figure.querySelector(".gaussian"), slider: sigma, encoding: () => ({ sigma: +sigma.value, width: 64 }), title: () => `σ = ${sigma.value}` },
   ];
-  const draw = () => lineChart(chart, fits.map(({ curve, name }, i) => ({ values: curve || [], label: name, color: css(COLORS[i]) })),
-    { x: [0, 400 * Math.ceil(Math.max(1, ...fits.flatMap(({ curve }) => (curve || []).map(([step]) => step))) / 400)], y: [10, 40], xLabel: "step; PSNR in dB" });
+  const names = ["raw coordinates", "L bands", "Gaussian, σ"];
+  const draw = () => {
+    const last = Math.max(1, ...fits.flatMap(({ curve }) => (curve || []).map(([step]) => step)));
+    lineChart(chart, fits.map(({ curve }, i) => ({ values: curve || [], label: names[i], color: css(COLORS[i]) })),
+      { x: [0, 400 * Math.ceil(last / 400)], y: [10, 40], xLabel: "step; PSNR in dB" });
+    lineChart(octaves, fits.map(({ shares }, i) => ({ values: (shares || []).map((share, k) => [k, share]), color: css(COLORS[i]) })),
+      { x: [0, 4], y: [0, 1], xLabel: "octave; share of it recovered" });
+  };
   for (const fit of fits) {
     fit.start = () => {
       if (fit.worker) fit.worker.terminate();
       fit.curve = [];
-      const bands = fit.bands();
       fit.isDone = false;
-      fit.worker = trainer(({ image, side, psnr, step, parameters, isDone }) => {
+      const title = fit.title();
+      fit.worker = trainer(({ image, side, psnr, octaves: shares, step, parameters, isDone }) => {
         showImage(fit.canvas, image, side);
         fit.isDone = isDone;
         if (fits.every((each) => each.isDone)) set(false);
         fit.curve.push([step, psnr]);
-        fit.label.textContent = `${bands ? `${bands} bands` : "raw"}: ${psnr.toFixed(1)} dB, ${parameters.toLocaleString("en")} parameters, step ${step}`;
+        fit.shares = shares;
+        fit.label.textContent = `${title}: ${psnr.toFixed(1)} dB, ${parameters.toLocaleString("en")} parameters, step ${step}`;
         draw();
       });
-      fit.worker.postMessage({ bands, width: fit.width, cat });
+      fit.worker.postMessage({ encoding: fit.encoding(), cat });
     };
   }
-  const slider = figure.querySelector("input"), button = figure.querySelector("button");
+  const button = figure.querySelector("button");
   let going = false;
   const set = (value) => {
     going = value;
@@ -58,8 +67,11 @@ FIGURES.train = (figure) => {
     for (const fit of fits) if (going && (!fit.worker || isOver)) fit.start(); else if (fit.worker) fit.worker.postMessage({ going });
   };
   button.addEventListener("click", () => set(!going));
-  slider.addEventListener("input", () => { figure.querySelector("output").textContent = slider.value; });
-  slider.addEventListener("change", () => { if (fits[1].worker) { fits[1].start(); set(true); } });
+  for (const fit of fits.slice(1)) {
+    const shown = fit.slider.parentElement.querySelector("output");
+    fit.slider.addEventListener("input", () => { shown.textContent = fit.slider.value; });
+    fit.slider.addEventListener("change", () => { if (fit.worker) { fit.start(); set(true); } });
+  }
   window.addEventListener("resize", draw);
   draw();
   // It begins by itself when it is seen, unless less motion was asked for, and pauses out of sight.
