@@ -26,8 +26,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import torch
+import trimesh
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
@@ -35,6 +37,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 import train_fit
 from app.kinds import shape
 from app.runs.stop import Stop
+from tests.sequences.small_stories import task, write_stories
+from tests.sequences.texts import made_text
 from tools.corpora import image_corpus, scene_corpus
 
 aten = torch.ops.aten
@@ -436,15 +440,15 @@ RUNS = {
     "factored": f"--field factored {_SCENE}",
     "proposal": f"--field proposal --encodings none hash {_SCENE}",
     "audio": f"--audio phrase --duration 0.1 --encodings none fourier hash {_PLAIN}",
-    "shape": f"--shape brick --encodings fourier hash --eikonal 0.1 {_PLAIN}",
+    "shape": f"--shape box.ply --encodings fourier hash --eikonal 0.1 {_PLAIN}",
     "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings fourier hash {_PLAIN}",
     "align": f"--align cat --size 64 --encodings fourier-eased lines-eased {_PLAIN}",
-    "text": f"--sequence docstrings --encodings none sinusoidal rotary {_ONE_LAYER}",
-    "bert": f"--sequence docstrings --model bert {_ONE_LAYER}",
-    "causal": f"--sequence docstrings --model causal --encodings alibi learned {_ONE_LAYER}",
-    "convolutional text": f"--sequence docstrings --model conv {_ONE_LAYER}",
+    "text": f"--sequence text.txt --encodings none sinusoidal rotary {_ONE_LAYER}",
+    "bert": f"--sequence text.txt --model bert {_ONE_LAYER}",
+    "causal": f"--sequence text.txt --model causal --encodings alibi learned {_ONE_LAYER}",
+    "convolutional text": f"--sequence text.txt --model conv {_ONE_LAYER}",
     "stories": f"--sequence stories {_SEQUENCE}",
-    "pairs": f"--sequence numbers --model conv --seeds 2 {_ONE_LAYER}",
+    "pairs": f"--sequence pairs.tsv --model conv --seeds 2 {_ONE_LAYER}",
 }
 """Command lines of every kind, field and model; `sources` has an LSTM, which is not there."""
 
@@ -473,13 +477,22 @@ def interrupted_and_resumed(arguments: list[str]) -> "PretendedGpu":
 def main() -> None:
     """Run some of `RUNS`, and print what waited or was copied in their training steps."""
     # Millions of points, one operation after the other, would take minutes here.
+    few_cells = torch.arange(128**3) % 100 == 0
     shape._POOL, shape._SCORED, shape._NODES = 1 << 13, 1 << 13, 24
     shape._VIEW_SIDE, shape._PREVIEW_SIDE = 24, 24
     for name in sys.argv[1:] or RUNS:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             Path("deep.png").write_bytes(image_corpus()["deep.png"])
             shutil.copytree(scene_corpus()["transforms"], "views")
-            gpu = interrupted_and_resumed(RUNS[name].split())
+            trimesh.creation.box((2.0, 2.0, 1.0)).export("box.ply")
+            Path("text.txt").write_text(made_text(6000))
+            pairs = (f"{word} {word[::-1]}\t{' '.join(word)}\n" for word in made_text(60).split())
+            Path("pairs.tsv").write_text("".join(pairs))
+            Path("stories").mkdir()
+            for part in ("train", "test"):
+                Path(f"stories/qa1_{part}.txt").write_text(write_stories(task("1", 40).train))
+            with mock.patch("app.kinds.scene.visual_hull", return_value=few_cells):
+                gpu = interrupted_and_resumed(RUNS[name].split())
             steps = 20 * len(list(Path("run").rglob("*.safetensors")))
         counts = collections.Counter[str]()
         for (kind, _), count in gpu.in_steps.items():
