@@ -90,8 +90,17 @@ def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_patches_find_their_places_from_coarse_to_fine_alone() -> None:
-    data = ["--align", "cat", "--size", "200", "--disturbance", "0.06", "--steps", "900"]
-    data += ["--encodings", "none", "lines-eased", "--video", "0", "--quiet"]
+    data = ["--align", "cat", "--size", "128", "--disturbance", "0.06", "--steps", "600"]
+    data += [
+        "--batch-size",
+        "2048",
+        "--encodings",
+        "none",
+        "lines-eased",
+        "--video",
+        "0",
+        "--quiet",
+    ]
     assert train_fit.main([*data, "--out", "run"]) == 0
     fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
     assert fits["lines-eased"]["warp_error"] < 0.05
