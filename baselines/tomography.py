@@ -1,9 +1,9 @@
 """Scans in closed form: filtered back-projection, and the algebraic reconstruction technique."""
 
 import numpy as np
+import skimage  # It imports its parts, and SciPy, when they are used.
 import torch
 from jaxtyping import Float
-from skimage.transform import iradon, iradon_sart
 from torch import Tensor
 
 # Passes over all projections; SART is sharpest after a few and then fits the noise.
@@ -19,7 +19,9 @@ def back_projection(
         sinogram: sum of the values along each line, with a pixel's length as the unit.
         degrees: angle of each projection.
     """
-    found = iradon(sinogram.T.double().numpy(), degrees.double().numpy(), circle=True)
+    found = skimage.transform.iradon(
+        sinogram.T.double().numpy(), degrees.double().numpy(), circle=True
+    )
     return torch.from_numpy(np.ascontiguousarray(found)).float()
 
 
@@ -35,5 +37,5 @@ def algebraic_reconstruction(
     columns, angles = sinogram.T.double().contiguous().numpy(), degrees.double().numpy()
     found = None
     for _ in range(_PASSES):
-        found = iradon_sart(columns, angles, image=found, clip=(0.0, 1.0))
+        found = skimage.transform.iradon_sart(columns, angles, image=found, clip=(0.0, 1.0))
     return torch.from_numpy(np.ascontiguousarray(found)).float()

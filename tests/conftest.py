@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,4 +46,16 @@ def no_hull() -> Iterator[None]:
 def no_report() -> Iterator[None]:
     """Write an empty page and no figures; see `tests.small`."""
     with small.quick_report():
+        yield
+
+
+@pytest.fixture
+def figures() -> None:
+    """Draw the figures of a run, which others leave out."""
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    drawn = "figures" in request.fixturenames
+    with contextlib.nullcontext() if drawn else small.without_figures():
         yield

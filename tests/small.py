@@ -9,7 +9,7 @@ import torch
 
 SMALL_RUN = [
     *("--size", "24", "--steps", "30", "--batch-size", "200"),
-    *("--width", "16", "--depth", "2", "--video", "4"),
+    *("--width", "16", "--depth", "2", "--video", "0"),
 ]
 SMALL_SCENE = [
     *("--scene", "spheres", "--size", "8", "--steps", "30", "--batch-size", "32"),
@@ -26,17 +26,23 @@ def without_hull() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def without_figures() -> Iterator[None]:
+    """Draw no figures of a run with matplotlib, which take half of its time."""
+    with (
+        mock.patch("app.report.outputs.save_comparison"),
+        mock.patch("app.report.outputs.save_charts"),
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def quick_report() -> Iterator[None]:
     """Write an empty page and no figures, where a test is about something else."""
 
     def write_page(path: Path, *args: object, **kwargs: object) -> None:
         path.write_text("<html></html>\n")
 
-    with (
-        mock.patch("app.report.outputs.write_page", write_page),
-        mock.patch("app.report.outputs.save_comparison"),
-        mock.patch("app.report.outputs.save_charts"),
-    ):
+    with without_figures(), mock.patch("app.report.outputs.write_page", write_page):
         yield
 
 

@@ -55,7 +55,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
 @pytest.mark.parametrize(
     "kind", ["image", "held-out", "images", "sequence", "comparison", "exported"]
 )
-def test_no_page_has_a_serious_violation(
+def test_no_report_has_a_serious_violation(
     kind: str, scheme: str, browser: Any, pages: dict[str, Path]
 ) -> None:
     context = browser.new_context(

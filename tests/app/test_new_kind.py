@@ -94,6 +94,7 @@ def _with_signals(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
 ARGUMENTS = ["--signal", "signal.npy", "--steps", "60", "--quiet", "--out"]
 
 
+@pytest.mark.usefixtures("figures")
 def test_a_new_kind_is_fitted_reported_and_compared() -> None:
     assert train_fit.main([*ARGUMENTS, "one"]) == 0
     assert train_fit.main([*ARGUMENTS, "two", "--seed", "1", "--figures"]) == 0

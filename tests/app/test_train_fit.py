@@ -36,8 +36,10 @@ def fit_of(metrics: dict[str, Any], encoding: str) -> dict[str, Any]:
     return fit
 
 
+@pytest.mark.usefixtures("figures")
 def test_a_run_prints_a_table_and_leaves_all_outputs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert train_fit.main(["--image", "cat.png", "--bands", "4", "--out", "run", *SMALL_RUN]) == 0
+    options = [*SMALL_RUN, "--video", "4"]
+    assert train_fit.main(["--image", "cat.png", "--bands", "4", "--out", "run", *options]) == 0
     printed = capsys.readouterr()
     assert "bundled sample cat" in printed.out
     rows = [line.split() for line in printed.out.splitlines()]
@@ -145,7 +147,7 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
     assert metrics["config"]["sigma"] == pytest.approx(0.54)
 
 
-@pytest.mark.usefixtures("no_hull")
+@pytest.mark.usefixtures("no_hull", "figures")
 def test_a_scene_is_fitted_and_leaves_its_views(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--scene", "spheres", "--size", "12", "--steps", "10", "--width", "16"]
     options += ["--depth", "1", "--turntable", "3", "--video", "3", "--test-views", "2"]
@@ -201,6 +203,7 @@ def test_without_bands_an_image_is_fitted_with_a_hash_grid_too() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("figures")
 def test_figures_for_print_are_written_when_asked_for() -> None:
     assert (
         train_fit.main(
