@@ -40,7 +40,9 @@ def run_ranks(
     ensure_running()
     os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
     # The store outlives the processes, as that of torchrun's agent.
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        "127.0.0.1", 0, is_master=True, wait_for_workers=False
+    )
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port, "GROUP_WORLD_SIZE": 1}
     shared |= {"WORLD_SIZE": num_processes, "LOCAL_WORLD_SIZE": num_processes}
     shared |= {"TORCHELASTIC_USE_AGENT_STORE": True}
@@ -72,5 +74,5 @@ def _rank(
     torch.set_num_threads(1)
     for stream, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), stream)
-    with small.without_hull():
+    with small.without_hull(), small.without_figures():
         sys.exit(one_rank.main(*fault, *arguments))

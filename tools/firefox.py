@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from websockets.exceptions import InvalidHandshake
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 _PORT = 9333
 _SIZES = ((1280, 720), (390, 844))
@@ -32,6 +33,7 @@ _SECONDS_TO_START = 60
 _SLIDERS = """
 (async () => {
   const frame = () => new Promise(requestAnimationFrame), found = [];
+  const name = (slider) => slider.closest("figure")?.dataset.figure ?? slider.name;
   for (const slider of document.querySelectorAll("input[type=range]")) {
     slider.scrollIntoView();
     await frame();
@@ -40,7 +42,7 @@ _SLIDERS = """
       slider.value = value;
       slider.dispatchEvent(new Event("input", { bubbles: true }));
       await frame();
-      found.push(performance.now() - begun);
+      found.push([performance.now() - begun, name(slider)]);
     }
   }
   return JSON.stringify(found);
@@ -56,7 +58,7 @@ axe.run().then(({ violations }) => JSON.stringify(violations
 class Firefox:
     """A session with a headless Firefox; what it reports is kept by kind."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: Connection) -> None:
         self._socket = socket
         self._numbers = itertools.count(1)
         self.messages: list[str] = []
@@ -109,7 +111,7 @@ def firefox() -> Iterator[Firefox]:
             process.wait()
 
 
-def _connected() -> ClientConnection:
+def _connected() -> Connection:
     end = time.monotonic() + _SECONDS_TO_START
     while True:
         try:
@@ -137,9 +139,8 @@ def faults_of(browser: Firefox, page: Path, axe: str, shots: Path | None) -> lis
         browser.send("browsingContext.navigate", context=context, url=url, wait="complete")
         times = json.loads(browser.evaluate(context, _SLIDERS))
         if times:
-            print(
-                f"{page.name}, {width} wide: sliders answer within {max(times):.0f} ms", flush=True
-            )
+            slowest, name = max(times)
+            print(f"{page.name}, {width} wide: sliders answer in {slowest:.0f} ms ({name}) or less")
         if (overflow := browser.evaluate(context, _OVERFLOW)) > 0:
             faults.append(f"{width} wide: {overflow} pixels too wide")
         if axe:

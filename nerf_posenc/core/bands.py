@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_positive
+from nerf_posenc.core.encoder import has_values, require_positive
 
 
 def octave_bands(
@@ -47,12 +47,11 @@ def octave_bands(
             f"octaves {min_octave} to {last} leave the range -100 to 100 "
             "that float32 can scale by; ask for fewer bands or another min_octave"
         )
-    if max_octave is None:
-        octaves = min_octave + torch.arange(num_bands, dtype=torch.float64, device="cpu")
-    else:
-        octaves = torch.linspace(min_octave, last, num_bands, dtype=torch.float64, device="cpu")
-    if not torch.equal(octaves, octaves.round()):
+    step = 1 if max_octave is None else (last - min_octave) / max(1, num_bands - 1)
+    octaves = torch.linspace(min_octave, last, num_bands, dtype=torch.float64, device="cpu")
+    if not (float(min_octave).is_integer() and float(step).is_integer()):
         return base * torch.exp2(octaves)
+    # Exact, which a power of two need not be.
     return torch.ldexp(torch.tensor(base, dtype=torch.float64, device="cpu"), octaves)
 
 
@@ -197,7 +196,7 @@ def require_bands(bands: Tensor, in_dim: int) -> None:
         raise ValueError(
             f"bands must have shape (num_bands,) or (num_bands, {in_dim}); got {tuple(bands.shape)}"
         )
-    if not bool(torch.isfinite(bands).all()):
+    if has_values(bands) and not bool(torch.isfinite(bands).all()):
         raise ValueError("bands must be finite; got an infinite or undefined one")
 
 

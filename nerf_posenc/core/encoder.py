@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
 
@@ -164,6 +165,11 @@ class Identity(Encoder):
     def extra_repr(self) -> str:
         """Show the width."""
         return f"in_dim={self.in_dim}"
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether a tensor has values: not under torch's FakeTensorMode, which knows shapes alone."""
+    return not isinstance(tensor, FakeTensor)
 
 
 def require_counts(**counts: int) -> None:

@@ -25,6 +25,7 @@ from nerf_posenc.core.columns import Phases, require_layout
 from nerf_posenc.core.encoder import (
     Encoder,
     described,
+    has_values,
     inside_transform,
     is_recorded,
     require_counts,
@@ -141,12 +142,13 @@ class SinCos(Encoder):
         cycles = self.bands / RADIANS_PER_CYCLE
         # frexp gives mantissas in [0.5, 1): 0.5 is a power of two, and 0 a constant column.
         mantissa = torch.frexp(cycles).mantissa.abs()
-        self.is_exact = bool(((mantissa == 0.5) | (mantissa == 0)).all())
+        is_known = has_values(cycles)
+        self.is_exact = is_known and bool(((mantissa == 0.5) | (mantissa == 0)).all())
         dtype = torch.float32 if self.is_exact else torch.float64
         is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
         # If the axes are outermost and have the same bands they share the constants: with one
         # dimension less to go through, the product is three times as fast.
-        shares = self.layout[0] == "a" and bool((cycles == cycles[:, :1]).all())
+        shares = self.layout[0] == "a" and is_known and bool((cycles == cycles[:, :1]).all())
         sizes = dict(k=self.num_bands, p=2, a=1 if shares else self.in_dim)
         shape = tuple(sizes[letter] for letter in self.layout)
         cycles_columns = self.placed(cycles[:, : sizes["a"]], "ka").expand(shape)

@@ -5,6 +5,7 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 # Which of our directions comes at each place, counted from 1, with its sign.
 _MULTINERF_ORDER = {
@@ -35,6 +36,11 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
     """
     if subdivisions < 1:
         raise ValueError(f"subdivisions must be 1 or more; got {subdivisions}")
+    return torch.tensor(_directions(subdivisions), dtype=torch.float64, device="cpu")
+
+
+@_disable_current_modes()  # Numbers are compared, which FakeTensorMode has not.
+def _directions(subdivisions: int) -> list[list[float]]:
     golden = (1 + math.sqrt(5)) / 2
     signs = (-1.0, 1.0)
     corners = [(0.0, a, b * golden) for a in signs for b in signs]
@@ -69,4 +75,5 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
     if subdivisions in _MULTINERF_ORDER:
         order = torch.tensor(_MULTINERF_ORDER[subdivisions], device="cpu")
         basis = basis[order.abs() - 1] * order.sign()[:, None]
-    return basis
+    directions: list[list[float]] = basis.tolist()
+    return directions

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 
 from nerf_posenc.core.bands import coarse_to_fine_weight
 from nerf_posenc.core.encoder import Encoder
@@ -385,6 +386,7 @@ class HashGridEncoder(_GridEncoder):
         )
 
 
+@_disable_current_modes()  # Numbers are needed, which FakeTensorMode has not.
 def grid_levels(
     in_dim: int,
     num_levels: int,

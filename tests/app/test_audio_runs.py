@@ -111,7 +111,7 @@ def test_a_sound_is_fitted_reported_compared_and_resumed_to_the_bit(
 
 def test_a_fit_is_rendered_at_another_rate_between_its_own_samples() -> None:
     wavfile.write("a.wav", RATE, tone(200).astype(np.float32))
-    data = ["--audio", "a.wav", "--encodings", "fourier", "--bands", "8", "--steps", "400"]
+    data = ["--audio", "a.wav", "--encodings", "fourier", "--bands", "8", "--steps", "40"]
     assert train_fit.main([*data, "--width", "64", "--video", "0", "--quiet", "--out", "run"]) == 0
     assert train_fit.main(["render", "run", "--quiet", "--rate", str(3 * RATE)]) == 0
     assert train_fit.main(["render", "run", "--quiet", "--out", "own.wav"]) == 0

@@ -417,7 +417,8 @@ def test_a_comparison_groups_fits_by_image_and_measure_and_shows_what_differs(
         "d": ["--image", "cat", "--encodings", "none", "--seed", "7"],
     }
     for name, options in runs.items():
-        assert train_fit.main([*options, *SMALL_RUN, "--quiet", "--out", name]) == 0
+        small = [*SMALL_RUN, "--video", "2", "--quiet", "--out", name]
+        assert train_fit.main([*options, *small]) == 0
     assert train_fit.main(["compare", *runs, "--out", "all.html"]) == 0
     page = Path("all.html").read_text()
     groups = re.findall(r'<tr class="group"><th colspan="8">([^<]*)</th>', page)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
 
 import nerf_posenc as ne
 from nerf_posenc.encoders import icosahedron_basis
@@ -247,6 +248,14 @@ def test_it_exports_with_a_free_batch_size(case: Case) -> None:
     program = torch.export.export(encoder, (case.draw(4),), dynamic_shapes=({0: rows},))
     x = case.draw(9)
     torch.testing.assert_close(program.module()(x), encoder(x), atol=1e-6, rtol=0)
+
+
+@ALL
+def test_shapes_are_found_without_values(case: Case) -> None:
+    real = encoded(case.make(), case.draw(4))
+    with FakeTensorMode():
+        fake = encoded(case.make(), torch.empty(case.draw(4).shape))
+    assert (fake.shape, fake.dtype) == (real.shape, real.dtype)
 
 
 @RECORDED
