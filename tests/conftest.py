@@ -37,7 +37,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_hull() -> Iterator[None]:
-    """Begin fits of scenes with all cells; see `tests.small`."""
+    """Begin fits of scenes with few cells; see `tests.small`."""
     with small.without_hull():
         yield
 

@@ -26,7 +26,6 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
-from unittest import mock
 
 import torch
 import trimesh
@@ -37,6 +36,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 import train_fit
 from app.kinds import shape
 from app.runs.stop import Stop
+from tests import small
 from tests.sequences.small_stories import task, write_stories
 from tests.sequences.texts import made_text
 from tools.corpora import image_corpus, scene_corpus
@@ -477,7 +477,6 @@ def interrupted_and_resumed(arguments: list[str]) -> "PretendedGpu":
 def main() -> None:
     """Run some of `RUNS`, and print what waited or was copied in their training steps."""
     # Millions of points, one operation after the other, would take minutes here.
-    few_cells = torch.arange(128**3) % 100 == 0
     shape._POOL, shape._SCORED, shape._NODES = 1 << 13, 1 << 13, 24
     shape._VIEW_SIDE, shape._PREVIEW_SIDE = 24, 24
     for name in sys.argv[1:] or RUNS:
@@ -491,7 +490,7 @@ def main() -> None:
             Path("stories").mkdir()
             for part in ("train", "test"):
                 Path(f"stories/qa1_{part}.txt").write_text(write_stories(task("1", 40).train))
-            with mock.patch("app.kinds.scene.visual_hull", return_value=few_cells):
+            with small.without_hull():
                 gpu = interrupted_and_resumed(RUNS[name].split())
             steps = 20 * len(list(Path("run").rglob("*.safetensors")))
         counts = collections.Counter[str]()
