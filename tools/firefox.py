@@ -94,6 +94,8 @@ class Firefox:
 def firefox() -> Iterator[Firefox]:
     """Start Firefox with a profile of its own, and end it."""
     with tempfile.TemporaryDirectory() as profile:
+        # Nothing moves by itself, so that what answers a slider is timed alone.
+        Path(profile, "user.js").write_text('user_pref("ui.prefersReducedMotion", 1);')
         command = ["firefox", "--headless", f"--remote-debugging-port={_PORT}"]
         process = subprocess.Popen(
             [*command, "--profile", profile], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

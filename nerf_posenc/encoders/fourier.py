@@ -27,7 +27,8 @@ class FourierEncoder(Encoder):
 
     for each coordinate in turn (Mildenhall et al. 2020, equation 4). Coordinates are meant
     to lie in [-1, 1], where the lowest band goes through one period; outside the features
-    repeat with period 2 but stay exact.
+    repeat with period 2 but stay exact. A band whose cycles $2^{k-1} x$ overflow float32, at
+    3.4e38, is NaN.
 
     Args:
         in_dim: number of coordinates, 1 or more.
