@@ -1,11 +1,11 @@
 """The tutorial, in cells; ``python docs/make_notebook.py`` makes the notebook of it and runs it."""
 
 # %% [markdown]
-# # Why sinusoids: a tutorial in five small fits
+# # Why sinusoids: a tutorial in seven experiments
 #
-# A small network on raw coordinates learns low frequencies first. This notebook shows it, repairs
-# it with a positional encoding, explains the repair by a kernel, and ends with the same sinusoids
-# in a Transformer. It runs offline, on a CPU, in less than a minute.
+# It follows the [article](../article.html) section by section. Each has an experiment in PyTorch
+# and an exercise; try it before you read the next cell, which is the answer. It runs offline, on a
+# CPU, in less than a minute.
 #
 # It needs `pip install -e '.[app]'` in a clone of nerf_posenc, and Jupyter. Where `ipywidgets` is
 # installed, two figures have sliders.
@@ -18,10 +18,11 @@ import skimage.data
 import torch
 from torch import nn
 
-from nerf_posenc import FourierEncoder, SinusoidalEncoder, geometric_bands
+from nerf_posenc import FourierEncoder, RotaryEncoder, SinusoidalEncoder, geometric_bands
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.images import Image
 from nerf_posenc.networks.mlp import MLP
+from nerf_posenc.radiance.volume_rendering import weights_from_density
 
 try:
     from ipywidgets import IntSlider, interact
@@ -32,28 +33,10 @@ plt.rcParams.update({"figure.dpi": 72, "font.size": 9, "image.interpolation": "n
 started = time.perf_counter()
 
 # %% [markdown]
-# ## 1. A signal with six octaves
+# ## 1. A network that cannot draw a cat
 #
-# The signal is a sum of six sines of equal size, one in each octave: $\sin 2^k \pi x$ for
-# $k = 0 \dots 5$. The columns of `FourierEncoder(1, 6)` are these sines and their cosines, so the
-# encoder can make the signal too.
-
-# %%
-x = torch.linspace(-1, 1, 256)[:, None]
-sines = FourierEncoder(1, 6, layout="pka")(x)[:, :6]
-signal = sines.mean(1, keepdim=True)
-
-plt.figure(figsize=(8, 2))
-plt.plot(x, signal, "k")
-plt.xlabel("x")
-plt.title("six octaves, equally strong")
-plt.show()
-
-# %% [markdown]
-# ## 2. Raw coordinates: low frequencies first
-#
-# A network of three hidden layers is fitted to the 256 samples. After each step we project what it
-# computes on each sine: 1 means that this octave is recovered, 0 that it is missing.
+# A network of three hidden layers is asked for the color of each pixel of a small cat: once it is
+# given the coordinates, once their sines and cosines. Nothing else differs.
 
 
 # %%
@@ -74,7 +57,65 @@ def fit(encoder, inputs, targets, *, steps, width=64, record=None):
     return model
 
 
-def recovered_octaves(encoder, steps=400):
+cat = torch.from_numpy(skimage.data.chelsea()[:, 75:375]).float() / 255
+image = Image.from_rgb(cat, name="cat").resized(64)
+height, width, _ = image.rgb.shape
+pixels, colors = image.coordinates.reshape(-1, 2), image.rgb.reshape(-1, 3)
+
+shown = {"original": image.rgb}
+for name, encoder in (("raw coordinates", Identity(2)), ("5 bands", FourierEncoder(2, 5))):
+    model = fit(encoder, pixels, colors, steps=200, width=96)
+    rgb = model(pixels).detach().reshape(height, width, 3)
+    psnr = -10 * (rgb - image.rgb).square().mean().log10()
+    shown[f"{name}, {psnr:.1f} dB"] = rgb
+
+_, axes = plt.subplots(1, 3, figsize=(9, 3.1))
+for axis, (title, rgb) in zip(axes, shown.items(), strict=True):
+    axis.imshow(rgb)
+    axis.set_title(title)
+    axis.axis("off")
+plt.show()
+
+# %% [markdown]
+# **Exercise.** Is it a lack of parameters? Give the network on raw coordinates twice the width.
+
+# %%
+for name, encoder, units in (
+    ("raw coordinates", Identity(2), 192),
+    ("5 bands", FourierEncoder(2, 5), 96),
+):
+    model = fit(encoder, pixels, colors, steps=100, width=units)
+    psnr = -10 * (model(pixels) - colors).square().mean().log10()
+    size = sum(parameter.numel() for parameter in model.parameters())
+    print(f"{name}: {size:,} parameters, {psnr:.1f} dB after 100 steps")
+
+# %% [markdown]
+# More than three times the parameters do not help.
+#
+# ## 2. Why: the kernel
+#
+# To see what is missing, take a signal that is a sum of six sines of equal size, one in each
+# octave: $\sin 2^k \pi x$ for $k = 0 \dots 5$. The columns of `FourierEncoder(1, 6)` are these
+# sines and their cosines, so the encoder can make the signal too.
+
+# %%
+x = torch.linspace(-1, 1, 256)[:, None]
+sines = FourierEncoder(1, 6, layout="pka")(x)[:, :6]
+signal = sines.mean(1, keepdim=True)
+
+plt.figure(figsize=(8, 2))
+plt.plot(x, signal, "k")
+plt.xlabel("x")
+plt.title("six octaves, equally strong")
+plt.show()
+
+# %% [markdown]
+# After each step we project what the network computes on each sine: 1 means that this octave is
+# recovered, 0 that it is missing.
+
+
+# %%
+def recovered_octaves(encoder, *, steps=400, width=64):
     """Fit the signal; return the fit and the share of each octave after each step."""
     shares = []
 
@@ -83,7 +124,7 @@ def recovered_octaves(encoder, steps=400):
         fitted = 2 * model(x) - 1
         shares.append((fitted * sines).sum(0) / (signal * sines).sum(0))
 
-    model = fit(encoder, x, (signal + 1) / 2, steps=steps, record=record)
+    model = fit(encoder, x, (signal + 1) / 2, steps=steps, width=width, record=record)
     return 2 * model(x).detach() - 1, torch.stack(shares)
 
 
@@ -105,13 +146,9 @@ show_octaves(raw_fit, raw_shares, "raw coordinate")
 print("recovered, by octave:", *[f"{share:.2f}" for share in raw_shares[-1]])
 
 # %% [markdown]
-# The octaves light up from the bottom, and the top ones hardly at all: this is *spectral bias*. It
-# is not a lack of parameters, which the next fit shows with the same network.
-#
-# ## 3. Encode the coordinate, and it is gone
-#
-# $\gamma(x) = (\sin 2^0 \pi x, \cos 2^0 \pi x, \dots, \sin 2^{L-1} \pi x, \cos 2^{L-1} \pi x)$,
-# equation 4 of NeRF, before the same network, the same optimizer, the same seed.
+# The octaves light up from the bottom, and the top ones hardly at all: this is *spectral bias*.
+# With equation 4 of NeRF before the same network, the same optimizer and the same seed, it is gone:
+# $\gamma(x) = (\sin 2^0 \pi x, \cos 2^0 \pi x, \dots, \sin 2^{L-1} \pi x, \cos 2^{L-1} \pi x)$.
 
 # %%
 encoded_fit, encoded_shares = recovered_octaves(FourierEncoder(1, 6))
@@ -134,37 +171,9 @@ else:
     show_bands(3)
 
 # %% [markdown]
-# ## 4. The same for an image
-#
-# The x and y of each pixel are encoded separately and concatenated. Nothing else changes.
-
-# %%
-cat = torch.from_numpy(skimage.data.chelsea()[:, 75:375]).float() / 255
-image = Image.from_rgb(cat, name="cat").resized(64)
-height, width, _ = image.rgb.shape
-pixels, colors = image.coordinates.reshape(-1, 2), image.rgb.reshape(-1, 3)
-
-shown = {"original": image.rgb}
-for name, encoder in (("raw coordinates", Identity(2)), ("5 bands", FourierEncoder(2, 5))):
-    model = fit(encoder, pixels, colors, steps=200, width=96)
-    rgb = model(pixels).detach().reshape(height, width, 3)
-    psnr = -10 * (rgb - image.rgb).square().mean().log10()
-    shown[f"{name}, {psnr:.1f} dB"] = rgb
-
-_, axes = plt.subplots(1, 3, figsize=(9, 3.1))
-for axis, (title, rgb) in zip(axes, shown.items(), strict=True):
-    axis.imshow(rgb)
-    axis.set_title(title)
-    axis.axis("off")
-plt.show()
-
-# %% [markdown]
-# ## 5. Why it works: the kernel
-#
 # The inner product of the features of two points depends on their distance alone. It says how far
-# a change at one point spreads to others while the network is trained. With few bands it is wide:
-# a pixel cannot change without its neighbors. With more it is narrow. If it is narrower than the
-# spacing of the samples, nothing is known between them. That is the choice that `--bands` makes.
+# a change at one point spreads to others while the network is trained: the *kernel*. With few bands
+# it is wide, with more it is narrow, but a neighbor is never left alone.
 
 # %%
 distance = torch.linspace(-1, 1, 801)[:, None]
@@ -189,7 +198,19 @@ else:
     show_kernels(1, 3, 6)
 
 # %% [markdown]
-# ## 6. A Transformer's positions are the same thing
+# **Exercise.** With 8 bands, how similar is the next pixel of a 256-pixel image? A pixel at a
+# distance of 1, half the image away? And at 2, the other edge?
+
+# %%
+eight = FourierEncoder(1, 8)
+for distance_asked in (1 / 128, 1.0, 2.0):
+    a, b = eight(torch.tensor([[0.1], [0.1 + distance_asked]]))
+    print(f"distance {distance_asked:.4g}: similarity {float(a @ b) / 8:.2f}")
+
+# %% [markdown]
+# There are side lobes, and the space wraps: to the encoding, -1 and 1 are the same.
+#
+# ## 3. From $2^k$ to 10,000
 #
 # A Transformer has the opposite problem: its positions 0, 1, 2, ... must be told apart, over
 # thousands of tokens. It takes the same sinusoids at other frequencies: not $2^k \pi$ rising from
@@ -210,9 +231,19 @@ right.set(xlabel="position", title="similarity to position 100")
 plt.show()
 
 # %% [markdown]
-# The right figure is the kernel again: similarity depends on the offset alone. One matrix turns
-# the embedding of any position into that of the position five later, so that attention can learn
-# "five tokens back" with a linear layer:
+# **Exercise.** Why does a Transformer not take NeRF's bands? Encode the positions 2 and 4.
+
+# %%
+two, four = FourierEncoder(1, 6)(torch.tensor([[2.0], [4.0]]))
+print("largest difference:", float((two - four).abs().max()))
+
+# %% [markdown]
+# At integers every sine is 0 and every cosine 1 or -1.
+#
+# ## 4. The shift is a rotation
+#
+# One matrix turns the embedding of any position into that of the position five later, so that
+# attention can learn "five tokens back" with a linear layer:
 
 # %%
 wide = positions.double()
@@ -221,9 +252,127 @@ error = (encoder(wide) @ encoder.shift_matrix(5).T - encoder(wide + 5)).abs().ma
 print(f"largest error of the shift by 5: {error:.0e}")
 
 # %% [markdown]
+# **Exercise.** Make the head that attends two tokens back: let the query be $T(-2) p(t)$ and the
+# key $p(s)$. Which weight does position 18 get from the query at 20, among 50 keys? And with
+# queries of 16 times the size?
+
+# %%
+keys = encoder(wide[:50])
+query = encoder.shift_matrix(-2) @ encoder(wide[20])
+for scale in (1, 16):
+    weights = torch.softmax(scale * keys @ query / 64**0.5, dim=0)
+    print(
+        f"scale {scale}: the largest weight is that of {int(weights.argmax())}, {weights[18]:.2f}"
+    )
+
+# %% [markdown]
+# The largest, but not by much: "can" is a statement of linear algebra, the sharpness is learned.
+#
+# ## 5. Add, concatenate, multiply, rotate
+#
+# Added to a random word of the same norm, 128 columns wide, is the position still there?
+
+# %%
+codes = SinusoidalEncoder(128)(torch.arange(64.0))
+words = (
+    nn.functional.normalize(
+        torch.randn(5000, 128, generator=torch.Generator().manual_seed(0)), dim=1
+    )
+    * 8
+)
+drawn = torch.randint(64, (5000,), generator=torch.Generator().manual_seed(1))
+read = ((codes[drawn] + words) @ codes.T).argmax(1)
+print(f"position read from the sum: {100 * (read == drawn).float().mean():.0f}%")
+
+# %% [markdown]
+# **Exercise.** Rotary embedding adds nothing: it turns the query by its position and the key by its
+# own. Show that their product then depends on the offset alone.
+
+# %%
+rotary = RotaryEncoder(64)
+q, k = torch.randn(2, 1, 64, generator=torch.Generator().manual_seed(2))
+for t in (7.0, 300.0, 5000.0):
+    turned_q, turned_k = (rotary.rotate(x, torch.tensor([at])) for x, at in ((q, t), (k, t - 5)))
+    print(f"query at {t:.0f}, key at {t - 5:.0f}: {float(turned_q @ turned_k.T):.4f}")
+
+# %% [markdown]
+# ## 6. Coarse to fine
+#
+# A row of the cat was moved by 19 pixels; find the shift by gradient descent. With all frequencies
+# the loss has many valleys.
+
+# %%
+row = image.rgb[36, :, 0]
+spectrum = torch.fft.rfft(row - row.mean())
+frequencies = torch.arange(len(spectrum))
+
+
+def loss_of(shift, most):
+    """Squared error of the row shifted in a circle, with frequencies up to a number."""
+    moved = spectrum * torch.exp(-2j * torch.pi * frequencies * shift / len(row))
+    return ((moved - spectrum).abs().square() * (frequencies <= most)).sum()
+
+
+def descend(most_at, steps=300):
+    """Shift that descent from 19 ends at, with so many frequencies at each progress."""
+    shift = torch.tensor(19.0, requires_grad=True)
+    optimizer = torch.optim.Adam([shift], lr=0.2)
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss_of(shift, most_at(step / steps)).backward()
+        optimizer.step()
+    return float(shift.detach())
+
+
+shifts = torch.linspace(-31, 31, 249)
+plt.figure(figsize=(8, 2.6))
+for most in (1, 4, 24):
+    losses = torch.stack([loss_of(shift, most) for shift in shifts])
+    plt.plot(shifts, losses / losses.max(), label=f"frequencies to {most}")
+plt.xlabel("shift")
+plt.ylabel("loss / its largest")
+plt.legend()
+plt.show()
+print(f"all 24 from the beginning: ends at {descend(lambda progress: 24):.2f}")
+
+# %% [markdown]
+# **Exercise.** Open the frequencies one after the other, so that the shift is found.
+
+# %%
+print(f"from 1 to 24: ends at {descend(lambda progress: 1 + 23 * progress):.2f}")
+
+# %% [markdown]
+# BARF does this to camera poses; `coarse_to_fine_weight` is its window on the bands.
+#
+# ## 7. Then, NeRF
+#
+# A ray collects the light of what it passes, with the weights
+# $w_i = T_i (1 - e^{-\sigma_i \delta_i})$, where $T_i$ is what everything before it lets through.
+
+# %%
+distances = torch.linspace(0, 4, 401)[:-1]
+density = torch.where((distances - 2).abs() < 0.5, 3.0, 0.0)
+weights = weights_from_density(density, torch.full_like(density, 0.01))
+plt.figure(figsize=(8, 2))
+plt.plot(distances, density, "k", alpha=0.4, label="density")
+plt.plot(distances, 100 * weights, "C1", label="weight per unit of length")
+plt.xlabel("distance along the ray")
+plt.legend()
+plt.show()
+
+# %% [markdown]
+# **Exercise.** How much of the background is seen through this fog of density 3 and thickness 1?
+# Compute it in two ways.
+
+# %%
+print(
+    f"{1 - float(weights.sum()):.4f} of the ray is left, exp(-3) = {torch.tensor(-3.0).exp():.4f}"
+)
+
+# %% [markdown]
 # ## Go on
 #
-# - `python train_fit.py --image photo.jpg --bands 10` does section 4 with your photograph, and
+# - `python train_fit.py --image photo.jpg --bands 10` does section 1 with your photograph, and
 #   makes a page of it.
 # - `python train_fit.py --sequence docstrings` trains a Transformer without and with positions.
 # - The documentation's page *Why sinusoids* has the argument from the beginning.
