@@ -422,17 +422,17 @@ class PretendedGpu:
 
 
 _QUICK = "--video 0 --quiet --device cuda"
-_PLAIN = f"--steps 20 --batch-size 200 --width 16 --depth 1 {_QUICK}"
+_PLAIN = f"--steps 10 --batch-size 200 --width 16 --depth 1 {_QUICK}"
 _IMAGE = f"--size 24 {_PLAIN}"
 _SCENE = f"--scene views --turntable 0 --test-views 1 {_IMAGE}"
-_SEQUENCE = f"--steps 20 --batch-size 8 --width 16 {_QUICK}"
+_SEQUENCE = f"--steps 10 --batch-size 8 --width 16 {_QUICK}"
 _ONE_LAYER = f"--depth 1 {_SEQUENCE}"
 RUNS = {
     "image": f"--image cat --encodings none fourier gaussian hash {_IMAGE}",
     "16 bits": f"--image deep.png --encodings fourier {_IMAGE}",
     "siren": f"--image cat --encodings none --network siren {_IMAGE}",
     "held out": f"--image cat --held-out --optimizer adam --encodings gaussian {_IMAGE}",
-    "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 20 {_QUICK}",
+    "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 10 {_QUICK}",
     "ensemble": f"--images cat rocket --encodings fourier hash {_IMAGE}",
     "mlp": f"--encodings none fourier {_SCENE}",
     "nerf": f"--field nerf --encodings fourier {_SCENE}",
@@ -462,7 +462,7 @@ def interrupted_and_resumed(arguments: list[str]) -> "PretendedGpu":
     asked, is_agreed = itertools.count(1), Stop.is_agreed
 
     def stop_soon(stop: Stop, world: Any) -> bool:
-        if next(asked) == 9:
+        if next(asked) == 5:
             stop.request(run=True)
         return is_agreed(stop, world)
 
@@ -492,7 +492,7 @@ def main() -> None:
                 Path(f"stories/qa1_{part}.txt").write_text(write_stories(task("1", 40).train))
             with small.without_hull():
                 gpu = interrupted_and_resumed(RUNS[name].split())
-            steps = 20 * len(list(Path("run").rglob("*.safetensors")))
+            steps = 10 * len(list(Path("run").rglob("*.safetensors")))
         counts = collections.Counter[str]()
         for (kind, _), count in gpu.in_steps.items():
             counts[kind] += count
