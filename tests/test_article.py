@@ -131,8 +131,8 @@ def test_gaussian_features_are_those_of_frequencies_of_that_deviation() -> None:
 @needs_node
 def test_descent_finds_the_shift_from_coarse_to_fine_and_sticks_without() -> None:
     shifts = run_js(
-        "(() => { const row = Array.from({ length: 64 }, (_, i) => Math.sin(i / 64 * 6.283)"
-        " + 0.8 * Math.sin(i * 1.1) + 0.5 * Math.cos(i * 2.1));"
+        "(() => { const row = frequencyEnergies(Array.from({ length: 64 }, (_, i) =>"
+        " Math.sin(i / 64 * 6.283) + 0.8 * Math.sin(i * 1.1) + 0.5 * Math.cos(i * 2.1)));"
         "return [descend(row, 19, () => 24), descend(row, 19, (p) => easedBands(p, 24))]; })()"
     )
     assert abs(shifts[0]) > 5

@@ -126,19 +126,26 @@ function renderRay(origin, direction, { near = 0.4, far = 2.8, samples = 120 } =
   return { color: color.map((value) => value + transmittance), weights, transmittance };
 }
 
-// Mean squared error of a shifted signal against itself, with bands up to a number: what alignment descends.
-function alignmentLoss(signal, shift, bands) {
+// Energy of each frequency of a signal, from 1 cycle on.
+function frequencyEnergies(signal) {
   const n = signal.length;
-  let loss = 0;
-  for (let k = 1; k <= bands; k++) {
+  return Array.from({ length: n / 2 }, (_, at) => {
     let re = 0, im = 0;
     for (let i = 0; i < n; i++) {
-      re += signal[i] * Math.cos(2 * Math.PI * k * i / n);
-      im -= signal[i] * Math.sin(2 * Math.PI * k * i / n);
+      const angle = 2 * Math.PI * (at + 1) * i / n;
+      re += signal[i] * Math.cos(angle);
+      im -= signal[i] * Math.sin(angle);
     }
-    // A shift by s multiplies the coefficient by exp(-2 pi i k s / n); the difference has this energy.
-    loss += 4 * (re * re + im * im) / (n * n) * (1 - Math.cos(2 * Math.PI * k * shift / n));
-  }
+    return (re * re + im * im) / (n * n);
+  });
+}
+
+// Mean squared error of a shifted signal against itself, with bands up to a number: what alignment descends.
+function alignmentLoss(energies, shift, bands) {
+  const angle = Math.PI * shift / energies.length;
+  let loss = 0;
+  // A shift by s multiplies coefficient k by exp(-2 pi i k s / n); the difference has this energy.
+  for (let k = 1; k <= bands; k++) loss += 4 * energies[k - 1] * (1 - Math.cos(k * angle));
   return loss;
 }
 
@@ -148,11 +155,11 @@ function easedBands(progress, most) {
 }
 
 // Shift at which gradient descent ends, with as many bands as are open at each step.
-function descend(signal, start, bandsAt, steps = 400) {
+function descend(energies, start, bandsAt, steps = 400) {
   let at = start;
   for (let step = 0; step < steps; step++) {
     const bands = bandsAt(step / steps);
-    const slope = alignmentLoss(signal, at + 0.05, bands) - alignmentLoss(signal, at - 0.05, bands);
+    const slope = alignmentLoss(energies, at + 0.05, bands) - alignmentLoss(energies, at - 0.05, bands);
     at -= Math.sign(slope) * Math.min(Math.abs(slope) * 4000, 0.3);
   }
   return at;

@@ -87,16 +87,15 @@ FIGURES.kernel = (figure) => {
   controls(figure, ({ bands }) => {
     const values = Array.from({ length: 4097 }, (_, i) => [(i - 2048) / 1024, kernel((i - 2048) / 1024, bands)]);
     lineChart(curve, [{ values }], { x: [-2, 2], y: [-1, 1], xLabel: "distance of two coordinates", marks: [-2, 0, 2] });
-    const side = 96, at = (i) => 2 * (i + 0.5) / side - 1;
-    heatMap(plane, Array.from({ length: side }, (_, row) => Array.from({ length: side }, (_, column) =>
-      (kernel(at(row), bands) + kernel(at(column), bands)) / 2)));
+    const side = 96, along = Array.from({ length: side }, (_, i) => kernel(2 * (i + 0.5) / side - 1, bands));
+    heatMap(plane, along.map((down) => along.map((across) => (down + across) / 2)));
   });
 };
 
 // A row of the cat that was moved: the loss against the shift, and a ball that rolls down.
 FIGURES.alignment = (figure) => {
   const canvas = figure.querySelector("canvas"), text = figure.querySelector("p.value"), cat = catPixels();
-  const row = Array.from({ length: SIDE }, (_, i) => cat[3 * (36 * SIDE + i)]);
+  const row = frequencyEnergies(Array.from({ length: SIDE }, (_, i) => cat[3 * (36 * SIDE + i)]));
   const shifts = Array.from({ length: 257 }, (_, i) => i / 4 - 32), most = 24;
   controls(figure, ({ start, bands }) => {
     const losses = shifts.map((shift) => [shift, alignmentLoss(row, shift, bands)]);

@@ -339,7 +339,8 @@ print(f"all 24 from the beginning: ends at {descend(lambda progress: 24):.2f}")
 # **Exercise.** Open the frequencies one after the other, so that the shift is found.
 
 # %%
-print(f"from 1 to 24: ends at {descend(lambda progress: 1 + 23 * progress):.2f}")
+eased = descend(lambda progress: max(1, 24 * (1.5 * progress - 0.5)))
+print(f"1 for a third of the way, then more up to 24: ends at {eased:.2f}")
 
 # %% [markdown]
 # BARF does this to camera poses; `coarse_to_fine_weight` is its window on the bands.
@@ -350,7 +351,7 @@ print(f"from 1 to 24: ends at {descend(lambda progress: 1 + 23 * progress):.2f}"
 # $w_i = T_i (1 - e^{-\sigma_i \delta_i})$, where $T_i$ is what everything before it lets through.
 
 # %%
-distances = torch.linspace(0, 4, 401)[:-1]
+distances = torch.linspace(0, 4, 401)[:-1] + 0.005  # The middle of each interval.
 density = torch.where((distances - 2).abs() < 0.5, 3.0, 0.0)
 weights = weights_from_density(density, torch.full_like(density, 0.01))
 plt.figure(figsize=(8, 2))
