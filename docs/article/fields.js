@@ -85,7 +85,7 @@ FIGURES.train = (figure) => {
 FIGURES.kernel = (figure) => {
   const [curve, plane] = figure.querySelectorAll("canvas");
   controls(figure, ({ bands }) => {
-    const values = Array.from({ length: 4097 }, (_, i) => [(i - 2048) / 1024, kernel((i - 2048) / 1024, bands)]);
+    const values = Array.from({ length: 2049 }, (_, i) => [(i - 1024) / 512, kernel((i - 1024) / 512, bands)]);
     lineChart(curve, [{ values }], { x: [-2, 2], y: [-1, 1], xLabel: "distance of two coordinates", marks: [-2, 0, 2] });
     const side = 96, along = Array.from({ length: side }, (_, i) => kernel(2 * (i + 0.5) / side - 1, bands));
     heatMap(plane, along.map((down) => along.map((across) => (down + across) / 2)));
