@@ -39,6 +39,15 @@ _LOSS = Measure(
 )
 
 
+_ALIKE = Measure(
+    "row_similarity",
+    "likeness of rows",
+    3,
+    higher_is_better=False,
+    meaning="Mean cosine similarity of two rows of attention: 1 if they weigh the words alike.",
+)
+
+
 class SelfAttentiveModel(nn.Module):
     r"""Bidirectional LSTM whose states are averaged by several rows of attention.
 
@@ -117,7 +126,7 @@ class SelfAttentiveSystem(BaseSystem):
 
     encodings = ADDED
     default_encodings = ("none", "sinusoidal", "learned")
-    measures = (_ACCURACY, _LOSS)
+    measures = (_ACCURACY, _LOSS, _ALIKE)
     citations = (papers.LIN,)
     lesson = (
         "A recurrent network reads its input in order, so positions that are added to the words "
@@ -220,12 +229,20 @@ class SelfAttentiveSystem(BaseSystem):
             scores={
                 _ACCURACY.name: 100 * float(right.mean()),
                 _LOSS.name: float(nats) / math.log(2),
+                _ALIKE.name: self._row_similarity(model),
             },
             blocks=[
                 self._passage(logits[:_SHOWN].argmax(-1)),
                 *(self._map(model, i) for i in range(min(_SHOWN, len(self.test)))),
             ],
         )
+
+    def _row_similarity(self, model: SelfAttentiveModel) -> float:
+        rows = F.normalize(model.attention(self.test[:256])[1].float(), dim=-1)
+        cosines = rows @ rows.mT
+        # Without each row's own similarity, which is 1.
+        pairs = self.num_rows * (self.num_rows - 1)
+        return float((cosines.sum((1, 2)) - self.num_rows).mean() / max(pairs, 1))
 
     def _passage(self, predicted: Tensor) -> Passage:
         tokens: list[Token] = []

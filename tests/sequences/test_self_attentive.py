@@ -79,6 +79,7 @@ def test_words_are_found_by_attention_and_the_label_with_them() -> None:
     kind = SequenceKind(SequenceOptions(), made)
     result = fitted(kind, "none", steps=60, batch_size=32, lr=0.01, num_seeds=2)
     assert result.scores["accuracy_percent"] > 95
+    assert result.scores["row_similarity"] < 0.5
     assert len(result.evaluation.by_seed) == 2
     heat_map = result.blocks(HeatMap)[0]
     assert heat_map.values.shape == (3, len(heat_map.columns))
