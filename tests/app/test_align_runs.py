@@ -90,10 +90,10 @@ def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_patches_find_their_places_from_coarse_to_fine_alone() -> None:
-    data = ["--align", "cat", "--size", "128", "--disturbance", "0.06", "--steps", "600"]
+    data = ["--align", "cat", "--size", "96", "--disturbance", "0.06", "--steps", "600"]
     data += [
         "--batch-size",
-        "2048",
+        "1024",
         "--encodings",
         "none",
         "lines-eased",

@@ -397,7 +397,7 @@ def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 def test_the_default_run_recovers_the_cat() -> None:
     # Smaller and with fewer steps than the README's line, which is run by hand.
-    short = ["--size", "96", "--steps", "80", "--batch-size", "4096", "--video", "0"]
+    short = ["--size", "64", "--steps", "80", "--batch-size", "2048", "--video", "0"]
     line = ["--image", "cat.png", "--bands", "10", "--out", "run", "--quiet"]
     assert train_fit.main([*line, *short]) == 0
     none, fourier = json.loads(Path("run/metrics.json").read_text())["fits"]
