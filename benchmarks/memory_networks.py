@@ -7,9 +7,9 @@ The error is of the seed with the least training loss, as Sukhbaatar et al. (201
 beside it are the least, median and largest of all seeds. Rows are printed as they come. With
 ``--out`` they are also written to a file, and a run that was stopped goes on after its last row.
 
-The position weights of words are twice as large in the authors' program as by the formula of the
-paper. ``pe`` has those of the program, and ``pe1`` those of the formula. The published errors of
-single tasks are quoted by their columns, whose means agree with the published means.
+The position weights of words are about twice as large in the authors' program as by the formula of
+the paper. ``pe`` has twice those of the formula, and ``pe1`` those. The published errors of single
+tasks are quoted by their columns, whose means agree with the published means.
 """
 
 import argparse

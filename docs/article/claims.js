@@ -35,7 +35,7 @@ const CLAIMS = [
     is: false,
     shown: () => {
       const waves = [0, 1, 2].map((i) => (10000 ** (2 * i / 512)).toFixed(3));
-      return `That is NeRF's series. The Transformer's wavelengths at width 512 are 2π times ${waves.join(", ")} and so on towards 10,000: a ratio of ${(10000 ** (2 / 512)).toFixed(3)}, not of 2.`;
+      return `NeRF's also change by a factor of 2, but they shrink: its frequencies π, 2π, 4π have the wavelengths 2, 1, 1/2. The Transformer's wavelengths at width 512 are 2π times ${waves.join(", ")} and so on towards 10,000: a ratio of ${(10000 ** (2 / 512)).toFixed(3)}, not of 2.`;
     },
   },
   {

@@ -118,7 +118,7 @@ class DecoderLayer(nn.Module):
     """Causal gated convolution, then attention to the source, each with a residual connection.
 
     Sums of two are multiplied by sqrt(0.5), which keeps their variance (Gehring et al. 2017,
-    section 3.5).
+    section 3.4).
 
     Args:
         width: width of the embeddings and the layer.
