@@ -23,7 +23,7 @@ const CLAIMS = [
   {
     said: "… and goes to 0.",
     is: false,
-    shown: () => `At an offset of 1,000 it is still ${similarity(1000).toFixed(2)}: the slowest quarter of the columns has hardly moved.`,
+    shown: () => `At an offset of 1,000 it is still ${similarity(1000).toFixed(2)}: the slowest quarter of the pairs has turned by one radian at most.`,
   },
   {
     said: "It is symmetric: two before is as similar as two after.",
