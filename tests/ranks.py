@@ -9,6 +9,7 @@ import sys
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from subprocess import CompletedProcess
+from unittest import mock
 
 import torch
 import torch._dynamo  # Every optimizer imports it, which takes more than a second.
@@ -28,17 +29,15 @@ def run_ranks(
     """Run the program by several processes in this folder.
 
     Args:
-        num_processes: how many.
-        arguments: of ``train_fit.py``.
+        num_processes: number of processes.
+        arguments: command line of ``train_fit.py``.
         fault: kind, rank and record of a fault; see `tests.one_rank`.
 
     Returns:
         What all have printed, and 1 if one has failed.
     """
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(_ROOT)
-    ensure_running()
-    os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+    with mock.patch.dict(os.environ, PYTHONPATH=str(_ROOT)):
+        ensure_running()
     # The store outlives the processes, as that of torchrun's agent.
     store = dist.TCPStore(  # type: ignore[attr-defined]
         "127.0.0.1", 0, is_master=True, wait_for_workers=False

@@ -1,6 +1,6 @@
 """Pages in Firefox: errors, requests, overflow, how fast sliders answer, and the rules of axe-core.
 
-    python -m tools.firefox docs/article.html [PAGE ...] [--axe axe.min.js] [--shot FOLDER]
+    python -m tools.firefox docs/article.html [PAGE ...] [--axe axe.min.js] [--screenshots FOLDER]
 
 It drives Debian's Firefox by WebDriver BiDi (https://w3c.github.io/webdriver-bidi). ``npm pack
 axe-core`` brings axe.min.js. Exit status 1 if a page prints a message, asks for anything that is
@@ -124,7 +124,7 @@ def _connected() -> Connection:
             time.sleep(0.5)
 
 
-def faults_of(browser: Firefox, page: Path, axe: str, shots: Path | None) -> list[str]:
+def faults_of(browser: Firefox, page: Path, axe: str, screenshots: Path | None) -> list[str]:
     """What is wrong with a page, at every size of the window."""
     faults = []
     (tab,) = browser.send("browsingContext.getTree")["contexts"]
@@ -148,9 +148,9 @@ def faults_of(browser: Firefox, page: Path, axe: str, shots: Path | None) -> lis
         if axe:
             browser.evaluate(context, axe + "; 0")
             faults += [f"{width} wide: {v}" for v in json.loads(browser.evaluate(context, _AXE))]
-        if shots is not None:
+        if screenshots is not None:
             shot = browser.send("browsingContext.captureScreenshot", context=context)
-            (shots / f"{page.stem}-{width}.png").write_bytes(base64.b64decode(shot["data"]))
+            (screenshots / f"{page.stem}-{width}.png").write_bytes(base64.b64decode(shot["data"]))
         foreign = [u for u in browser.requests if not u.startswith(("file:", "blob:", "data:"))]
         faults += [f"{width} wide: {found}" for found in (*browser.messages, *foreign)]
     return faults
@@ -160,13 +160,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--axe", type=Path, help="axe.min.js")
-    parser.add_argument("--shot", type=Path, help="folder for a picture of each page and size")
+    parser.add_argument(
+        "--screenshots", type=Path, help="folder for a screenshot of each page and size"
+    )
     options = parser.parse_args()
     axe = options.axe.read_text(encoding="utf-8") if options.axe else ""
     count = 0
     with firefox() as browser:
         for page in options.pages:
-            faults = faults_of(browser, page, axe, options.shot)
+            faults = faults_of(browser, page, axe, options.screenshots)
             count += len(faults)
             print(f"{page}: {len(faults)} faults", *faults, sep="\n  ", flush=True)
     return 1 if count else 0

@@ -318,7 +318,7 @@ def loss_of(shift, most):
 
 
 def descend(most_at, steps=300):
-    """Shift that descent from 19 ends at, with so many frequencies at each progress."""
+    """Shift at which descent from 19 ends, with ``most_at(progress)`` frequencies at each step."""
     shift = torch.tensor(19.0, requires_grad=True)
     optimizer = torch.optim.Adam([shift], lr=0.2)
     for step in range(steps):
