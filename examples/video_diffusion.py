@@ -68,7 +68,7 @@ class Denoiser(nn.Module):
         return self.out(x)[..., 0]  # type: ignore[no-any-return]
 
 
-def loss_after(model: Denoiser, steps: int = 200) -> float:
+def loss_after(model: Denoiser, steps: int = 140) -> float:
     """Train on rectified flow; return the mean loss of the last 40 steps."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     losses: list[float] = []

@@ -1,16 +1,22 @@
 """A real browser for the tests of pages."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
-needs_chromium = pytest.mark.skipif(
+_INSTALLED = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Debian's Chromium: apt-get install chromium"
 )
+
+
+def needs_chromium(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test of a page as one for the browser, and as slow."""
+    marked: Callable[..., None] = _INSTALLED(pytest.mark.slow(test))
+    return marked
 
 
 @pytest.fixture(scope="module")

@@ -424,7 +424,8 @@ class PretendedGpu:
 _QUICK = "--video 0 --quiet --device cuda"
 _PLAIN = f"--steps 10 --batch-size 200 --width 16 --depth 1 {_QUICK}"
 _IMAGE = f"--size 24 {_PLAIN}"
-_SCENE = f"--scene views --turntable 0 --test-views 1 {_IMAGE}"
+_VIEWS = f"--turntable 0 --test-views 1 {_IMAGE}"
+_SCENE = f"--scene synthetic {_VIEWS}"
 _SEQUENCE = f"--steps 10 --batch-size 8 --width 16 {_QUICK}"
 _ONE_LAYER = f"--depth 1 {_SEQUENCE}"
 RUNS = {
@@ -435,6 +436,7 @@ RUNS = {
     "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 10 {_QUICK}",
     "ensemble": f"--images cat rocket --encodings fourier hash {_IMAGE}",
     "mlp": f"--encodings none fourier {_SCENE}",
+    "lens": f"--scene transforms --encodings fourier {_VIEWS}",
     "nerf": f"--field nerf --encodings fourier {_SCENE}",
     "mip": f"--field mip --encodings fourier {_SCENE}",
     "factored": f"--field factored {_SCENE}",
@@ -453,7 +455,7 @@ RUNS = {
 """Command lines of every kind, field and model; `sources` has an LSTM, which is not there."""
 
 
-MOST_WAITS = {"mlp": 4, "factored": 5, "scan": 1}
+MOST_WAITS = {"mlp": 4, "lens": 4, "factored": 5, "scan": 1}
 """Waits for the device that a training step takes: whatever is not named here takes none."""
 
 
@@ -482,7 +484,8 @@ def main() -> None:
     for name in sys.argv[1:] or RUNS:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             Path("deep.png").write_bytes(image_corpus()["deep.png"])
-            shutil.copytree(scene_corpus()["transforms"], "views")
+            for scene in ("synthetic", "transforms"):
+                shutil.copytree(scene_corpus()[scene], scene)
             trimesh.creation.box((2.0, 2.0, 1.0)).export("box.ply")
             Path("text.txt").write_text(made_text(6000))
             pairs = (f"{word} {word[::-1]}\t{' '.join(word)}\n" for word in made_text(60).split())
@@ -490,7 +493,7 @@ def main() -> None:
             Path("stories").mkdir()
             for part in ("train", "test"):
                 Path(f"stories/qa1_{part}.txt").write_text(write_stories(task("1", 40).train))
-            with small.without_hull():
+            with small.without_hull(), small.without_figures():
                 gpu = interrupted_and_resumed(RUNS[name].split())
             steps = 10 * len(list(Path("run").rglob("*.safetensors")))
         counts = collections.Counter[str]()

@@ -10,6 +10,17 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT
 from app.values import as_json
 
+# It keeps the templates that it has compiled.
+_ENVIRONMENT = Environment(
+    loader=ChoiceLoader(
+        [PackageLoader("app.report", "templates"), PackageLoader("app.web", "templates")]
+    ),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
 
 def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
     """Render a page.
@@ -19,17 +30,8 @@ def render(template: str, run: Mapping[str, Any], **values: Any) -> str:
         run: what reproduces the run: command, configuration, versions.
         **values: values of the template; text is escaped.
     """
-    environment = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("app.report", "templates"), PackageLoader("app.web", "templates")]
-        ),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     details = {key: value for key, value in run.items() if key != "command"}
-    return environment.get_template(template).render(
+    return _ENVIRONMENT.get_template(template).render(
         date=datetime.now(UTC).date().isoformat(),
         light=PAGE_LIGHT,
         dark=PAGE_DARK,

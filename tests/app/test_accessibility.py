@@ -16,11 +16,7 @@ from tests.small import SMALL_RUN, SMALL_SEQUENCE
 
 AXE = os.environ.get("AXE_CORE", "")
 
-pytestmark = [
-    pytest.mark.slow,
-    needs_chromium,
-    pytest.mark.skipif(not AXE, reason="needs AXE_CORE, the path of axe.min.js"),
-]
+pytestmark = pytest.mark.skipif(not AXE, reason="needs AXE_CORE, the path of axe.min.js")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +47,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@needs_chromium
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     "kind", ["image", "held-out", "images", "sequence", "comparison", "exported"]

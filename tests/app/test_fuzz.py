@@ -13,14 +13,14 @@ from app.report.metrics import METRICS, read_metrics
 from tools import cases, fuzz
 
 COUNTS = {
-    "images": 100,
+    "images": 50,
     "transforms": 20,
     "synthetic": 20,
     "llff": 20,
     "colmap": 1,
-    "slices": 40,
-    "sounds": 40,
-    "meshes": 40,
+    "slices": 10,
+    "sounds": 10,
+    "meshes": 10,
     "compare": 2,
     "checkpoints": 6,
     "commands": 2,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.pretended_gpu import RUNS
 
-PARTS = 4
+PARTS = 2
 ROOT = Path(__file__).parents[2]
 
 

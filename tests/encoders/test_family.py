@@ -111,8 +111,8 @@ CASES = {
 
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 
-# Compiling and exporting takes seconds an encoder: one of each kind is in the default run.
-QUICK = ("fourier-raw", "hash-grid", "rotary-axial")
+# Compiling and exporting takes seconds an encoder: one is in the default run.
+QUICK = ("fourier-raw",)
 RECORDED = pytest.mark.parametrize(
     "case",
     [
@@ -217,9 +217,9 @@ def test_derivatives(case: Case) -> None:
     def encode(x: Tensor) -> Tensor:
         return encoded(encoder, x)
 
-    assert torch.autograd.gradcheck(encode, x)
+    assert torch.autograd.gradcheck(encode, x, fast_mode=True)
     if case.derivatives == 2:
-        assert torch.autograd.gradgradcheck(encode, x)
+        assert torch.autograd.gradgradcheck(encode, x, fast_mode=True)
 
 
 @ALL
@@ -240,16 +240,6 @@ def test_it_compiles_as_one_graph(case: Case) -> None:
     torch.testing.assert_close(compiled(x), encoded(encoder, x), atol=1e-6, rtol=0)
 
 
-@RECORDED
-@pytest.mark.usefixtures("unchecked")
-def test_it_exports_with_a_free_batch_size(case: Case) -> None:
-    encoder = case.make()
-    rows = torch.export.Dim("rows")
-    program = torch.export.export(encoder, (case.draw(4),), dynamic_shapes=({0: rows},))
-    x = case.draw(9)
-    torch.testing.assert_close(program.module()(x), encoder(x), atol=1e-6, rtol=0)
-
-
 @ALL
 def test_shapes_are_found_without_values(case: Case) -> None:
     real = encoded(case.make(), case.draw(4))
@@ -261,16 +251,24 @@ def test_shapes_are_found_without_values(case: Case) -> None:
 @RECORDED
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.filterwarnings("ignore")
-def test_it_runs_in_onnxruntime(case: Case, tmp_path: Path) -> None:
+def test_it_exports_with_a_free_batch_size_and_runs_in_onnxruntime(
+    case: Case, tmp_path: Path
+) -> None:
     import onnxruntime
 
     encoder = case.make().eval()
-    path = tmp_path / "encoder.onnx"
-    torch.onnx.export(encoder, (case.draw(4),), path, dynamo=True, verbose=False)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    x = case.draw(4) * 0.5
-    outputs = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(encoder, (case.draw(4),), dynamic_shapes=({0: rows},))
+    x = case.draw(9) * 0.5
     expected = encoder(x)
+    torch.testing.assert_close(program.module()(x), expected, atol=1e-6, rtol=0)
+    path = tmp_path / "encoder.onnx"
+    # The optimizer of the graph takes a third of the time and changes no value.
+    torch.onnx.export(program, f=path, optimize=False, verbose=False)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    outputs = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     for ours, theirs in zip(
         expected if isinstance(expected, tuple) else (expected,), outputs, strict=True
     ):

@@ -1,5 +1,6 @@
 """Radiance fields and how they are rendered and fitted."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -285,6 +286,7 @@ def forward_of(renderer: nn.Module) -> Callable[[RayBatch], Rendering]:
     return forward
 
 
+@functools.cache
 def small_views(num_views: int = 6, size: int = 16) -> Views:
     return analytic_scene("spheres", size=size, num_train=num_views, num_test=1).train
 
@@ -374,7 +376,11 @@ def test_no_pixel_to_draw_from_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("field", "encoding"),
     [
-        pytest.param(field, encoding, marks=() if field == "mlp" else pytest.mark.slow)
+        pytest.param(
+            field,
+            encoding,
+            marks=() if (field, encoding) == ("mlp", "fourier") else pytest.mark.slow,
+        )
         for field in ("mlp", "nerf", "mip")
         for encoding in ("none", "fourier")
     ],

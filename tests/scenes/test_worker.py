@@ -18,6 +18,7 @@ from tools.corpora import image_corpus, scene_corpus
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such limits")
 
 
+@pytest.mark.slow
 def test_a_file_that_inflates_is_refused_and_the_next_one_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -29,6 +30,7 @@ def test_a_file_that_inflates_is_refused_and_the_next_one_is_read(
     assert open_image(str(tmp_path / "a.png")).size == (12, 17)
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_too_long_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
