@@ -146,6 +146,7 @@ def test_the_most_detailed_window_in_blocks_has_the_most_energy(any_is_large: No
 
 @pytest.mark.parametrize("shape", [(24, 40), (33, 20), (17, 17), (1, 9), (20, 530)])
 @pytest.mark.parametrize("most_exact", [0, 10**6])
+@pytest.mark.slow
 def test_spectra_in_blocks_are_those_of_the_whole_plane(
     shape: tuple[int, int], most_exact: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

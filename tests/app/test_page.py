@@ -262,6 +262,7 @@ def test_a_reference_has_no_training_curve(tmp_path: Path) -> None:
     assert "PSNR against" not in page.read_text()
 
 
+@pytest.mark.slow
 def test_a_large_image_gets_an_overview_and_a_crop_at_full_size(tmp_path: Path) -> None:
     original = torch.full((900, 1600, 3), 0.5)
     original[600:700, 1200:1300] = torch.rand(100, 100, 3)

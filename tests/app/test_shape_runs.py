@@ -144,6 +144,7 @@ def test_a_fitted_box_is_exported_in_the_units_of_its_file(
     assert "the fit of a shape, which has nothing to render" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_loss_is_least_for_the_distances_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.kinds.shape._POOL", 1 << 12)
     trimesh.creation.icosphere(4).export("a.ply")

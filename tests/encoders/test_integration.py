@@ -58,6 +58,7 @@ def test_shapes_can_be_found_on_the_meta_device(name: str) -> None:
     assert on_meta.shape == expected.shape
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.filterwarnings("ignore")
