@@ -5,6 +5,7 @@ import io
 import logging
 import shlex
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,9 @@ from app.commands.saved import (
 )
 from app.kinds.kind import Exportable, MeshOfFit
 from app.options import PROGRAM, Range, UsageError
+from app.report.metrics import made_by
 from app.report.tables import BASELINE
+from app.report.volumes import volume_page
 from app.terminal import printable
 from app.web.fit_page import fit_page, why_not
 from nerf_posenc.fits import ImageFit, load_fit
@@ -49,7 +52,8 @@ def export(
         run: Run folder, or the file of a fit.
         onnx: An ONNX model: from coordinates to RGB; of a scene from positions and directions to
             density and RGB.
-        page: An HTML page that runs the fits of an image with ReLU networks: zoom past the pixels.
+        page: An HTML page that runs the fits of an image with ReLU networks: zoom past the pixels;
+            of a scene, one in which its fields are orbited.
         mesh: The surface of a shape, by marching cubes, in the units of its file: PLY, OBJ or STL.
         nodes: Nodes of the grid of --mesh along each axis.
         encoding: Which fit; the best by default, and all for a page.
@@ -100,9 +104,24 @@ def _write_mesh(mesh: MeshOfFit, path: Path, suffix: str) -> None:
 def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite: bool) -> None:
     name, file, folder = find_fit(run, encoding)
     files = {name: file} if run.is_file() else fit_files(run)
+    files = dict(sorted(files.items(), key=lambda each: each[0] != BASELINE))
     if encoding is not None:
         files = {each: path for each, path in files.items() if each in (encoding, BASELINE)}
-    fits = {each: _load(files[each]) for each in sorted(files, key=lambda each: each != BASELINE)}
+    out = out or folder / "page.html"
+    metrics = metrics_of(folder)
+    title = folder.resolve().name if metrics is None else metrics.data.title
+    command = printable(shlex.join(["python", PROGRAM, "export", str(run), "--page"]))
+    kind, _ = kind_of_fit(file)
+    if kind.is_orbited:
+        require_new(out, overwrite=overwrite)
+        try:
+            volumes = {name: kind.volume(path, pick_device("auto")) for name, path in files.items()}
+        except CheckpointError as error:
+            raise UsageError(str(error)) from None
+        page = volume_page(volumes, title=title, run=made_by(metrics, command))
+        _write_page(page, out, files)
+        return
+    fits = {each: _load(path) for each, path in files.items()}
     reasons = {each: why_not(fit) for each, fit in fits.items()}
     runs = {each: fit for each, fit in fits.items() if reasons[each] is None}
     left_out = ", ".join(f"{each} ({reason})" for each, reason in reasons.items() if reason)
@@ -110,26 +129,27 @@ def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite
         raise UsageError(f"export --page cannot run {encoding} ({reasons[encoding]})")
     if not runs:
         raise UsageError(f"export --page runs ReLU networks; {run} has {left_out}")
-    out = out or folder / "page.html"
     require_new(out, overwrite=overwrite)
-    metrics = metrics_of(folder)
-    title = folder.resolve().name if metrics is None else metrics.data.title
-    command = shlex.join(["python", PROGRAM, "export", str(run), "--page"])
     try:
-        made = fit_page(runs, title=title, command=printable(command), metrics=metrics)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_text(out, made.html)
+        page = fit_page(runs, title=title, command=command, metrics=metrics).html
     except ValueError as error:
         raise UsageError(str(error)) from None
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
     if left_out:
         print(printable(f"note: left out {left_out}"))
     for each, fit in runs.items():
         if fit.step < fit.num_steps:
             print(printable(f"note: {each} is at step {fit.step} of {fit.num_steps}"))
-    megabytes = len(made.html.encode()) / 1e6
-    print(printable(f"exported {', '.join(runs)}: wrote {out} ({megabytes:.2f} MB)"))
+    _write_page(page, out, runs)
+
+
+def _write_page(page: str, out: Path, names: Iterable[str]) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_text(out, page)
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
+    megabytes = len(page.encode()) / 1e6
+    print(printable(f"exported {', '.join(names)}: wrote {out} ({megabytes:.2f} MB)"))
 
 
 def _load(file: Path) -> ImageFit:
@@ -144,7 +164,7 @@ def _load(file: Path) -> ImageFit:
     except (CheckpointError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
     if not isinstance(fit, ImageFit):
-        raise UsageError(f"export --page shows two coordinates; {file} is of a {kind.name}")
+        raise UsageError(f"export --page shows images and scenes; {file} is of a {kind.name}")
     return fit
 
 

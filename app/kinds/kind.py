@@ -68,6 +68,28 @@ class Video:
 
 
 @dataclass(frozen=True)
+class Volume:
+    """A block of the report: a radiance field on a grid, to be orbited in the browser.
+
+    Attributes:
+        title: the same for every encoding.
+        density: density of each cell of the cube [-1, 1]^3, per unit of its coordinates.
+        rgb: colors in [0, 1]; 0 in cells that are not visible.
+        space: how rays go through the cube: the name of the space, and its numbers.
+        orbit: where the camera starts and what it looks at: numbers of an `Orbit`, and the tangents
+            of half the angles of view.
+        background: gray value behind the field.
+    """
+
+    title: str
+    density: Float[Tensor, "n n n"]
+    rgb: Float[Tensor, "n n n 3"]
+    space: Mapping[str, Any]
+    orbit: Mapping[str, Any]
+    background: float
+
+
+@dataclass(frozen=True)
 class Sound:
     """A block of the report: a sound beside its reconstruction, to be listened to.
 
@@ -99,7 +121,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-Block = View | Video | Sound | Curve | Table | Passage | HeatMap
+Block = View | Video | Volume | Sound | Curve | Table | Passage | HeatMap
 """What a report is made of."""
 
 
@@ -308,6 +330,7 @@ class Kind(ABC, Generic[Config]):
         Options: its options, and once resolved, the configuration of its runs.
         rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
             to render.
+        is_orbited: whether its fits are radiance fields, which `volume` loads for the browser.
         loss_name: ``"mse"`` if the training loss is a mean squared error of values in [0, 1].
         title: name of the data.
         source: source of the data.
@@ -323,6 +346,7 @@ class Kind(ABC, Generic[Config]):
     name: ClassVar[str]
     Options: ClassVar[type[CommonOptions]]
     rendered_by: ClassVar[Sequence[str]] = ()
+    is_orbited: ClassVar[bool] = False
     loss_name: ClassVar[LossName] = "mse"
 
     title: str
@@ -456,6 +480,15 @@ class Kind(ABC, Generic[Config]):
             UsageError: If this kind cannot be exported.
         """
         raise UsageError(f"{path} is the fit of a {cls.name}, which cannot be exported")
+
+    @classmethod
+    def volume(cls, path: Path, device: torch.device) -> Volume:
+        """Load a saved fit for ``export --page``, for kinds that are orbited.
+
+        Raises:
+            UsageError: If this kind has nothing to orbit.
+        """
+        raise UsageError(f"export --page shows images and scenes; {path} is of a {cls.name}")
 
     @classmethod
     def mesh(cls, path: Path, nodes: int, device: torch.device) -> MeshOfFit:

@@ -34,11 +34,13 @@ from app.kinds.kind import (
     Result,
     Video,
     View,
+    Volume,
     digest_of,
 )
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable, progress_bar, sum_up
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
+from nerf_posenc.radiance.baking import bake
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views, render_camera
 from nerf_posenc.radiance.field_training import (
@@ -50,9 +52,9 @@ from nerf_posenc.radiance.field_training import (
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.poses import orbit_poses
+from nerf_posenc.radiance.poses import orbit_of, orbit_poses
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
-from nerf_posenc.radiance.scene_spaces import space_for
+from nerf_posenc.radiance.scene_spaces import BoxSpace, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
@@ -88,7 +90,7 @@ class ViewsOptions(PixelOptions):
     """Test views, evenly spread over those that are held out."""
 
     turntable: Annotated[int, Range(0, 10_000)] = 20
-    """Frames of the turntable video; 0 for none."""
+    """Frames of the turntable video; 0 for none, and no orbit on the page either."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
@@ -144,6 +146,7 @@ class ViewsKind(Kind[AskedViews]):
     """Training and test views of a scene."""
 
     rendered_by = ("size", "scale", "cameras", "turntable")
+    is_orbited = True
     about = ABOUT
     citations = CITATIONS
     evaluated_on = "test views"
@@ -318,13 +321,17 @@ class ViewsKind(Kind[AskedViews]):
             )
             for i, score in enumerate(scores)
         ]
-        videos = [self._turntable(fit, gray)] if config.turntable else []
+        moving: list[Video | Volume] = []
+        if config.turntable:
+            scene = self.scene.train
+            volume = volume_of(fit.model, scene.cameras[0], scene.world_from_camera, gray)
+            moving = [volume, self._turntable(fit, gray)]
         return Evaluation(
             {
                 PSNR.name: sum(score.psnr for score in scores) / len(scores),
                 SSIM.name: sum(score.ssim for score in scores) / len(scores),
             },
-            [*views, *videos, *kernel_curves(encoder)],
+            [*views, *moving, *kernel_curves(encoder)],
             details={
                 "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores]
             },
@@ -376,6 +383,13 @@ class ViewsKind(Kind[AskedViews]):
         return Rendered(size, f"{path.stem}-{stem}", frames, len(cameras))
 
     @classmethod
+    def volume(cls, path: Path, device: torch.device) -> Volume:
+        """Load a saved field, to be orbited."""
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, SceneFit)
+        return volume_of(fit.renderer, fit.camera, fit.world_from_camera, fit.background)
+
+    @classmethod
     def exportable(cls, path: Path) -> Exportable:
         """A module from positions and directions, ``(n, 3)``, to density and RGB."""
         fit = load_fit(path)
@@ -397,6 +411,25 @@ class SceneKind(ViewsKind[SceneOptions]):
         if is_built_in and not options.quiet:
             print(f"rendering the built-in scene {options.scene} ...")
         return open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
+
+
+def volume_of(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:
+    """A field as a block of the report, seen by a camera on an orbit."""
+    orbit = orbit_of(poses.cpu())
+    density, rgb = bake(cast(Renderer, model), poses)
+    space = getattr(model, "space", BoxSpace())
+    tangents = [camera.width / camera.fx / 2, camera.height / camera.fy / 2]
+    vectors = {
+        name: value.tolist() for name, value in orbit._asdict().items() if name != "is_around"
+    }
+    return Volume(
+        "Orbit",
+        density,
+        rgb,
+        space.as_json(),
+        {**vectors, "is_around": orbit.is_around, "tangents": tangents},
+        gray,
+    )
 
 
 def _resized(camera: Camera, longer_side: int | None, scale: float) -> Camera:

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from app.crops import Window, detail_crop, most_detailed_window
-from app.kinds.kind import HeatMap, LossName, Passage, Result, Table
+from app.kinds.kind import HeatMap, LossName, Passage, Result, Table, Volume
 from app.report.charts import Chart, chart_svg, drawable
 from app.report.headline import headline
 from app.report.images import (
@@ -46,6 +46,7 @@ from app.report.tables import BASELINE, columns, gain_label, gain_text, score_te
 from app.report.template import render
 from app.report.tiles import TilePyramid
 from app.report.video import snapshot_caption
+from app.report.volumes import shown_volumes
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse, squared_error
 from nerf_posenc.training.results import Measure
@@ -146,6 +147,7 @@ def write_page(
         passages=_passages(results, measure),
         maps=_maps(results),
         sounds=shown_sounds(results, styles(results)),
+        volumes=shown_volumes({r.encoding: v for r in results for v in r.blocks(Volume)}),
         learning=_learning(originals, results, about.loss_name),
         tables=[(r.encoding, table) for r in results for table in r.blocks(Table)],
         videos={

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from app.kinds.kind import Result
 from app.report.headline import headline
-from app.report.metrics import Metrics
+from app.report.metrics import Metrics, made_by
 from app.report.tables import BASELINE
 from app.report.template import render
 from app.web.packed_weights import PackedFit, linear_layers, pack_fit
@@ -84,13 +84,9 @@ def fit_page(
     packed = {name: pack_fit(fit, _unrounded(fit)) for name, fit in fits.items()}
     data = [_for_browser(name, fit, packed[name]) for name, fit in fits.items()]
     rows = [_row(name, fit, packed[name], psnr.get(name)) for name, fit in fits.items()]
-    made_by: dict[str, Any] = {"command": command}
-    if metrics is not None:
-        made_by = {"config": metrics.config, "versions": metrics.versions}
-        made_by["command"] = f"{metrics.command}\n{command}"
     html = render(
         "fit_page.html.j2",
-        made_by,
+        made_by(metrics, command),
         title=title,
         headline=None if measure is None else headline(results, measure),
         fits=data,

@@ -1,6 +1,7 @@
 """Camera poses: looking at a point, and an orbit around the point that views look at."""
 
 import math
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -36,6 +37,55 @@ def look_at(
     return pose
 
 
+class Orbit(NamedTuple):
+    """A closed path about the point that views look at: ``origin + cos(a) first + sin(a) second``.
+
+    Attributes:
+        center: the point.
+        up: unit vector that is up in the images.
+        origin: middle of the path.
+        first: from there to the start of the path.
+        second: from there to a quarter of it.
+        is_around: whether the path goes around the point; otherwise it is a small circle before it.
+    """
+
+    center: Float[Tensor, " 3"]
+    up: Float[Tensor, " 3"]
+    origin: Float[Tensor, " 3"]
+    first: Float[Tensor, " 3"]
+    second: Float[Tensor, " 3"]
+    is_around: bool
+
+
+def orbit_of(world_from_camera: Float[Tensor, "views 4 4"]) -> Orbit:
+    """Find the path of [orbit_poses][nerf_posenc.radiance.poses.orbit_poses].
+
+    Args:
+        world_from_camera: poses of the views.
+    """
+    positions = world_from_camera[:, :3, 3].double()
+    backs = F.normalize(world_from_camera[:, :3, 2].double(), dim=-1)
+    up = F.normalize(world_from_camera[:, :3, 1].double().mean(0), dim=0)
+    center = nearest_to_lines(positions, backs)
+    offsets = positions - center
+    heights = offsets @ up
+    across = offsets - heights[:, None] * up
+    # Seen from above: from all sides these directions cancel, however steep the views are.
+    one_sided = F.normalize(across, dim=-1).mean(0).norm()
+    is_around = bool(one_sided < _ONE_SIDED) and float(across.norm(dim=-1).mean()) > 0
+    if is_around:
+        origin = center + heights.mean() * up
+        first = across.norm(dim=-1).mean() * F.normalize(across[0], dim=0)
+        second = torch.linalg.cross(up, first)
+    else:
+        back = F.normalize(backs.mean(0), dim=0)
+        right = F.normalize(torch.linalg.cross(up, back), dim=0)
+        origin = positions.mean(0)
+        first = _CIRCLE_RADIUS * offsets.norm(dim=-1).mean() * right
+        second = 0.5 * torch.linalg.cross(back, first)
+    return Orbit(center, up, origin, first, second, is_around)
+
+
 def orbit_poses(
     world_from_camera: Float[Tensor, "views 4 4"], count: int
 ) -> Float[Tensor, "count 4 4"]:
@@ -48,28 +98,10 @@ def orbit_poses(
         world_from_camera: poses of the views.
         count: number of poses, 1 or more.
     """
-    positions = world_from_camera[:, :3, 3].double()
-    backs = F.normalize(world_from_camera[:, :3, 2].double(), dim=-1)
-    up = F.normalize(world_from_camera[:, :3, 1].double().mean(0), dim=0)
-    center = nearest_to_lines(positions, backs)
-    offsets = positions - center
-    heights = offsets @ up
-    across = offsets - heights[:, None] * up
-    # Seen from above: from all sides these directions cancel, however steep the views are.
-    one_sided = F.normalize(across, dim=-1).mean(0).norm()
+    orbit = orbit_of(world_from_camera)
     angles = [2 * math.pi * i / count for i in range(count)]
-    if one_sided < _ONE_SIDED and float(across.norm(dim=-1).mean()) > 0:
-        origin = center + heights.mean() * up
-        first = across.norm(dim=-1).mean() * F.normalize(across[0], dim=0)
-        second = torch.linalg.cross(up, first)
-    else:
-        back = F.normalize(backs.mean(0), dim=0)
-        right = F.normalize(torch.linalg.cross(up, back), dim=0)
-        origin = positions.mean(0)
-        first = _CIRCLE_RADIUS * offsets.norm(dim=-1).mean() * right
-        second = 0.5 * torch.linalg.cross(back, first)
-    path = [origin + math.cos(a) * first + math.sin(a) * second for a in angles]
-    return torch.stack([look_at(position, center, up) for position in path]).float()
+    path = [orbit.origin + math.cos(a) * orbit.first + math.sin(a) * orbit.second for a in angles]
+    return torch.stack([look_at(position, orbit.center, orbit.up) for position in path]).float()
 
 
 def nearest_to_lines(

@@ -5,7 +5,7 @@ to sample. Densities are per unit of that coordinate, as in NeRF's normalized de
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -73,6 +73,14 @@ class BoxSpace(nn.Module):
         """Distances from the origins of the rays ``index``, in units of the scene."""
         return along
 
+    def scene_positions(self, positions: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3"]:
+        """Positions in the scene of positions in the cube."""
+        return positions
+
+    def as_json(self) -> dict[str, Any]:
+        """Name and numbers of the space, for programs in other languages."""
+        return {"name": "box"}
+
 
 class ContractedSpace(BoxSpace):
     r"""All of space, contracted to a cube (Barron et al. 2022, mip-NeRF 360, equation 10).
@@ -109,9 +117,7 @@ class ContractedSpace(BoxSpace):
         """Rays in units of the cameras' radius."""
         zero = torch.zeros_like(rays.origins[:, 0])
         origins = (rays.origins - self.center) / self.radius
-        # The cube is half as wide as the contracted space.
-        last = 2 - 1 / _FARTHEST if self.by_disparity else 1 + math.log(_FARTHEST)
-        return Paths(origins, rays.directions, zero, zero + last / 2)
+        return Paths(origins, rays.directions, zero, zero + self._last)
 
     def positions(
         self,
@@ -128,6 +134,28 @@ class ContractedSpace(BoxSpace):
     ) -> Float[Tensor, " n"]:
         """Distances from the origins of the rays ``index``, in units of the scene."""
         return self._distance(along) * self.radius
+
+    def scene_positions(self, positions: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3"]:
+        """Positions in the scene of positions in the cube; at its faces, the farthest shell."""
+        points = 2 * positions
+        largest = points.abs().amax(-1, keepdim=True).clamp(1, 2 - 1 / _FARTHEST)
+        # A point of norm m beyond 1 was one of norm 1 / (2 - m).
+        return self.center + self.radius * points / (largest * (2 - largest))
+
+    def as_json(self) -> dict[str, Any]:
+        """Name and numbers of the space, for programs in other languages."""
+        return {
+            "name": "contracted",
+            "center": self.center.tolist(),
+            "radius": float(self.radius),
+            "last": self._last,
+            "by_disparity": self.by_disparity,
+        }
+
+    @property
+    def _last(self) -> float:
+        """Coordinate of the farthest distance; the cube is half as wide as contracted space."""
+        return (2 - 1 / _FARTHEST if self.by_disparity else 1 + math.log(_FARTHEST)) / 2
 
     def _distance(self, along: Tensor) -> Tensor:
         """Distance in radii of the cameras: linear up to 1."""
@@ -190,6 +218,23 @@ class ForwardFacingSpace(BoxSpace):
         share = (along / self.paths(rays).far[index]).clamp(max=1 - 1 / _FARTHEST)
         forward = -directions[index, 2].clamp(max=-_LEAST_FORWARD)
         return before[index] + self.near / forward * share / (1 - share)
+
+    def scene_positions(self, positions: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3"]:
+        """Positions in the scene of positions in the cube; at its far face, the farthest shell."""
+        z = -2 * self.near / (1 - positions[:, 2:]).clamp(min=2 / _FARTHEST)
+        points = torch.cat([-z * positions[:, :2] / self.scale, z], dim=-1)
+        return points @ self.frame[:3, :3].T + self.frame[:3, 3]
+
+    def as_json(self) -> dict[str, Any]:
+        """Name and numbers of the space, for programs in other languages."""
+        return {
+            "name": "frontal",
+            "center": self.frame[:3, 3].tolist(),
+            # Column by column, as WebGL has matrices.
+            "frame": self.frame[:3, :3].T.flatten().tolist(),
+            "scale": self.scale.tolist(),
+            "near": float(self.near),
+        }
 
 
 def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:

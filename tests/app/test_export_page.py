@@ -23,7 +23,7 @@ from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.networks import MLP, siren
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from tests.browsers import CHROMIUM, needs_chromium
-from tests.small import SMALL_RUN, SMALL_SCENE, SMALL_SEQUENCE, quick_report, without_hull
+from tests.small import SMALL_RUN, SMALL_SEQUENCE, quick_report
 
 NAMES = ("none", "fourier", "gaussian", "hash")
 WHOLE = (0.0, 0.0, 24.0, 16.0)
@@ -463,15 +463,10 @@ def test_a_mistake_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 @pytest.mark.slow
-def test_scenes_and_sequences_are_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with without_hull(), quick_report():
-        scene = [*SMALL_SCENE, "--encodings", "fourier", "--quiet", "--out", "scene"]
-        assert train_fit.main(scene) == 0
+def test_a_sequence_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     Path("text.txt").write_text("to be or not to be, that is the question. " * 200)
     assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "sequence"]) == 0
-    for run, message in (("scene", "is of a scene"), ("sequence", "of a sequence")):
-        capsys.readouterr()
-        assert train_fit.main(["export", run, "--page"]) == 2
-        errors = capsys.readouterr().err
-        assert message in errors
-        assert errors.count("\n") == 1
+    assert train_fit.main(["export", "sequence", "--page"]) == 2
+    errors = capsys.readouterr().err
+    assert "of a sequence" in errors
+    assert errors.count("\n") == 1

@@ -74,6 +74,9 @@ def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer(
         found = positions_along(space, rays, along)
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
         assert bool((found.abs() <= 1).all())
+        if share < 0.9:
+            again = rays.origins + rays.directions * distance[:, None]
+            torch.testing.assert_close(space.scene_positions(found), again, atol=1e-3, rtol=1e-3)
     assert bool((positions_along(space, rays, paths.far).abs().amax(-1) > 0.99).all())
 
 
@@ -92,6 +95,7 @@ def test_normalized_device_coordinates_are_those_of_nerf() -> None:
         expected = torch.cat([across, (1 - 2 * space.near / depth)[:, None]], dim=-1)
         found = positions_along(space, rays, along)
         torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(space.scene_positions(found), points, atol=1e-3, rtol=1e-3)
         # The common frustum holds all rays from the near plane on.
         assert bool((found.abs() <= 1 + 1e-4).all())
     start, end = (positions_along(space, rays, paths.far * share)[:, 2] for share in (0, 1))

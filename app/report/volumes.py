@@ -1,0 +1,91 @@
+"""Radiance fields that are orbited in the browser: what the template needs, and their page."""
+
+import base64
+import io
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional as F
+
+from app.kinds.kind import Volume
+from app.report.images import eight_bit
+from app.report.template import render
+
+# Optical depth of a cell above which a denser one looks the same.
+_OPAQUE = 7.0
+# Slices side by side in an image: a column of 128 would be longer than WebP allows.
+_SIDE_BY_SIDE = 8
+# Cells by which colors are spread into empty ones, from which the browser interpolates.
+_SPREAD = 2
+
+
+def shown_volumes(volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
+    """Fields as images of their slices.
+
+    A density d is stored in 8 bits, as log(1 + d) relative to the largest that can be told apart.
+
+    Args:
+        volumes: one of each fit.
+    """
+    shown = []
+    for name, volume in volumes.items():
+        cells = len(volume.density)
+        limit = math.log1p(_OPAQUE * cells / 2)
+        codes = (torch.log1p(volume.density) / limit).clamp(0, 1)
+        shown.append(
+            {
+                "name": name,
+                "title": volume.title,
+                "cells": cells,
+                "limit": limit,
+                "density": _url(_slices(codes), lossless=True),
+                "colors": _url(_slices(_spread(volume.rgb)), lossless=False),
+                "space": volume.space,
+                "orbit": volume.orbit,
+                "background": volume.background,
+            }
+        )
+    return shown
+
+
+def volume_page(volumes: Mapping[str, Volume], *, title: str, run: Mapping[str, Any]) -> str:
+    """Page with nothing but the fields.
+
+    Args:
+        volumes: one of each fit.
+        title: title of the run, shown as text whatever it contains.
+        run: what reproduces it: command, configuration, versions.
+    """
+    return render(
+        "volume_page.html.j2", run, title=title, headline=None, volumes=shown_volumes(volumes)
+    )
+
+
+def _spread(rgb: Tensor) -> Tensor:
+    """Give cells beside colored ones the mean of their colors."""
+    colors = rgb.permute(3, 0, 1, 2)
+    known = (colors.amax(0, keepdim=True) > 0).float()
+    for _ in range(_SPREAD):
+        count = F.avg_pool3d(known, 3, stride=1, padding=1)
+        mean = F.avg_pool3d(colors * known, 3, stride=1, padding=1) / count.clamp(min=1e-6)
+        colors = torch.where(known > 0, colors, mean)
+        known = (count > 0).float()
+    return colors.permute(1, 2, 3, 0)
+
+
+def _slices(values: Tensor) -> Tensor:
+    """Slices across z, from left to right and then down: each has x to the right and y down."""
+    slices = values.transpose(0, 2)
+    rows = [torch.cat(list(part), dim=1) for part in slices.split(_SIDE_BY_SIDE)]
+    return torch.cat(rows)
+
+
+def _url(image: Tensor, *, lossless: bool) -> str:
+    buffer = io.BytesIO()
+    options: dict[str, Any] = {"lossless": True} if lossless else {"quality": 90}
+    Image.fromarray(eight_bit(image)).convert("RGB").save(buffer, "WEBP", method=3, **options)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,0 +1,147 @@
+"""Fields that are orbited in a browser: what it shows is what the renderer gives."""
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+import train_fit
+from app.kinds.scene import volume_of
+from app.report.volumes import shown_volumes, volume_page
+from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.baking import bake
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.evaluation import render_camera
+from nerf_posenc.radiance.fields import RadianceField
+from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.poses import look_at, orbit_of
+from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.recipes import fields_of
+from nerf_posenc.radiance.renderers import GridRenderer
+from nerf_posenc.radiance.scene_spaces import make_space
+from tests.browsers import browser as browser
+from tests.browsers import needs_chromium
+from tests.radiance.test_scene_spaces import around, frontal
+from tests.small import SMALL_SCENE
+
+
+class Ball(RadianceField):
+    """A ball around a point of the cube, thick in the middle, with colors by position."""
+
+    def __init__(self, center: tuple[float, float, float], radius: float) -> None:
+        super().__init__(Identity(3), Identity(3), width=1, depth=1, feature_dim=1, head_width=1)
+        self.center, self.radius = center, radius
+
+    def density(self, positions: Tensor, variance: Tensor | None = None) -> Tensor:
+        distance = (positions - positions.new_tensor(self.center)).norm(dim=-1)
+        return 40 * torch.sigmoid(60 * (self.radius - distance)) + 1e-6
+
+    def forward(
+        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        return self.density(positions), 0.5 + 0.5 * torch.sin(6 * positions)
+
+
+def scene_of(space: str) -> tuple[nn.Module, Camera, Tensor]:
+    """A renderer, a camera and poses from which its ball is seen."""
+    camera = Camera.from_angle(64, 48, 0.8)
+    if space == "box":
+        renderer: nn.Module = GridRenderer(
+            Ball((0.1, -0.2, 0.1), 0.5), OccupancyGrid(32), num_samples=512
+        )
+        return renderer, camera, around(torch.zeros(3), 3.0).world_from_camera
+    views = around(torch.tensor([0.2, 0.1, 0.0]), 2.0) if space == "contracted" else frontal()
+    ball = Ball((0.1, 0.1, -0.1), 0.3) if space == "contracted" else Ball((0.1, 0.2, 0.3), 0.4)
+    renderer = ProposalRenderer(
+        ball,
+        make_space(space, views, by_disparity=True),  # type: ignore[arg-type]
+        num_samples=512,
+    )
+    return renderer, camera, views.world_from_camera
+
+
+def test_a_baked_field_has_the_values_at_the_centers_of_the_cells() -> None:
+    renderer, _, poses = scene_of("box")
+    baked = bake(renderer, poses, 16)  # type: ignore[arg-type]
+    i, j, k = 9, 6, 7
+    center = (torch.tensor([[i, j, k]]) + 0.5) / 8 - 1
+    field = fields_of(renderer)[0]
+    density, rgb = field(center, center)
+    assert float(baked.density[i, j, k]) == pytest.approx(float(density))
+    torch.testing.assert_close(baked.rgb[i, j, k], rgb[0])
+    assert float(baked.density[0, 0, 0]) < 1e-6
+    assert not bool(baked.rgb[0, 0, 0].any())
+
+
+def test_cells_that_the_grid_has_empty_stay_empty() -> None:
+    renderer, _, poses = scene_of("box")
+    renderer.grid.occupied.zero_()  # type: ignore[union-attr, operator]
+    assert not bool(bake(renderer, poses, 8).density.any())  # type: ignore[arg-type]
+
+
+def test_slices_lie_side_by_side_and_densities_are_kept_to_a_few_percent() -> None:
+    renderer, camera, poses = scene_of("box")
+    volume = volume_of(renderer, camera, poses, 1.0)
+    (shown,) = shown_volumes({"a": volume})
+    data = shown["density"].partition(",")[2]
+    image = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))[..., 0]
+    n = shown["cells"]
+    assert image.shape == (n * n // 8, 8 * n)
+    x, y, z = 70, 50, 69
+    code = float(image[z // 8 * n + y, z % 8 * n + x]) / 255
+    stored = np.expm1(code * shown["limit"])
+    assert stored == pytest.approx(float(volume.density[x, y, z]), rel=0.03)
+
+
+@needs_chromium
+@pytest.mark.parametrize("space", ["box", "contracted", "frontal"])
+def test_the_browser_shows_what_the_renderer_gives(
+    space: str, browser: Any, tmp_path: Path
+) -> None:
+    renderer, camera, poses = scene_of(space)
+    volume = volume_of(renderer, camera, poses, 1.0)
+    page = volume_page({"a ball": volume}, title="p", run={"command": "c"})
+    (tmp_path / "page.html").write_text(page)
+    opened = browser.new_page(viewport={"width": 700, "height": 700})
+    messages: list[str] = []
+    opened.on("console", lambda message: messages.append(message.text))
+    opened.on("pageerror", lambda error: messages.append(str(error)))
+    opened.goto((tmp_path / "page.html").as_uri())
+    opened.wait_for_selector("canvas[data-ready]")
+    opened.wait_for_timeout(500)
+    # A screenshot is itself a reason for remarks of the driver.
+    assert messages == []
+    shot = opened.locator("canvas").screenshot()
+    found = np.asarray(
+        Image.open(io.BytesIO(shot)).convert("RGB").resize((64, 48), Image.Resampling.BOX)
+    )
+    orbit = orbit_of(poses)
+    start = orbit.origin + orbit.first if orbit.is_around else orbit.origin
+    pose = look_at(start, orbit.center, orbit.up).float()
+    expected = render_camera(renderer, camera, pose, background=1.0).rgb
+    error = (torch.from_numpy(found.copy()).float() / 255 - expected.clamp(0, 1)).square().mean()
+    assert float(-10 * error.log10()) > 25
+    # Turned, it shows another picture; the keys do what a drag does.
+    opened.locator("canvas").press("ArrowLeft")
+    opened.wait_for_timeout(800)
+    assert opened.locator("canvas").screenshot() != shot
+    opened.close()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
+def test_fields_of_a_run_are_exported_to_be_orbited(capsys: pytest.CaptureFixture[str]) -> None:
+    scene = [*SMALL_SCENE, "--encodings", "none", "fourier", "--quiet", "--out", "run"]
+    assert train_fit.main(scene) == 0
+    assert train_fit.main(["export", "run", "--page"]) == 0
+    assert "exported none, fourier: wrote run/page.html" in capsys.readouterr().out
+    page = Path("run/page.html").read_text()
+    assert page.count("<canvas tabindex") == 2
+    assert train_fit.main(["export", "run", "--page"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
