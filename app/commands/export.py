@@ -23,7 +23,6 @@ from app.commands.saved import (
 )
 from app.kinds.kind import Exportable, MeshOfFit
 from app.options import PROGRAM, Range, UsageError
-from app.report.metrics import made_by
 from app.report.tables import BASELINE
 from app.report.volumes import volume_page
 from app.terminal import printable
@@ -118,7 +117,7 @@ def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite
             volumes = {name: kind.volume(path, pick_device("auto")) for name, path in files.items()}
         except CheckpointError as error:
             raise UsageError(str(error)) from None
-        page = volume_page(volumes, title=title, run=made_by(metrics, command))
+        page = volume_page(volumes, title=title, command=command, metrics=metrics)
         _write_page(page, out, files)
         return
     fits = {each: _load(path) for each, path in files.items()}

@@ -106,7 +106,7 @@ def test_the_browser_shows_what_the_renderer_gives(
 ) -> None:
     renderer, camera, poses = scene_of(space)
     volume = volume_of(renderer, camera, poses, 1.0)
-    page = volume_page({"a ball": volume}, title="p", run={"command": "c"})
+    page = volume_page({"a ball": volume}, title="p", command="c")
     (tmp_path / "page.html").write_text(page)
     opened = browser.new_page(viewport={"width": 700, "height": 700})
     messages: list[str] = []
@@ -115,8 +115,8 @@ def test_the_browser_shows_what_the_renderer_gives(
     opened.goto((tmp_path / "page.html").as_uri())
     opened.wait_for_selector("canvas[data-ready]")
     opened.wait_for_timeout(500)
-    # A screenshot is itself a reason for remarks of the driver.
-    assert messages == []
+    # A browser without a GPU remarks that it reads back what it composes.
+    assert [text for text in messages if "GPU stall due to ReadPixels" not in text] == []
     shot = opened.locator("canvas").screenshot()
     found = np.asarray(
         Image.open(io.BytesIO(shot)).convert("RGB").resize((64, 48), Image.Resampling.BOX)
