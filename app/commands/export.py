@@ -24,9 +24,9 @@ from app.commands.saved import (
 from app.kinds.kind import Exportable, MeshOfFit
 from app.options import PROGRAM, Range, UsageError
 from app.report.tables import BASELINE
-from app.report.volumes import volume_page
 from app.terminal import printable
 from app.web.fit_page import fit_page, why_not
+from app.web.volume_page import volume_page
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.training.checkpoints import CheckpointError, replacing, write_text
 from nerf_posenc.training.devices import pick_device

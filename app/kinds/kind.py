@@ -75,9 +75,8 @@ class Volume:
         title: the same for every encoding.
         density: density of each cell of the cube [-1, 1]^3, per unit of its coordinates.
         rgb: colors in [0, 1]; 0 in cells that are not visible.
-        space: how rays go through the cube: the name of the space, and its numbers.
-        orbit: where the camera starts and what it looks at: numbers of an `Orbit`, and the tangents
-            of half the angles of view.
+        space: name and numbers of the space, which say how rays go through the cube.
+        orbit: numbers of an `Orbit`, and the tangents of half the angles of view.
         background: gray value behind the field.
     """
 

@@ -1,4 +1,4 @@
-"""Radiance fields that are orbited in the browser: what the template needs, and their page."""
+"""Radiance fields that are orbited in the browser: what ``volume.html.j2`` draws."""
 
 import base64
 import io
@@ -12,10 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from app.kinds.kind import Volume
-from app.report.headline import headline
 from app.report.images import eight_bit
-from app.report.metrics import Metrics, made_by
-from app.report.template import render
 
 # Optical depth of a cell above which a denser one looks the same.
 _OPAQUE = 7.0
@@ -52,26 +49,6 @@ def shown_volumes(volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
             }
         )
     return shown
-
-
-def volume_page(
-    volumes: Mapping[str, Volume], *, title: str, command: str, metrics: Metrics | None = None
-) -> str:
-    """Page with nothing but the fields.
-
-    Args:
-        volumes: one of each fit.
-        title: title of the run, shown as text whatever it contains.
-        command: command that wrote the page.
-        metrics: metrics of the run; None if it is not complete.
-    """
-    return render(
-        "volume_page.html.j2",
-        made_by(metrics, command),
-        title=title,
-        headline=None if metrics is None else headline(metrics.fits, metrics.measures[0]),
-        volumes=shown_volumes(volumes),
-    )
 
 
 def _spread(rgb: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 import train_fit
 from app.kinds.scene import volume_of
-from app.report.volumes import shown_volumes, volume_page
+from app.report.volumes import shown_volumes
+from app.web.volume_page import volume_page
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.baking import bake
 from nerf_posenc.radiance.cameras import Camera
