@@ -416,7 +416,7 @@ class SceneKind(ViewsKind[SceneOptions]):
 def volume_of(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:
     """A field as a block of the report, seen by a camera on an orbit."""
     orbit = orbit_of(poses.cpu())
-    density, rgb = bake(cast(Renderer, model), poses)
+    density, rgb = bake(cast(Renderer, model), camera, poses)
     space = getattr(model, "space", BoxSpace())
     tangents = [camera.width / camera.fx / 2, camera.height / camera.fy / 2]
     vectors = {

@@ -7,14 +7,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.occupancy import cell_centers
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
+from nerf_posenc.radiance.rays import camera_rays
 from nerf_posenc.radiance.recipes import Renderer, fields_of
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 
 # Queries of the field at once.
 _CHUNK = 1 << 16
 # Cameras whose directions the colors are means over, and the opacity below which a cell is empty.
-_CAMERAS, _VISIBLE = 6, 0.004
+_CAMERAS, _VISIBLE = 4, 0.004
+# Views that decide which cells are seen, their longer side, and the optical depth that ends a ray.
+_VIEWS, _VIEW_SIDE, _OPAQUE = 64, 96, 5.0
 
 
 class BakedField(NamedTuple):
@@ -33,14 +37,21 @@ class BakedField(NamedTuple):
 
 @torch.no_grad()
 def bake(
-    renderer: Renderer, world_from_camera: Float[Tensor, "views 4 4"], resolution: int = 128
+    renderer: Renderer,
+    camera: Camera,
+    world_from_camera: Float[Tensor, "views 4 4"],
+    resolution: int = 128,
 ) -> BakedField:
     """Evaluate the field of a renderer on a grid; the result is on the CPU.
 
+    A color is the mean over the directions in which a few training views see the cell, weighted by
+    how near it is to their viewing axis. Of a scene without a box, which fills the cube, only cells
+    that some view sees are kept.
+
     Args:
         renderer: renderer of the field.
-        world_from_camera: poses of training views. A color is the mean over the directions in
-            which a few of them see the cell, weighted by how near it is to their viewing axis.
+        camera: camera of the training views.
+        world_from_camera: their poses.
         resolution: cells along each axis.
     """
     device = next(renderer.parameters()).device
@@ -57,7 +68,9 @@ def bake(
     density[-torch.expm1(-density * (2 / resolution)) < _VISIBLE] = 0
     is_colored = density > 0
     if not space.is_box:
-        is_colored |= centers.abs().amax(-1) > 1 - 2 / resolution
+        seen = _seen_cells(density, space, camera, world_from_camera.to(device), resolution)
+        density[~seen] = 0
+        is_colored = (density > 0) | (centers.abs().amax(-1) > 1 - 2 / resolution)
     every = max(1, -(-len(world_from_camera) // _CAMERAS))
     poses = world_from_camera[::every].to(device)
     for part in is_colored.nonzero()[:, 0].split(_CHUNK):
@@ -72,3 +85,27 @@ def bake(
         rgb[part] /= total[:, None]
     shape = (resolution,) * 3
     return BakedField(density.view(shape).cpu(), rgb.view(*shape, 3).cpu())
+
+
+def _seen_cells(
+    density: Tensor, space: BoxSpace, camera: Camera, poses: Tensor, resolution: int
+) -> Tensor:
+    """Cells that rays of the views reach before little of their light is left, and neighbors."""
+    scale = _VIEW_SIDE / max(camera.width, camera.height)
+    small = camera.resized(
+        max(1, round(camera.width * scale)), max(1, round(camera.height * scale))
+    )
+    grid, step = OccupancyGrid(resolution), 2 / resolution
+    seen = torch.zeros_like(density)
+    for pose in poses[:: -(-len(poses) // _VIEWS)]:
+        paths = space.paths(camera_rays(small, pose))
+        count = int((paths.far - paths.near).max() / step) + 1
+        along = paths.near[:, None] + step * torch.arange(count, device=density.device)
+        inside = space.positions(paths.origins[:, None], paths.directions[:, None], along)
+        cells = grid.cells(inside)
+        depth = density[cells] * step
+        # Optical depth before each step, which the light has come through.
+        is_reached = (depth.cumsum(-1) - depth < _OPAQUE) & (along <= paths.far[:, None])
+        seen[cells[is_reached]] = 1
+    spread = F.max_pool3d(seen.view(1, *[resolution] * 3), 3, stride=1, padding=1)
+    return spread.flatten() > 0

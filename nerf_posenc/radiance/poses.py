@@ -44,8 +44,8 @@ class Orbit(NamedTuple):
         center: the point.
         up: unit vector that is up in the images.
         origin: middle of the path.
-        first: from there to the start of the path.
-        second: from there to a quarter of it.
+        first: vector from there to the start of the path.
+        second: vector from there to a quarter of it.
         is_around: whether the path goes around the point; otherwise it is a small circle before it.
     """
 

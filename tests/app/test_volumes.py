@@ -68,8 +68,8 @@ def scene_of(space: str) -> tuple[nn.Module, Camera, Tensor]:
 
 
 def test_a_baked_field_has_the_values_at_the_centers_of_the_cells() -> None:
-    renderer, _, poses = scene_of("box")
-    baked = bake(renderer, poses, 16)  # type: ignore[arg-type]
+    renderer, camera, poses = scene_of("box")
+    baked = bake(renderer, camera, poses, 16)  # type: ignore[arg-type]
     i, j, k = 9, 6, 7
     center = (torch.tensor([[i, j, k]]) + 0.5) / 8 - 1
     field = fields_of(renderer)[0]
@@ -81,9 +81,9 @@ def test_a_baked_field_has_the_values_at_the_centers_of_the_cells() -> None:
 
 
 def test_cells_that_the_grid_has_empty_stay_empty() -> None:
-    renderer, _, poses = scene_of("box")
+    renderer, camera, poses = scene_of("box")
     renderer.grid.occupied.zero_()  # type: ignore[union-attr, operator]
-    assert not bool(bake(renderer, poses, 8).density.any())  # type: ignore[arg-type]
+    assert not bool(bake(renderer, camera, poses, 8).density.any())  # type: ignore[arg-type]
 
 
 def test_slices_lie_side_by_side_and_densities_are_kept_to_a_few_percent() -> None:
