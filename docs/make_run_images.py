@@ -1,9 +1,9 @@
-"""Make the images of the README and the gallery, and its exported page, from runs of the program.
+"""Make the images of the README and the gallery, and their exported pages, from the program.
 
     python -m docs.make_run_images [NAME ...]
 
 Writes the comparison of each run of the gallery; of the default run also the training video, a
-screenshot of the report, and `docs/fit.html`, in which its fits run. All take ten minutes; needs
+screenshot of the report; and `PAGES`, in which its fits run. All take ten minutes; needs
 Chromium (``CHROMIUM``, or the one of the path), playwright and the extra ``shapes``.
 """
 
@@ -31,6 +31,7 @@ RUNS = {
     "align": ["--align", "cat"],
 }
 """Command lines by the name of the image that is made of each."""
+PAGES = {"comparison": "fit.html", "spheres": "orbit.html"}
 _WIDTH = 1600
 
 
@@ -53,7 +54,7 @@ def main(names: list[str]) -> None:
     for name in names or RUNS:
         # The exported page names its run.
         with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
-            run = Path("cat" if name == "comparison" else "run")
+            run = Path({"comparison": "cat"}.get(name, name))
             assert train_fit.main([*RUNS[name], "--out", str(run)]) == 0
             with Image.open(run / "comparison.png") as image:
                 image.thumbnail((_WIDTH, 4 * _WIDTH))
@@ -61,7 +62,8 @@ def main(names: list[str]) -> None:
             if name == "comparison":
                 shutil.copy(run / "learning.webp", IMAGES / "learning.webp")
                 screenshot(run / "report.html", IMAGES / "report.png")
-                page = ["--page", "--out", str(DOCS / "fit.html"), "--overwrite"]
+            if name in PAGES:
+                page = ["--page", "--out", str(DOCS / PAGES[name]), "--overwrite"]
                 assert train_fit.main(["export", str(run), *page]) == 0
 
 

@@ -27,15 +27,49 @@ _MOST_ORDERS = 24
 _OFFSETS = (0.0, 1.0, 0.5, -1.0, 2.0)
 
 
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """A rotary embedding of a query at several positions, which are evaluated together.
+
+    Attributes:
+        encoder: the embedding.
+        before: query, ``(length, width)``.
+        positions: positions of each move, ``(moves, length)`` or ``(moves, length, num_axes)``.
+    """
+
+    encoder: RotaryEncoder
+    before: Tensor
+    positions: Tensor
+
+    def differences(self, output: Tensor, rows: Tensor) -> list[tuple[float, float]]:
+        """Largest and mean difference from the output, of each move."""
+        before = self.before[rows].expand(len(self.positions), -1, -1)
+        rotated = self.encoder.rotate(before, self.positions[:, rows])
+        difference = (rotated - output[rows]).abs().flatten(1)
+        return list(zip(difference.amax(1).tolist(), difference.mean(1).tolist(), strict=True))
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """An encoding to compare: ``evaluate`` is given the rows that are wanted."""
+    """An encoding to compare.
+
+    Attributes:
+        name: name of the preset.
+        changes: what differs from it, in words.
+        line: code that reproduces the output.
+        evaluate: function from the rows that are wanted to their output.
+        is_own_width: whether the width is that of the preset's model.
+        moves: evaluation of this candidate together with others; None if it stands alone.
+        move: index of this candidate among them.
+    """
 
     name: str
     changes: tuple[str, ...]
     line: str
     evaluate: Callable[[Tensor], Tensor]
     is_own_width: bool = True
+    moves: Moves | None = None
+    move: int = 0
 
 
 def rotary_candidates(
@@ -132,32 +166,33 @@ def _moved(
     """The encoder at the positions with their axes in every order, and with offsets."""
     num_axes = 1 if positions.ndim == 1 else positions.shape[-1]
     # All axes may be counted from elsewhere, or those of the image alone.
-    moves: list[tuple[float, Tensor | float]] = [(offset, offset) for offset in _OFFSETS]
+    offsets: list[tuple[float, Tensor | float]] = [(offset, offset) for offset in _OFFSETS]
     if num_axes == 3:
-        moves += [(o, torch.tensor([0.0, o, o], dtype=torch.float64)) for o in _OFFSETS if o]
-    for order in itertools.islice(itertools.permutations(range(num_axes)), _MOST_ORDERS):
-        is_swapped = list(order) != sorted(order)
-        swapped = positions[:, list(order)] if is_swapped else positions
-        swap = f"[:, {list(order)}]" if is_swapped else ""
-        for offset, move in moves:
-            changes = made.changes
-            if is_swapped:
-                changes = (*changes, f"axes in the order {order}")
-            shifted, added = swapped, ""
-            if offset:
-                of_image = isinstance(move, Tensor)
-                kind = "rows and columns" if of_image else "positions"
-                changes = (*changes, f"{kind} {offset:+g}")
-                added = f" + torch.tensor({move.tolist()})" if of_image else f" + {offset:g}"  # type: ignore[union-attr]
-                shifted = swapped + move
-            yield replace(
-                made,
-                changes=changes,
-                line=f"{made.line}.rotate(before, {code}{swap}{added})",
-                evaluate=lambda rows, shifted=shifted: encoder.rotate(  # type: ignore[misc]
-                    before[rows], shifted[rows].double()
-                ),
-            )
+        offsets += [(o, torch.tensor([0.0, o, o], dtype=torch.float64)) for o in _OFFSETS if o]
+    orders = list(itertools.islice(itertools.permutations(range(num_axes)), _MOST_ORDERS))
+    swapped = [positions[:, list(order)] if num_axes > 1 else positions for order in orders]
+    all_moved = torch.stack([(at + added).double() for at in swapped for _, added in offsets])
+    moves = Moves(encoder, before, all_moved)
+    ways = itertools.product(orders, offsets)
+    for i, (order, (offset, added)) in enumerate(ways):
+        changes, swap, shift = made.changes, "", ""
+        if list(order) != sorted(order):
+            changes = (*changes, f"axes in the order {order}")
+            swap = f"[:, {list(order)}]"
+        if isinstance(added, Tensor):
+            changes = (*changes, f"rows and columns {offset:+g}")
+            shift = f" + torch.tensor({added.tolist()})"
+        elif offset:
+            changes = (*changes, f"positions {offset:+g}")
+            shift = f" + {offset:g}"
+        yield replace(
+            made,
+            changes=changes,
+            line=f"{made.line}.rotate(before, {code}{swap}{shift})",
+            evaluate=lambda rows, at=all_moved[i]: encoder.rotate(before[rows], at[rows]),  # type: ignore[misc]
+            moves=moves,
+            move=i,
+        )
 
 
 def fourier_candidates(width: int, x: Tensor, expected: str | None) -> Iterator[Candidate]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from nerf_posenc.core.encoder import require_tensor
 from nerf_posenc.identification.candidates import (
     Candidate,
+    Moves,
     fourier_candidates,
     rotary_candidates,
     sinusoidal_candidates,
@@ -132,10 +133,20 @@ def _nearest(
 ) -> list[Match]:
     few = torch.linspace(0, len(output) - 1, min(_FEW, len(output))).round().long()
     scored: list[tuple[tuple[float, float], int, Candidate]] = []
+    known: dict[Moves, list[tuple[float, float]]] = {}
+
+    def score(candidate: Candidate) -> tuple[float, float]:
+        """Largest and mean difference on the few tokens."""
+        if candidate.moves is None:
+            return _differences(candidate, output, few)
+        if candidate.moves not in known:
+            known[candidate.moves] = candidate.moves.differences(output, few)
+        return known[candidate.moves][candidate.move]
+
     # Candidates with fewer changes rank before all others if they are exact: they end the search.
     by_changes = sorted(enumerate(candidates), key=lambda found: _distance(found[1]))
     for _, group in itertools.groupby(by_changes, key=lambda found: _distance(found[1])):
-        scored += [(_differences(candidate, output, few), i, candidate) for i, candidate in group]
+        scored += [(score(candidate), i, candidate) for i, candidate in group]
         if any(largest < tolerance for (largest, _), _, _ in scored):
             break
     if not scored:
