@@ -1,10 +1,11 @@
 """Encodings to compare an output with: presets and what is near to them."""
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -41,6 +42,10 @@ class Moves:
     before: Tensor
     positions: Tensor
 
+    def evaluate(self, move: int, rows: Tensor) -> Tensor:
+        """The query, rotated at the positions of one move."""
+        return self.encoder.rotate(self.before[rows], self.positions[move, rows])
+
     def differences(self, output: Tensor, rows: Tensor) -> list[tuple[float, float]]:
         """Largest and mean difference from the output, of each move."""
         before = self.before[rows].expand(len(self.positions), -1, -1)
@@ -49,8 +54,7 @@ class Moves:
         return list(zip(difference.amax(1).tolist(), difference.mean(1).tolist(), strict=True))
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """An encoding to compare.
 
     Attributes:
@@ -93,20 +97,28 @@ def rotary_candidates(
             # The model's axes do not divide such a width.
             continue
         for counted, code, own in _ways_to_count(name, preset, shape, positions):
+            num_axes, moved = (1 if own.ndim == 1 else own.shape[-1]), _moved_positions(own)
             for arguments, words in _variations(preset, dim, scale if is_scaled else 1.0):
                 try:
                     encoder = RotaryEncoder.preset(name, **arguments)
                 except ValueError:
                     continue
-                if encoder.in_dim != (1 if own.ndim == 1 else own.shape[-1]):
+                if encoder.in_dim != num_axes:
                     continue
                 called = ", ".join(
                     [f'"{name}"'] + [f"{key}={value!r}" for key, value in arguments.items()]
                 )
-                line = f"RotaryEncoder.preset({called})"
-                is_own_width = dim == preset.dim
-                made = Candidate(name, counted + words, line, before.__getitem__, is_own_width)
-                yield from _moved(before, made, code, encoder, own)
+                together = Moves(encoder, before, moved)
+                for i, move in enumerate(_moves(num_axes)):
+                    yield Candidate(
+                        name,
+                        counted + words + move.changes,
+                        f"RotaryEncoder.preset({called}).rotate(before, {code}{move.code})",
+                        functools.partial(together.evaluate, i),
+                        dim == preset.dim,
+                        together,
+                        i,
+                    )
 
 
 def _ways_to_count(
@@ -160,39 +172,45 @@ def _variations(
         yield arguments, tuple(words)
 
 
-def _moved(
-    before: Tensor, made: Candidate, code: str, encoder: RotaryEncoder, positions: Tensor
-) -> Iterator[Candidate]:
-    """The encoder at the positions with their axes in every order, and with offsets."""
-    num_axes = 1 if positions.ndim == 1 else positions.shape[-1]
+class _Move(NamedTuple):
+    """Another order of the axes, and another place to count from."""
+
+    order: tuple[int, ...]
+    offset: Tensor
+    changes: tuple[str, ...]
+    code: str
+
+
+@functools.cache
+def _moves(num_axes: int) -> list[_Move]:
+    """The axes in every order, and with offsets."""
     # All axes may be counted from elsewhere, or those of the image alone.
-    offsets: list[tuple[float, Tensor | float]] = [(offset, offset) for offset in _OFFSETS]
+    offsets = [(o, [o] * num_axes) for o in _OFFSETS]
     if num_axes == 3:
-        offsets += [(o, torch.tensor([0.0, o, o], dtype=torch.float64)) for o in _OFFSETS if o]
-    orders = list(itertools.islice(itertools.permutations(range(num_axes)), _MOST_ORDERS))
-    swapped = [positions[:, list(order)] if num_axes > 1 else positions for order in orders]
-    all_moved = torch.stack([(at + added).double() for at in swapped for _, added in offsets])
-    moves = Moves(encoder, before, all_moved)
-    ways = itertools.product(orders, offsets)
-    for i, (order, (offset, added)) in enumerate(ways):
-        changes, swap, shift = made.changes, "", ""
-        if list(order) != sorted(order):
-            changes = (*changes, f"axes in the order {order}")
-            swap = f"[:, {list(order)}]"
-        if isinstance(added, Tensor):
-            changes = (*changes, f"rows and columns {offset:+g}")
-            shift = f" + torch.tensor({added.tolist()})"
-        elif offset:
-            changes = (*changes, f"positions {offset:+g}")
-            shift = f" + {offset:g}"
-        yield replace(
-            made,
-            changes=changes,
-            line=f"{made.line}.rotate(before, {code}{swap}{shift})",
-            evaluate=lambda rows, at=all_moved[i]: encoder.rotate(before[rows], at[rows]),  # type: ignore[misc]
-            moves=moves,
-            move=i,
-        )
+        offsets += [(o, [0.0, o, o]) for o in _OFFSETS if o]
+    moves = []
+    for order in itertools.islice(itertools.permutations(range(num_axes)), _MOST_ORDERS):
+        is_swapped = list(order) != sorted(order)
+        for offset, added in offsets:
+            words: list[str] = [f"axes in the order {order}"] if is_swapped else []
+            code = f"[:, {list(order)}]" if is_swapped else ""
+            if added != [offset] * num_axes:
+                words.append(f"rows and columns {offset:+g}")
+                code += f" + torch.tensor({added})"
+            elif offset:
+                words.append(f"positions {offset:+g}")
+                code += f" + {offset:g}"
+            moves.append(_Move(order, torch.tensor(added, dtype=torch.float64), tuple(words), code))
+    return moves
+
+
+def _moved_positions(positions: Tensor) -> Tensor:
+    """Positions of all moves, one after the other."""
+    if positions.ndim == 1:
+        return torch.stack([positions.double() + move.offset for move in _moves(1)])
+    swapped = (positions.double()[:, list(move.order)] for move in _moves(positions.shape[-1]))
+    moves = zip(swapped, _moves(positions.shape[-1]), strict=True)
+    return torch.stack([at + move.offset for at, move in moves])
 
 
 def fourier_candidates(width: int, x: Tensor, expected: str | None) -> Iterator[Candidate]:

@@ -1,5 +1,6 @@
 """Find out which encoding another implementation computes."""
 
+import heapq
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -144,8 +145,10 @@ def _nearest(
         return known[candidate.moves][candidate.move]
 
     # Candidates with fewer changes rank before all others if they are exact: they end the search.
-    by_changes = sorted(enumerate(candidates), key=lambda found: _distance(found[1]))
-    for _, group in itertools.groupby(by_changes, key=lambda found: _distance(found[1])):
+    by_changes: dict[float, list[tuple[int, Candidate]]] = {}
+    for found in enumerate(candidates):
+        by_changes.setdefault(_distance(found[1]), []).append(found)
+    for _, group in sorted(by_changes.items()):
         scored += [(score(candidate), i, candidate) for i, candidate in group]
         if any(largest < tolerance for (largest, _), _, _ in scored):
             break
@@ -161,11 +164,11 @@ def _nearest(
         return (0.0 if largest < tolerance else mean, _distance(candidate), index)
 
     rows = torch.arange(len(output))
-    best = sorted(scored, key=rank)[: max(4 * count, 20)]
-    found = [(_differences(c, output, rows), i, c) for _, i, c in best]
+    best = heapq.nsmallest(max(4 * count, 20), scored, key=rank)
+    measured = [(_differences(c, output, rows), i, c) for _, i, c in best]
     return [
         Match(candidate.name, candidate.changes, candidate.line, largest, tolerance)
-        for (largest, _), _, candidate in sorted(found, key=rank)[:count]
+        for (largest, _), _, candidate in sorted(measured, key=rank)[:count]
     ]
 
 
