@@ -47,9 +47,6 @@ ashawkey/torch-ngp b6e080468925f0bb44827b4f8f0ed08291dcf8a9 encoding.py
 microsoft/satclip 1ead1067e9a00d44b132403b6bb2ce061e48d48e satclip/positional_encoding/*.py, without __init__.py
 seai-lab/TorchSpatial 9f8d83361d84da2524596ad099d797d550e76139 main/{SpatialRelationEncoder,module,data_utils}.py
 VicenteVivan/geo-clip 7a1a23b49648a5872a771cfda28490a17ab17d15 geoclip/model/{location_encoder,rff/functional}.py
-Atten4Vis/ConditionalDETR 8ea7c3f3fff49cd287855d4f13cc12a6066bc8e9 models/transformer.py
-IDEA-Research/DAB-DETR 723ddb80e95dbd3c9a2e4ef68c1e0fa9319167cf models/DAB_DETR/transformer.py
-gligen/GLIGEN f9dccb9c6cf48bad03c3666290a7dec8c5e58f3c ldm/modules/diffusionmodules/util.py
 ojus1/Time2Vec-PyTorch 5517dbfa2877c83c848200f575e755a40fca3391 periodic_activations.py
 Caoang327/HexPlane fc99b61da94fc406702d9e080ca5e37f5d7dcfad hexplane/model/HexPlane.py
 facebookresearch/dinov2 b8931f7bf91576930313be2c6d6af376033b35f0 dinov2/models/vision_transformer.py
@@ -234,7 +231,6 @@ NERFSTUDIO = {
     "nerfstudio_vanilla_time": (1, 10, 0.0, 8.0, True),  # field_components/temporal_distortions.py
     "nerfstudio_mipnerf": (3, 16, 0.0, 16.0, True),  # models/mipnerf.py
     "nerfstudio_tensorf": (3, 2, 0, 2, False),  # models/tensorf.py, directions
-    "nerfstudio_tensorf_appearance": (27, 2, 0, 2, False),  # models/tensorf.py, features
     "nerfstudio_nerfacto": (3, 2, 0, 1, False),  # fields/nerfacto_field.py
     "nerfstudio_sdf_position": (3, 6, 0.0, 5.0, False),  # fields/sdf_field.py
     "nerfstudio_sdf_direction": (3, 4, 0.0, 3.0, True),  # and models/base_surface_model.py
@@ -343,28 +339,12 @@ def diffusers_2d_sincos(_: Sources) -> Arrays:
     return arrays | dict(output_sd3_crop_5_6=patch.cropped_pos_embed(10, 12))
 
 
-@entry("diffusers", "positions float32, the rest float64")
-def diffusers_3d_sincos(_: Sources) -> Arrays:
-    """get_3d_sincos_pos_embed(32, (width 5, height 3), 4, 1.875, time_scale)."""
-    function = library("diffusers.models.embeddings").get_3d_sincos_pos_embed
-    return {f"output_time_scale_{n}": function(32, (5, 3), 4, 1.875, n) for n in (1, 2)}
-
-
 @entry("diffusers")
 def gligen_boxes(_: Sources) -> Arrays:
     """get_fourier_embeds_from_boundingbox(8, boxes xyxy in [0, 1])."""
     function = library("diffusers.models.embeddings").get_fourier_embeds_from_boundingbox
     boxes = points(6, 1, 5, 4, low=0.0)
     return dict(input_boxes=boxes, output_features=function(8, boxes))
-
-
-@entry("gligen/GLIGEN")
-def gligen_original(sources: Sources) -> Arrays:
-    """FourierEmbedder(num_freqs=8, temperature=100)(boxes xyxy in [0, 1])."""
-    path, name = "ldm/modules/diffusionmodules/util.py", "FourierEmbedder"
-    embedder = sources.definitions("gligen/GLIGEN", path, name).FourierEmbedder(8, 100)
-    boxes = points(6, 1, 5, 4, low=0.0)
-    return dict(input_boxes=boxes, output_features=embedder(boxes))
 
 
 @entry("transformers", "float64; DAB-DETR float32")
@@ -410,25 +390,6 @@ def detr_anchors(_: Sources) -> Arrays:
         output_grounding_dino=dino(boxes, num_pos_feats=16),
         output_proposals=proposals(Record(config=Record(d_model=32)), logits),
     )
-
-
-@entry("Atten4Vis/ConditionalDETR", "bands float32, the rest float64")
-def conditional_detr_original(sources: Sources) -> Arrays:
-    """gen_sineembed_for_position(points); 128 features per coordinate."""
-    repository, name = "Atten4Vis/ConditionalDETR", "gen_sineembed_for_position"
-    function = getattr(sources.definitions(repository, "models/transformer.py", name), name)
-    x = points(7, 1, 3, 2, low=0.0)
-    return dict(input_points=x, output_features=function(x))
-
-
-@entry("IDEA-Research/DAB-DETR", "bands float32, the rest float64")
-def dab_detr_original(sources: Sources) -> Arrays:
-    """gen_sineembed_for_position(boxes cxcywh, d_model=32)."""
-    name = "gen_sineembed_for_position"
-    path = "models/DAB_DETR/transformer.py"
-    function = getattr(sources.definitions("IDEA-Research/DAB-DETR", path, name), name)
-    boxes = points(7, 1, 6, 4, low=0.0)
-    return dict(input_boxes=boxes, output_features=function(boxes, 32))
 
 
 @entry("transformers")
@@ -556,28 +517,6 @@ def satclip_spherical_harmonics(sources: Sources) -> Arrays:
         output_closed_form_40=encode(closed, 40, x[::3]),
         output_analytic_10=encode(analytic, 10, x),
     )
-
-
-@entry("microsoft/satclip")
-def satclip_encoders(sources: Sources) -> Arrays:
-    """Theory, GridAndSphere(name=...), Wrap, Cartesian3D, Direct of (lon, lat) in degrees.
-
-    With frequency_num=4 (theory also 3), min_radius=1, max_radius=360.
-    """
-
-    def module(name: str) -> Any:
-        return sources.module("microsoft/satclip", "satclip", f"positional_encoding.{name}")
-
-    x, options = lonlat(), dict(min_radius=1, max_radius=360)
-    arrays: Arrays = dict(input_lonlat=x)
-    for n in (4, 3):
-        arrays[f"output_theory_{n}"] = module("theory").Theory(frequency_num=n, **options)(x)
-    sphere = module("grid_and_sphere").GridAndSphere
-    for name in ("grid", "spherec", "spherecplus", "spherem", "spheremplus"):
-        arrays[f"output_{name}"] = sphere(frequency_num=4, name=name, **options)(x)
-    for name in ("Wrap", "Cartesian3D", "Direct"):
-        arrays[f"output_{name.lower()}"] = getattr(module(name.lower()), name)()(x)
-    return arrays
 
 
 @entry("seai-lab/TorchSpatial")

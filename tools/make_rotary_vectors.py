@@ -45,13 +45,9 @@ SOURCES = {
     "facebookresearch+dinov3": "6876159a11b4df116f30f667f8c9888617df0751",
     # sam2/modeling/position_encoding.py
     "facebookresearch+sam2": "2b90b9f5ceec907a1c18123530e92e794ad901a4",
-    # src/models/utils/modules.py
-    "facebookresearch+vjepa2": "c2963a47433ecca0ad4f06ec28bcfa8cb5b5cefb",
     "kxhit+EscherNet": "569240f81d729aae413167a898c2af21dc969dd2",  # CaPE.py
     "naver+croco": "d7de0705845239092414480bd829228723bf20de",  # models/pos_embed.py
     "naver-ai+rope-vit": "ce85c2e56c5ff3aadc10e1a849872081f7b86293",  # models/vit_rope.py
-    # hyvideo/modules/posemb_layers.py
-    "Tencent+HunyuanVideo": "fa14b001c18f37191c938a9ef6baad3b9b472759",
 }
 
 
@@ -259,18 +255,6 @@ def hunyuan_video(libraries: Libraries) -> Arrays:
     tables = rope(2, 1, [16, 56, 56], 256.0)(torch.zeros(1, 16, 3, 8, 10))
     apply = libraries.installed("diffusers", "diffusers.models.embeddings").apply_rotary_emb
     after = apply(before(60, 128)[None, :, None], tables, sequence_dim=1)
-    return dict(positions=grid(3, 4, 5), after=after[0, :, 0])
-
-
-@entry("hunyuan-video-repo", PAIRS, widths=[16, 56, 56], base=256, grid=[3, 4, 5])
-def hunyuan_video_repo(libraries: Libraries) -> Arrays:
-    """get_nd_rotary_pos_embed([16, 56, 56], [3, 4, 5], theta=256); apply_rotary_emb(q, q)."""
-    library = libraries.source("Tencent+HunyuanVideo", "hyvideo/modules/posemb_layers.py")
-    tables = library.get_nd_rotary_pos_embed(
-        [16, 56, 56], [3, 4, 5], theta=256, use_real=True, theta_rescale_factor=1
-    )
-    query = before(60, 128)[None, :, None]
-    after = library.apply_rotary_emb(query, query, tables, head_first=False)[0]
     return dict(positions=grid(3, 4, 5), after=after[0, :, 0])
 
 
@@ -503,7 +487,6 @@ def _dinov3(libraries: Libraries, size: tuple[float, float], options: dict[str, 
 
 _PERIODS = dict(base=None, min_period=0.1, max_period=10.0, normalize_coords="min")
 for _name, _size, _options in (
-    ("dinov3-repo", (7, 9), dict(base=100.0)),
     ("dinov3-repo-max", (9, 9), dict(base=100.0, normalize_coords="max")),
     ("dinov3-repo-periods", (7, 7), _PERIODS),
 ):
@@ -529,8 +512,6 @@ _PIXEL_BANDS = torch.pi * 2 ** torch.linspace(0, math.log2(224) - 1, 16, dtype=t
 _KINDS: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
     "eva02": (grid(7, 9) * (16 / _SIZE), _BANDS, dict(in_pixels=False, ref_feat_shape=[16, 16])),
     "timm-axial": (grid(7, 9), _BANDS, dict(in_pixels=False)),
-    "timm-axial-xy": (grid(7, 9) + 1.0, _BANDS,
-                      dict(in_pixels=False, grid_indexing="xy", grid_offset=1.0)),
     "timm-axial-pixel": (2 * grid(7, 9) / (_SIZE - 1) - 1, _PIXEL_BANDS, dict(in_pixels=True)),
 }  # fmt: skip
 for _name, (_positions, _bands, _kind) in _KINDS.items():
@@ -579,21 +560,6 @@ def sam2(libraries: Libraries) -> Arrays:
     return dict(positions=grid(7, 9), after=after[0, 0])
 
 
-@entry("sam2-transformers", PAIRS, base=10000, grid=[7, 9], columns="x first, then y")
-def sam2_transformers(libraries: Libraries) -> Arrays:
-    """Sam2VideoMemoryAttention.precompute_positions(config with feat sizes [9, 7]).
-
-    Then Sam2VideoVisionRotaryEmbedding(config)(q, ids); apply_rotary_pos_emb_2d(q, q, cos, sin).
-    """
-    model, query = libraries.model("sam2_video"), before(1, 1, 63, 256)
-    sizes = dict(memory_attention_rope_feat_sizes=[9, 7])
-    config = libraries.config("sam2_video", "Sam2VideoConfig", **sizes)
-    ids = model.Sam2VideoMemoryAttention.precompute_positions(config)
-    tables = model.Sam2VideoVisionRotaryEmbedding(config)(query, ids)
-    after = model.apply_rotary_pos_emb_2d(query, query, *tables)[0]
-    return dict(positions=ids.flip(-1), after=after[0, 0])
-
-
 @entry("rope2d", "half of each axis", "float32 angles, their sine in the dtype of q",
        base=100, grid=[7, 9])  # fmt: skip
 def rope2d(libraries: Libraries) -> Arrays:
@@ -613,21 +579,6 @@ def vjepa2(libraries: Libraries) -> Arrays:
     attention = model.VJEPA2RopeAttention(libraries.config("vjepa2", "VJEPA2Config"), 64, 1)
     after = attention.apply_rotary_embeddings(before(1, 1, 60, 64), grid(3, 4, 5).double().T)
     return dict(positions=grid(3, 4, 5), after=after[0, 0])
-
-
-@entry("vjepa2-repo", _QUIRK, "dtype of q, here float64", base=10000, grid=[3, 4, 5])
-def vjepa2_repo(libraries: Libraries) -> Arrays:
-    """RoPEAttention(64, num_heads=1)(x, T=3, H_patches=4, W_patches=5), qkv of identities.
-
-    The query is the one that reaches scaled_dot_product_attention.
-    """
-    stubs = ("timm", "timm.models", "timm.models.layers")
-    library = libraries.source("facebookresearch+vjepa2", "src/models/utils/modules.py", stubs)
-    attention = library.RoPEAttention(64, num_heads=1, grid_size=16)
-    attention.qkv.weight.data = torch.eye(64).repeat(3, 1)
-    with _Query() as mode:
-        attention(before(1, 60, 64), T=3, H_patches=4, W_patches=5)
-    return dict(positions=grid(3, 4, 5), after=mode.query[0, 0])
 
 
 # Points and cameras.
@@ -746,20 +697,6 @@ def xpos(libraries: Libraries) -> Arrays:
     freqs, query = 10000.0 ** -(torch.arange(0, 64, 2) / 64), before(1, 1, 64, 64)
     rotary = library.RotaryEmbedding(64, use_xpos=True, custom_freqs=freqs)
     q, k = rotary.rotate_queries_and_keys(query, query)
-    return dict(positions=torch.arange(64), after=q[0, 0], after_key=k[0, 0])
-
-
-@entry("x-transformers-xpos", PAIRS, "float32 frequencies", base=10000, scale_base=512,
-       rotated="the first 32 of 64")  # fmt: skip
-def x_transformers_xpos(libraries: Libraries) -> Arrays:
-    """RotaryEmbedding(32, use_xpos=True).forward_from_seq_len(64).
-
-    Then apply_rotary_pos_emb(q, freqs, scale), and (k, freqs, 1 / scale) for keys.
-    """
-    library = libraries.installed("x-transformers", "x_transformers.x_transformers")
-    freqs, scale = library.RotaryEmbedding(32, use_xpos=True).forward_from_seq_len(64)
-    apply, query = library.apply_rotary_pos_emb, before(1, 1, 64, 64)
-    q, k = apply(query, freqs, scale), apply(query, freqs, 1 / scale)
     return dict(positions=torch.arange(64), after=q[0, 0], after_key=k[0, 0])
 
 

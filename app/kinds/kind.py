@@ -76,7 +76,8 @@ class Volume:
         density: density of each cell of the cube [-1, 1]^3, per unit of its coordinates.
         rgb: colors in [0, 1]; 0 in cells that are not visible.
         space: name and numbers of the space, which say how rays go through the cube.
-        orbit: numbers of an `Orbit`, and the tangents of half the angles of view.
+        orbit: numbers of an `Orbit`, the tangents of half the angles of view, and an apex and four
+            corners of each camera of the training views.
         background: gray value behind the field.
     """
 

@@ -419,6 +419,12 @@ def volume_of(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> V
     density, rgb = bake(cast(Renderer, model), camera, poses)
     space = getattr(model, "space", BoxSpace())
     tangents = [camera.width / camera.fx / 2, camera.height / camera.fy / 2]
+    # An apex and four corners of each camera, an eighth as deep as what it sees is far.
+    poses = poses.cpu()
+    size = float((poses[:, :3, 3] - orbit.center).norm(dim=-1).mean()) / 8
+    signs = torch.tensor([[0, 0, 0], [-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]])
+    corners = size * signs * torch.tensor([*tangents, -1.0])
+    cameras = corners @ poses[:, :3, :3].mT + poses[:, None, :3, 3]
     vectors = {
         name: value.tolist() for name, value in orbit._asdict().items() if name != "is_around"
     }
@@ -427,7 +433,12 @@ def volume_of(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> V
         density,
         rgb,
         space.as_json(),
-        {**vectors, "is_around": orbit.is_around, "tangents": tangents},
+        {
+            **vectors,
+            "is_around": orbit.is_around,
+            "tangents": tangents,
+            "cameras": cameras.tolist(),
+        },
         gray,
     )
 

@@ -118,7 +118,7 @@ def test_the_browser_shows_what_the_renderer_gives(
     opened.wait_for_timeout(500)
     # A browser without a GPU remarks that it reads back what it composes.
     assert [text for text in messages if "GPU stall due to ReadPixels" not in text] == []
-    shot = opened.locator("canvas").screenshot()
+    shot = opened.locator(".field").screenshot()
     found = np.asarray(
         Image.open(io.BytesIO(shot)).convert("RGB").resize((64, 48), Image.Resampling.BOX)
     )
@@ -129,9 +129,17 @@ def test_the_browser_shows_what_the_renderer_gives(
     error = (torch.from_numpy(found.copy()).float() / 255 - expected.clamp(0, 1)).square().mean()
     assert float(-10 * error.log10()) > 25
     # Turned, it shows another picture; the keys do what a drag does.
-    opened.locator("canvas").press("ArrowLeft")
+    opened.locator(".field").press("ArrowLeft")
     opened.wait_for_timeout(800)
-    assert opened.locator("canvas").screenshot() != shot
+    assert opened.locator(".field").screenshot() != shot
+    drawn = (
+        "(c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean))"
+        "(document.querySelector('.cameras'))"
+    )
+    assert not opened.evaluate(drawn)
+    opened.locator("#show-cameras").check()
+    opened.wait_for_timeout(800)
+    assert opened.evaluate(drawn)
     opened.close()
 
 
@@ -143,6 +151,6 @@ def test_fields_of_a_run_are_exported_to_be_orbited(capsys: pytest.CaptureFixtur
     assert train_fit.main(["export", "run", "--page"]) == 0
     assert "exported none, fourier: wrote run/page.html" in capsys.readouterr().out
     page = Path("run/page.html").read_text()
-    assert page.count("<canvas tabindex") == 2
+    assert page.count('<canvas class="field"') == 2
     assert train_fit.main(["export", "run", "--page"]) == 2
     assert "--overwrite" in capsys.readouterr().err
