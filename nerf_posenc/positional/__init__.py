@@ -12,3 +12,6 @@ from nerf_posenc.positional.fourier_series import (
 )
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder as MemN2NPositionEncoder
 from nerf_posenc.positional.memory_networks import TemporalEncoder as TemporalEncoder
+from nerf_posenc.positional.relative_bias import ClippedRelativeBias as ClippedRelativeBias
+from nerf_posenc.positional.relative_bias import deberta_buckets as deberta_buckets
+from nerf_posenc.positional.window_bias import WindowBias as WindowBias

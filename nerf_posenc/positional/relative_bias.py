@@ -127,6 +127,89 @@ class T5RelativeBias(nn.Module):
         )
 
 
+class ClippedRelativeBias(nn.Module):
+    """One number for each offset and head, the same for all offsets beyond two ends.
+
+    The relative positions of Shaw et al. 2018 (arXiv:1803.02155), as a bias. Those of Phi-4's
+    audio encoder end at ``(-max, max - 1)``; AlphaFold 3 (supplement, algorithm 3) adds such
+    numbers of residues and tokens to its pairs.
+
+    Args:
+        num_heads: number of heads, or of numbers, 1 or more.
+        ends: the least offset and the largest, of key less query.
+
+    Raises:
+        ValueError: If there is no head, or the ends do not enclose an offset.
+
+    Examples:
+        >>> ClippedRelativeBias(8, ends=(-4, 3))(10).shape
+        torch.Size([8, 10, 10])
+    """
+
+    def __init__(self, num_heads: int, *, ends: tuple[int, int]) -> None:
+        require_counts(num_heads=num_heads)
+        if ends[0] > ends[1]:
+            raise ValueError(f"ends must be a least offset and a largest; got {ends}")
+        super().__init__()
+        self.ends = ends
+        self.bias = nn.Embedding(ends[1] - ends[0] + 1, num_heads)
+
+    def forward(
+        self, num_queries: int, num_keys: int | None = None
+    ) -> Float[Tensor, "num_heads num_queries num_keys"]:
+        """Bias to add to the attention scores.
+
+        Args:
+            num_queries: number of queries.
+            num_keys: number of keys, of which the queries are the last; None is as many.
+
+        Raises:
+            ValueError: If there are fewer keys than queries.
+        """
+        offsets = relative_positions(num_queries, num_keys, device=self.bias.weight.device)
+        biases: Tensor = self.bias(offsets.clamp(*self.ends) - self.ends[0])
+        return biases.movedim(-1, 0)
+
+    def extra_repr(self) -> str:
+        """Show the ends."""
+        return f"ends={self.ends}"
+
+
+def deberta_buckets(
+    offsets: Int[Tensor, "*batch"], *, num_buckets: int = 256, max_distance: int = 512
+) -> Int[Tensor, "*batch"]:
+    r"""Buckets of DeBERTa v2 and v3: offsets up to half of their number, then logarithms.
+
+    With $m$ half the number of buckets, an offset $x$ beyond it has the bucket
+    $m + \lceil (m - 1) \log(|x| / m) / \log((M - 1) / m) \rceil$ with the sign of $x$
+    (``make_log_bucket_position`` in transformers).
+
+    Args:
+        offsets: position of the query less that of the key, as DeBERTa has it.
+        num_buckets: number of buckets on both sides, ``position_buckets``.
+        max_distance: offset M, whose bucket is the last; ``max_relative_positions``, or
+            ``max_position_embeddings`` where that is below 1.
+
+    Raises:
+        ValueError: If there are fewer than 4 buckets or ``max_distance - 1`` is not above half of
+            them.
+
+    Examples:
+        >>> deberta_buckets(torch.tensor([-40, -3, 20]), num_buckets=16, max_distance=32)
+        tensor([-17,  -3,  13])
+    """
+    half = num_buckets // 2
+    if half < 2 or max_distance - 1 <= half:
+        raise ValueError(
+            "num_buckets must be 4 or more, and max_distance - 1 above half of it; got "
+            f"{num_buckets} and {max_distance}"
+        )
+    distance = offsets.abs().clamp(min=half)
+    share = torch.log(distance / half) / math.log((max_distance - 1) / half)
+    wide = torch.ceil(share * (half - 1)).long() + half
+    return torch.where(offsets.abs() <= half, offsets, wide * offsets.sign())
+
+
 class KerpleBias(nn.Module):
     r"""KERPLE's bias: a kernel of the distance with two trained numbers for each head.
 

@@ -9,6 +9,40 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import require_counts
 
 
+class WindowBias(nn.Module):
+    """Swin Transformer's bias: a number for each offset of two patches of a window, and each head.
+
+    Liu et al. 2021 (arXiv:2103.14030), section 3.2; BEiT's without its class token. ``table`` is
+    their ``relative_position_bias_table``, so a checkpoint needs no other order.
+
+    Args:
+        num_heads: number of heads, 1 or more.
+        window: height and width in patches, 1 or more each.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> WindowBias(4, (7, 7))().shape
+        torch.Size([4, 49, 49])
+    """
+
+    def __init__(self, num_heads: int, window: tuple[int, int]) -> None:
+        height, width = window
+        require_counts(num_heads=num_heads, height=height, width=width)
+        super().__init__()
+        self.window = window
+        self.table = nn.Parameter(torch.zeros((2 * height - 1) * (2 * width - 1), num_heads))
+
+    def forward(self) -> Float[Tensor, "num_heads length length"]:
+        """Bias to add to the attention scores of the window's patches, row by row."""
+        return _of_pairs(self.table.unflatten(0, (2 * self.window[0] - 1, -1)), self.window)
+
+    def extra_repr(self) -> str:
+        """Show the window."""
+        return f"window={self.window}"
+
+
 class LogCPBBias(nn.Module):
     r"""Log-spaced continuous position bias of Swin Transformer V2, for windows of patches.
 
@@ -76,13 +110,17 @@ class LogCPBBias(nn.Module):
         Raises:
             ValueError: If a side is below 2.
         """
-        biases: Tensor = 16 * torch.sigmoid(self.network(self.coordinates(window)))
-        height, width = window
-        row, column = (torch.arange(size, device=biases.device) for size in window)
-        row = (row[:, None] - row + height - 1)[:, None, :, None]
-        column = (column[:, None] - column + width - 1)[None, :, None, :]
-        return biases[row, column].movedim(-1, 0).reshape(-1, height * width, height * width)
+        return _of_pairs(16 * torch.sigmoid(self.network(self.coordinates(window))), window)
 
     def extra_repr(self) -> str:
         """Show what offsets are scaled by."""
         return f"pretrained_window={self.pretrained_window}"
+
+
+def _of_pairs(biases: Tensor, window: Sequence[int]) -> Tensor:
+    """Biases by offset, ``(2 h - 1, 2 w - 1, heads)``, of all pairs of patches of a window."""
+    height, width = window
+    row, column = (torch.arange(size, device=biases.device) for size in window)
+    row = (row[:, None] - row + height - 1)[:, None, :, None]
+    column = (column[:, None] - column + width - 1)[None, :, None, :]
+    return biases[row, column].movedim(-1, 0).reshape(-1, height * width, height * width)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nerf_posenc import FireBias, KerpleBias, LogCPBBias, T5RelativeBias, alibi_bias
-from nerf_posenc.positional import alibi_slopes
+from nerf_posenc.positional import ClippedRelativeBias, WindowBias, alibi_slopes, deberta_buckets
 from nerf_posenc.positional.relative_bias import relative_positions
 from tests.recipes.vectors import arrays
 
@@ -77,6 +77,54 @@ def test_window_biases_stand_where_swin_v2_has_them(entry: str, window: int) -> 
     torch.testing.assert_close(bias((window, window)), table[index].movedim(-1, 0))
 
 
+def test_swin_has_a_number_for_each_offset_in_a_window() -> None:
+    bias = WindowBias(2, (3, 4))
+    torch.nn.init.normal_(bias.table)
+    values, table = bias(), bias.table.view(5, 7, 2)
+    for query, key in ((0, 0), (0, 11), (7, 2), (11, 0)):
+        rows, columns = query // 4 - key // 4, query % 4 - key % 4
+        torch.testing.assert_close(values[:, query, key], table[rows + 2, columns + 3])
+
+
+def test_offsets_beyond_the_ends_share_a_number() -> None:
+    bias = ClippedRelativeBias(3, ends=(-2, 1))
+    values, weight = bias(4, 6), bias.bias.weight
+    for query, key, index in ((0, 0, 0), (0, 1, 1), (3, 5, 2), (0, 3, 3), (0, 5, 3), (3, 0, 0)):
+        torch.testing.assert_close(values[:, query, key], weight[index])
+
+
+def test_debertas_buckets_are_its_equation() -> None:
+    offsets = torch.arange(-600, 601)
+    found = deberta_buckets(offsets, num_buckets=64, max_distance=400)
+    for x, bucket in zip(offsets.tolist(), found.tolist(), strict=True):
+        if abs(x) <= 32:
+            assert bucket == x
+        else:
+            wide = 32 + math.ceil(31 * math.log(abs(x) / 32) / math.log(399 / 32) - 1e-6)
+            assert bucket == math.copysign(wide, x)
+
+
+@pytest.mark.slow
+def test_biases_have_the_values_of_transformers() -> None:
+    models = "transformers.models"
+    swin = pytest.importorskip(f"{models}.swin.modeling_swin")
+    deberta = pytest.importorskip(f"{models}.deberta_v2.modeling_deberta_v2")
+    phi4 = pytest.importorskip(f"{models}.phi4_multimodal.modeling_phi4_multimodal")
+    theirs = swin.SwinRelativePositionBias(2, (3, 4))
+    torch.nn.init.normal_(theirs.relative_position_bias_table)
+    window = WindowBias(2, (3, 4))
+    window.load_state_dict({"table": theirs.relative_position_bias_table})
+    assert torch.equal(window(), theirs()[0])
+    offsets = torch.arange(-1023, 1024)
+    log_buckets = deberta.make_log_bucket_position(offsets, 256, 512).long()
+    assert torch.equal(deberta_buckets(offsets), log_buckets)
+    config = phi4.Phi4MultimodalAudioConfig(bias_max_distance=4, num_attention_heads=2)
+    audio = phi4.Phi4MultimodalAudioRelativeAttentionBias(config)
+    clipped = ClippedRelativeBias(2, ends=(-4, 3))
+    clipped.bias.load_state_dict(audio.bias_values.state_dict())
+    assert torch.equal(clipped(10), audio(torch.zeros(1, 10, 2))[0])
+
+
 def test_windows_may_have_unequal_sides() -> None:
     bias = LogCPBBias(2, width=8)
     values = bias((2, 3))
@@ -99,6 +147,9 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: relative_positions(4, 3), "num_keys must be num_queries or more"),
         (lambda: T5RelativeBias(2, num_buckets=5), "num_buckets must be an even number"),
         (lambda: T5RelativeBias(0), "num_heads must be 1 or more"),
+        (lambda: WindowBias(2, (0, 3)), "height must be 1 or more"),
+        (lambda: ClippedRelativeBias(2, ends=(3, -3)), "a least offset and a largest"),
+        (lambda: deberta_buckets(torch.tensor([1]), max_distance=100), "above half of it"),
         (lambda: KerpleBias(2, kind="linear"), "kind must be"),  # type: ignore[arg-type]
         (lambda: FireBias(2, c=0.0), "c must be finite and positive"),
         (lambda: LogCPBBias(2)((1, 7)), r"window must be \(height, width\)"),
