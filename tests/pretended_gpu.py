@@ -435,7 +435,7 @@ RUNS = {
     "held out": f"--image cat --held-out --optimizer adam --encodings gaussian {_IMAGE}",
     "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 10 {_QUICK}",
     "ensemble": f"--images cat rocket --encodings fourier hash {_IMAGE}",
-    "mlp": f"--encodings none fourier {_SCENE}",
+    "mlp": f"--encodings none fourier {_SCENE} --turntable 1",
     "lens": f"--scene transforms --encodings fourier {_VIEWS}",
     "nerf": f"--field nerf --encodings fourier {_SCENE}",
     "mip": f"--field mip --encodings fourier {_SCENE}",

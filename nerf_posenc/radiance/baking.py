@@ -68,7 +68,7 @@ def bake(
     density[-torch.expm1(-density * (2 / resolution)) < _VISIBLE] = 0
     is_colored = density > 0
     if not space.is_box:
-        seen = _seen_cells(density, space, camera, world_from_camera.to(device), resolution)
+        seen = _seen_cells(density, space, camera, world_from_camera, resolution)
         density[~seen] = 0
         is_colored = (density > 0) | (centers.abs().amax(-1) > 1 - 2 / resolution)
     every = max(1, -(-len(world_from_camera) // _CAMERAS))
@@ -98,7 +98,7 @@ def _seen_cells(
     grid, step = OccupancyGrid(resolution), 2 / resolution
     seen = torch.zeros_like(density)
     for pose in poses[:: -(-len(poses) // _VIEWS)]:
-        paths = space.paths(camera_rays(small, pose))
+        paths = space.paths(camera_rays(small, pose.cpu()).to(density.device))
         count = int((paths.far - paths.near).max() / step) + 1
         along = paths.near[:, None] + step * torch.arange(count, device=density.device)
         inside = space.positions(paths.origins[:, None], paths.directions[:, None], along)
