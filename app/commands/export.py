@@ -115,7 +115,7 @@ def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite
         require_new(out, overwrite=overwrite)
         try:
             volumes = {name: kind.volume(path, pick_device("auto")) for name, path in files.items()}
-        except CheckpointError as error:
+        except (CheckpointError, OSError, ImportError) as error:
             raise UsageError(str(error)) from None
         page = volume_page(volumes, title=title, command=command, metrics=metrics)
         _write_page(page, out, files)

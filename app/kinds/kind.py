@@ -483,12 +483,13 @@ class Kind(ABC, Generic[Config]):
 
     @classmethod
     def volume(cls, path: Path, device: torch.device) -> Volume:
-        """Load a saved fit for ``export --page``, for kinds that are orbited.
+        """Load a saved fit for ``export --page``, for kinds that have ``is_orbited``.
 
-        Raises:
-            UsageError: If this kind has nothing to orbit.
+        Args:
+            path: file of the fit.
+            device: device to compute on.
         """
-        raise UsageError(f"export --page shows images and scenes; {path} is of a {cls.name}")
+        raise NotImplementedError
 
     @classmethod
     def mesh(cls, path: Path, nodes: int, device: torch.device) -> MeshOfFit:

@@ -52,7 +52,7 @@ from nerf_posenc.radiance.field_training import (
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.poses import orbit_of, orbit_poses
+from nerf_posenc.radiance.poses import find_orbit, orbit_poses
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
 from nerf_posenc.radiance.scene_spaces import BoxSpace, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
@@ -324,7 +324,7 @@ class ViewsKind(Kind[AskedViews]):
         moving: list[Video | Volume] = []
         if config.turntable:
             scene = self.scene.train
-            volume = volume_of(fit.model, scene.cameras[0], scene.world_from_camera, gray)
+            volume = make_volume(fit.model, scene.cameras[0], scene.world_from_camera, gray)
             moving = [volume, self._turntable(fit, gray)]
         return Evaluation(
             {
@@ -387,7 +387,7 @@ class ViewsKind(Kind[AskedViews]):
         """Load a saved field, to be orbited."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, SceneFit)
-        return volume_of(fit.renderer, fit.camera, fit.world_from_camera, fit.background)
+        return make_volume(fit.renderer, fit.camera, fit.world_from_camera, fit.background)
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
@@ -413,9 +413,9 @@ class SceneKind(ViewsKind[SceneOptions]):
         return open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
 
 
-def volume_of(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:
+def make_volume(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:
     """A field as a block of the report, seen by a camera on an orbit."""
-    orbit = orbit_of(poses.cpu())
+    orbit = find_orbit(poses.cpu())
     density, rgb = bake(cast(Renderer, model), camera, poses)
     space = getattr(model, "space", BoxSpace())
     tangents = [camera.width / camera.fx / 2, camera.height / camera.fy / 2]

@@ -37,10 +37,10 @@ def eight_bit(rgb: Shaped[Tensor, "*shape"]) -> npt.NDArray[np.uint8]:
     return np.asarray(to_eight_bits(rgb).cpu().numpy())
 
 
-def webp_url(image: Tensor, quality: int | None = None) -> str:
-    """Image as a data URL: lossless if it is not too large and no quality is given."""
+def webp_url(image: Tensor, quality: int | None = None, *, is_exact: bool = False) -> str:
+    """Image as a data URL: lossless if it must be exact, or is not too large without a quality."""
     encoded, buffer = Image.fromarray(eight_bit(image)), io.BytesIO()
-    if quality is None and encoded.width * encoded.height <= LOSSLESS_PIXELS:
+    if is_exact or (quality is None and encoded.width * encoded.height <= LOSSLESS_PIXELS):
         encoded.save(buffer, "WEBP", lossless=True, method=2)
     else:
         encoded.save(buffer, "WEBP", quality=95 if quality is None else quality, method=2)

@@ -1,18 +1,15 @@
 """Radiance fields that are orbited in the browser: what ``volume.html.j2`` draws."""
 
-import base64
-import io
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
 from app.kinds.kind import Volume
-from app.report.images import eight_bit
+from app.report.images import webp_url
 
 # Optical depth of a cell above which a denser one looks the same.
 _OPAQUE = 7.0
@@ -41,8 +38,8 @@ def shown_volumes(volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
                 "title": volume.title,
                 "cells": cells,
                 "limit": limit,
-                "density": _url(_slices(codes), lossless=True),
-                "colors": _url(_slices(_spread(volume.rgb)), lossless=False),
+                "density": webp_url(_slices(codes), is_exact=True),
+                "colors": webp_url(_slices(_spread(volume.rgb)), 90),
                 "space": volume.space,
                 "orbit": volume.orbit,
                 "background": volume.background,
@@ -68,10 +65,3 @@ def _slices(values: Tensor) -> Tensor:
     slices = values.transpose(0, 2)
     rows = [torch.cat(list(part), dim=1) for part in slices.split(_SIDE_BY_SIDE)]
     return torch.cat(rows)
-
-
-def _url(image: Tensor, *, lossless: bool) -> str:
-    buffer = io.BytesIO()
-    options: dict[str, Any] = {"lossless": True} if lossless else {"quality": 90}
-    Image.fromarray(eight_bit(image)).convert("RGB").save(buffer, "WEBP", method=3, **options)
-    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()

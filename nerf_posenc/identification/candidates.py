@@ -59,7 +59,7 @@ class Candidate(NamedTuple):
 
     Attributes:
         name: name of the preset.
-        changes: what differs from it, in words.
+        changes: words for each difference from the preset.
         line: code that reproduces the output.
         evaluate: function from the rows that are wanted to their output.
         is_own_width: whether the width is that of the preset's model.
@@ -206,11 +206,9 @@ def _moves(num_axes: int) -> list[_Move]:
 
 def _moved_positions(positions: Tensor) -> Tensor:
     """Positions of all moves, one after the other."""
-    if positions.ndim == 1:
-        return torch.stack([positions.double() + move.offset for move in _moves(1)])
-    swapped = (positions.double()[:, list(move.order)] for move in _moves(positions.shape[-1]))
-    moves = zip(swapped, _moves(positions.shape[-1]), strict=True)
-    return torch.stack([at + move.offset for at, move in moves])
+    axes = positions.double().reshape(len(positions), -1)
+    moved = torch.stack([axes[:, list(m.order)] + m.offset for m in _moves(axes.shape[1])])
+    return moved[..., 0] if positions.ndim == 1 else moved
 
 
 def fourier_candidates(width: int, x: Tensor, expected: str | None) -> Iterator[Candidate]:

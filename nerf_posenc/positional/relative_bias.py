@@ -43,7 +43,37 @@ def relative_positions(
     return keys - keys[num_keys - num_queries :, None]
 
 
-class T5RelativeBias(nn.Module):
+class _LookedUpBias(nn.Module):
+    """A learned number for each bucket of offsets and each head."""
+
+    bias: nn.Embedding
+
+    def buckets(self, offsets: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+        """Bucket of each offset.
+
+        Args:
+            offsets: position of the key less that of the query.
+        """
+        raise NotImplementedError
+
+    def forward(
+        self, num_queries: int, num_keys: int | None = None
+    ) -> Float[Tensor, "num_heads num_queries num_keys"]:
+        """Bias to add to the attention scores.
+
+        Args:
+            num_queries: number of queries.
+            num_keys: number of keys, of which the queries are the last; None is as many.
+
+        Raises:
+            ValueError: If there are fewer keys than queries.
+        """
+        offsets = relative_positions(num_queries, num_keys, device=self.bias.weight.device)
+        biases: Tensor = self.bias(self.buckets(offsets))
+        return biases.movedim(-1, 0)
+
+
+class T5RelativeBias(_LookedUpBias):
     """T5's bias: one number for each bucket of offsets and each head.
 
     Small offsets have a bucket each, larger ones share buckets of logarithmic width, and those
@@ -103,22 +133,6 @@ class T5RelativeBias(nn.Module):
         wide = exact + (share * (num_buckets - exact)).long()
         return first + torch.where(distance < exact, distance, wide.clamp(max=num_buckets - 1))
 
-    def forward(
-        self, num_queries: int, num_keys: int | None = None
-    ) -> Float[Tensor, "num_heads num_queries num_keys"]:
-        """Bias to add to the attention scores.
-
-        Args:
-            num_queries: number of queries.
-            num_keys: number of keys, of which the queries are the last; None is as many.
-
-        Raises:
-            ValueError: If there are fewer keys than queries.
-        """
-        offsets = relative_positions(num_queries, num_keys, device=self.bias.weight.device)
-        biases: Tensor = self.bias(self.buckets(offsets))
-        return biases.movedim(-1, 0)
-
     def extra_repr(self) -> str:
         """Show all that changes the buckets."""
         return (
@@ -127,12 +141,11 @@ class T5RelativeBias(nn.Module):
         )
 
 
-class ClippedRelativeBias(nn.Module):
+class ClippedRelativeBias(_LookedUpBias):
     """One number for each offset and head, the same for all offsets beyond two ends.
 
     The relative positions of Shaw et al. 2018 (arXiv:1803.02155), as a bias. Those of Phi-4's
-    audio encoder end at ``(-max, max - 1)``; AlphaFold 3 (supplement, algorithm 3) adds such
-    numbers of residues and tokens to its pairs.
+    audio encoder end at ``(-max, max - 1)``.
 
     Args:
         num_heads: number of heads, or of numbers, 1 or more.
@@ -154,21 +167,13 @@ class ClippedRelativeBias(nn.Module):
         self.ends = ends
         self.bias = nn.Embedding(ends[1] - ends[0] + 1, num_heads)
 
-    def forward(
-        self, num_queries: int, num_keys: int | None = None
-    ) -> Float[Tensor, "num_heads num_queries num_keys"]:
-        """Bias to add to the attention scores.
+    def buckets(self, offsets: Int[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+        """Index of each offset, counted from the least.
 
         Args:
-            num_queries: number of queries.
-            num_keys: number of keys, of which the queries are the last; None is as many.
-
-        Raises:
-            ValueError: If there are fewer keys than queries.
+            offsets: position of the key less that of the query.
         """
-        offsets = relative_positions(num_queries, num_keys, device=self.bias.weight.device)
-        biases: Tensor = self.bias(offsets.clamp(*self.ends) - self.ends[0])
-        return biases.movedim(-1, 0)
+        return offsets.clamp(*self.ends) - self.ends[0]
 
     def extra_repr(self) -> str:
         """Show the ends."""
@@ -187,8 +192,8 @@ def deberta_buckets(
     Args:
         offsets: position of the query less that of the key, as DeBERTa has it.
         num_buckets: number of buckets on both sides, ``position_buckets``.
-        max_distance: offset M, whose bucket is the last; ``max_relative_positions``, or
-            ``max_position_embeddings`` where that is below 1.
+        max_distance: offset M, of which M - 1 has the bucket 2 m - 1; ``max_relative_positions``,
+            or ``max_position_embeddings`` where that is below 1.
 
     Raises:
         ValueError: If there are fewer than 4 buckets or ``max_distance - 1`` is not above half of

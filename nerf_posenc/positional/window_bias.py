@@ -12,8 +12,8 @@ from nerf_posenc.core.encoder import require_counts
 class WindowBias(nn.Module):
     """Swin Transformer's bias: a number for each offset of two patches of a window, and each head.
 
-    Liu et al. 2021 (arXiv:2103.14030), section 3.2; BEiT's without its class token. ``table`` is
-    their ``relative_position_bias_table``, so a checkpoint needs no other order.
+    Liu et al. 2021 (arXiv:2103.14030), section 3.2. ``table`` is their
+    ``relative_position_bias_table``, so a checkpoint needs no other order.
 
     Args:
         num_heads: number of heads, 1 or more.
@@ -36,7 +36,7 @@ class WindowBias(nn.Module):
 
     def forward(self) -> Float[Tensor, "num_heads length length"]:
         """Bias to add to the attention scores of the window's patches, row by row."""
-        return _of_pairs(self.table.unflatten(0, (2 * self.window[0] - 1, -1)), self.window)
+        return _pair_biases(self.table.unflatten(0, (2 * self.window[0] - 1, -1)), self.window)
 
     def extra_repr(self) -> str:
         """Show the window."""
@@ -110,14 +110,14 @@ class LogCPBBias(nn.Module):
         Raises:
             ValueError: If a side is below 2.
         """
-        return _of_pairs(16 * torch.sigmoid(self.network(self.coordinates(window))), window)
+        return _pair_biases(16 * torch.sigmoid(self.network(self.coordinates(window))), window)
 
     def extra_repr(self) -> str:
         """Show what offsets are scaled by."""
         return f"pretrained_window={self.pretrained_window}"
 
 
-def _of_pairs(biases: Tensor, window: Sequence[int]) -> Tensor:
+def _pair_biases(biases: Tensor, window: Sequence[int]) -> Tensor:
     """Biases by offset, ``(2 h - 1, 2 w - 1, heads)``, of all pairs of patches of a window."""
     height, width = window
     row, column = (torch.arange(size, device=biases.device) for size in window)

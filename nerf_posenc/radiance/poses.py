@@ -57,7 +57,7 @@ class Orbit(NamedTuple):
     is_around: bool
 
 
-def orbit_of(world_from_camera: Float[Tensor, "views 4 4"]) -> Orbit:
+def find_orbit(world_from_camera: Float[Tensor, "views 4 4"]) -> Orbit:
     """Find the path of [orbit_poses][nerf_posenc.radiance.poses.orbit_poses].
 
     Args:
@@ -98,7 +98,7 @@ def orbit_poses(
         world_from_camera: poses of the views.
         count: number of poses, 1 or more.
     """
-    orbit = orbit_of(world_from_camera)
+    orbit = find_orbit(world_from_camera)
     angles = [2 * math.pi * i / count for i in range(count)]
     path = [orbit.origin + math.cos(a) * orbit.first + math.sin(a) * orbit.second for a in angles]
     return torch.stack([look_at(position, orbit.center, orbit.up) for position in path]).float()

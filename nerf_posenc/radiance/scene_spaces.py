@@ -228,7 +228,7 @@ class ForwardFacingSpace(BoxSpace):
     def as_json(self) -> dict[str, Any]:
         """Name and numbers of the space, for programs in other languages."""
         return {
-            "name": "frontal",
+            "name": "forward-facing",
             "center": self.frame[:3, 3].tolist(),
             # Column by column, as WebGL has matrices.
             "frame": self.frame[:3, :3].T.flatten().tolist(),

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 import train_fit
-from app.kinds.scene import volume_of
+from app.kinds.scene import make_volume
 from app.report.volumes import shown_volumes
 from app.web.volume_page import volume_page
 from nerf_posenc.core.encoder import Identity
@@ -21,7 +21,7 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
-from nerf_posenc.radiance.poses import look_at, orbit_of
+from nerf_posenc.radiance.poses import find_orbit, look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.recipes import fields_of
 from nerf_posenc.radiance.renderers import GridRenderer
@@ -88,7 +88,7 @@ def test_cells_that_the_grid_has_empty_stay_empty() -> None:
 
 def test_slices_lie_side_by_side_and_densities_are_kept_to_a_few_percent() -> None:
     renderer, camera, poses = scene_of("box")
-    volume = volume_of(renderer, camera, poses, 1.0)
+    volume = make_volume(renderer, camera, poses, 1.0)
     (shown,) = shown_volumes({"a": volume})
     data = shown["density"].partition(",")[2]
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))[..., 0]
@@ -106,13 +106,15 @@ def test_the_browser_shows_what_the_renderer_gives(
     space: str, browser: Any, tmp_path: Path
 ) -> None:
     renderer, camera, poses = scene_of(space)
-    volume = volume_of(renderer, camera, poses, 1.0)
+    volume = make_volume(renderer, camera, poses, 1.0)
     page = volume_page({"a ball": volume}, title="p", command="c")
     (tmp_path / "page.html").write_text(page)
     opened = browser.new_page(viewport={"width": 700, "height": 700})
     messages: list[str] = []
+    requests: list[str] = []
     opened.on("console", lambda message: messages.append(message.text))
     opened.on("pageerror", lambda error: messages.append(str(error)))
+    opened.on("request", lambda request: requests.append(request.url))
     opened.goto((tmp_path / "page.html").as_uri())
     opened.wait_for_selector("canvas[data-ready]")
     opened.wait_for_timeout(500)
@@ -122,13 +124,14 @@ def test_the_browser_shows_what_the_renderer_gives(
     found = np.asarray(
         Image.open(io.BytesIO(shot)).convert("RGB").resize((64, 48), Image.Resampling.BOX)
     )
-    orbit = orbit_of(poses)
+    orbit = find_orbit(poses)
     start = orbit.origin + orbit.first if orbit.is_around else orbit.origin
     pose = look_at(start, orbit.center, orbit.up).float()
     expected = render_camera(renderer, camera, pose, background=1.0).rgb
     error = (torch.from_numpy(found.copy()).float() / 255 - expected.clamp(0, 1)).square().mean()
     assert float(-10 * error.log10()) > 25
-    # Turned, it shows another picture; the keys do what a drag does.
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    # From another side it looks different; the keys do what a drag does.
     opened.locator(".field").press("ArrowLeft")
     opened.wait_for_timeout(800)
     assert opened.locator(".field").screenshot() != shot

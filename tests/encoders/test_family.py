@@ -3,7 +3,7 @@
 import copy
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,17 +113,18 @@ ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 
 # Compiling and exporting takes seconds an encoder: one is in the default run.
 QUICK = ("fourier-raw",)
-RECORDED = pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=name, marks=() if name in QUICK else pytest.mark.slow)
-        for name, case in CASES.items()
-    ],
-)
-
 # Exported graphs with the operations of another's, which take minutes together.
 SIBLINGS = """fourier fourier-lifted learned-fourier hash-grid-smooth tri-plane hexplane timestep
     grid-sinusoidal-shares harmonics-of-9-levels sphere2vec-dfs rotary-unequal rotary-sections"""
+
+
+def recorded(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Parametrize a test that takes seconds for each encoder."""
+    cases = [
+        pytest.param(CASES[name], id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in names
+    ]
+    return pytest.mark.parametrize("case", cases)
 
 
 def encoded(encoder: nn.Module, x: Tensor) -> Tensor:
@@ -234,7 +235,7 @@ def test_vmap_gives_what_a_batch_gives(case: Case) -> None:
     torch.testing.assert_close(mapped, encoded(encoder, x), atol=1e-6, rtol=0)
 
 
-@RECORDED
+@recorded(CASES)
 @pytest.mark.usefixtures("unchecked")
 def test_it_compiles_as_one_graph(case: Case) -> None:
     torch.compiler.reset()
@@ -252,7 +253,7 @@ def test_shapes_are_found_without_values(case: Case) -> None:
     assert (fake.shape, fake.dtype) == (real.shape, real.dtype)
 
 
-@RECORDED
+@recorded(name for name in CASES if name not in SIBLINGS.split())
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.filterwarnings("ignore")
 def test_it_exports_with_a_free_batch_size_and_runs_in_onnxruntime(
@@ -260,8 +261,6 @@ def test_it_exports_with_a_free_batch_size_and_runs_in_onnxruntime(
 ) -> None:
     import onnxruntime
 
-    if any(case is CASES[name] for name in SIBLINGS.split()):
-        pytest.skip("its graph has the operations of another's")
     encoder = case.make().eval()
     rows = torch.export.Dim("rows")
     program = torch.export.export(encoder, (case.draw(4),), dynamic_shapes=({0: rows},))
