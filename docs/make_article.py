@@ -11,8 +11,8 @@ PAGE = Path(__file__).parent / "article.html"
 SIDE = 64
 
 # What needs no page, and runs in a worker too.
-PURE = ("network.js", "encodings.js", "fit.js")
-FIGURES = ("claims.js", "draw.js", "positions.js", "fields.js", "page.js")
+PURE = ("network.js", "encodings.js", "fit.js", "patches.js")
+FIGURES = ("claims.js", "draw.js", "positions.js", "fields.js", "training.js", "page.js")
 
 
 def cat() -> str:

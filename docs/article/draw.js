@@ -2,6 +2,7 @@
 // Drawing on canvases in the colors of the page, and the controls of figures.
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const PATCH_COLORS = ["#e61919", "#33a0ff", "#9933e6", "#ffcc1a", "#1acc33"];
 const COLORS = ["--none", "--encoded", "--third", "--fourth", "--fifth"];
 
 // A canvas as sharp as the screen; returns its context with one unit per CSS pixel.
@@ -86,6 +87,22 @@ function showImage(canvas, values, side) {
   }
   canvas.width = canvas.height = side;
   canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+// An RGB image with the outlines of patches, whose places are in pixels from the middle.
+function showPatches(canvas, values, side, places) {
+  const image = document.createElement("canvas"), scale = 4;
+  showImage(image, values, side);
+  canvas.width = canvas.height = scale * side;
+  const g = canvas.getContext("2d");
+  g.imageSmoothingEnabled = false;
+  g.drawImage(image, 0, 0, canvas.width, canvas.height);
+  g.lineWidth = 3;
+  places.forEach(([right, down], i) => {
+    const first = (side - PATCH) / 2;
+    g.strokeStyle = PATCH_COLORS[i];
+    g.strokeRect(scale * (first + right), scale * (first + down), scale * PATCH, scale * PATCH);
+  });
 }
 
 // Sliders of a figure: calls draw(values) with numbers by name, now and after each input.

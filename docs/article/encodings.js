@@ -32,7 +32,9 @@ function encodePoints(points, bands, sigma = 0) {
 }
 
 // Similarity of two coordinates at a distance: the mean of cos(2^k pi d). It is 1 at 0 and at 2.
+// Without bands the cosine of the angle between (0, 1) and (d, 1), where 1 is the input of the bias.
 function kernel(distance, bands) {
+  if (!bands) return 1 / Math.hypot(1, distance);
   let sum = 0;
   for (let k = 0; k < bands; k++) sum += Math.cos(2 ** k * Math.PI * distance);
   return sum / bands;

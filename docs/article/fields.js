@@ -1,85 +1,5 @@
 "use strict";
-// Figures about coordinates: the fit that trains while one reads, its kernel, alignment, and rays.
-
-// A fit in a worker of its own, so that scrolling stays smooth.
-function trainer(onImage) {
-  const run = `onmessage = ({ data }) => {
-    if (data.cat) { fit = new Fit(data.encoding, data.cat); going = true; loop(); }
-    else { const was = going; going = data.going; if (fit && going && !was) loop(); }
-  };
-  let fit = null, going = false, waiting = false, cost = 0;
-  function loop() {
-    if (waiting || !going || fit.network.step >= ${Fit.MOST}) return;
-    fit.advance(Math.max(60, 3 * cost));
-    const begun = performance.now(), image = fit.render();
-    cost = performance.now() - begun;
-    postMessage({ image, side: 2 * SIDE, isDone: fit.network.step >= Fit.MOST, psnr: fit.psnr, octaves: fit.octaves, step: fit.network.step, parameters: fit.network.numParameters });
-    waiting = true;
-    setTimeout(() => { waiting = false; loop(); }, 20);
-  }`;
-  const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById("pure").textContent + run], { type: "text/javascript" })));
-  worker.onmessage = ({ data }) => onImage(data);
-  return worker;
-}
-
-// Three fits of the same cat, side by side: raw coordinates, L bands, and Gaussian features.
-FIGURES.train = (figure) => {
-  const [original, raw, encoded, normal, chart, octaves] = figure.querySelectorAll("canvas"), cat = catPixels();
-  const [bands, sigma] = figure.querySelectorAll("input");
-  showImage(original, cat, SIDE);
-  const fits = [
-    { canvas: raw, label: figure.querySelector(".raw"), encoding: () => ({ width: 128 }), title: () => "raw" },
-    { canvas: encoded, label: figure.querySelector(".encoded"), slider: bands, encoding: () => ({ bands: +bands.value, width: 64 }), title: () => `${bands.value} bands` },
-    { canvas: normal, label: figure.querySelector(".gaussian"), slider: sigma, encoding: () => ({ sigma: +sigma.value, width: 64 }), title: () => `σ = ${sigma.value}` },
-  ];
-  const names = ["raw coordinates", "L bands", "Gaussian, σ"];
-  const draw = () => {
-    const last = Math.max(1, ...fits.flatMap(({ curve }) => (curve || []).map(([step]) => step)));
-    lineChart(chart, fits.map(({ curve }, i) => ({ values: curve || [], label: names[i], color: css(COLORS[i]) })),
-      { x: [0, 400 * Math.ceil(last / 400)], y: [10, 40], xLabel: "step; PSNR in dB" });
-    lineChart(octaves, fits.map(({ shares }, i) => ({ values: (shares || []).map((share, k) => [k, share]), color: css(COLORS[i]) })),
-      { x: [0, 4], y: [0, 1], xLabel: "octave; share of it recovered" });
-  };
-  for (const fit of fits) {
-    fit.start = () => {
-      if (fit.worker) fit.worker.terminate();
-      fit.curve = [];
-      fit.isDone = false;
-      const title = fit.title();
-      fit.worker = trainer(({ image, side, psnr, octaves: shares, step, parameters, isDone }) => {
-        showImage(fit.canvas, image, side);
-        fit.isDone = isDone;
-        if (fits.every((each) => each.isDone)) set(false);
-        fit.curve.push([step, psnr]);
-        fit.shares = shares;
-        fit.label.textContent = `${title}: ${psnr.toFixed(1)} dB, ${parameters.toLocaleString("en")} parameters, step ${step}`;
-        draw();
-      });
-      fit.worker.postMessage({ encoding: fit.encoding(), cat });
-    };
-  }
-  const button = figure.querySelector("button");
-  let going = false;
-  const set = (value) => {
-    going = value;
-    const isOver = fits.every((each) => each.isDone);
-    button.textContent = going ? "Pause" : isOver ? "Train again" : "Train";
-    for (const fit of fits) if (going && (!fit.worker || isOver)) fit.start(); else if (fit.worker) fit.worker.postMessage({ going });
-  };
-  button.addEventListener("click", () => set(!going));
-  for (const fit of fits.slice(1)) {
-    const shown = fit.slider.parentElement.querySelector("output");
-    fit.slider.addEventListener("input", () => { shown.textContent = fit.slider.value; });
-    fit.slider.addEventListener("change", () => { if (fit.worker) { fit.start(); set(true); } });
-  }
-  window.addEventListener("resize", draw);
-  draw();
-  // It begins by itself when it is seen, unless less motion was asked for, and pauses out of sight.
-  new IntersectionObserver(([entry]) => {
-    if (!entry.isIntersecting) set(false);
-    else if (!matchMedia("(prefers-reduced-motion: reduce)").matches) set(true);
-  }).observe(figure);
-};
+// Figures about coordinates: what one pixel changes, the loss of a shift, and rays.
 
 // What else changes when the network learns one pixel.
 FIGURES.kernel = (figure) => {
@@ -87,8 +7,11 @@ FIGURES.kernel = (figure) => {
   controls(figure, ({ bands }) => {
     const values = Array.from({ length: 2049 }, (_, i) => [(i - 1024) / 512, kernel((i - 1024) / 512, bands)]);
     lineChart(curve, [{ values }], { x: [-2, 2], y: [-1, 1], xLabel: "distance of two coordinates", marks: [-2, 0, 2] });
-    const side = 96, along = Array.from({ length: side }, (_, i) => kernel(2 * (i + 0.5) / side - 1, bands));
-    heatMap(plane, along.map((down) => along.map((across) => (down + across) / 2)));
+    const side = 96, along = Array.from({ length: side }, (_, i) => 2 * (i + 0.5) / side - 1);
+    // Raw inputs of two axes share the 1 of the bias; bands of two axes are added.
+    const plain = (down) => along.map((across) => kernel(Math.hypot(down, across), 0));
+    const encoded = along.map((at) => kernel(at, bands));
+    heatMap(plane, bands ? encoded.map((down) => encoded.map((across) => (down + across) / 2)) : along.map(plain));
   });
 };
 

@@ -67,15 +67,13 @@ class Fit {
     } while (performance.now() < end);
   }
 
-  // The image at twice the size; measures the PSNR at the pixels.
+  // The image at twice the size, and at the pixels PSNR and octaves.
   render() {
     const image = this.network.forward(this.features, SIDE * SIDE);
     let error = 0;
     for (let i = 0; i < image.length; i++) error += (Math.min(Math.max(image[i], 0), 1) - this.cat[i]) ** 2 / image.length;
-    this.psnr = psnr(error);
-    this.octaves = recoveredOctaves(image, this.cat);
     this.between ??= encodePoints(pixelCenters(2 * SIDE), this.bands, this.sigma).features;
-    return this.network.forward(this.between, 4 * SIDE * SIDE);
+    return { image: this.network.forward(this.between, 4 * SIDE * SIDE), side: 2 * SIDE, psnr: psnr(error), octaves: recoveredOctaves(image, this.cat) };
   }
 }
 

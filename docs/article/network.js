@@ -45,8 +45,9 @@ class Network {
     return x;
   }
 
-  // One step of Adam on the mean squared error; returns the loss before the step.
-  train(features, targets, count, rate) {
+  // One step of Adam on the mean squared error; returns the loss before the step. With `isToInputs`
+  // inputGradient is its gradient by the features.
+  train(features, targets, count, rate, isToInputs = false) {
     const outputs = this.forward(features, count), gradient = new Float32Array(outputs.length);
     let loss = 0;
     for (let i = 0; i < outputs.length; i++) {
@@ -54,15 +55,15 @@ class Network {
       loss += error * error / outputs.length;
       gradient[i] = 2 * error / outputs.length;
     }
-    this.backward(gradient, count);
+    this.inputGradient = this.backward(gradient, count, isToInputs);
     this.update(rate);
     return loss;
   }
 
-  backward(gradient, count) {
+  backward(gradient, count, isToInputs) {
     for (let index = this.layers.length - 1; index >= 0; index--) {
       const layer = this.layers[index], [inputs, outputs] = [this.sizes[index], this.sizes[index + 1]];
-      const x = this.inputs[index], next = new Float32Array(index ? count * inputs : 0);
+      const x = this.inputs[index], isNext = index > 0 || isToInputs, next = new Float32Array(isNext ? count * inputs : 0);
       layer.weightGradient.fill(0);
       layer.biasGradient.fill(0);
       for (let row = 0; row < count; row++) {
@@ -72,13 +73,14 @@ class Network {
           layer.biasGradient[o] += g;
           const w = o * inputs, from = row * inputs;
           for (let i = 0; i < inputs; i++) layer.weightGradient[w + i] += g * x[from + i];
-          if (index) for (let i = 0; i < inputs; i++) next[from + i] += g * layer.weight[w + i];
+          if (isNext) for (let i = 0; i < inputs; i++) next[from + i] += g * layer.weight[w + i];
         }
       }
       // The gradient of a ReLU passes where its output is positive.
-      for (let i = 0; i < next.length; i++) if (x[i] <= 0) next[i] = 0;
+      if (index) for (let i = 0; i < next.length; i++) if (x[i] <= 0) next[i] = 0;
       gradient = next;
     }
+    return gradient;
   }
 
   update(rate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8) {

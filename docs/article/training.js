@@ -1,0 +1,120 @@
+"use strict";
+// Figures whose networks train while one reads, each in a worker of its own, so that scrolling stays smooth.
+
+// A worker that trains `new Type(options, cat)` and posts what its render() returns, now and then.
+function trainer(Type, onImage) {
+  const run = `let fit = null, isGoing = false, isWaiting = false, cost = 0;
+  onmessage = ({ data }) => {
+    if (data.cat) fit = new ${Type.name}(data.options, data.cat);
+    isGoing = data.isGoing;
+    loop();
+  };
+  function loop() {
+    if (isWaiting || !isGoing || fit.network.step >= ${Type.name}.MOST) return;
+    fit.advance(Math.max(60, 3 * cost)); // A quarter of the time at most goes into images.
+    const begun = performance.now(), rendered = fit.render();
+    cost = performance.now() - begun;
+    postMessage({ ...rendered, step: fit.network.step, isDone: fit.network.step >= ${Type.name}.MOST, parameters: fit.network.numParameters });
+    isWaiting = true;
+    setTimeout(() => { isWaiting = false; loop(); }, 20);
+  }`;
+  const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById("pure").textContent + run], { type: "text/javascript" })));
+  worker.onmessage = ({ data }) => onImage(data);
+  return worker;
+}
+
+// Fits side by side, with a button to train and to pause and sliders that start those anew which read them.
+// fits: [{options(): what its Type is given, sliders: [its inputs], show(state)}]; draw() after each state.
+function race(figure, Type, fits, draw) {
+  const cat = catPixels(), button = figure.querySelector("button");
+  let isGoing = false;
+  const start = (fit) => {
+    fit.worker?.terminate();
+    Object.assign(fit, { curve: [], isDone: false });
+    fit.worker = trainer(Type, (state) => {
+      Object.assign(fit, { isDone: state.isDone, state });
+      fit.curve.push([state.step, fit.score(state)]);
+      fit.show(state);
+      if (fits.every((each) => each.isDone)) set(false);
+      draw();
+    });
+    fit.worker.postMessage({ options: fit.options(), cat, isGoing });
+  };
+  const set = (value) => {
+    isGoing = value;
+    const isOver = fits.every((each) => each.isDone);
+    button.textContent = isGoing ? "Pause" : isOver ? "Train again" : "Train";
+    for (const fit of fits) if (isGoing && (!fit.worker || isOver)) start(fit); else fit.worker?.postMessage({ isGoing });
+  };
+  button.addEventListener("click", () => set(!isGoing));
+  for (const slider of figure.querySelectorAll("input")) {
+    slider.addEventListener("input", () => { slider.parentElement.querySelector("output").textContent = slider.value; });
+    slider.addEventListener("change", () => {
+      const read = fits.filter((fit) => fit.worker && fit.sliders.includes(slider));
+      read.forEach(start);
+      if (read.length) set(true);
+    });
+  }
+  window.addEventListener("resize", draw);
+  draw();
+  // It begins by itself when it is seen, unless less motion was asked for, and pauses out of sight.
+  new IntersectionObserver(([entry]) => {
+    if (!entry.isIntersecting) set(false);
+    else if (!matchMedia("(prefers-reduced-motion: reduce)").matches) set(true);
+  }).observe(figure);
+}
+
+// Curves of all fits against the step.
+function drawCurves(canvas, fits, axes) {
+  const last = Math.max(1, ...fits.flatMap(({ curve = [] }) => curve.map(([step]) => step)));
+  lineChart(canvas, fits.map(({ curve = [], label }, i) => ({ values: curve, label, color: css(COLORS[i]) })),
+    { x: [0, 300 * Math.ceil(last / 300)], ...axes });
+}
+
+// Three fits of the same cat: raw coordinates, L bands, and Gaussian features.
+FIGURES.train = (figure) => {
+  const [original, raw, encoded, normal, chart, octaves] = figure.querySelectorAll("canvas");
+  const [bands, sigma] = figure.querySelectorAll("input");
+  showImage(original, catPixels(), SIDE);
+  const fits = [
+    { canvas: raw, label: "raw coordinates", sliders: [], options: () => ({ width: 128 }), title: () => "raw" },
+    { canvas: encoded, label: "L bands", sliders: [bands], options: () => ({ bands: +bands.value, width: 64 }), title: () => `${bands.value} bands` },
+    { canvas: normal, label: "Gaussian, σ", sliders: [sigma], options: () => ({ sigma: +sigma.value, width: 64 }), title: () => `σ = ${sigma.value}` },
+  ];
+  for (const fit of fits) {
+    const caption = fit.canvas.nextElementSibling;
+    fit.score = (state) => state.psnr;
+    fit.show = ({ image, side, psnr, parameters, step }) => {
+      showImage(fit.canvas, image, side);
+      caption.textContent = `${fit.title()}: ${psnr.toFixed(1)} dB, ${parameters.toLocaleString("en")} parameters, step ${step}`;
+    };
+  }
+  race(figure, Fit, fits, () => {
+    drawCurves(chart, fits, { y: [10, 40], xLabel: "step; PSNR in dB" });
+    lineChart(octaves, fits.map(({ state }, i) => ({ values: state ? state.octaves.map((share, k) => [k, share]) : [], color: css(COLORS[i]) })),
+      { x: [0, 4], y: [0, 1], xLabel: "octave; share of it recovered" });
+  });
+};
+
+// Five patches that look for their places: raw coordinates, all bands at once, bands eased in.
+FIGURES.patches = (figure) => {
+  const [original, raw, sudden, eased, chart] = figure.querySelectorAll("canvas");
+  const [bands, far] = figure.querySelectorAll("input");
+  const showTruth = () => showPatches(original, catPixels(), SIDE, new PatchFit({ far: +far.value }, null).truth);
+  far.addEventListener("input", showTruth);
+  showTruth();
+  const fits = [
+    { canvas: raw, label: "raw coordinates", sliders: [far], options: () => ({ far: +far.value }) },
+    { canvas: sudden, label: "L bands at once", sliders: [bands, far], options: () => ({ bands: +bands.value, far: +far.value }) },
+    { canvas: eased, label: "L bands, eased in", sliders: [bands, far], options: () => ({ bands: +bands.value, far: +far.value, isEased: true }) },
+  ];
+  for (const fit of fits) {
+    const caption = fit.canvas.nextElementSibling;
+    fit.score = (state) => state.error;
+    fit.show = ({ image, side, places, error, step }) => {
+      showPatches(fit.canvas, image, side, places);
+      caption.textContent = `${fit.label}: ${error.toFixed(1)} pixels off, step ${step}`;
+    };
+  }
+  race(figure, PatchFit, fits, () => drawCurves(chart, fits, { y: [0, 16], xLabel: "step; mean distance from the true place in pixels" }));
+};
