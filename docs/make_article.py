@@ -11,7 +11,7 @@ PAGE = Path(__file__).parent / "article.html"
 SIDE = 64
 
 # What needs no page, and runs in a worker too.
-PURE = ("network.js", "encodings.js", "fit.js", "patches.js")
+PURE = ("network.js", "encodings.js", "fit.js", "patches.js", "language.js")
 FIGURES = ("claims.js", "draw.js", "positions.js", "fields.js", "training.js", "page.js")
 
 
@@ -36,6 +36,7 @@ def page() -> str:
     for mark, content in (
         ("/* article.css */", (FOLDER / "article.css").read_text()),
         ("/* cat */", cat()),
+        ("/* models */", (FOLDER / "models.json").read_text().strip().replace("<", "\\u003c")),
         ("/* pure */", joined(PURE)),
         ("/* figures */", joined(FIGURES)),
     ):

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from docs.make_article import FOLDER, PAGE, PURE, cat, page
 from nerf_posenc import FourierEncoder, GaussianEncoder, SinusoidalEncoder
+from sequences.layers.language_models import TransformerLM
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -144,6 +146,45 @@ def test_descent_finds_the_shift_from_coarse_to_fine_and_sticks_without() -> Non
     )
     assert abs(shifts[0]) > 5
     assert abs(shifts[1]) < 0.5
+
+
+@needs_node
+def test_the_language_models_are_those_of_torch() -> None:
+    saved = json.loads((FOLDER / "models.json").read_text())
+    found = run_js(
+        "Object.fromEntries(languageModels(given).map((model) =>"
+        " [model.encoding, [...readWindows(model, given).bits]]))",
+        saved,
+    )
+    index = {character: i for i, character in enumerate(saved["alphabet"])}
+    symbols = torch.tensor(
+        [[index.get(c, len(index)) for c in window] for window in saved["windows"]]
+    )
+    means = {}
+    for encoding, weights in saved["weights"].items():
+        values = torch.frombuffer(bytearray(base64.b64decode(weights)), dtype=torch.float32)
+        model = TransformerLM(
+            len(index) + 2,
+            encoding,
+            torch.Generator(),
+            width=32,
+            depth=1,
+            num_heads=saved["heads"],
+            max_length=symbols.shape[1] - 1,
+            is_causal=True,
+        )
+        sizes = [math.prod(shape) for shape in saved["shapes"].values()]
+        parts = zip(saved["shapes"].items(), values.split(sizes), strict=True)
+        model.load_state_dict({name: part.view(shape) for (name, shape), part in parts})
+        with torch.no_grad():
+            nats = F.cross_entropy(model(symbols[:, :-1]).mT, symbols[:, 1:], reduction="none")
+        bits = (nats / math.log(2)).mean(0)
+        assert found[encoding] == pytest.approx(bits.tolist(), rel=1e-3, abs=1e-3)
+        means[encoding] = [float(part.mean()) for part in bits.split(64)]
+    # What the text says: sinusoids fail after 64, rotary holds to 256, ALiBi throughout.
+    assert means["sinusoidal"][0] + 1.5 < means["sinusoidal"][1]
+    assert max(means["rotary"][:4]) + 1 < min(means["rotary"][5:])
+    assert max(means["alibi"]) < 4
 
 
 @needs_node

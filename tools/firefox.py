@@ -33,10 +33,12 @@ _SECONDS_TO_START = 60
 _SLIDERS = """
 (async () => {
   const frame = () => new Promise(requestAnimationFrame), found = [];
+  await new Promise((done) => setTimeout(done, 1000)); // It was opened a while ago.
   const name = (slider) => slider.closest("figure")?.dataset.figure ?? slider.name;
   for (const slider of document.querySelectorAll("input[type=range]")) {
     slider.scrollIntoView();
     await frame();
+    await frame(); // Drawing what came into view is not the slider's answer.
     for (const value of [slider.min, slider.max]) {
       const begun = performance.now();
       slider.value = value;

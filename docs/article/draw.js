@@ -25,8 +25,8 @@ function ticks([low, high]) {
   return Array.from({ length: count }, (_, i) => +((first + i) * step).toPrecision(6));
 }
 
-// Lines over a common range; series: [{values: [[x, y], ...], color, label}].
-function lineChart(canvas, series, { x, y, xLabel = "", marks = [] }) {
+// Lines over a common range; series: [{values: [[x, y], ...], color, label}], labels at the left or the right.
+function lineChart(canvas, series, { x, y, xLabel = "", marks = [], legend = "left" }) {
   const { g, width, height } = context(canvas), left = 40, right = 8, top = 8, bottom = 32;
   const toX = (v) => left + (v - x[0]) / (x[1] - x[0]) * (width - left - right);
   const toY = (v) => height - bottom - (v - y[0]) / (y[1] - y[0]) * (height - top - bottom);
@@ -55,7 +55,7 @@ function lineChart(canvas, series, { x, y, xLabel = "", marks = [] }) {
       else if (n) g.lineTo(a, b); else g.moveTo(a, b);
     });
     g.stroke();
-    if (label) { g.textAlign = "left"; g.fillText(label, left + 8, top + 12 + 15 * i); }
+    if (label) { g.textAlign = legend; g.fillText(label, legend === "left" ? left + 8 : width - right - 8, top + 12 + 15 * i); }
   });
   g.lineWidth = 1;
 }

@@ -101,6 +101,41 @@ FIGURES.lengths = (figure) => {
   draw();
 };
 
+// Four language models read a text: their losses, guesses and attention at a position.
+FIGURES.reader = (figure) => {
+  const [chart, attention] = figure.querySelectorAll("canvas"), passage = figure.querySelector("pre"), table = figure.querySelector("table");
+  const saved = JSON.parse(document.getElementById("models").textContent), read = [];
+  const escaped = (text) => text.replace(/[&<]/g, (character) => ({ "&": "&amp;", "<": "&lt;" })[character]);
+  const shown = (character) => ({ "\n": "↵", " ": "␣" })[character] || escaped(character ?? "?");
+  const symbols = symbolsOf(saved.windows[0], saved.alphabet), length = symbols.length - 1;
+  const later = controls(figure, ({ position }) => {
+    const color = (i) => css(COLORS[i]), back = 48;
+    lineChart(chart, read.map(({ encoding, bits }, i) => ({ label: encoding, color: color(i), values: smoothed(bits) })),
+      { x: [0, length], y: [1, 8], xLabel: "position; bits per character", marks: [saved.context, position] });
+    const text = [...saved.windows[0]], next = text[position + 1];
+    passage.innerHTML = `${escaped(text.slice(Math.max(0, position - 90), position + 1).join(""))}<b>${shown(next)}</b>`;
+    table.innerHTML = `<tr><th></th><th>expects</th><th>probability of ${shown(next)}</th></tr>` + read.map(({ encoding, probabilities }) => {
+      const here = probabilities.subarray(position * (saved.alphabet.length + 2), (position + 1) * (saved.alphabet.length + 2));
+      const likely = here.indexOf(Math.max(...here));
+      return `<tr><td>${encoding}</td><td>${shown(saved.alphabet[likely])} (${here[likely].toFixed(2)})</td><td>${here[symbols[position + 1]].toFixed(2)}</td></tr>`;
+    }).join("");
+    lineChart(attention, read.map((model, i) => ({
+      label: model.encoding, color: color(i),
+      values: Array.from({ length: Math.min(back, position + 1) }, (_, d) => [d, model.attention[position * length + position - d]]),
+    })), { x: [0, back], y: [0, 0.6], xLabel: "characters back; attention", legend: "right" });
+  });
+  // Means over 32 positions.
+  const smoothed = (bits) => Array.from({ length: length / 32 }, (_, i) => [32 * i + 16, bits.subarray(32 * i, 32 * i + 32).reduce((a, b) => a + b) / 32]);
+  const run = `onmessage = ({ data: saved }) => {
+    for (const model of languageModels(saved)) postMessage(readWindows(model, saved));
+  }`;
+  new IntersectionObserver(([entry], observer) => {
+    if (!entry.isIntersecting) return;
+    observer.disconnect();
+    pureWorker(run, (model) => { read.push(model); later(); }).postMessage(saved);
+  }).observe(figure);
+};
+
 FIGURES.claims = (figure) => {
   figure.querySelector("dl").innerHTML = CLAIMS.map(({ said, is, shown }) =>
     `<dt><strong class="${is}">${is ? "true" : "false"}</strong> ${said}</dt><dd>${shown()}</dd>`).join("");

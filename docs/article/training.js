@@ -18,8 +18,13 @@ function trainer(Type, onImage) {
     isWaiting = true;
     setTimeout(() => { isWaiting = false; loop(); }, 20);
   }`;
+  return pureWorker(run, onImage);
+}
+
+// A worker that runs a script after those that need no page, and hands over what it posts.
+function pureWorker(run, onMessage) {
   const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById("pure").textContent + run], { type: "text/javascript" })));
-  worker.onmessage = ({ data }) => onImage(data);
+  worker.onmessage = ({ data }) => onMessage(data);
   return worker;
 }
 
