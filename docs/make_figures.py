@@ -64,7 +64,7 @@ def sinusoids() -> None:
     drawn = heat(
         axes[0],
         embeddings,
-        "SinusoidalEncoder(512).table(100)",
+        "SinusoidalEncoder(512, base=10_000).table(100)",
         "column",
         "position",
         cmap="RdBu_r",
@@ -76,7 +76,12 @@ def sinusoids() -> None:
     similarity = ne.SinusoidalEncoder(128).similarity(positions, positions[128:129])[:, 0]
     axes[1].plot(positions, similarity, color=BLUE)
     axes[1].axvline(128, color="gray", lw=0.8)
-    line_panel(axes[1], "Similarity of position 128 to all, dim 128", "position", "inner product")
+    line_panel(
+        axes[1],
+        "Similarity of position 128 to all, width 128, base 10,000",
+        "position",
+        "inner product",
+    )
     save(figure, "sinusoids")
 
 
@@ -87,7 +92,7 @@ def grids_of_positions() -> None:
         heat(
             axis,
             embeddings,
-            f"preset {name!r}, 8 x 8 grid",
+            f"preset {name!r}, width 32, base 10,000, 8 x 8",
             "column",
             "row * 8 + column",
             cmap="RdBu_r",
@@ -104,9 +109,11 @@ def rotary() -> None:
         encoder = ne.RotaryEncoder(dim)
         ones = torch.ones(200, dim)
         products = (encoder.rotate(ones, distance) * encoder.rotate(ones, distance * 0)).mean(-1)
-        axes[0].plot(distance, products, color=color, label=f"dim {dim}")
+        axes[0].plot(distance, products, color=color, label=f"width {dim}")
     axes[0].legend(frameon=False)
-    line_panel(axes[0], "RotaryEncoder: product of equal vectors", "offset", "mean product")
+    line_panel(
+        axes[0], "RotaryEncoder, base 10,000: product of equal vectors", "offset", "mean product"
+    )
     bias = ne.alibi_bias(4, 64)
     for head, color in zip(range(4), (BLUE, ORANGE, GREEN, "black"), strict=True):
         axes[1].plot(bias[head, 63], color=color, label=f"head {head + 1}")
@@ -121,7 +128,7 @@ def memory_networks() -> None:
         drawn = heat(
             axis,
             ne.positional.MemN2NPositionEncoder(20).table(length),
-            f"MemN2N, {length} words",
+            f"MemN2N, width 20, {length} words",
             "column",
             "word",
             cmap="viridis",
@@ -274,7 +281,7 @@ def naive_schemes() -> None:
     heat(
         axes[3],
         ne.SinusoidalEncoder(12, base=64.0).table(64),
-        "sinusoidal: smooth digits",
+        "sinusoidal, width 12, base 64",
         "column",
         "position",
         cmap="RdBu_r",
@@ -315,7 +322,16 @@ def why_binary() -> None:
 def why_sinusoidal() -> None:
     figure, axes = panels(2)
     embeddings = ne.SinusoidalEncoder(12, base=64.0).table(64)
-    heat(axes[0], embeddings, "encoding", "column", "position", cmap="RdBu_r", vmin=-1, vmax=1)
+    heat(
+        axes[0],
+        embeddings,
+        "encoding, width 12, base 64",
+        "column",
+        "position",
+        cmap="RdBu_r",
+        vmin=-1,
+        vmax=1,
+    )
     neighbors(axes[1], embeddings)
     save(figure, "why_sinusoidal")
 
