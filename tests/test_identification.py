@@ -15,8 +15,8 @@ from nerf_posenc import (
     linear_bands,
 )
 from nerf_posenc.presets import FOURIER, GRID, ROTARY
-from tests.recipes.attention import ROTARY_ENTRIES
-from tests.recipes.vectors import arrays, expected, given, released
+from tests.recipes.attention import ROTARY_ENTRIES, preset_positions
+from tests.recipes.vectors import arrays, given
 
 # Thousands of candidates are compared; checks of shapes at run time would take most of the time.
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -34,13 +34,9 @@ ALIKE = {
 
 def library_rotation(name: str) -> tuple[Tensor, Tensor, Tensor]:
     """Positions of 64 tokens or so, a query, and what the library made of it."""
-    if name in released():
-        stored = released()[name]
-        positions = eval(f"ROTARY[name].positions({stored['call']})")
-        return positions, given(f"released/{name}")["x"], expected(f"released/{name}").float()
-    vector = f"rotary/{ROTARY_ENTRIES.get(name, name)}/after"
-    inputs = given(vector)
-    return inputs["positions"], inputs["q"], arrays("rotary")[vector.split("/", 1)[1]]
+    entry = ROTARY_ENTRIES.get(name, name)
+    inputs, after = given(f"library/{entry}/after"), arrays()[f"{entry}/after"]
+    return preset_positions(name), inputs["q"], after
 
 
 QUICK = ("llama3", "dinov3", "sam2")

@@ -20,7 +20,7 @@ from typing import Any
 from tools.attacks import ATTACKS, watched
 from tools.cases import LOADERS, Loader, make_scene
 from tools.fuzz import fuzz
-from tools.make_coordinate_vectors import library
+from tools.vectors.harness import Libraries
 
 _ATTACKS = (
     "frames-without-images",
@@ -52,8 +52,9 @@ def _nerfstudio() -> tuple[Any, Any]:
     tensorboard = types.SimpleNamespace(SummaryWriter=object)
     sys.modules.setdefault("torch.utils.tensorboard", tensorboard)  # type: ignore[arg-type]
     unused = ("wandb", "comet_ml", "open3d")
-    parser = library("nerfstudio.data.dataparsers.nerfstudio_dataparser", *unused)
-    return parser, library("nerfstudio.data.datasets.base_dataset", *unused)
+    load = Libraries(None).installed
+    parser = load("nerfstudio.data.dataparsers.nerfstudio_dataparser", *unused)
+    return parser, load("nerfstudio.data.datasets.base_dataset", *unused)
 
 
 def main() -> None:

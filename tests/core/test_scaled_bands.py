@@ -43,7 +43,7 @@ from tests.recipes.vectors import arrays
     ],
 )
 def test_they_are_those_of_transformers(entry: str, bands: Tensor, scale: float) -> None:
-    stored = arrays("rotary")
+    stored = arrays()
     torch.testing.assert_close(bands, stored[f"{entry}/inv_freq"], rtol=1e-6, atol=0)
     assert scale == pytest.approx(float(stored[f"{entry}/attention_factor"]), rel=1e-6)
 

@@ -147,8 +147,8 @@ def test_the_lifted_basis_has_one_of_each_opposite_pair(subdivisions: int, expec
 
 @pytest.mark.parametrize("subdivisions", [1, 2])
 def test_the_lifted_basis_is_multinerfs_in_its_order(subdivisions: int) -> None:
-    # Saved from multinerf's geopoly.generate_basis by tools/make_coordinate_vectors.py.
-    with np.load(Path(__file__).parents[1] / "data/coordinate_vectors.npz") as stored:
+    # Saved from multinerf's geopoly.generate_basis by tools.vectors.
+    with np.load(Path(__file__).parents[1] / "data/library_vectors.npz") as stored:
         expected = stored[f"mipnerf360-basis/output_icosahedron_{subdivisions}"]
     basis = icosahedron_basis(subdivisions)
     torch.testing.assert_close(basis, torch.from_numpy(expected).double(), atol=1e-6, rtol=0)

@@ -73,7 +73,7 @@ def test_columns_and_rows_rotate_a_quarter_each_backwards() -> None:
 
 
 def test_gtas_part_of_rigid_transforms_is_this_without_intrinsics() -> None:
-    stored = arrays("rotary")
+    stored = arrays()
     tokens = given("rotary/gta/after")["q"][None, None, :, :32]
     poses = torch.linalg.inv(stored["gta/extrinsics"])[None]
     transforms = PRoPEEncoder(64, patches=(3, 4)).transforms(poses, translation_scale=0.01)
@@ -101,7 +101,7 @@ def test_plucker_coordinates_are_the_same_along_a_ray() -> None:
 
 @pytest.mark.parametrize("name", ["cameractrl", "diffusers"])
 def test_plucker_images_of_other_libraries(name: str) -> None:
-    stored = arrays("coordinate")
+    stored = arrays()
     poses = stored[f"plucker-{name}/input_poses"]
     focal, center = stored[f"plucker-{name}/input_intrinsics"].split(2, dim=-1)
     # CameraCtrl looks through the centers of pixels, diffusers' through their corners.

@@ -71,7 +71,7 @@ def test_t5_bias_is_looked_up_by_offset() -> None:
 
 @pytest.mark.parametrize(("entry", "window"), [("swinv2", 7), ("swinv2-pretrained", 12)])
 def test_window_biases_stand_where_swin_v2_has_them(entry: str, window: int) -> None:
-    index = arrays("rotary")[f"{entry}/index"]
+    index = arrays()[f"{entry}/index"]
     bias = LogCPBBias(2, width=8)
     table = 16 * torch.sigmoid(bias.network(bias.coordinates((window, window)))).flatten(0, 1)
     torch.testing.assert_close(bias((window, window)), table[index].movedim(-1, 0))

@@ -217,7 +217,7 @@ def test_xpos_scores_are_rotary_ones_with_decay_by_the_offset() -> None:
 
 
 def test_fope_gives_the_authors_numbers() -> None:
-    stored = arrays("coordinate")
+    stored = arrays()
     encoder = FourierSeriesRotaryEncoder(24, 2, trained_length=1024)
     frequencies = stored["fope/output_frequencies"][0]
     torch.testing.assert_close(encoder.frequency_bands[:, 0], frequencies, atol=1e-6, rtol=0)
@@ -274,7 +274,7 @@ def test_positions_are_counted_as_the_model_counts_them(
     name: str, entry: str, shape: tuple[int, ...]
 ) -> None:
     positions = ROTARY[name].positions(shape).double()
-    expected = arrays("rotary")[f"{entry}/positions"].double()
+    expected = arrays()[f"{entry}/positions"].double()
     torch.testing.assert_close(positions, expected, atol=1e-12, rtol=0)
 
 

@@ -1,8 +1,10 @@
 """Recipes of encoders of positions, rotary embeddings, biases and cameras."""
 
+from torch import Tensor
+
 from nerf_posenc import presets
 from tests.recipes.recipe import FLOAT32, ROUNDED, Recipe
-from tests.recipes.vectors import released
+from tests.recipes.vectors import arrays, released
 
 # Entry of the vectors, where it has another name than the preset.
 ROTARY_ENTRIES = {
@@ -15,22 +17,38 @@ ROTARY_ENTRIES = {
 }
 
 
+def preset_positions(name: str) -> Tensor:
+    """Positions that a library was given, or those of its preset where it counts for itself."""
+    entry = ROTARY_ENTRIES.get(name, name)
+    if f"{entry}/positions" in arrays():
+        return arrays()[f"{entry}/positions"]
+    return presets.ROTARY[name].positions(arrays()[f"{entry}/shape"].tolist())
+
+
+def _positions(name: str) -> str:
+    """The code of `preset_positions`."""
+    shape = arrays().get(f"{name}/shape")
+    return "positions" if shape is None else f'ROTARY["{name}"].positions({tuple(shape.tolist())})'
+
+
 _LLAMA = 'RotaryEncoder(128, bands={bands}, pairing="half"{scale}).rotate(q, positions)'
 _YARN = "yarn_bands(128, factor={factor}, trained_length=4096{more})"
 _LONG = "[1 + 0.5 * i for i in range(64)]"
 
+# Of those whose positions, times their float32 bands, are large.
+_TOLERANCES = {"timm-pixel": 6e-5, "cogview4": 2e-5}
+
 ROTARY = [
     Recipe(
         f"{preset.source.split(',')[0]}, {name}",
-        f'RotaryEncoder.preset("{name}").rotate(q, positions)',
-        f"rotary/{ROTARY_ENTRIES.get(name, name)}/after",
-        tolerance=6e-5 if name == "timm-pixel" else 5e-6,
+        f'RotaryEncoder.preset("{name}").rotate(q, {_positions(name)})',
+        f"library/{ROTARY_ENTRIES.get(name, name)}/after",
+        tolerance=_TOLERANCES.get(name, 5e-6),
         remark=FLOAT32,
     )
     for name, preset in presets.ROTARY.items()
-    if name not in released()
 ] + [
-    Recipe(what, line, f"rotary/{vector}", tolerance=tolerance, setup=setup, remark=remark)
+    Recipe(what, line, f"library/{vector}", tolerance=tolerance, setup=setup, remark=remark)
     for what, line, vector, tolerance, setup, remark in [
         (
             "rotary-embedding-torch, float64 bands",
@@ -229,7 +247,7 @@ ROTARY.append(
     Recipe(
         "FoPE (Hua et al.), FourierEmbedding",
         "encoder.rotate(queries, torch.arange(16))",
-        "coordinate/fope/output_queries",
+        "library/fope/output_queries",
         setup="encoder = FourierSeriesRotaryEncoder(24, 2, trained_length=1024)\n"
         "encoder.load_state_dict(dict(sine_coefficients=sin_coef, "
         "cosine_coefficients=cos_coef))",

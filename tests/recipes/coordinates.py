@@ -7,7 +7,7 @@ def _nerfstudio(name: str, in_dim: int, entry: str) -> Recipe:
     return Recipe(
         f"nerfstudio, {entry}",
         f'FourierEncoder.preset("nerfstudio-{name}", {in_dim})(points)',
-        f"coordinate/nerfstudio-{entry}/output_features",
+        f"library/nerfstudio-{entry}/output_features",
     )
 
 
@@ -49,54 +49,52 @@ FIELDS = [
     Recipe(
         "nerfstudio, mipnerf with covariances",
         'FourierEncoder.preset("nerfstudio-mipnerf", 3)(points, covariance=covs)',
-        "coordinate/nerfstudio-mipnerf/output_integrated",
+        "library/nerfstudio-mipnerf/output_integrated",
     ),
     Recipe(
         "nerfstudio, RFFEncoding",
         "torch.cat([GaussianEncoder(3, matrix=basis.T)(points), points], -1)",
-        "coordinate/nerfstudio-rff/output_features",
+        "library/nerfstudio-rff/output_features",
     ),
     Recipe(
         "torch-ngp, linear bands",
         'FourierEncoder.preset("torch-ngp", 3, bands=linear_bands(4, first=1.0, last=2.0**3))'
         "(points)",
-        "coordinate/torch-ngp-frequency/output_linear",
+        "library/torch-ngp-frequency/output_linear",
     ),
     Recipe(
         "multinerf, integrated_pos_enc on the lifted basis",
         'FourierEncoder.preset("mipnerf", 3, 4, basis=icosahedron_basis(2), include_input=None)'
         "(points, covariance=covs)",
-        "coordinate/mipnerf360-ipe/output_lifted",
+        "library/mipnerf360-ipe/output_lifted",
     ),
     Recipe(
-        "multinerf, contract",
-        "contract(points)",
-        "coordinate/mipnerf360-contract/output_contracted",
+        "multinerf, contract", "contract(points)", "library/mipnerf360-contract/output_contracted"
     ),
     Recipe(
         "multinerf, inv_contract",
         "uncontract(contract(points))",
-        "coordinate/mipnerf360-contract/output_inverse",
+        "library/mipnerf360-contract/output_inverse",
     ),
     Recipe(
         "multinerf, track_linearize(contract)",
         "contract_gaussian(points, covs)[1]",
-        "coordinate/mipnerf360-contract/output_covs",
+        "library/mipnerf360-contract/output_covs",
     ),
     Recipe(
         "multinerf, generate_basis('icosahedron', 2)",
         "icosahedron_basis(2)",
-        "coordinate/mipnerf360-basis/output_icosahedron_2",
+        "library/mipnerf360-basis/output_icosahedron_2",
     ),
     Recipe(
         "Ref-NeRF, generate_ide_fn(5)",
         "IntegratedDirectionalEncoder(5)(directions, roughness=kappa_inv)",
-        "coordinate/refnerf-ide/output_ide_5",
+        "library/refnerf-ide/output_ide_5",
     ),
     Recipe(
         "Ref-NeRF, generate_dir_enc_fn(4)",
         "IntegratedDirectionalEncoder(4)(directions)",
-        "coordinate/refnerf-ide/output_dir_enc_4",
+        "library/refnerf-ide/output_dir_enc_4",
     ),
     Recipe(
         "rff, gaussian_encoding",
@@ -114,7 +112,7 @@ FIELDS = [
     Recipe(
         "light field networks, plucker_embedding",
         "plucker_rays(origins, directions)",
-        "coordinate/plucker-lfn/output_rays",
+        "library/plucker-lfn/output_rays",
         setup="focal, center = intrinsics[:, None, :2], intrinsics[:, None, 2:]\n"
         "local = torch.cat([(pixels - center) / focal, torch.ones_like(pixels[..., :1])], -1)\n"
         "directions = local @ poses[:, :3, :3].mT\n"
@@ -132,60 +130,60 @@ IMAGES = [
     Recipe(
         "diffusers, get_2d_sincos_pos_embed, 14 x 14",
         'GridSinusoidalEncoder.preset("diffusers", 16).table((14, 14)).flatten(0, 1)',
-        "coordinate/diffusers-2d-sincos/output_14_14_16_1",
+        "library/diffusers-2d-sincos/output_14_14_16_1",
         remark=FLOAT32,
     ),
     Recipe(
         "diffusers, get_2d_sincos_pos_embed, 7 x 9",
         'GridSinusoidalEncoder.preset("diffusers", 16).table((7, 9)).flatten(0, 1)',
-        "coordinate/diffusers-2d-sincos/output_7_9_16_1",
+        "library/diffusers-2d-sincos/output_7_9_16_1",
         remark=FLOAT32,
     ),
     Recipe(
         "PixArt (base_size 64, interpolation_scale 2)",
         'GridSinusoidalEncoder.preset("diffusers", 16, base_size=64, position_scale=2)'
         ".table((8, 8)).flatten(0, 1)",
-        "coordinate/diffusers-2d-sincos/output_8_8_64_2",
+        "library/diffusers-2d-sincos/output_8_8_64_2",
         remark=FLOAT32,
     ),
     Recipe(
         "CogVideoX, get_3d_sincos_pos_embed",
         'GridSinusoidalEncoder.preset("cogvideox", 96, 3, position_scale=(1.0, 1.875, 1.875))'
         ".table((3, 4, 5)).flatten(0, 2)",
-        "rotary/cogvideox-sincos/output",
+        "library/cogvideox-sincos/output",
         remark=FLOAT32,
     ),
     Recipe(
         "DETR, normalized",
         'GridSinusoidalEncoder.preset("detr-normalized", 32).table((5, 6)).movedim(-1, 0)[None]',
-        "coordinate/detr-sine/output_detr",
+        "library/detr-sine/output_detr",
     ),
     Recipe(
         "DETR, normalized, with padding",
         'GridSinusoidalEncoder.preset("detr-normalized", 32).masked_table(mask > 0).movedim(-1, 1)',
-        "coordinate/detr-sine/output_detr_masked",
+        "library/detr-sine/output_detr_masked",
     ),
     Recipe(
         "Deformable DETR",
         'GridSinusoidalEncoder.preset("deformable-detr", 32).table((5, 6)).movedim(-1, 0)[None]',
-        "coordinate/detr-sine/output_deformable_detr",
+        "library/detr-sine/output_deformable_detr",
     ),
     Recipe(
         "DAB-DETR, with padding",
         'GridSinusoidalEncoder.preset("dab-detr", 32).masked_table(mask > 0).movedim(-1, 1)',
-        "coordinate/detr-sine/output_dab_detr_masked",
+        "library/detr-sine/output_dab_detr_masked",
     ),
     Recipe(
         "Conditional DETR and DAB-DETR, boxes (cx, cy, w, h)",
         "GridSinusoidalEncoder(64, 4)(2 * pi * boxes[..., [1, 0, 2, 3]])",
-        "coordinate/detr-anchors/output_boxes",
+        "library/detr-anchors/output_boxes",
         tolerance=4e-6,
         remark=FLOAT32,
     ),
     Recipe(
         "Deformable DETR, proposals",
         "GridSinusoidalEncoder(64, 4)(2 * pi * logits.sigmoid())",
-        "coordinate/detr-anchors/output_proposals",
+        "library/detr-anchors/output_proposals",
         tolerance=4e-6,
         remark=FLOAT32,
     ),
@@ -193,7 +191,7 @@ IMAGES = [
         "GLIGEN, boxes (x0, y0, x1, y1)",
         'FourierEncoder.preset("gligen", 4, bands=ratio_bands(8, first=1.0, ratio=100 ** (1 / 8)))'
         "(boxes)",
-        "coordinate/gligen-boxes/output_features",
+        "library/gligen-boxes/output_features",
         tolerance=4e-6,
         remark=FLOAT32,
     ),
@@ -201,39 +199,39 @@ IMAGES = [
         "SAM, random features of an image's grid",
         "GaussianEncoder(2, matrix=matrix.T)(patch_centers((5, 5), dtype=matrix.dtype).flip(-1))"
         ".movedim(-1, 0)[None]",
-        "coordinate/sam/output_grid",
+        "library/sam/output_grid",
     ),
     Recipe(
         "LoFTR, PositionEncodingSine (temp_bug_fix=True)",
         'GridSinusoidalEncoder.preset("loftr", 16).table((5, 6)).movedim(-1, 0)[None]',
-        "coordinate/loftr/output_fixed",
+        "library/loftr/output_fixed",
     ),
     Recipe(
         "LoFTR, PositionEncodingSine with the bug",
         "FourierEncoder(2, bands=ratio_bands(4, first=1.0, ratio=torch.tensor(-2.0).exp().item()), "
         'layout="kap")(grid_positions((5, 6)).flip(-1) + 1.0).movedim(-1, 0)[None]',
-        "coordinate/loftr/output_buggy",
+        "library/loftr/output_buggy",
     ),
     Recipe(
         "transformers ViT and CLIP, resized table",
         "LearnedGridEncoder.from_table(table, (4, 4)).table((6, 7))[None]",
-        "coordinate/position-table-transformers/output_vit",
+        "library/position-table-transformers/output_vit",
     ),
     Recipe(
         "timm, resample_abs_pos_embed",
         "LearnedGridEncoder.from_table(table, (4, 4)).table((6, 7), antialias=True)[None]",
-        "coordinate/position-table-timm/output_6_7_antialias",
+        "library/position-table-timm/output_6_7_antialias",
         remark=FLOAT32,
     ),
     Recipe(
         "DINOv2, first release (offset 0.1)",
         "LearnedGridEncoder.from_table(table, (4, 4)).table((6, 7), scale_offset=0.1)[None]",
-        "coordinate/position-table-dinov2/output_6_7_offset_0.1",
+        "library/position-table-dinov2/output_6_7_offset_0.1",
     ),
     Recipe(
         "K-Planes in nerfstudio, space and time",
         "encoder(points_4d)",
-        "coordinate/nerfstudio-kplanes/output_product_4d",
+        "library/nerfstudio-kplanes/output_product_4d",
         setup="encoder = KPlanesEncoder(4, 3, resolution=(4, 5, 6, 3))\n"
         "for a, b in encoder.pairs:\n"
         "    encoder.set_plane((a, b), globals()['plane_4d_' + 'xyzt'[a] + 'xyzt'[b]])",
@@ -241,7 +239,7 @@ IMAGES = [
     Recipe(
         "HexPlane",
         "encoder(torch.cat([points, time], -1))",
-        "coordinate/hexplane/output_features",
+        "library/hexplane/output_features",
         setup="encoder = KPlanesEncoder(4, 2, resolution=(4, 5, 6, 3), reduce='hexplane')\n"
         "for a, b in encoder.pairs:\n"
         "    if b < 3:\n"
@@ -257,7 +255,7 @@ GEOGRAPHY = [
         f"TorchSpatial, Sphere2Vec {kind}",
         f'Sphere2VecEncoder(4, unit="degrees", kind="{kind}", min_radius={least}, '
         "max_radius=360.0)(lonlat)",
-        f"coordinate/torchspatial-encoders/output_{name}",
+        f"library/torchspatial-encoders/output_{name}",
         remark=remark,
     )
     for kind, name, least, remark in [
@@ -272,34 +270,34 @@ GEOGRAPHY = [
         "TorchSpatial, Space2Vec grid",
         'FourierEncoder.preset("space2vec-grid", 2, bands=ratio_bands(4, first=1 / 0.01, '
         "ratio=(0.01 / 360) ** (1 / 3)))(lonlat)",
-        "coordinate/torchspatial-encoders/output_grid",
+        "library/torchspatial-encoders/output_grid",
     ),
     Recipe(
         "TorchSpatial, Space2Vec theory",
         'FourierEncoder.preset("space2vec-theory", 2, bands=ratio_bands(4, first=1 / 0.01, '
         "ratio=(0.01 / 360) ** (1 / 3)))(lonlat)",
-        "coordinate/torchspatial-encoders/output_theory",
+        "library/torchspatial-encoders/output_theory",
     ),
     Recipe(
         "SatCLIP, spherical harmonics (closed form), 10",
         "SphericalHarmonicsEncoder(10)(-directions_from_degrees(lonlat))",
-        "coordinate/satclip-spherical-harmonics/output_closed_form_10",
+        "library/satclip-spherical-harmonics/output_closed_form_10",
     ),
     Recipe(
         "SatCLIP, spherical harmonics (closed form), 40",
         "SphericalHarmonicsEncoder(40)(-directions_from_degrees(lonlat[::3]))",
-        "coordinate/satclip-spherical-harmonics/output_closed_form_40",
+        "library/satclip-spherical-harmonics/output_closed_form_40",
     ),
     Recipe(
         "GeoCLIP, Equal Earth projection",
         "equal_earth(latlon.flip(-1))",
-        "coordinate/geoclip/output_projected",
+        "library/geoclip/output_projected",
     ),
     Recipe(
         "GeoCLIP, random features of sigma 16",
         'GaussianEncoder(2, matrix=16 * matrix, phases=("cos", "sin"))'
         "(equal_earth(latlon.flip(-1)))",
-        "coordinate/geoclip/output_gaussian_16",
+        "library/geoclip/output_gaussian_16",
     ),
 ]
 
@@ -307,7 +305,7 @@ TIME = [
     Recipe(
         "Time2Vec-PyTorch, SineActivation",
         "encoder(tau)",
-        "coordinate/time2vec/output_sine",
+        "library/time2vec/output_sine",
         setup="encoder = Time2VecEncoder(5, 2, linear_last=True)\n"
         "weights = dict(weight=torch.cat([w0, w], 1).T, bias=torch.cat([b0, b]))\n"
         "encoder.load_state_dict(weights)",
@@ -315,7 +313,7 @@ TIME = [
     Recipe(
         "feature-engine, CyclicalFeatures",
         "FourierEncoder(3, bands=period_bands(24, 7, 365))(times)",
-        "coordinate/calendar/output_given",
+        "library/calendar/output_given",
     ),
 ]
 

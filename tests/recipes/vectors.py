@@ -13,9 +13,9 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 @functools.cache
-def arrays(file: str) -> dict[str, Tensor]:
-    """All arrays of ``coordinate`` or ``rotary``, in float64 or integers."""
-    with np.load(DATA / f"{file}_vectors.npz") as stored:
+def arrays() -> dict[str, Tensor]:
+    """What `tools.vectors` has computed, by ``entry/array``, in float64 or integers."""
+    with np.load(DATA / "library_vectors.npz") as stored:
         tensors = {name: torch.from_numpy(stored[name]) for name in stored.files}
     return {
         name: tensor.double() if tensor.is_floating_point() else tensor.long()
@@ -50,7 +50,7 @@ def expected(vector: str) -> Tensor:
     if file == "released":
         return _tensor(released()[entry]["y"]).double()
     entry, _, first = entry.partition("[")
-    result = arrays(file)[entry]
+    result = arrays()[entry]
     return result[..., int(first.removesuffix(":]")) :] if first else result
 
 
@@ -64,14 +64,11 @@ def given(vector: str) -> dict[str, Tensor]:
         return {key: _tensor(value) for key, value in {"x": found["x"], **found["args"]}.items()}
     entry = name.rsplit("/", 1)[0]
     own = {
-        key.removeprefix(f"{entry}/"): value
-        for key, value in arrays(file).items()
+        key.removeprefix(f"{entry}/").removeprefix("input_"): value
+        for key, value in arrays().items()
         if key.startswith(f"{entry}/")
     }
-    if file == "coordinate":
-        inputs = {key: value for key, value in own.items() if key.startswith("input_")}
-        return {key.removeprefix("input_"): value for key, value in inputs.items()}
-    result = arrays(file)[name.partition("[")[0]]
+    result = arrays()[name.partition("[")[0]]
     queries = torch.sin(0.37 * torch.arange(result.numel(), dtype=torch.float64) + 0.1)
     return {**own, "q": queries.reshape(result.shape)}
 
@@ -82,12 +79,8 @@ def source(vector: str) -> str:
     if file in ("encoding", "released"):
         entry = (small_vectors() if file == "encoding" else released())[name]
         return f"{entry['library']} {entry['version']}".strip()
-    stored = json.loads((DATA / f"{file}_vectors.json").read_text(encoding="utf-8"))
+    stored = json.loads((DATA / "library_vectors.json").read_text(encoding="utf-8"))
     listed = name.rsplit("/", 1)[0]
-    entries = stored["vectors" if file == "rotary" else "entries"]
-    entry = next(entry for entry in entries if entry["id"] == listed)
-    if file == "rotary":
-        where, _, commit = entry["from"][0].split(", ")[0].partition(" @ ")
-    else:
-        where, commit = entry["source"], entry.get("version", entry.get("commit", ""))
+    entry = next(entry for entry in stored["entries"] if entry["id"] == listed)
+    where, _, commit = entry["from"][0].split(", ")[0].partition(" @ ")
     return f"{where} {commit[:8]}".strip()

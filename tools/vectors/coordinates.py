@@ -1,190 +1,25 @@
-"""Make coordinate_vectors.npz and .json: coordinate encodings computed by other libraries.
+"""Encodings of coordinates: fields, images, the globe, time, tables of positions, rays."""
 
-    OMP_NUM_THREADS=1 python tools/make_coordinate_vectors.py --sources DIR [--check]
-
-Libraries from PyPI are imported: `pip install torch numpy scipy jax sympy pandas scikit-learn
-pillow` and light dependencies, then `pip install --no-deps transformers diffusers timm nerfstudio
-feature-engine`. Repositories are read from DIR/OWNER+NAME/PATH; `REPOSITORIES` lists commits and
-paths. An entry that cannot run here keeps the numbers already stored. With `--check`, the numbers
-are compared with the stored ones and nothing is written.
-
-Everything runs with `torch.set_default_dtype(torch.float64)` and with 64-bit JAX, so that a library
-computes in float64 unless it names another type; the JSON says where it does. The docstring of an
-entry is the call; arrays are stored as ENTRY/input_... and ENTRY/output_....
-"""
-
-from __future__ import annotations
-
-import argparse
-import ast
 import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.metadata
-import importlib.util
 import itertools
-import json
 import math
-import sys
 import types
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-OUTPUT = Path(__file__).parents[1] / "tests" / "data" / "coordinate_vectors.npz"
-
-# Repository, commit and the files that the entries read.
-REPOSITORIES = {
-    line.split()[0]: line.split(maxsplit=2)[1:]
-    for line in """
-google-research/multinerf 5b4d4f64608ec8077222c52fdf814d40acc10bc1 internal/{geopoly,coord,ref_utils,math}.py
-zju3dv/LoFTR df7ca80f917334b94cfbe32cc2901e09a80e70a8 src/loftr/utils/position_encoding.py
-ashawkey/torch-ngp b6e080468925f0bb44827b4f8f0ed08291dcf8a9 encoding.py
-microsoft/satclip 1ead1067e9a00d44b132403b6bb2ce061e48d48e satclip/positional_encoding/*.py, without __init__.py
-seai-lab/TorchSpatial 9f8d83361d84da2524596ad099d797d550e76139 main/{SpatialRelationEncoder,module,data_utils}.py
-VicenteVivan/geo-clip 7a1a23b49648a5872a771cfda28490a17ab17d15 geoclip/model/{location_encoder,rff/functional}.py
-ojus1/Time2Vec-PyTorch 5517dbfa2877c83c848200f575e755a40fca3391 periodic_activations.py
-Caoang327/HexPlane fc99b61da94fc406702d9e080ca5e37f5d7dcfad hexplane/model/HexPlane.py
-facebookresearch/dinov2 b8931f7bf91576930313be2c6d6af376033b35f0 dinov2/models/vision_transformer.py
-hehao13/CameraCtrl af45a7a0dbeedb7f6ed66aac4a9e5411a279f0d2 cameractrl/data/dataset.py
-vsitzmann/light-field-networks ca1af2e1d8c0a8e32ac2705c4e9ab30aaaa9014a geometry.py
-TsinghuaC3I/Fourier-Position-Embedding bd94b20d82bf11240ad3584c515c790d255da919 olmo/model.py
-""".strip().splitlines()  # noqa: E501
-}
-
-Arrays = dict[str, Any]
-# Entry: distribution or repository, type the library computes in, function.
-ENTRIES: dict[str, tuple[str, str, Callable[[Sources], Arrays]]] = {}
+from tools.vectors.harness import Arrays, Libraries, definitions, entry
 
 
-def entry(source: str, dtype: str = "float64") -> Callable[..., Any]:
-    """Register a function under its name; its docstring is the call."""
-
-    def register(function: Callable[[Sources], Arrays]) -> Callable[[Sources], Arrays]:
-        ENTRIES[function.__name__.replace("_", "-")] = (source, dtype, function)
-        return function
-
-    return register
-
-
-class Sources:
-    """Files of the repositories, below one folder."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-
-    def path(self, repository: str, path: str) -> Path:
-        """Return the path of a file or folder, which must be there."""
-        found = (self.folder or Path("no-sources")) / repository.replace("/", "+") / path
-        if not found.exists():
-            raise FileNotFoundError(str(found))
-        return found
-
-    def module(self, repository: str, folder: str, name: str, *unused: str) -> Any:
-        """Import a module of a repository, with `folder` on the import path."""
-        sys.path.insert(0, str(self.path(repository, folder)))
-        return library(name, *unused)
-
-    def file(self, repository: str, path: str) -> Any:
-        """Import one file of a repository as a module."""
-        spec = importlib.util.spec_from_file_location("a_file", self.path(repository, path))
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    def definitions(self, repository: str, path: str, names: str, **given: Any) -> Any:
-        """Execute some definitions of a file; see `definitions`."""
-        return definitions(self.path(repository, path), names, **given)
-
-
-def definitions(path: Path, names: str, **given: Any) -> Any:
-    """Execute some definitions of a file whose imports are not wanted.
-
-    Args:
-        path: The file.
-        names: Names of functions, classes, constants or `Class.method`, with spaces between.
-        given: Other names that the definitions use.
-
-    Returns:
-        A namespace with the definitions.
-    """
-    space: dict[str, Any] = {"torch": torch, "nn": torch.nn, "F": torch.nn.functional, "np": np}
-    space |= {"math": math, **vars(typing), **given}
-    for name in names.split():
-        body = ast.parse(path.read_text()).body
-        for part in name.split("."):
-            node = next(n for n in body if part in defined(n))
-            body = getattr(node, "body", [])
-        exec(compile(ast.Module([node], []), name, "exec", dont_inherit=True), space)
-    return types.SimpleNamespace(**space)
-
-
-def defined(node: ast.stmt) -> list[str]:
-    """Return the names that a statement defines."""
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    return [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
-
-
-class Unused(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Import empty modules, all of whose names are empty classes."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = names
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> Any:
-        """Find the unused modules."""
-        if fullname.split(".")[0] in self.names:
-            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
-        return None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """Create an empty module."""
-
-        class Name(type):
-            def __getattr__(cls, name: str) -> Any:
-                return Name(name, (), {})
-
-        class Empty(types.ModuleType):
-            def __getattr__(self, name: str) -> Any:
-                if name.startswith("__"):
-                    raise AttributeError(name)
-                return Name(name, (), {})
-
-        return Empty(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        """Leave the module empty."""
-
-
-def library(name: str, *unused: str) -> Any:
-    """Import a module, with empty ones for what it imports but no entry uses."""
-    finder = Unused(unused)
-    sys.meta_path.append(finder)
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.meta_path.remove(finder)
-        for module in [key for key in sys.modules if key.split(".")[0] in unused]:
-            del sys.modules[module]
-
-
-def transformers(name: str) -> Any:
-    """Import the modeling module of a transformers model."""
-    return library(f"transformers.models.{name}.modeling_{name}")
-
-
-def multinerf(sources: Sources, name: str) -> Any:
+def multinerf(libraries: Libraries, name: str) -> Any:
     """Import a module of multinerf, in 64-bit JAX; numpy 2 has no np.math, which it uses."""
-    library("jax").config.update("jax_enable_x64", True)
+    importlib.import_module("jax").config.update("jax_enable_x64", True)
     vars(np).setdefault("math", math)
-    return sources.module("google-research/multinerf", "", f"internal.{name}")
+    return libraries.module("google-research/multinerf", "", f"internal.{name}")
 
 
 Record = types.SimpleNamespace
@@ -238,44 +73,39 @@ NERFSTUDIO = {
 }
 
 
-def nerfstudio() -> Any:
+def nerfstudio(libraries: Libraries) -> Any:
     """Import nerfstudio's encodings."""
-    return library("nerfstudio.field_components.encodings", "viser")
+    return libraries.installed("nerfstudio.field_components.encodings", "viser")
 
 
-def register_nerfstudio(name: str, values: tuple[Any, ...]) -> None:
-    """Register an entry for a configuration of NeRFEncoding."""
-    keys = ("in_dim", "num_frequencies", "min_freq_exp", "max_freq_exp", "include_input")
-    options = dict(zip(keys, values, strict=True))
-
-    def compute(_: Sources) -> Arrays:
-        encoding = nerfstudio().NeRFEncoding(**options)
-        x, covs = points(1, 6, values[0]), covariances(2, 6, 0.02)
-        arrays: Arrays = dict(input_points=x, output_features=encoding(x))
-        if values[0] == 3:
-            arrays |= dict(input_covs=covs, output_integrated=encoding(x, covs=covs))
-        return arrays
-
-    text = ", ".join(f"{key}={value}" for key, value in options.items())
-    compute.__doc__ = f"NeRFEncoding({text})(points), (points, covs=covs)"
-    compute.__name__ = name
-    entry("nerfstudio")(compute)
+def nerfstudio_frequencies(libraries: Libraries, options: dict[str, Any]) -> Arrays:
+    """Features of points, and of Gaussians in three dimensions."""
+    encoding = nerfstudio(libraries).NeRFEncoding(**options)
+    x, covs = points(1, 6, options["in_dim"]), covariances(2, 6, 0.02)
+    arrays: Arrays = dict(input_points=x, output_features=encoding(x))
+    if options["in_dim"] == 3:
+        arrays |= dict(input_covs=covs, output_integrated=encoding(x, covs=covs))
+    return arrays
 
 
 for _name, _values in NERFSTUDIO.items():
-    register_nerfstudio(_name, _values)
+    _keys = ("in_dim", "num_frequencies", "min_freq_exp", "max_freq_exp", "include_input")
+    _options = dict(zip(_keys, _values, strict=True))
+    _text = ", ".join(f"{key}={value}" for key, value in _options.items())
+    _call = f"NeRFEncoding({_text})(points), (points, covs=covs)"
+    entry(_name.replace("_", "-"), call=_call)(partial(nerfstudio_frequencies, options=_options))
 
 
-@entry("nerfstudio")
-def nerfstudio_rff(_: Sources) -> Arrays:
+@entry("nerfstudio-rff")
+def nerfstudio_rff(libraries: Libraries) -> Arrays:
     """RFFEncoding(3, 8, scale=2.0, include_input=True)(points, covs=covs).
 
     Also PolyhedronFFEncoding(2, 0.0, 1.0, "icosahedron", 2).
     """
     torch.manual_seed(0)
-    encoding = nerfstudio().RFFEncoding(3, 8, scale=2.0, include_input=True)
+    encoding = nerfstudio(libraries).RFFEncoding(3, 8, scale=2.0, include_input=True)
     x, covs = points(1, 6, 3), covariances(2, 6, 0.02)
-    polyhedron = nerfstudio().PolyhedronFFEncoding(2, 0.0, 1.0, "icosahedron", 2).double()
+    polyhedron = nerfstudio(libraries).PolyhedronFFEncoding(2, 0.0, 1.0, "icosahedron", 2).double()
     inputs = dict(input_points=x, input_covs=covs, input_basis=encoding.b_matrix)
     return inputs | dict(
         output_features=encoding(x),
@@ -285,8 +115,8 @@ def nerfstudio_rff(_: Sources) -> Arrays:
     )
 
 
-@entry("nerfstudio")
-def nerfstudio_kplanes(_: Sources) -> Arrays:
+@entry("nerfstudio-kplanes")
+def nerfstudio_kplanes(libraries: Libraries) -> Arrays:
     """KPlanesEncoding(resolution, num_components=3, reduce='product' or 'sum')(points)."""
     arrays: Arrays = {}
     for resolution in ((4, 5, 6), (4, 5, 6, 3)):
@@ -294,7 +124,9 @@ def nerfstudio_kplanes(_: Sources) -> Arrays:
         x = points(3, 10, n, low=-1.1, high=1.1)
         arrays[f"input_points_{n}d"] = x
         for reduce in ("product", "sum"):
-            encoding = nerfstudio().KPlanesEncoding(resolution, num_components=3, reduce=reduce)
+            encoding = nerfstudio(libraries).KPlanesEncoding(
+                resolution, num_components=3, reduce=reduce
+            )
             for i, plane in enumerate(encoding.plane_coefs):
                 pair = "".join("xyzt"[axis] for axis in encoding.coo_combs[i])
                 plane.data = points(10 + i, *plane.shape, low=0.1, high=1.5)
@@ -303,11 +135,11 @@ def nerfstudio_kplanes(_: Sources) -> Arrays:
     return arrays
 
 
-@entry("Caoang327/HexPlane")
-def hexplane(sources: Sources) -> Arrays:
+@entry("hexplane")
+def hexplane(libraries: Libraries) -> Arrays:
     """HexPlane.compute_densityfeature with the default fusion and an identity density_basis_mat."""
     path, name = "hexplane/model/HexPlane.py", "HexPlane.compute_densityfeature"
-    method = sources.definitions("Caoang327/HexPlane", path, name).compute_densityfeature
+    method = libraries.definitions("Caoang327/HexPlane", path, name).compute_densityfeature
     pairs, singles, sizes, arrays = [[0, 1], [0, 2], [1, 2]], [2, 1, 0], (4, 5, 6), {}
     for i, (a, b) in enumerate(pairs):
         arrays[f"input_plane_{'xyz'[a]}{'xyz'[b]}"] = points(20 + i, 1, 2, sizes[b], sizes[a])
@@ -322,14 +154,14 @@ def hexplane(sources: Sources) -> Arrays:
     return arrays | dict(input_points=x, input_time=time, output_features=method(model, x, time))
 
 
-@entry("diffusers", "positions float32, the rest float64; PatchEmbed rounds to float32")
-def diffusers_2d_sincos(_: Sources) -> Arrays:
+@entry("diffusers-2d-sincos", "positions float32, the rest float64; PatchEmbed rounds to float32")
+def diffusers_2d_sincos(libraries: Libraries) -> Arrays:
     """get_2d_sincos_pos_embed(16, (H, W), base_size=, interpolation_scale=).
 
     They are stored as output_H_W_base_scale. As in SD3: PatchEmbed(16, 16, 2, 4, 16,
     pos_embed_max_size=12).cropped_pos_embed(10, 12).
     """
-    module = library("diffusers.models.embeddings")
+    module = libraries.installed("diffusers.models.embeddings")
     arrays: Arrays = {}
     for height, width, base, scale in ((14, 14, 16, 1), (7, 9, 16, 1), (8, 8, 64, 2)):
         arrays[f"output_{height}_{width}_{base}_{scale}"] = module.get_2d_sincos_pos_embed(
@@ -339,16 +171,18 @@ def diffusers_2d_sincos(_: Sources) -> Arrays:
     return arrays | dict(output_sd3_crop_5_6=patch.cropped_pos_embed(10, 12))
 
 
-@entry("diffusers")
-def gligen_boxes(_: Sources) -> Arrays:
+@entry("gligen-boxes")
+def gligen_boxes(libraries: Libraries) -> Arrays:
     """get_fourier_embeds_from_boundingbox(8, boxes xyxy in [0, 1])."""
-    function = library("diffusers.models.embeddings").get_fourier_embeds_from_boundingbox
+    function = libraries.installed(
+        "diffusers.models.embeddings"
+    ).get_fourier_embeds_from_boundingbox
     boxes = points(6, 1, 5, 4, low=0.0)
     return dict(input_boxes=boxes, output_features=function(8, boxes))
 
 
-@entry("transformers", "float64; DAB-DETR float32")
-def detr_sine(_: Sources) -> Arrays:
+@entry("detr-sine", "float64; DAB-DETR float32")
+def detr_sine(libraries: Libraries) -> Arrays:
     """{Detr,DeformableDetr}SinePositionEmbedding(16, normalize=...)(shape, mask=...).
 
     The shape is (1, 3, 5, 6); the mask is 1 where valid. Also DabDetrSinePositionEmbedding with
@@ -359,27 +193,27 @@ def detr_sine(_: Sources) -> Arrays:
     arrays: Arrays = dict(input_mask=mask)
     shape, options = torch.Size((1, 3, 5, 6)), dict(device="cpu", dtype=torch.float64)
     for name, prefix in (("detr", "Detr"), ("deformable_detr", "DeformableDetr")):
-        kind = getattr(transformers(name), f"{prefix}SinePositionEmbedding")
+        kind = getattr(libraries.model(name), f"{prefix}SinePositionEmbedding")
         for suffix, normalize in (("", True), ("_unnormalized", False)):
             sine = kind(16, normalize=normalize)
             arrays[f"output_{name}{suffix}"] = sine(shape, **options)
             arrays[f"output_{name}_masked{suffix}"] = sine(shape, **options, mask=mask)
     config = Record(hidden_size=32, temperature_height=20, temperature_width=20)
     config.sine_position_embedding_scale = None
-    dab = transformers("dab_detr").DabDetrSinePositionEmbedding(config)
+    dab = libraries.model("dab_detr").DabDetrSinePositionEmbedding(config)
     return arrays | dict(output_dab_detr_masked=dab(torch.zeros(1), mask))
 
 
-@entry("transformers", "bands float32, the rest float64; proposals float32")
-def detr_anchors(_: Sources) -> Arrays:
+@entry("detr-anchors", "bands float32, the rest float64; proposals float32")
+def detr_anchors(libraries: Libraries) -> Arrays:
     """encode_sinusoidal_position_embedding(boxes cxcywh or points in [0, 1], num_pos_feats=16).
 
     Those of dab_detr and grounding_dino; and DeformableDetrModel.get_proposal_pos_embed(logits)
     with d_model=32.
     """
-    encode = transformers("dab_detr").encode_sinusoidal_position_embedding
-    dino = transformers("grounding_dino").encode_sinusoidal_position_embedding
-    proposals = transformers("deformable_detr").DeformableDetrModel.get_proposal_pos_embed
+    encode = libraries.model("dab_detr").encode_sinusoidal_position_embedding
+    dino = libraries.model("grounding_dino").encode_sinusoidal_position_embedding
+    proposals = libraries.model("deformable_detr").DeformableDetrModel.get_proposal_pos_embed
     boxes, logits = points(7, 1, 6, 4, low=0.0), points(8, 1, 6, 4, low=-3.0, high=3.0)
     return dict(
         input_boxes=boxes,
@@ -392,13 +226,13 @@ def detr_anchors(_: Sources) -> Arrays:
     )
 
 
-@entry("transformers")
-def sam(_: Sources) -> Arrays:
+@entry("sam")
+def sam(libraries: Libraries) -> Arrays:
     """SamModel.get_image_wide_positional_embeddings() with image_embedding_size=5.
 
     Also, as in _embed_points, SamPositionalEmbedding(pixels + 0.5, (height 48, width 64)).
     """
-    module = transformers("sam")
+    module = libraries.model("sam")
     embedding = module.SamPositionalEmbedding(Record(scale=1.0, num_pos_feats=8))
     matrix = points(9, 2, 8, low=-2.0, high=2.0)
     embedding.positional_embedding.data = matrix
@@ -411,27 +245,27 @@ def sam(_: Sources) -> Arrays:
     return arrays | dict(output_grid=grid, output_points=features)
 
 
-@entry("zju3dv/LoFTR")
-def loftr(sources: Sources) -> Arrays:
+@entry("loftr")
+def loftr(libraries: Libraries) -> Arrays:
     """PositionEncodingSine(16, (5, 6), temp_bug_fix=True or False).pe."""
-    module = sources.file("zju3dv/LoFTR", "src/loftr/utils/position_encoding.py")
+    module = libraries.file("zju3dv/LoFTR", "src/loftr/utils/position_encoding.py")
     table = {fix: module.PositionEncodingSine(16, (5, 6), temp_bug_fix=fix).pe for fix in (1, 0)}
     return dict(output_fixed=table[1], output_buggy=table[0])
 
 
-@entry("google-research/multinerf")
-def mipnerf360_basis(sources: Sources) -> Arrays:
+@entry("mipnerf360-basis")
+def mipnerf360_basis(libraries: Libraries) -> Arrays:
     """geopoly.generate_basis(shape, tesselation), [n, 3]."""
-    generate = multinerf(sources, "geopoly").generate_basis
+    generate = multinerf(libraries, "geopoly").generate_basis
     cases = (("icosahedron", 1), ("icosahedron", 2), ("octahedron", 1), ("octahedron", 2))
     arrays = {f"output_{shape}_{n}": generate(shape, n) for shape, n in cases}
     return arrays | dict(output_octahedron_2_both=generate("octahedron", 2, False))
 
 
-@entry("google-research/multinerf")
-def mipnerf360_contract(sources: Sources) -> Arrays:
+@entry("mipnerf360-contract")
+def mipnerf360_contract(libraries: Libraries) -> Arrays:
     """coord.contract(points), inv_contract(contract(points)), track_linearize(contract, ...)."""
-    module = multinerf(sources, "coord")
+    module = multinerf(libraries, "coord")
     x = np.concatenate([points(11, 6, 3, low=-0.5, high=0.5), points(12, 10, 3, low=-6, high=6)])
     x[0] = 0.0
     covs = covariances(13, 16, 0.3).numpy()
@@ -441,14 +275,14 @@ def mipnerf360_contract(sources: Sources) -> Arrays:
     return outputs | dict(input_points=x, input_covs=covs, output_inverse=module.inv_contract(z))
 
 
-@entry("google-research/multinerf")
-def mipnerf360_ipe(sources: Sources) -> Arrays:
+@entry("mipnerf360-ipe")
+def mipnerf360_ipe(libraries: Libraries) -> Arrays:
     """lift_and_diagonalize(means, covs, generate_basis('icosahedron', 2).T).
 
     Then integrated_pos_enc(mean, variance, 0, 4). Also pos_enc(points, 0, 4).
     """
-    module = multinerf(sources, "coord")
-    basis = np.ascontiguousarray(multinerf(sources, "geopoly").generate_basis("icosahedron", 2).T)
+    module = multinerf(libraries, "coord")
+    basis = np.ascontiguousarray(multinerf(libraries, "geopoly").generate_basis("icosahedron", 2).T)
     x, covs = points(14, 6, 3, low=-2, high=2).numpy(), covariances(15, 6, 0.3).numpy()
     means, variances = module.lift_and_diagonalize(x, covs, basis)
     diagonal = np.diagonal(covs, axis1=-2, axis2=-1)
@@ -462,10 +296,10 @@ def mipnerf360_ipe(sources: Sources) -> Arrays:
     )
 
 
-@entry("google-research/multinerf")
-def refnerf_ide(sources: Sources) -> Arrays:
+@entry("refnerf-ide")
+def refnerf_ide(libraries: Libraries) -> Arrays:
     """ref_utils.generate_ide_fn(n)(directions, kappa_inv) for n = 1...5, generate_dir_enc_fn(4)."""
-    module = multinerf(sources, "ref_utils")
+    module = multinerf(libraries, "ref_utils")
     x = points(16, 8, 3).numpy()
     x = np.concatenate([x / np.linalg.norm(x, axis=-1, keepdims=True), np.eye(3), -np.eye(3)[2:]])
     kappa_inv = np.linspace(1.5, 0.0, len(x))[:, None]
@@ -476,28 +310,28 @@ def refnerf_ide(sources: Sources) -> Arrays:
     return arrays | dict(output_dir_enc_4=module.generate_dir_enc_fn(4)(x))
 
 
-@entry("ashawkey/torch-ngp")
-def torch_ngp_frequency(sources: Sources) -> Arrays:
+@entry("torch-ngp-frequency")
+def torch_ngp_frequency(libraries: Libraries) -> Arrays:
     """FreqEncoder(3, max_freq_log2=3, N_freqs=4, log_sampling=False or True)(points)."""
-    encoder = sources.file("ashawkey/torch-ngp", "encoding.py").FreqEncoder
+    encoder = libraries.file("ashawkey/torch-ngp", "encoding.py").FreqEncoder
     x = points(1, 6, 3)
     linear, log = (encoder(3, 3, 4, log_sampling=value)(x) for value in (False, True))
     return dict(input_points=x, output_linear=linear, output_log=log)
 
 
-@entry("microsoft/satclip")
-def satclip_spherical_harmonics(sources: Sources) -> Arrays:
+@entry("satclip-spherical-harmonics")
+def satclip_spherical_harmonics(libraries: Libraries) -> Arrays:
     """SH(m, l, radians(lon + 180), radians(lat + 90)) for l < L and m = -l...l.
 
     The closed form has L = 10, and 40 for every third point; the analytic form (calc_ylm of the
     generator of spherical_harmonics_ylm.py) has L = 10.
     """
     repository, folder = "microsoft/satclip", "satclip/positional_encoding"
-    closed = sources.file(repository, f"{folder}/spherical_harmonics_closed_form.py").SH
-    sympy = library("sympy")
+    closed = libraries.file(repository, f"{folder}/spherical_harmonics_closed_form.py").SH
+    sympy = importlib.import_module("sympy")
     path, names = f"{folder}/spherical_harmonics_generate_ylms.py", "theta phi calc_ylm"
     given = {name: getattr(sympy, name) for name in sympy.__all__}
-    generator = sources.definitions(repository, path, names, **given)
+    generator = libraries.definitions(repository, path, names, **given)
 
     def analytic(m: int, degree: int, phi: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
         text = str(generator.calc_ylm(degree, m).evalf())
@@ -519,13 +353,13 @@ def satclip_spherical_harmonics(sources: Sources) -> Arrays:
     )
 
 
-@entry("seai-lab/TorchSpatial")
-def torchspatial_encoders(sources: Sources) -> Arrays:
+@entry("torchspatial-encoders")
+def torchspatial_encoders(libraries: Libraries) -> Arrays:
     """The position encoders' make_output_embeds(values [n, 1, 2]) of (lon, lat) in degrees.
 
     With frequency_num=4, min_radius=0.01, max_radius=360.
     """
-    module = sources.module("seai-lab/TorchSpatial", "main", "SpatialRelationEncoder", "paths")
+    module = libraries.module("seai-lab/TorchSpatial", "main", "SpatialRelationEncoder", "paths")
     x = lonlat().numpy()
     arrays: Arrays = dict(input_lonlat=x, input_rbf_anchors=x[::2] + 3.0)
 
@@ -547,16 +381,16 @@ def torchspatial_encoders(sources: Sources) -> Arrays:
     return arrays | dict(output_rbf=encode("RBF", "global", arrays["input_rbf_anchors"], **rbf))
 
 
-@entry("VicenteVivan/geo-clip")
-def geoclip(sources: Sources) -> Arrays:
+@entry("geoclip")
+def geoclip(libraries: Libraries) -> Arrays:
     """equal_earth_projection((lat, lon) in degrees); gaussian_encoding(projected, matrix * sigma).
 
     Also positional_encoding(projected, 2.0, 4) of rff/functional.py.
     """
     repository, folder = "VicenteVivan/geo-clip", "geoclip/model"
     names = "A1 A2 A3 A4 SF equal_earth_projection"
-    file = sources.definitions(repository, f"{folder}/location_encoder.py", names)
-    functional = sources.file(repository, f"{folder}/rff/functional.py")
+    file = libraries.definitions(repository, f"{folder}/location_encoder.py", names)
+    functional = libraries.file(repository, f"{folder}/rff/functional.py")
     latlon, matrix = lonlat().flip(-1), points(17, 5, 2, low=-2.0, high=2.0)
     projected = file.equal_earth_projection(latlon)
     arrays: Arrays = dict(input_latlon=latlon, input_matrix=matrix, output_projected=projected)
@@ -565,10 +399,10 @@ def geoclip(sources: Sources) -> Arrays:
     return arrays | dict(output_positional=functional.positional_encoding(projected, 2.0, 4))
 
 
-@entry("ojus1/Time2Vec-PyTorch")
-def time2vec(sources: Sources) -> Arrays:
+@entry("time2vec")
+def time2vec(libraries: Libraries) -> Arrays:
     """SineActivation(2, 5)(tau), CosineActivation(2, 5)(tau)."""
-    module = sources.file("ojus1/Time2Vec-PyTorch", "periodic_activations.py")
+    module = libraries.file("ojus1/Time2Vec-PyTorch", "periodic_activations.py")
     tau = points(18, 6, 2, low=-3.0, high=3.0)
     arrays: Arrays = dict(input_tau=tau)
     for name in ("Sine", "Cosine"):
@@ -579,27 +413,29 @@ def time2vec(sources: Sources) -> Arrays:
     return arrays
 
 
-@entry("feature-engine")
-def calendar(_: Sources) -> Arrays:
+@entry("calendar")
+def calendar(libraries: Libraries) -> Arrays:
     """CyclicalFeatures(max_values=None or {hour: 24, weekday: 7, dayofyear: 365}).fit_transform."""
     times = dict(hour=[0, 1, 6, 13, 23], weekday=[0, 1, 3, 5, 6], dayofyear=[1, 59, 60, 200, 365])
-    frame = library("pandas").DataFrame(times)
-    make = library("feature_engine.creation").CyclicalFeatures
+    frame = importlib.import_module("pandas").DataFrame(times)
+    make = libraries.installed(
+        "feature_engine.creation", distribution="feature-engine"
+    ).CyclicalFeatures
     periods = dict(hour=24, weekday=7, dayofyear=365)
     given = make(max_values=periods, drop_original=True).fit_transform(frame.copy())
     fitted = make(drop_original=True).fit_transform(frame.copy())
     return dict(input_times=frame, output_given=given, output_fitted=fitted)
 
 
-@entry("transformers", "ViT and CLIP float64, DINOv2 float32")
-def position_table_transformers(_: Sources) -> Arrays:
+@entry("position-table-transformers", "ViT and CLIP float64, DINOv2 float32")
+def position_table_transformers(libraries: Libraries) -> Arrays:
     """{ViT,Dinov2,CLIPVision}Embeddings.interpolate_pos_encoding, 4x4 to 6x7."""
     table = points(19, 1, 17, 3)
     arrays: Arrays = dict(input_table=table)
     sizes = dict(hidden_size=3, num_attention_heads=1)
     for name, prefix in dict(vit="ViT", dinov2="Dinov2", clip="CLIPVision").items():
-        config = getattr(transformers(name), f"{prefix}Config")
-        kind = getattr(transformers(name), f"{prefix}Embeddings")
+        config = getattr(libraries.model(name), f"{prefix}Config")
+        kind = getattr(libraries.model(name), f"{prefix}Embeddings")
         layer = kind(config(image_size=16, patch_size=4, **sizes))
         if name == "clip":
             layer.position_embedding.weight.data = table[0]
@@ -609,11 +445,11 @@ def position_table_transformers(_: Sources) -> Arrays:
     return arrays
 
 
-@entry("timm", "float32")
-def position_table_timm(_: Sources) -> Arrays:
+@entry("position-table-timm", "float32")
+def position_table_timm(libraries: Libraries) -> Arrays:
     """resample_abs_pos_embed(table, size, antialias=True or False), 4x4 to 6x7 and 3x2."""
     table = points(19, 1, 17, 3)
-    resample = library("timm.layers.pos_embed", "torchvision").resample_abs_pos_embed
+    resample = libraries.installed("timm.layers.pos_embed", "torchvision").resample_abs_pos_embed
     arrays: Arrays = dict(input_table=table)
     for (height, width), antialias in itertools.product(((6, 7), (3, 2)), (True, False)):
         name = f"output_{height}_{width}" + "_antialias" * antialias
@@ -621,15 +457,15 @@ def position_table_timm(_: Sources) -> Arrays:
     return arrays
 
 
-@entry("facebookresearch/dinov2", "float32")
-def position_table_dinov2(sources: Sources) -> Arrays:
+@entry("position-table-dinov2", "float32")
+def position_table_dinov2(libraries: Libraries) -> Arrays:
     """DinoVisionTransformer.interpolate_pos_encoding, 4x4 to 6x7 and 3x2.
 
     With interpolate_offset 0.1 or 0.0 and interpolate_antialias False or True.
     """
     path, name = "dinov2/models/vision_transformer.py", "DinoVisionTransformer"
     names = f"{name}.interpolate_pos_encoding"
-    method = sources.definitions("facebookresearch/dinov2", path, names).interpolate_pos_encoding
+    method = libraries.definitions("facebookresearch/dinov2", path, names).interpolate_pos_encoding
     table = points(19, 1, 17, 3)
     arrays: Arrays = dict(input_table=table)
     for offset, antialias, size in itertools.product((0.1, 0.0), (True, False), ((6, 7), (3, 2))):
@@ -641,14 +477,14 @@ def position_table_dinov2(sources: Sources) -> Arrays:
     return arrays
 
 
-@entry("TsinghuaC3I/Fourier-Position-Embedding", "float32")
-def fope(sources: Sources) -> Arrays:
+@entry("fope", "float32")
+def fope(libraries: Libraries) -> Arrays:
     """FourierEmbedding(config)(queries, 16) with the settings of the released configurations.
 
     But d_model=48, n_heads=2, max_sequence_length=1024; seeded coefficients.
     """
     given = dict(ModelConfig=object, BufferCache=dict)
-    module = sources.definitions(
+    module = libraries.definitions(
         "TsinghuaC3I/Fourier-Position-Embedding",
         "olmo/model.py",
         "RotaryEmbedding FourierEmbedding",
@@ -674,8 +510,8 @@ def fope(sources: Sources) -> Arrays:
     return arrays | dict(output_frequencies=layer.inv_freq)
 
 
-@entry("hehao13/CameraCtrl")
-def plucker_cameractrl(sources: Sources) -> Arrays:
+@entry("plucker-cameractrl")
+def plucker_cameractrl(libraries: Libraries) -> Arrays:
     """ray_condition(intrinsics, poses, 3, 4, 'cpu')."""
     intrinsics, poses = cameras()
 
@@ -683,26 +519,26 @@ def plucker_cameractrl(sources: Sources) -> Arrays:
         return torch.meshgrid(*values, indexing="ij")
 
     path, given = "cameractrl/data/dataset.py", dict(custom_meshgrid=custom_meshgrid)
-    module = sources.definitions("hehao13/CameraCtrl", path, "ray_condition", **given)
+    module = libraries.definitions("hehao13/CameraCtrl", path, "ray_condition", **given)
     rays = module.ray_condition(intrinsics[None], poses[None], 3, 4, "cpu")
     return dict(input_intrinsics=intrinsics, input_poses=poses, output_rays=rays[0])
 
 
-@entry("diffusers")
-def plucker_diffusers(_: Sources) -> Arrays:
+@entry("plucker-diffusers")
+def plucker_diffusers(libraries: Libraries) -> Arrays:
     """pipelines/sana_wm/cam_utils.py: compute_raymap(intrinsics, poses, 3, 4)."""
-    path = Path(library("diffusers").__file__).parent / "pipelines/sana_wm/cam_utils.py"
+    path = Path(libraries.installed("diffusers").__file__).parent / "pipelines/sana_wm/cam_utils.py"
     intrinsics, poses = cameras()
     rays = definitions(path, "compute_raymap").compute_raymap(intrinsics, poses, 3, 4)
     return dict(input_intrinsics=intrinsics, input_poses=poses, output_rays=rays)
 
 
-@entry("vsitzmann/light-field-networks")
-def plucker_lfn(sources: Sources) -> Arrays:
+@entry("plucker-lfn")
+def plucker_lfn(libraries: Libraries) -> Arrays:
     """geometry.plucker_embedding(poses, pixels, intrinsics as matrices)."""
     names = "get_ray_origin expand_as parse_intrinsics lift world_from_xy_depth"
     names += " get_ray_directions plucker_embedding"
-    module = sources.definitions("vsitzmann/light-field-networks", "geometry.py", names)
+    module = libraries.definitions("vsitzmann/light-field-networks", "geometry.py", names)
     intrinsics, poses = cameras()
     matrices = torch.eye(4).repeat(2, 1, 1)
     matrices[:, 0, 0], matrices[:, 1, 1] = intrinsics[:, 0], intrinsics[:, 1]
@@ -711,72 +547,3 @@ def plucker_lfn(sources: Sources) -> Arrays:
     rays = module.plucker_embedding(poses, pixels, matrices)
     arrays = dict(input_intrinsics=intrinsics, input_poses=poses, input_pixels=pixels)
     return arrays | dict(output_rays=rays)
-
-
-def compute(name: str, sources: Sources) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return an entry's description and its arrays; raise what the library raises."""
-    source, dtype, function = ENTRIES[name]
-    with torch.no_grad():
-        values = function(sources)
-    arrays = {key: np.asarray(value, dtype=np.float64) for key, value in values.items()}
-    call = " ".join((function.__doc__ or "").split())
-    facts: dict[str, Any] = dict(id=name, source=source, call=call, dtype=dtype)
-    if source in REPOSITORIES:
-        facts["commit"], facts["path"] = REPOSITORIES[source]
-    else:
-        facts["version"] = importlib.metadata.version(source)
-    shapes = {key: list(value.shape) for key, value in arrays.items()}
-    return facts | dict(arrays=shapes), arrays
-
-
-def difference(name: str, arrays: dict[str, np.ndarray], stored: dict[str, np.ndarray]) -> float:
-    """Return the largest difference from the stored numbers, infinity where shapes differ."""
-    largest = 0.0
-    for key, value in arrays.items():
-        old = stored.get(f"{name}/{key}")
-        if old is None or old.shape != value.shape or (np.isnan(old) != np.isnan(value)).any():
-            return math.inf
-        largest = max(largest, float(np.nanmax(np.abs(value - old), initial=0.0)))
-    return largest
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Compute the entries and write or check the files."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sources", type=Path, help="folder with the repositories' files")
-    parser.add_argument("--only", nargs="+", help="ids of entries; all others keep their numbers")
-    parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
-    stored: dict[str, np.ndarray] = {}
-    facts: dict[str, dict[str, Any]] = {}
-    if OUTPUT.exists():
-        with np.load(OUTPUT) as file:
-            stored = dict(file)
-        listed = json.loads(OUTPUT.with_suffix(".json").read_text())["entries"]
-        facts = {item["id"]: item for item in listed if item["id"] in ENTRIES}
-    for name in options.only or ENTRIES:
-        try:
-            description, arrays = compute(name, Sources(options.sources))
-        except Exception as error:  # Any library may be missing or broken here.
-            print(f"{name}: skipped, {type(error).__name__}: {str(error)[:200]}")
-            continue
-        if options.check:
-            print(f"{name}: largest difference {difference(name, arrays, stored):.1e}")
-            continue
-        print(f"{name}: {sum(value.size for value in arrays.values())} numbers")
-        stored = {key: value for key, value in stored.items() if not key.startswith(f"{name}/")}
-        stored |= {f"{name}/{key}": value for key, value in arrays.items()}
-        facts[name] = description
-    if options.check:
-        return
-    kept = {key: stored[key] for key in sorted(stored) if key.split("/")[0] in facts}
-    np.savez_compressed(OUTPUT, **kept)  # type: ignore[arg-type]
-    entries = [facts[name] for name in ENTRIES if name in facts]
-    listing = dict(numpy=np.__version__, torch=str(torch.__version__), entries=entries)
-    OUTPUT.with_suffix(".json").write_text(json.dumps(listing, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

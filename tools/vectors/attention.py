@@ -1,188 +1,31 @@
-"""Make ``rotary_vectors.npz`` and ``rotary_vectors.json`` by running other libraries.
+"""Rotary embeddings, rotations by cameras, and relative biases.
 
-Run::
-
-    python make_rotary_vectors.py --sources DIR [--output tests/data] [--only ID ...]
-
-``before`` is not stored: ``before[n] = sin(0.37 n + 0.1)`` over the flattened array, in float64.
-``<id>/after`` is what the library makes of it as a query, ``<id>/positions`` has one row per
-token in the order in which the library counts them. The JSON lists what was run (the docstring of
-each function here), the pairing and the dtype in which the library computed its angles. An array
-that float32 holds exactly is stored so, and so is ``after`` of tables or a query in float32.
-
-Libraries that pip installs are imported: ``torch numpy einops scipy transformers diffusers timm
-torchtune rotary-embedding-torch x-transformers``, which need no torchvision here. The others are
-read from ``DIR/<owner>+<name>/<path>``, checked out at the commit that ``SOURCES`` lists. An entry
-whose library or file is missing is skipped, and the last line printed says so. No weights are
-downloaded.
+``after`` is what a library makes of the query `before`; ``positions`` has one row per token in the
+order in which the library counts them.
 """
 
-import argparse
-import hashlib
-import importlib
-import importlib.metadata
-import json
 import math
-import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from importlib.machinery import ModuleSpec
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-SOURCES = {
-    "autonomousvision+gta": "1dcbd37d243ea7482e381f4a849a5c3d80866c41",  # source/utils/gta.py
-    "black-forest-labs+flux": "802fb4713906133fcbd0d8dc5351620ca4773036",  # src/flux/math.py
-    "cvg+LightGlue": "1fd587b6f5a7a0befd31188f1e5d2f05740006d7",  # lightglue/lightglue.py
-    # dinov3/layers/rope_position_encoding.py and dinov3/layers/attention.py
-    "facebookresearch+dinov3": "6876159a11b4df116f30f667f8c9888617df0751",
-    # sam2/modeling/position_encoding.py
-    "facebookresearch+sam2": "2b90b9f5ceec907a1c18123530e92e794ad901a4",
-    "kxhit+EscherNet": "569240f81d729aae413167a898c2af21dc969dd2",  # CaPE.py
-    "naver+croco": "d7de0705845239092414480bd829228723bf20de",  # models/pos_embed.py
-    "naver-ai+rope-vit": "ce85c2e56c5ff3aadc10e1a849872081f7b86293",  # models/vit_rope.py
-}
+from tools.vectors.harness import Arrays, Libraries, before, entry, grid
 
-
-class _Anything:
-    """Stands for a class or a decorator of a module that is not needed."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self
-
-
-class _Stub(types.ModuleType):
-    """A module that has every attribute."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (_Anything,), {})
-
-
-@contextmanager
-def _stubbed(*names: str) -> Iterator[None]:
-    """Puts stubs of modules that are not needed into ``sys.modules``."""
-    added = [name for name in names if name not in sys.modules]
-    sys.modules.update({name: _Stub(name) for name in added})
-    try:
-        yield
-    finally:
-        for name in added:
-            del sys.modules[name]
-
-
-class Libraries:
-    """Modules of installed libraries and of checked-out files.
-
-    Attributes:
-        used: Names and versions of what was loaded since the list was emptied.
-    """
-
-    def __init__(self, sources: Path | None) -> None:
-        self._sources = sources or Path("no --sources given")
-        self._loaded: dict[str, Any] = {}
-        self.used: list[str] = []
-
-    def installed(self, distribution: str, module: str) -> Any:
-        """A module of a library that pip installed."""
-        self.used.append(f"{distribution} {importlib.metadata.version(distribution)}, {module}")
-        return importlib.import_module(module)
-
-    def file(self, distribution: str, module: str) -> Any:
-        """As ``installed``, without running the packages around the module.
-
-        For timm and torchtune, whose packages import torchvision and torchao.
-        """
-        root = importlib.metadata.distribution(distribution)
-        parts = module.split(".")[:-1]
-        for depth in range(1, len(parts) + 1):
-            package = types.ModuleType(".".join(parts[:depth]))
-            package.__path__ = [str(root.locate_file("/".join(parts[:depth])))]
-            package.__spec__ = ModuleSpec(package.__name__, None, is_package=True)
-            sys.modules.setdefault(package.__name__, package)
-        return self.installed(distribution, module)
-
-    def source(self, repository: str, path: str, stubs: tuple[str, ...] = ()) -> Any:
-        """A checked-out file, run as a module."""
-        text = (self._sources / repository / path).read_text()
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        origin = f"{repository.replace('+', '/')} @ {SOURCES[repository]}, {path}"
-        self.used.append(f"{origin} (sha256 {digest}...)")
-        if origin not in self._loaded:
-            module = types.ModuleType(Path(path).stem)
-            torch.set_default_dtype(torch.float32)
-            torch.manual_seed(0)  # CaPE.py checks itself with random values as it is imported.
-            with _stubbed(*stubs):
-                exec(compile(text, path, "exec"), module.__dict__)
-            torch.set_default_dtype(torch.float64)
-            self._loaded[origin] = module
-        return self._loaded[origin]
-
-    def model(self, name: str) -> Any:
-        """The modeling file of a model in transformers."""
-        return self.installed("transformers", f"transformers.models.{name}.modeling_{name}")
-
-    def config(self, model: str, name: str, **options: Any) -> Any:
-        """A configuration in transformers."""
-        module = f"transformers.models.{model}.configuration_{model}"
-        return getattr(self.installed("transformers", module), name)(**options)
-
-
-Arrays = dict[str, Tensor]
-
-
-class Entry(NamedTuple):
-    """One set of vectors.
-
-    Attributes:
-        run: Runs the library.
-        pairing: "half" (column c with c + d / 2) or "interleaved" (2c with 2c + 1).
-        tables: The dtype in which the library computed its angles.
-        details: What else a reader needs.
-    """
-
-    run: Callable[[Libraries], Arrays]
-    pairing: str
-    tables: str
-    details: dict[str, Any]
-
-
-ENTRIES: dict[str, Entry] = {}
-HALF, PAIRS = "half", "interleaved"
 CAST = "float64, then cast to float32"
-
-
-def entry(
-    name: str, pairing: str = "", tables: str = "float32", **details: Any
-) -> Callable[[Callable[[Libraries], Arrays]], Callable[[Libraries], Arrays]]:
-    """Registers a function under the id of its vectors."""
-
-    def register(function: Callable[[Libraries], Arrays]) -> Callable[[Libraries], Arrays]:
-        ENTRIES[name] = Entry(function, pairing, tables, details)
-        return function
-
-    return register
-
-
-def before(*shape: int) -> Tensor:
-    """The query that every library rotates."""
-    return torch.sin(0.37 * torch.arange(math.prod(shape), dtype=torch.float64) + 0.1).view(shape)
-
-
-def grid(*sizes: int) -> Tensor:
-    """Integer positions of a grid in row-major order, one row per token."""
-    return torch.cartesian_prod(*(torch.arange(size) for size in sizes)).view(-1, len(sizes))
+# What torchtune imports beside what is run.
+_TORCHTUNE_UNUSED = (
+    "torchao",
+    "torchvision",
+    "datasets",
+    "torchdata",
+    "omegaconf",
+    "sentencepiece",
+    "tiktoken",
+)
 
 
 class _Query(TorchFunctionMode):
@@ -202,36 +45,34 @@ class _Query(TorchFunctionMode):
 # Image and video generation.
 
 
-@entry("flux", PAIRS, CAST, widths=[16, 56, 56], base=10000,
-       grid="(0, row, column) of 7 x 9, then (1, ...) and (2, ...) of 3 x 4")  # fmt: skip
+@entry("flux", CAST)
 def flux(libraries: Libraries) -> Arrays:
     """FluxPosEmbed(10000, [16, 56, 56])(ids); apply_rotary_emb(q, tables, sequence_dim=1)."""
-    model = libraries.installed("diffusers", "diffusers.models.transformers.transformer_flux")
+    model = libraries.installed("diffusers.models.transformers.transformer_flux")
     ids = torch.cat((grid(1, 7, 9), grid(2, 3, 4) + torch.tensor([1, 0, 0])))
     tables = model.FluxPosEmbed(10000, [16, 56, 56])(ids)
     after = model.apply_rotary_emb(before(len(ids), 128)[None, :, None], tables, sequence_dim=1)
     return dict(positions=ids, after=after[0, :, 0])
 
 
-@entry("flux-repo", PAIRS, "dtype of ids, here float64, then cast to float32",
-       widths=[16, 56, 56], base=10000, grid=[3, 4, 5])  # fmt: skip
+@entry("flux-repo", "dtype of ids, here float64, then cast to float32")
 def flux_repo(libraries: Libraries) -> Arrays:
     """rope(ids[..., i], width, 10000) for each axis, joined as EmbedND does; apply_rope(q, q)."""
-    math_ = libraries.source("black-forest-labs+flux", "src/flux/math.py")
+    math_ = libraries.file("black-forest-labs/flux", "src/flux/math.py")
     ids, query = grid(3, 4, 5), before(1, 1, 60, 128)
     parts = [math_.rope(ids[None, :, i].double(), w, 10000) for i, w in enumerate((16, 56, 56))]
     after = math_.apply_rope(query, query, torch.cat(parts, dim=-3)[:, None])[0]
     return dict(positions=ids, after=after[0, 0])
 
 
-@entry("wan", PAIRS, CAST, widths=[44, 42, 42], base=10000, grid=[3, 4, 5])
+@entry("wan", CAST)
 def wan(libraries: Libraries) -> Arrays:
     """WanRotaryPosEmbed(128, patch_size=(1, 2, 2), max_seq_len=1024)(latent of 3 x 8 x 10).
 
     Then WanAttnProcessor with identities as projections and norms, and the query that reaches
     scaled_dot_product_attention.
     """
-    model = libraries.installed("diffusers", "diffusers.models.transformers.transformer_wan")
+    model = libraries.installed("diffusers.models.transformers.transformer_wan")
     tables = model.WanRotaryPosEmbed(128, (1, 2, 2), 1024)(torch.zeros(1, 16, 3, 8, 10))
     same = torch.nn.Identity()
     names = ("to_q", "to_k", "to_v", "norm_q", "norm_k")
@@ -244,43 +85,43 @@ def wan(libraries: Libraries) -> Arrays:
     return dict(positions=grid(3, 4, 5), after=mode.query.view(60, 128))
 
 
-@entry("hunyuan-video", PAIRS, widths=[16, 56, 56], base=256, grid=[3, 4, 5])
+@entry("hunyuan-video", "float32")
 def hunyuan_video(libraries: Libraries) -> Arrays:
     """HunyuanVideoRotaryPosEmbed(2, 1, [16, 56, 56], 256.0)(latent of 3 x 8 x 10).
 
     Then apply_rotary_emb(q, tables, sequence_dim=1).
     """
     name = "diffusers.models.transformers.transformer_hunyuan_video"
-    rope = libraries.installed("diffusers", name).HunyuanVideoRotaryPosEmbed
+    rope = libraries.installed(name).HunyuanVideoRotaryPosEmbed
     tables = rope(2, 1, [16, 56, 56], 256.0)(torch.zeros(1, 16, 3, 8, 10))
-    apply = libraries.installed("diffusers", "diffusers.models.embeddings").apply_rotary_emb
+    apply = libraries.installed("diffusers.models.embeddings").apply_rotary_emb
     after = apply(before(60, 128)[None, :, None], tables, sequence_dim=1)
     return dict(positions=grid(3, 4, 5), after=after[0, :, 0])
 
 
 def _cogvideox(libraries: Libraries, axes: list[Tensor], **options: Any) -> Arrays:
-    library = libraries.installed("diffusers", "diffusers.models.embeddings")
+    library = libraries.installed("diffusers.models.embeddings")
     tables = library.get_3d_rotary_pos_embed(64, grid_size=(4, 5), temporal_size=3, **options)
     after = library.apply_rotary_emb(before(1, 1, 60, 64), tables)
     positions = torch.cartesian_prod(*(axis.double() for axis in axes))
     return dict(positions=positions, after=after[0, 0])
 
 
-@entry("cogvideox-rope", PAIRS, widths=[16, 24, 24], base=10000, grid=[3, 4, 5])
+@entry("cogvideox-rope", "float32")
 def cogvideox_rope(libraries: Libraries) -> Arrays:
     """get_3d_rotary_pos_embed(64, crops, (4, 5), 3), as the pipeline of CogVideoX 1.0 5B.
 
     Here crops = get_resize_crop_region_for_grid((4, 5), 45, 30). Then apply_rotary_emb(q, tables).
     """
     name = "diffusers.pipelines.cogvideo.pipeline_cogvideox"
-    crops = libraries.installed("diffusers", name).get_resize_crop_region_for_grid((4, 5), 45, 30)
+    crops = libraries.installed(name).get_resize_crop_region_for_grid((4, 5), 45, 30)
     (top, left), (bottom, right) = crops
     rows, columns = torch.linspace(top, bottom * 3 / 4, 4), torch.linspace(left, right * 4 / 5, 5)
     arrays = _cogvideox(libraries, [torch.arange(3), rows, columns], crops_coords=crops)
     return {**arrays, "crops": torch.tensor(crops)}
 
 
-@entry("cogvideox-1.5-rope", PAIRS, widths=[16, 24, 24], base=10000, grid=[3, 4, 5])
+@entry("cogvideox-1.5-rope", "float32")
 def cogvideox_15_rope(libraries: Libraries) -> Arrays:
     """get_3d_rotary_pos_embed(64, None, (4, 5), 3, grid_type="slice", max_size=(30, 45)).
 
@@ -290,12 +131,10 @@ def cogvideox_15_rope(libraries: Libraries) -> Arrays:
     return _cogvideox(libraries, [torch.arange(n) for n in (3, 4, 5)], **options)
 
 
-@entry("cogvideox-sincos", "", "float64 of float32 positions", base=10000, grid=[3, 4, 5],
-       columns="24 of t, 36 of the column, 36 of the row; in each the sines, then the cosines",
-)  # fmt: skip
+@entry("cogvideox-sincos", "float64 of float32 positions")
 def cogvideox_sincos(libraries: Libraries) -> Arrays:
     """get_3d_sincos_pos_embed(96, (5, 4), 3, 1.875, 1.0), CogVideoX 2B with 96 of 1920 columns."""
-    library = libraries.installed("diffusers", "diffusers.models.embeddings")
+    library = libraries.installed("diffusers.models.embeddings")
     output = library.get_3d_sincos_pos_embed(96, (5, 4), 3, 1.875, 1.0).flatten(0, 1)
     return dict(positions=grid(3, 4, 5) / torch.tensor([1.0, 1.875, 1.875]), output=output)
 
@@ -338,11 +177,12 @@ _LLAMA: dict[str, tuple[int, dict[str, Any]]] = {
     "longrope-short": (256, dict(_LONG, original_max_position_embeddings=64)),
 }  # fmt: skip
 for _name, (_limit, _rope) in _LLAMA.items():
-    _details = dict(head_dim=128, max_position_embeddings=_limit, rope_parameters=_rope)
-    ENTRIES[_name] = Entry(partial(_llama, limit=_limit, rope=_rope), HALF, "float32", _details)
+    _run = partial(_llama, limit=_limit, rope=_rope)
+    _config = f" The config has max_position_embeddings={_limit}, rope_parameters={_rope}."
+    entry(_name, "float32", f"{_llama.__doc__}{_config}")(_run)
 
 
-@entry("gpt-neox", HALF, rotated="the first 24 of 96", base=10000)
+@entry("gpt-neox", "float32")
 def gpt_neox(libraries: Libraries) -> Arrays:
     """GPTNeoXRotaryEmbedding(GPTNeoXConfig())(q, positions); apply_rotary_pos_emb(q, q)."""
     model, query = libraries.model("gpt_neox"), before(1, 1, 64, 96)
@@ -351,7 +191,7 @@ def gpt_neox(libraries: Libraries) -> Arrays:
     return dict(positions=torch.arange(64), after=after[0, 0])
 
 
-@entry("gptj", PAIRS, "default dtype, here float64", rotated="the first 64 of 256", base=10000)
+@entry("gptj", "default dtype, here float64")
 def gptj(libraries: Libraries) -> Arrays:
     """create_sinusoidal_positions(64, rotary_dim=64); apply_rotary_pos_emb(q[..., :64])."""
     model, query = libraries.model("gptj"), before(64, 256)[None, :, None]
@@ -361,7 +201,7 @@ def gptj(libraries: Libraries) -> Arrays:
     return dict(positions=torch.arange(64), after=after[0, :, 0])
 
 
-@entry("roformer", PAIRS, CAST, base=10000)
+@entry("roformer", CAST)
 def roformer(libraries: Libraries) -> Arrays:
     """RoFormerSinusoidalPositionalEmbedding(64, 64) with create_weight() as its weight.
 
@@ -375,22 +215,21 @@ def roformer(libraries: Libraries) -> Arrays:
     return dict(positions=torch.arange(64), after=after[0, 0])
 
 
-@entry("torchtune", PAIRS, base=10000)
+@entry("torchtune", "float32")
 def torchtune(libraries: Libraries) -> Arrays:
     """RotaryPositionalEmbeddings(dim=128)(q)."""
-    library = libraries.file("torchtune", "torchtune.modules.position_embeddings")
+    library = libraries.installed("torchtune.modules.position_embeddings", *_TORCHTUNE_UNUSED)
     after = library.RotaryPositionalEmbeddings(128)(before(64, 128)[None, :, None])
     return dict(positions=torch.arange(64), after=after[0, :, 0])
 
 
-@entry("torchtune-vision", PAIRS, base=10000, grid="8 x 8 (row, column), then the class token",
-       columns="x first, then y")  # fmt: skip
+@entry("torchtune-vision", "float32")
 def torchtune_vision(libraries: Libraries) -> Arrays:
     """VisionRotaryPositionalEmbeddings(patch_size=14, tile_size=112, max_num_tiles=1, dim=44)(q).
 
     The head dim is 88 and append_cls_token is true. The class token is not rotated.
     """
-    library = libraries.file("torchtune", "torchtune.modules.position_embeddings")
+    library = libraries.installed("torchtune.modules.position_embeddings", *_TORCHTUNE_UNUSED)
     rotary = library.VisionRotaryPositionalEmbeddings(14, 112, 1, 44)
     positions = torch.cat((grid(8, 8) + 1, torch.zeros(1, 2, dtype=torch.long)))
     return dict(positions=positions, after=rotary(before(65, 88)[None, :, None])[0, :, 0])
@@ -405,10 +244,7 @@ def _mrope(model: Any, rotary: Any) -> Arrays:
     return dict(positions=positions, after=after[0, 0], inv_freq=rotary.inv_freq)
 
 
-_TOKENS = "(t, row, column): two tokens of text, a video of 3 x 4 x 5 from 2 on, two of text"
-
-
-@entry("qwen2-vl-text", HALF, base=1000000, mrope_section=[16, 24, 24], grid=_TOKENS)
+@entry("qwen2-vl-text", "float32")
 def qwen2_vl_text(libraries: Libraries) -> Arrays:
     """Qwen2VLRotaryEmbedding(config)(q, (t, h, w)); apply_rotary_pos_emb(q, q, cos, sin)."""
     model = libraries.model("qwen2_vl")
@@ -417,7 +253,7 @@ def qwen2_vl_text(libraries: Libraries) -> Arrays:
     return _mrope(model, model.Qwen2VLRotaryEmbedding(config))
 
 
-@entry("qwen3-vl-text", HALF, base=5000000, mrope_section=[24, 20, 20], grid=_TOKENS)
+@entry("qwen3-vl-text", "float32")
 def qwen3_vl_text(libraries: Libraries) -> Arrays:
     """Qwen3VLTextRotaryEmbedding of config.json of Qwen3-VL 8B; apply_rotary_pos_emb."""
     model = libraries.model("qwen3_vl")
@@ -428,14 +264,14 @@ def qwen3_vl_text(libraries: Libraries) -> Arrays:
 
 
 def _qwen_vision(libraries: Libraries, model: Any, rotary: Any, head_dim: int) -> Arrays:
-    vision = libraries.installed("transformers", "transformers.vision_utils")
+    vision = libraries.installed("transformers.vision_utils")
     positions = vision.get_vision_position_ids(torch.tensor([[1, 6, 10]]), 2)
     query = before(60, head_dim)[:, None]
     after = model.apply_rotary_pos_emb_vision(query, query, *rotary(query, positions))[0]
     return dict(positions=positions, after=after[:, 0])
 
 
-@entry("qwen2-vl-vision", HALF, base=10000, head_dim=80, grid="6 x 10 in blocks of 2 x 2")
+@entry("qwen2-vl-vision", "float32")
 def qwen2_vl_vision(libraries: Libraries) -> Arrays:
     """get_vision_position_ids([[1, 6, 10]], 2); Qwen2VLVisionRotaryEmbedding(config)(q, ids).
 
@@ -445,7 +281,7 @@ def qwen2_vl_vision(libraries: Libraries) -> Arrays:
     return _qwen_vision(libraries, model, model.Qwen2VLVisionRotaryEmbedding(config), 80)
 
 
-@entry("qwen3-vl-vision", HALF, base=10000, head_dim=72, grid="6 x 10 in blocks of 2 x 2")
+@entry("qwen3-vl-vision", "float32")
 def qwen3_vl_vision(libraries: Libraries) -> Arrays:
     """get_vision_position_ids([[1, 6, 10]], 2); Qwen3VLVisionRotaryEmbedding(config)(q, ids).
 
@@ -463,7 +299,7 @@ def _centers(rows: float, columns: float) -> Tensor:
     return 2 * (grid(7, 9) + 0.5) / torch.tensor([rows, columns], dtype=torch.float64) - 1
 
 
-@entry("dinov3", HALF, base=100, grid=[7, 9])
+@entry("dinov3", "float32")
 def dinov3(libraries: Libraries) -> Arrays:
     """DINOv3ViTRopePositionEmbedding(config)(image of 112 x 144); apply_rotary_pos_emb(q, q)."""
     model, query = libraries.model("dinov3_vit"), before(1, 1, 63, 64)
@@ -477,9 +313,8 @@ def dinov3(libraries: Libraries) -> Arrays:
 def _dinov3(libraries: Libraries, size: tuple[float, float], options: dict[str, Any]) -> Arrays:
     """RopePositionEmbedding(1024, num_heads=16, ...)(H=7, W=9); rope_apply(q, sin, cos)."""
     path = "dinov3/layers/{}.py"
-    rope = libraries.source("facebookresearch+dinov3", path.format("rope_position_encoding"))
-    attention = libraries.source("facebookresearch+dinov3", path.format("attention"),
-                                 stubs=("dinov3", "dinov3.utils"))  # fmt: skip
+    rope = libraries.file("facebookresearch/dinov3", path.format("rope_position_encoding"))
+    attention = libraries.file("facebookresearch/dinov3", path.format("attention"), "dinov3")
     module = rope.RopePositionEmbedding(1024, num_heads=16, dtype=torch.float64, **options).eval()
     after = attention.rope_apply(before(63, 64), *module(H=7, W=9))
     return dict(positions=_centers(*size), after=after, periods=module.periods)
@@ -491,7 +326,7 @@ for _name, _size, _options in (
     ("dinov3-repo-periods", (7, 7), _PERIODS),
 ):
     _run = partial(_dinov3, size=_size, options=_options)
-    ENTRIES[_name] = Entry(_run, HALF, "dtype=, here float64", dict(grid=[7, 9], **_options))
+    entry(_name, "dtype=, here float64", f"{_dinov3.__doc__} Options: {_options}.")(_run)
 
 
 def _timm(libraries: Libraries, positions: Tensor, bands: Tensor, kind: dict[str, Any]) -> Arrays:
@@ -499,7 +334,10 @@ def _timm(libraries: Libraries, positions: Tensor, bands: Tensor, kind: dict[str
 
     after_float64_bands comes from build_rotary_pos_embed with float64 bands, on a float32 grid.
     """
-    library, query = libraries.file("timm", "timm.layers.pos_embed_sincos"), before(63, 64)
+    library, query = (
+        libraries.installed("timm.layers.pos_embed_sincos", "torchvision"),
+        before(63, 64),
+    )
     rotary = library.RotaryEmbeddingCat(64, feat_shape=[7, 9], **kind)
     tables = library.build_rotary_pos_embed([7, 9], bands=bands, dtype=torch.float64, **kind)
     return dict(positions=positions, after=library.apply_rot_embed_cat(query, rotary.get_embed()),
@@ -516,16 +354,14 @@ _KINDS: dict[str, tuple[Tensor, Tensor, dict[str, Any]]] = {
 }  # fmt: skip
 for _name, (_positions, _bands, _kind) in _KINDS.items():
     _run = partial(_timm, positions=_positions, bands=_bands, kind=_kind)
-    ENTRIES[_name] = Entry(_run, PAIRS, "float32", dict(grid=[7, 9], **_kind))
+    entry(_name, "float32", f"{_timm.__doc__} Options: {_kind}.")(_run)
 
 
 def _rope_vit(libraries: Libraries) -> Any:
-    models = [f"timm.models{name}" for name in ("", ".vision_transformer", ".layers", ".registry")]
-    stubs = ("timm", "deit", "deit.models_v2", *models)
-    return libraries.source("naver-ai+rope-vit", "models/vit_rope.py", stubs)
+    return libraries.file("naver-ai/rope-vit", "models/vit_rope.py", "timm", "deit")
 
 
-@entry("rope-vit-axial", PAIRS, base=100, grid=[7, 9], columns="x first, then y")
+@entry("rope-vit-axial", "float32")
 def rope_vit_axial(libraries: Libraries) -> Arrays:
     """compute_axial_cis(64, end_x=9, end_y=7, theta=100.0); apply_rotary_emb(q, q, cis)."""
     library, query = _rope_vit(libraries), before(1, 1, 63, 64)
@@ -534,8 +370,7 @@ def rope_vit_axial(libraries: Libraries) -> Arrays:
     return dict(positions=grid(7, 9), after=after[0, 0])
 
 
-@entry("rope-vit-mixed", PAIRS, "float64, q is cast to float32", base=10, grid=[7, 9],
-       freqs="(of x and of y, heads, pairs)")  # fmt: skip
+@entry("rope-vit-mixed", "float64, q is cast to float32")
 def rope_vit_mixed(libraries: Libraries) -> Arrays:
     """init_random_2d_freqs(64, num_heads=3, theta=10.0) with seed 0, as float64.
 
@@ -550,29 +385,25 @@ def rope_vit_mixed(libraries: Libraries) -> Arrays:
     return dict(positions=grid(7, 9), after=after[0], freqs=freqs)
 
 
-@entry("sam2", PAIRS, base=10000, grid=[7, 9], columns="x first, then y")
+@entry("sam2", "float32")
 def sam2(libraries: Libraries) -> Arrays:
     """compute_axial_cis(256, end_x=9, end_y=7, theta=10000.0); apply_rotary_enc(q, q, cis)."""
-    library = libraries.source("facebookresearch+sam2", "sam2/modeling/position_encoding.py")
+    library = libraries.file("facebookresearch/sam2", "sam2/modeling/position_encoding.py")
     tables = library.compute_axial_cis(256, end_x=9, end_y=7, theta=10000.0)
     query = before(1, 1, 63, 256)
     after = library.apply_rotary_enc(query, query, tables)[0]
     return dict(positions=grid(7, 9), after=after[0, 0])
 
 
-@entry("rope2d", "half of each axis", "float32 angles, their sine in the dtype of q",
-       base=100, grid=[7, 9])  # fmt: skip
+@entry("rope2d", "float32 angles, their sine in the dtype of q")
 def rope2d(libraries: Libraries) -> Arrays:
     """RoPE2D(freq=100.0)(q, (row, column)), the version in PyTorch."""
-    library = libraries.source("naver+croco", "models/pos_embed.py")
+    library = libraries.file("naver/croco", "models/pos_embed.py")
     after = library.RoPE2D(freq=100.0)(before(1, 1, 63, 64), grid(7, 9)[None])
     return dict(positions=grid(7, 9), after=after[0, 0])
 
 
-_QUIRK = "interleaved, but the two columns of a pair have different angles"
-
-
-@entry("vjepa2", _QUIRK, "dtype of q, here float64", base=10000, grid=[3, 4, 5])
+@entry("vjepa2", "dtype of q, here float64")
 def vjepa2(libraries: Libraries) -> Arrays:
     """VJEPA2RopeAttention(hidden_size=64, 1 head).apply_rotary_embeddings(q, (t, h, w))."""
     model = libraries.model("vjepa2")
@@ -584,14 +415,14 @@ def vjepa2(libraries: Libraries) -> Arrays:
 # Points and cameras.
 
 
-@entry("lightglue", PAIRS, "default dtype, here float64", angles="positions @ weight.T")
+@entry("lightglue", "default dtype, here float64")
 def lightglue(libraries: Libraries) -> Arrays:
     """normalize_keypoints(keypoints, (640, 480)).
 
     Then LearnableFourierPositionalEncoding(2, 64, 64)(positions) with seed 0;
     apply_cached_rotary_emb(encoding, q).
     """
-    library = libraries.source("cvg+LightGlue", "lightglue/lightglue.py")
+    library = libraries.file("cvg/LightGlue", "lightglue/lightglue.py")
     torch.manual_seed(0)
     encoding = library.LearnableFourierPositionalEncoding(2, 64, 64)
     step = torch.arange(64, dtype=torch.float64)
@@ -602,10 +433,10 @@ def lightglue(libraries: Libraries) -> Arrays:
                 weight=encoding.Wr.weight)  # fmt: skip
 
 
-@entry("cape-6dof", "blocks of 4", "float64")
+@entry("cape-6dof", "float64")
 def cape_6dof(libraries: Libraries) -> Arrays:
     """CaPE_6DoF().cape_embed(q, inverse(pose).mT), cape_embed(k, pose), as in attn_with_CaPE."""
-    library, query = libraries.source("kxhit+EscherNet", "CaPE.py"), before(8, 64)
+    library, query = libraries.file("kxhit/EscherNet", "CaPE.py"), before(8, 64)
     values = [(10 * i, 25 - 7 * i, 3 * i * i, 0.3 * i, 1 - 0.2 * i, 0.1 * i * i) for i in range(8)]
     poses = torch.stack([torch.tensor(library.euler_to_matrix(*value)) for value in values])
     embed = library.CaPE_6DoF().cape_embed
@@ -613,18 +444,17 @@ def cape_6dof(libraries: Libraries) -> Arrays:
     return dict(poses=poses, after=after, after_key=embed(query, poses))
 
 
-@entry("cape-4dof", PAIRS, "float64", poses="polar angle, azimuth, radius, 0, in radians")
+@entry("cape-4dof", "float64")
 def cape_4dof(libraries: Libraries) -> Arrays:
     """CaPE_4DoF().cape_embed(q, k, poses, poses); keys are rotated as queries are."""
-    library, query = libraries.source("kxhit+EscherNet", "CaPE.py"), before(1, 8, 64)
+    library, query = libraries.file("kxhit/EscherNet", "CaPE.py"), before(1, 8, 64)
     step = torch.arange(8, dtype=torch.float64)
     poses = torch.stack((0.3 + 0.2 * step, 0.5 * step, 1 + 0.1 * step, 0 * step), dim=-1)
     after, _ = library.CaPE_4DoF().cape_embed(query, query, poses[None], poses[None])
     return dict(poses=poses, after=after[0])
 
 
-@entry("gta", "32 columns in blocks of 4, then 32 interleaved",
-       "float64, make_2dcoord is float32", tokens="2 views of 3 x 4", trans_coeff=0.01)  # fmt: skip
+@entry("gta", "float64, make_2dcoord is float32")
 def gta(libraries: Libraries) -> Arrays:
     """multihead_geometric_transform_attention(q, q, q, f, {se3: 32, so2: 32}, reps, 0.01).
 
@@ -632,8 +462,8 @@ def gta(libraries: Libraries) -> Arrays:
     and the extrinsics as source/encoder.py does. The attention function f returns ``before``, of
     which the function makes ``output``.
     """
-    cape = libraries.source("kxhit+EscherNet", "CaPE.py")
-    library = libraries.source("autonomousvision+gta", "source/utils/gta.py")
+    cape = libraries.file("kxhit/EscherNet", "CaPE.py")
+    library = libraries.file("autonomousvision/gta", "source/utils/gta.py")
     values = [(20 * i, 15 - 9 * i, 5 * i, 0.5 * i, 1 - i, 2.0) for i in range(2)]
     extrinsics = torch.stack([torch.tensor(cape.euler_to_matrix(*value)) for value in values])
     coordinates = torch.from_numpy(library.make_2dcoord(3, 4)).double().view(-1, 2).repeat(2, 1)
@@ -666,7 +496,7 @@ def _lucidrains(libraries: Libraries, dim: int) -> Arrays:
 
     after_float64_freqs has float64 custom_freqs, which are 10000^(-2i / dim).
     """
-    library = libraries.installed("rotary-embedding-torch", "rotary_embedding_torch")
+    library = libraries.installed("rotary_embedding_torch", distribution="rotary-embedding-torch")
     freqs, query = 10000.0 ** -(torch.arange(0, dim, 2) / dim), before(1, 1, 64, 64)
     after = library.RotaryEmbedding(dim).rotate_queries_or_keys(query)
     given = library.RotaryEmbedding(dim, custom_freqs=freqs).rotate_queries_or_keys(query)
@@ -674,26 +504,26 @@ def _lucidrains(libraries: Libraries, dim: int) -> Arrays:
 
 
 for _name, _dim in (("rotary-embedding-torch", 64), ("rotary-embedding-torch-partial", 32)):
-    _details = dict(rotated=f"the first {_dim} of 64", base=10000)
-    ENTRIES[_name] = Entry(partial(_lucidrains, dim=_dim), PAIRS, "float32 frequencies", _details)
+    _run = partial(_lucidrains, dim=_dim)
+    entry(_name, "float32 frequencies", f"{_lucidrains.__doc__} Here dim is {_dim}.")(_run)
 
 
-@entry("rotary-embedding-torch-pixel", PAIRS, "default dtype, here float64", grid=[7, 9])
+@entry("rotary-embedding-torch-pixel", "default dtype, here float64")
 def rotary_embedding_torch_pixel(libraries: Libraries) -> Arrays:
     """RotaryEmbedding(32, freqs_for="pixel", max_freq=256).get_axial_freqs(7, 9).
 
     Then apply_rotary_emb(freqs, q).
     """
-    library = libraries.installed("rotary-embedding-torch", "rotary_embedding_torch")
+    library = libraries.installed("rotary_embedding_torch", distribution="rotary-embedding-torch")
     rotary = library.RotaryEmbedding(32, freqs_for="pixel", max_freq=256)
     after = library.apply_rotary_emb(rotary.get_axial_freqs(7, 9), before(1, 7, 9, 64))
     return dict(positions=2 * grid(7, 9) / (_SIZE - 1) - 1, after=after.reshape(63, 64))
 
 
-@entry("xpos", PAIRS, "float64", base=10000, scale_base=512)
+@entry("xpos", "float64")
 def xpos(libraries: Libraries) -> Arrays:
     """RotaryEmbedding(64, use_xpos=True, custom_freqs in float64).rotate_queries_and_keys(q, q)."""
-    library = libraries.installed("rotary-embedding-torch", "rotary_embedding_torch")
+    library = libraries.installed("rotary_embedding_torch", distribution="rotary-embedding-torch")
     freqs, query = 10000.0 ** -(torch.arange(0, 64, 2) / 64), before(1, 1, 64, 64)
     rotary = library.RotaryEmbedding(64, use_xpos=True, custom_freqs=freqs)
     q, k = rotary.rotate_queries_and_keys(query, query)
@@ -703,7 +533,7 @@ def xpos(libraries: Libraries) -> Arrays:
 # Relative biases.
 
 
-@entry("t5", "", "float32 logarithms")
+@entry("t5", "float32 logarithms")
 def t5(libraries: Libraries) -> Arrays:
     """T5Attention._relative_position_bucket(key - query, bidirectional, 32, 128)."""
     bucket = libraries.model("t5").T5Attention._relative_position_bucket
@@ -722,64 +552,4 @@ def _swinv2(libraries: Libraries, window: int, pretrained: int) -> Arrays:
 
 for _name, _sizes in (("swinv2", (7, 0)), ("swinv2-pretrained", (12, 6))):
     _run = partial(_swinv2, window=_sizes[0], pretrained=_sizes[1])
-    _details = dict(window=_sizes[0], pretrained_window_size=_sizes[1])
-    ENTRIES[_name] = Entry(_run, "", "float32", _details)
-
-
-def _stored(value: Tensor, single: bool) -> np.ndarray[Any, Any]:
-    """As int32 or float32, if that is exact or ``single`` is true."""
-    array = value.detach().numpy()
-    if array.dtype == np.float64 and (single or np.array_equal(array, array.astype(np.float32))):
-        return array.astype(np.float32)
-    return array.astype(np.int32) if array.dtype == np.int64 else array
-
-
-def _described(name: str, made: Entry, used: list[str], arrays: dict[str, Any]) -> dict[str, Any]:
-    """What the JSON says of an entry."""
-    function = made.run.func if isinstance(made.run, partial) else made.run
-    return {
-        "id": name,
-        "from": sorted(set(used)),
-        "call": " ".join((function.__doc__ or "").split()),
-        "pairing": made.pairing,
-        "table_dtype": made.tables,
-        "details": made.details,
-        "arrays": {key: f"{value.dtype} {list(value.shape)}" for key, value in arrays.items()},
-    }
-
-
-def main() -> None:
-    """Runs the entries and writes both files."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--sources", type=Path, help="folder of the files that SOURCES lists")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parents[1] / "tests" / "data")
-    parser.add_argument("--only", nargs="*", choices=sorted(ENTRIES), help="only these ids")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
-    libraries = Libraries(args.sources)
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    listed, skipped = [], []
-    for name in args.only or ENTRIES:
-        libraries.used.clear()
-        try:
-            made = ENTRIES[name].run(libraries)
-        except (ImportError, FileNotFoundError) as error:
-            skipped.append(f"{name} ({error})")
-            continue
-        coarse = "float32" in ENTRIES[name].tables  # More digits of these would be noise.
-        stored = {key: _stored(made[key], coarse and key == "after") for key in made}
-        arrays.update({f"{name}/{key}": value for key, value in stored.items()})
-        listed.append(_described(name, ENTRIES[name], libraries.used, stored))
-    np.savez_compressed(args.output / "rotary_vectors.npz", allow_pickle=False, **arrays)
-    text = {
-        "before": "sin(0.37 n + 0.1), n counts the elements of the array, in float64",
-        "torch": torch.__version__,
-        "vectors": listed,
-    }
-    (args.output / "rotary_vectors.json").write_text(json.dumps(text, indent=1) + "\n")
-    print(f"{len(listed)} entries; skipped: {'; '.join(skipped) or 'none'}")
-
-
-if __name__ == "__main__":
-    main()
+    entry(_name, "float32", f"{_swinv2.__doc__} Windows: {_sizes}.")(_run)

@@ -1,0 +1,157 @@
+"""Rotary embeddings with the configurations of released models of language, images and video.
+
+``positions`` are given to the library where it takes them; elsewhere it counts for itself, and the
+preset's own positions are tested with them.
+"""
+
+import importlib
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from tools.vectors.harness import Arrays, Libraries, before, entry, grid
+
+
+def _transformer(libraries: Libraries, name: str) -> Any:
+    return libraries.installed(f"diffusers.models.transformers.transformer_{name}")
+
+
+def _by_tables(libraries: Libraries, query: Tensor, tables: Any, pairs: int = -1) -> Tensor:
+    """Rotation of diffusers by cosines and sines."""
+    apply = libraries.installed("diffusers.models.embeddings").apply_rotary_emb
+    rotated: Tensor = apply(query[None, None], tables, use_real_unbind_dim=pairs)[0, 0]
+    return rotated
+
+
+def _by_complex(query: Tensor, table: Tensor) -> Tensor:
+    """Rotation of diffusers by complex numbers."""
+    pairs = torch.view_as_complex(query.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * table).flatten(-2)
+
+
+@entry("flux2", "float32")
+def flux2(libraries: Libraries) -> Arrays:
+    """Flux2PosEmbed(2000, [32, 32, 32, 32]) of 4 x 5 patches; apply_rotary_emb."""
+    embed = _transformer(libraries, "flux2").Flux2PosEmbed(2000, [32, 32, 32, 32])
+    positions = F.pad(grid(4, 5), (1, 1))
+    return dict(positions=positions, after=_by_tables(libraries, before(20, 128), embed(positions)))
+
+
+@entry("z-image", "float32")
+def z_image(libraries: Libraries) -> Arrays:
+    """RopeEmbedder(256.0, [32, 48, 48], [1536, 512, 512]) of an image of 3 x 5 patches."""
+    embed = _transformer(libraries, "z_image").RopeEmbedder(256.0, [32, 48, 48], [1536, 512, 512])
+    positions = grid(1, 3, 5)
+    return dict(positions=positions, after=_by_complex(before(15, 128), embed(positions)))
+
+
+@entry("lumina2", "float32")
+def lumina2(libraries: Libraries) -> Arrays:
+    """Lumina2RotaryPosEmbed(10_000, [32, 32, 32]).freqs_cis of an image of 3 x 5 patches."""
+    embed = _transformer(libraries, "lumina2").Lumina2RotaryPosEmbed(10_000, [32, 32, 32])
+    positions = grid(1, 3, 5)
+    table = torch.cat([embed.freqs_cis[i][positions[:, i]] for i in range(3)], dim=-1)
+    return dict(positions=positions, after=_by_complex(before(15, 96), table))
+
+
+@entry("qwen-image", "float32")
+def qwen_image(libraries: Libraries) -> Arrays:
+    """QwenEmbedRope(10_000, [16, 56, 56], scale_rope=True)([(1, 5, 6)])."""
+    embed = _transformer(libraries, "qwenimage").QwenEmbedRope
+    image, _ = embed(10_000, [16, 56, 56], scale_rope=True)([(1, 5, 6)], max_txt_seq_len=4)
+    return dict(shape=torch.tensor([5, 6]), after=_by_complex(before(30, 128), image))
+
+
+@entry("cogview4", "float32")
+def cogview4(libraries: Libraries) -> Arrays:
+    """CogView4RotaryPosEmbed(128, 2, (256, 256)) of 5 x 6 patches of two pixels."""
+    embed = _transformer(libraries, "cogview4").CogView4RotaryPosEmbed(128, 2, (256, 256))
+    tables = embed(torch.zeros(1, 16, 10, 12))
+    after = _by_tables(libraries, before(30, 128), tables, -2)
+    return dict(shape=torch.tensor([5, 6]), after=after)
+
+
+@entry("kandinsky5", "float32")
+def kandinsky5(libraries: Libraries) -> Arrays:
+    """Kandinsky5RoPE3D([16, 24, 24]) of 2 x 3 x 4 patches with scale factors 1, 2, 2."""
+    embed = _transformer(libraries, "kandinsky").Kandinsky5RoPE3D([16, 24, 24])
+    axes = [torch.arange(size) for size in (2, 3, 4)]
+    matrices = embed((1, 2, 3, 4), axes, (1.0, 2.0, 2.0)).flatten(1, 3)[0, :, 0]
+    after = (matrices * before(24, 64).unflatten(-1, (-1, 1, 2))).sum(-1).flatten(-2)
+    return dict(shape=torch.tensor([2, 3, 4]), after=after)
+
+
+@entry("cosmos", "float32")
+def cosmos(libraries: Libraries) -> Arrays:
+    """CosmosRotaryPosEmbed(128) of 2 x 3 x 4 patches."""
+    embed = _transformer(libraries, "cosmos").CosmosRotaryPosEmbed(128)
+    tables = embed(torch.zeros(1, 16, 2, 6, 8))
+    after = _by_tables(libraries, before(24, 128), tables, -2)
+    return dict(shape=torch.tensor([2, 3, 4]), after=after)
+
+
+def _rope(**values: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": "default", **values}}
+
+
+# Preset: class of the configuration, its options, class of the embedding, grid and width of a head.
+_LANGUAGE: dict[str, tuple[str, dict[str, Any], str, tuple[int, ...], int]] = {
+    "gemma3": (
+        "Gemma3TextConfig",
+        {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            }
+        },
+        "Gemma3RotaryEmbedding",
+        (20,),
+        256,
+    ),
+    "glm4.1v-text": (
+        "Glm4vTextConfig",
+        _rope(rope_theta=1e4, partial_rotary_factor=0.5, mrope_section=[8, 12, 12]),
+        "Glm4vTextRotaryEmbedding",
+        (2, 3, 4),
+        128,
+    ),
+    "ernie4.5-vl-text": (
+        "Ernie4_5_VLMoeTextConfig",
+        _rope(rope_theta=5e5, mrope_section=[22, 22, 20]),
+        "Ernie4_5_VLMoeTextRotaryEmbedding",
+        (2, 3, 4),
+        128,
+    ),
+    "qwen3.5-text": (
+        "Qwen3_5TextConfig",
+        _rope(rope_theta=1e7, partial_rotary_factor=0.25, mrope_section=[11, 11, 10]),
+        "Qwen3_5TextRotaryEmbedding",
+        (2, 3, 4),
+        256,
+    ),
+    "pixtral": ("PixtralVisionConfig", {}, "PixtralVisionRotaryEmbedding", (4, 5), 64),
+}
+
+
+def _register(name: str) -> None:
+    config_class, options, embedding, shape, width = _LANGUAGE[name]
+
+    def run(libraries: Libraries) -> Arrays:
+        config = getattr(importlib.import_module("transformers"), config_class)(**options)
+        module = libraries.model(type(config).__module__.split(".")[-2])
+        query, positions = before(len(grid(*shape)), width), grid(*shape)
+        # One row of numbers for a sequence, one for each axis for multimodal ones.
+        given = {1: positions.T, 3: positions.T[:, None]}.get(len(shape), positions)
+        layer = ["full_attention"] if name == "gemma3" else []
+        tables = getattr(module, embedding)(config)(query[None], given, *layer)
+        more = {"unsqueeze_dim": 0} if name == "pixtral" else {}
+        after = module.apply_rotary_pos_emb(query[None, None], query[None, None], *tables, **more)
+        return dict(positions=positions.squeeze(-1), after=after[0][0, 0])
+
+    entry(name, "float32", f"{embedding}({config_class}(**{options})); apply_rotary_pos_emb.")(run)
+
+
+for _name in _LANGUAGE:
+    _register(_name)
