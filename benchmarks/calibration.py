@@ -55,8 +55,8 @@ def calibrated_length(
     An octave counts by its share of the error, which is what the PSNR is made of.
 
     Args:
-        fits: of one length.
-        encoding: of all of them.
+        fits: fits of one length.
+        encoding: encoding of all of them.
         known: weights of another length, for a length of too few fits to tell.
     """
     num_octaves = len(fits[0].energy)
@@ -86,7 +86,7 @@ def offsets(
     """Settings, and for each the recovery by octave beside that of the default.
 
     Args:
-        sweeps: by image: the fit with the default, and those by setting, the default among them.
+        sweeps: for each image the fit with the default, and those by setting, the default among them.
     """
     settings = sorted(sweeps[0][1])
     rows = [

@@ -60,9 +60,9 @@ def measured(
 
     Args:
         cache: folder of the JSON files.
-        image_file: to fit.
-        encoding: to fit it with.
-        steps: of the fit.
+        image_file: image to fit.
+        encoding: encoding of the fit.
+        steps: training steps of the fit.
         arguments: further options of the program.
     """
     file = cache_file(cache, image_file, encoding, steps, *arguments)

@@ -145,11 +145,11 @@ def fit_for(
     """Fit for so many seconds, the schedule laid over them, and score the held-out views.
 
     Args:
-        recipe: how to fit.
+        recipe: recipe of the fit.
         train: the views to fit.
         test: the views to measure by.
-        seconds: of training.
-        device: where to compute.
+        seconds: training time.
+        device: device of the fit.
         large: a view to be timed with and without the occupancy grid; None for none.
     """
     dtype = torch.bfloat16 if computes_bfloat16(device) else None

@@ -232,10 +232,10 @@ def fit_in_turns(
     They take turns of a second, so that an hour in which the machine is slow is slow for all.
 
     Args:
-        lrs: of the recipes, by their names.
-        image: to be fitted.
-        seconds: for each.
-        seed: of the weights and the batches.
+        lrs: learning rates of the recipes, by their names.
+        image: the image to fit.
+        seconds: training time of each fit.
+        seed: seed of the weights and the batches.
     """
     fits = {
         name: InterleavedFit(RECIPES[name], lr, image, seconds, seed) for name, lr in lrs.items()

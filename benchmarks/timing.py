@@ -17,8 +17,8 @@ def medians(
 
     Args:
         calls: what to time.
-        rounds: how often each has its turn.
-        seconds: how long a turn lasts at least.
+        rounds: number of turns of each.
+        seconds: least length of a turn.
     """
     for call in calls.values():
         call()
