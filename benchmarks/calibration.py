@@ -86,7 +86,8 @@ def offsets(
     """Settings, and for each the recovery by octave beside that of the default.
 
     Args:
-        sweeps: for each image the fit with the default, and those by setting, the default among them.
+        sweeps: for each image the fit with the default, and those by setting, the default among
+            them.
     """
     settings = sorted(sweeps[0][1])
     rows = [

@@ -2,7 +2,7 @@
 
 The built-in scene ``spheres``, as an object over nothing (``object``) and in surroundings that
 reach to infinity: a patterned ground and a sky, photographed from all around (``around``), or a
-wall behind it, in forward-facing views (``frontal``), where all pixels are opaque as in
+wall behind it, in forward-facing views (``forward-facing``), where all pixels are opaque as in
 photographs. PSNR of held-out views, and the share of their opaque pixels in which the field has a
 hole: less than half opaque.
 """
@@ -142,7 +142,7 @@ def fit_for(scene: Scene, options: FieldOptions, seconds: float) -> tuple[float,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kinds", nargs="+", default=["object", "around", "frontal"])
+    parser.add_argument("--kinds", nargs="+", default=["object", "around", "forward-facing"])
     parser.add_argument("--scene", nargs="+", default=[], help="folders of posed images as well")
     parser.add_argument("--size", type=int, default=128)
     parser.add_argument("--seconds", type=float, nargs="+", default=[60.0])

@@ -41,7 +41,7 @@ STEPS = {"fourier": (300, 1800), "gaussian": (240, 1440), "hash": (600, 800, 480
 # Settings whose recovery is measured beside that of the default, on images of the first half.
 BANDS = (4, 5, 6, 7, 8, 9)
 SIGMAS = (6, 10, 30, 50)
-FINEST = (384, 1536, 2304, 3072, 6144)
+MAX_RESOLUTIONS = (384, 1536, 2304, 3072, 6144)
 SWEPT = ("kodim01", "kodim03")
 # So few fits of a length cannot tell the weights of three traits.
 _FEW = 5
@@ -130,7 +130,7 @@ class Measurements:
         option, settings = {
             "fourier": ("--bands", BANDS),
             "gaussian": ("--sigma", SIGMAS),
-            "hash": ("--max-resolution", FINEST),
+            "hash": ("--max-resolution", MAX_RESOLUTIONS),
         }[encoding]
         default_setting = {"fourier": 10, "gaussian": default_sigma(768), "hash": 768}[encoding]
         found = []

@@ -94,7 +94,7 @@ def small_nerf(views: Views) -> nn.Module:
 
 def instant_ngp(views: Views) -> nn.Module:
     """Instant-NGP's field, with a finest level of two nodes per pixel."""
-    field = hash_field(num_levels=8, log2_table_size=15, finest_resolution=2 * max(views.size))
+    field = hash_field(num_levels=8, log2_table_size=15, max_resolution=2 * max(views.size))
     return GridRenderer(field, OccupancyGrid())
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.forecast import BANDS, FINEST, SIGMAS, STEPS, measured
+from benchmarks.forecast import BANDS, MAX_RESOLUTIONS, SIGMAS, STEPS, measured
 from nerf_posenc.analysis.recommendation import recommend
 from nerf_posenc.training.recipes import default_sigma
 from scenes import open_image
@@ -24,7 +24,7 @@ def sweep(cache: Path, image: Path) -> tuple[dict[str, dict[float, float]], floa
     seconds = 0.0
     cases = [("fourier", "--bands", value) for value in (*BANDS, None)]
     cases += [("gaussian", "--sigma", value) for value in (*SIGMAS, None)]
-    cases += [("hash", "--max-resolution", value) for value in (*FINEST, None)]
+    cases += [("hash", "--max-resolution", value) for value in (*MAX_RESOLUTIONS, None)]
     for encoding, option, value in cases:
         arguments = () if value is None else (option, str(value))
         record = measured(cache, image, encoding, STEPS[encoding][0], *arguments)

@@ -19,7 +19,7 @@ BATCH_SIZE = 8192
 
 # Grids with another finest level than the default were up to 1.7 dB off their forecasts
 # (docs/howto/forecast.md), which the error of the default grid does not cover.
-_FINEST_ERROR = 0.7
+_MAX_RESOLUTION_ERROR = 0.7
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def forecast(
     total = psnr_from_mse(math.fsum(lost))
     error = law.error(steps, content.resolution)
     if model.encoding == "hash" and model.max_resolution is not None:
-        error += _FINEST_ERROR
+        error += _MAX_RESOLUTION_ERROR
     return Forecast(model.encoding, steps, total, error, octaves)
 
 

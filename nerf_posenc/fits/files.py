@@ -129,8 +129,10 @@ def _require_plausible(
 
 def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by their names of today: files of version 0.1 have some earlier ones."""
+    names = {"finest": "max_resolution"}
+    values = {"small": "mlp", "frontal": "forward-facing"}
     return {
-        "max_resolution" if name == "finest" else name: "mlp" if value == "small" else value
+        names.get(name, name): values.get(value, value) if isinstance(value, str) else value
         for name, value in options.items()
     }
 

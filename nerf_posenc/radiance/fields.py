@@ -259,7 +259,7 @@ def hash_field(
     *,
     num_levels: int = 16,
     log2_table_size: int = 19,
-    finest_resolution: int = 2048,
+    max_resolution: int = 2048,
     features_per_level: int = 2,
     width: int = 64,
     depth: int = 1,
@@ -270,13 +270,13 @@ def hash_field(
     Args:
         num_levels: levels of the grid, from 16 nodes per axis.
         log2_table_size: rows of each level's table, as a power of two.
-        finest_resolution: nodes per axis of the last level.
+        max_resolution: nodes per axis of the last level.
         features_per_level: features of each node.
         width: units per layer.
         depth: layers of the trunk.
         generator: random number generator of the initial features and weights.
     """
-    growth = (finest_resolution / 16) ** (1 / max(1, num_levels - 1))
+    growth = (max_resolution / 16) ** (1 / max(1, num_levels - 1))
     return RadianceField(
         HashGridEncoder(
             3,

@@ -28,7 +28,7 @@ _NODES_PER_PIXEL, _FEWEST_NODES, _MOST_NODES = 0.4, 64, 512
 # Opacity along a cell's diagonal below which it is empty. A fit of all space starts full of fog.
 _THRESHOLD_IN_BOX, _THRESHOLD = 0.01, 0.08
 # Of the proposal field's hash grid: bounds of the finest level's nodes per axis.
-_COARSEST_HASH, _FINEST_HASH = 256, 1024
+_FEWEST_HASH_NODES, _MOST_HASH_NODES = 256, 1024
 STRIDES = (4, 2, 1)
 """Of the factored field, from one node in use to the next: at first, and as it is refined."""
 
@@ -54,7 +54,8 @@ class FieldOptions:
             the MLP and the proposal field, 2 in the factored, 1 after a hash grid and 8 in the
             others.
         num_exposures: training views whose exposures the last two fields learn; 0 for none.
-        space: coordinates of the last two fields: ``"box"``, ``"contracted"`` or ``"frontal"``.
+        space: coordinates of the last two fields: ``"box"``, ``"contracted"`` or
+            ``"forward-facing"``.
         num_samples: samples along a ray; None for 96 in the MLP field, 64 and 128 more in NeRF,
             and twice 128 in mip-NeRF, 16 after 48 of the proposal. The factored field has one per
             cell.
@@ -215,12 +216,12 @@ def _proposal_renderer(
 ) -> ProposalRenderer:
     if options.encoding == "hash":
         # Contracted space has half of the cube for what lies between the cameras.
-        finest = min(max(4 * resolution, _COARSEST_HASH), _FINEST_HASH)
+        max_resolution = min(max(4 * resolution, _FEWEST_HASH_NODES), _MOST_HASH_NODES)
         field = hash_field(
             num_levels=8,
             features_per_level=4,
             log2_table_size=17,
-            finest_resolution=finest,
+            max_resolution=max_resolution,
             width=options.layers[0],
             depth=options.layers[1],
             generator=generator,

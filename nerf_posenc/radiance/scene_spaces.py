@@ -17,7 +17,7 @@ from nerf_posenc.radiance.poses import nearest_to_lines
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.views import Views
 
-SpaceName = Literal["box", "contracted", "frontal"]
+SpaceName = Literal["box", "contracted", "forward-facing"]
 
 # Farther away, in radii of the cameras, everything is one shell.
 _FARTHEST = 1000.0
@@ -275,7 +275,7 @@ def space_for(views: Views) -> SpaceName:
         bool((views.rays(view).directions @ axis < -2 * _LEAST_FORWARD).all())
         for view in range(len(views))
     )
-    return "frontal" if looks_forward else "contracted"
+    return "forward-facing" if looks_forward else "contracted"
 
 
 def make_space(
@@ -284,4 +284,4 @@ def make_space(
     """Build a space for views, or for a state that is loaded."""
     if name == "contracted":
         return ContractedSpace(views, by_disparity=by_disparity)
-    return ForwardFacingSpace(views) if name == "frontal" else BoxSpace()
+    return ForwardFacingSpace(views) if name == "forward-facing" else BoxSpace()

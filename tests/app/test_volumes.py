@@ -28,7 +28,7 @@ from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.scene_spaces import make_space
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
-from tests.radiance.test_scene_spaces import around, frontal
+from tests.radiance.test_scene_spaces import around, forward_facing
 from tests.small import SMALL_SCENE
 
 
@@ -57,7 +57,9 @@ def scene_of(space: str) -> tuple[nn.Module, Camera, Tensor]:
             Ball((0.1, -0.2, 0.1), 0.5), OccupancyGrid(32), num_samples=512
         )
         return renderer, camera, around(torch.zeros(3), 3.0).world_from_camera
-    views = around(torch.tensor([0.2, 0.1, 0.0]), 2.0) if space == "contracted" else frontal()
+    views = (
+        around(torch.tensor([0.2, 0.1, 0.0]), 2.0) if space == "contracted" else forward_facing()
+    )
     ball = Ball((0.1, 0.1, -0.1), 0.3) if space == "contracted" else Ball((0.1, 0.2, 0.3), 0.4)
     renderer = ProposalRenderer(
         ball,
@@ -101,7 +103,7 @@ def test_slices_lie_side_by_side_and_densities_are_kept_to_a_few_percent() -> No
 
 
 @needs_chromium
-@pytest.mark.parametrize("space", ["box", "contracted", "frontal"])
+@pytest.mark.parametrize("space", ["box", "contracted", "forward-facing"])
 def test_the_browser_shows_what_the_renderer_gives(
     space: str, browser: Any, tmp_path: Path
 ) -> None:

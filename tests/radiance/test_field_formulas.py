@@ -105,7 +105,7 @@ def test_the_hidden_layers_start_as_he_et_al_have_it_and_without_a_bias() -> Non
 
 def test_a_hash_field_goes_from_16_nodes_to_its_finest_in_16_levels() -> None:
     # Instant-NGP (Müller et al. 2022), table 1 and section 5.4: degree 4 spherical harmonics.
-    field = hash_field(log2_table_size=4, finest_resolution=512)
+    field = hash_field(log2_table_size=4, max_resolution=512)
     grid, sphere = field.position_encoder, field.direction_encoder
     assert isinstance(grid, HashGridEncoder)
     assert isinstance(sphere, SphericalHarmonicsEncoder)

@@ -41,7 +41,7 @@ def around(center: Tensor, radius: float) -> Views:
     return views_at(positions, center.expand(8, 3))
 
 
-def frontal(near: float | None = 2.0) -> Views:
+def forward_facing(near: float | None = 2.0) -> Views:
     generator = torch.Generator().manual_seed(0)
     positions = torch.rand(8, 3, generator=generator) * torch.tensor([0.6, 0.1, 0.6])
     return views_at(positions, positions + torch.tensor([0.05, 5.0, 0.1]), near)
@@ -81,7 +81,7 @@ def test_contraction_keeps_the_inner_cube_and_brings_infinity_to_the_outer(
 
 
 def test_normalized_device_coordinates_are_those_of_nerf() -> None:
-    views = frontal()
+    views = forward_facing()
     space, rays = ForwardFacingSpace(views), rays_of(views)
     paths = space.paths(rays)
     torch.testing.assert_close(paths.directions.norm(dim=-1), torch.ones(len(paths.far)))
@@ -106,15 +106,15 @@ def test_normalized_device_coordinates_are_those_of_nerf() -> None:
 def test_the_space_follows_the_views() -> None:
     center = torch.zeros(3)
     assert space_for(around(center, 2.0)) == "contracted"
-    assert space_for(frontal()) == "frontal"
+    assert space_for(forward_facing()) == "forward-facing"
     transparent = around(center, 2.0)
     transparent.pixels[0, 0, 0, 3] = 0.5
     assert space_for(transparent) == "box"
 
 
-@pytest.mark.parametrize("name", ["contracted", "frontal"])
+@pytest.mark.parametrize("name", ["contracted", "forward-facing"])
 def test_rays_have_samples_from_where_the_scene_begins_to_far_away(name: str) -> None:
-    views = around(torch.zeros(3), 2.0) if name == "contracted" else frontal()
+    views = around(torch.zeros(3), 2.0) if name == "contracted" else forward_facing()
     space, rays = make_space(name, views), rays_of(views)  # type: ignore[arg-type]
     samples = packed_samples(OccupancyGrid(16), rays, 0.05, space=space)
     distances = space.distances(rays, samples.rays, samples.along)
@@ -132,9 +132,9 @@ def test_a_capture_without_a_known_beginning_has_one_before_what_is_looked_at() 
 
 
 @pytest.mark.parametrize("field", ["factored", "proposal"])
-@pytest.mark.parametrize("name", ["contracted", "frontal"])
+@pytest.mark.parametrize("name", ["contracted", "forward-facing"])
 def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str, field: str) -> None:
-    views = around(torch.zeros(3), 2.0) if name == "contracted" else frontal()
+    views = around(torch.zeros(3), 2.0) if name == "contracted" else forward_facing()
     encoding = "vector-matrix" if field == "factored" else "hash"
     options = FieldOptions(field, encoding, space=name)  # type: ignore[arg-type]
     renderer = make_renderer(options, views)
