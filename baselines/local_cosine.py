@@ -105,6 +105,7 @@ class LocalCosineSeries(nn.Module):
         self.grid = torch.stack([image.x[0], image.y[0], spacing]).to(device, torch.float32)
         self.color.data = _principal_axes(image).to(device, torch.float32)
         values = self._analyze(image)
+        # The largest coefficients, as many as the parameters leave after the mask.
         others = self.color.numel() + self.size.numel() + self.grid.numel()
         mask = largest(values, num_parameters - others)
         if mask is None:
@@ -129,17 +130,21 @@ class LocalCosineSeries(nn.Module):
             return self._evaluate(x.to(self.coefficients.dtype))
 
     def _evaluate(self, x: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 3"]:
+        # From coordinates to pixels: 0 is the left edge of the first one.
         position = (x.reshape(-1, 2) - self.grid[:2]) / self.grid[2] + 0.5
         cells_down, cells_across = self.cells
         columns, across = self._functions(position[:, 0], cells_across)
         rows, down = self._functions(position[:, 1], cells_down)
         dense = self._dense_coefficients()
+        # Sum over the four cells whose windows reach a point: coefficients times the products of
+        # their functions down and across.
         total = x.new_zeros(position.shape[0], 3)
         for row, down_values in zip(rows, down, strict=True):
             for column, across_values in zip(columns, across, strict=True):
                 nearby = nn.functional.embedding(row * cells_across + column, dense)
                 products = (down_values[:, :, None] * across_values[:, None]).flatten(1)
                 total = total + (nearby.unflatten(1, (3, -1)) @ products[..., None]).squeeze(-1)
+        # Back from the principal axes to RGB.
         return (total @ self.color[1:] + self.color[0]).reshape(*x.shape[:-1], 3)
 
     def _functions(
@@ -147,6 +152,8 @@ class LocalCosineSeries(nn.Module):
     ) -> tuple[Int[Tensor, "2 n"], Float[Tensor, "2 n 8"]]:
         """The two cells along an axis that reach a position, and their functions there."""
         position = position.clamp(0, cells * CELL)
+        # The window of a cell reaches half a cell beyond its edges: around each edge the function
+        # of the cell before falls and that of the cell after rises.
         edge = (position / CELL).round()
         offset = position - edge * CELL
         rising, falling = self.window(offset[:, None] + CELL / 2).unbind(-1)
@@ -205,6 +212,7 @@ class LocalCosineSeries(nn.Module):
         down, across = math.ceil(height / CELL), self.cells[1]
         padding = (0, across * CELL - width, 0, down * CELL - height)
         padded = nn.functional.pad(values.permute(2, 0, 1), padding, mode="replicate")
+        # The transform is separable: along the rows, then along the columns.
         along = self._analyze_axis(padded).reshape(3, down * CELL, across * CELL).mT
         both = self._analyze_axis(along).reshape(3, across, CELL, down, CELL)
         return both.permute(0, 4, 3, 1, 2)

@@ -63,6 +63,7 @@ class PatchNetwork(nn.Module):
     def forward(self, patches: Float[Tensor, "n 8 8"]) -> Float[Tensor, " n"]:
         """Predict from patches in the orientation that they are given in."""
         bicubic, contrast = _bicubic(patches), _contrast(patches)
+        # Patches of all brightnesses and contrasts look alike to the network.
         normalized = (patches - bicubic[:, None, None]) / contrast[:, None, None]
         correction: Tensor = self.network(normalized.flatten(1))[:, 0]
         return bicubic + contrast * correction
@@ -109,6 +110,8 @@ def patches_around_pixels(
     The plane is mirrored at its edges, which keeps the colors of the checkerboard.
     """
     steps = torch.arange(_SIDE, device=plane.device) - _SIDE // 2 + 1
+    # A step along one axis of the rotated lattice goes one pixel down and one to the right, a step
+    # along the other one up and one to the right. The - 1 puts the pixel between the middle steps.
     down = steps[:, None] - steps
     right = steps[:, None] + steps - 1
     return _gather(plane, rows[:, None, None] + down, columns[:, None, None] + right)
@@ -122,6 +125,7 @@ def _gather(plane: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 def _mirrored(index: Tensor, size: int) -> Tensor:
     """Mirror an index at the first and the last pixel, which are not repeated."""
     period = max(2 * (size - 1), 1)
+    # Beyond the last pixel the index runs back: 0 1 2 3 2 1 0 1 ...
     index = index % period
     return torch.minimum(index, period - index)
 
@@ -200,6 +204,7 @@ def double_resolution(
     """
     height, width, _ = rgb.shape
     doubled = rgb.new_zeros(2 * height, 2 * width, 3)
+    # First the pixels themselves, then the centers of their cells.
     doubled[::2, ::2] = rgb
     rows, columns = _crossings(height, width, rgb.device)
     for channel in range(3):

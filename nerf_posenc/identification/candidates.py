@@ -96,6 +96,8 @@ def rotary_candidates(
         except ValueError:
             # The model's axes do not divide such a width.
             continue
+        # From the outside in: how positions are counted, pairing and base, order and offset; what
+        # differs in the last alone is evaluated in one call.
         for counted, code, own in _ways_to_count(name, preset, shape, positions):
             num_axes, moved = (1 if own.ndim == 1 else own.shape[-1]), _moved_positions(own)
             for arguments, words in _variations(preset, dim, scale if is_scaled else 1.0):
@@ -229,6 +231,7 @@ def fourier_candidates(width: int, x: Tensor, expected: str | None) -> Iterator[
     for name, arguments in ways:
         own = FOURIER[name].arguments.get("include_input") if name else None
         for raw in dict.fromkeys((own, None, "front", "back")):
+            # As many bands as the width leaves for sines and cosines of every axis.
             num_bands, rest = divmod(width - (in_dim if raw else 0), 2 * in_dim)
             if rest or num_bands < 1:
                 continue

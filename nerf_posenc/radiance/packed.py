@@ -81,15 +81,18 @@ def packed_samples(
     if space.is_straight:
         enters, leaves = coarse.intersect(paths.origins, paths.directions)
         near, far = torch.maximum(near, enters), torch.minimum(far, leaves)
+    # 1. Bins as long as a coarse cell, of whole steps, and their middles.
     per_bin = max(1, int(coarse.cell / step))
     origins, directions = paths.origins, paths.directions
     length = per_bin * step
     # A ray that misses has no bin: its middles lie behind `far`.
     num_bins = int(((far - near).clamp(min=0).amax() / length).ceil()) if len(near) else 0
     middles = near[:, None] + (torch.arange(num_bins, device=near.device) + 0.5) * length
+    # 2. Bins whose middle is in or beside an occupied coarse cell.
     points = space.positions(origins[:, None], directions[:, None], middles)
     is_near = coarse(points) & (middles - length / 2 < far[:, None])
     ray, first = is_near.nonzero(as_tuple=True)
+    # 3. All steps of these bins, shifted alike along a ray.
     shift = torch.full_like(near, 0.5)
     if generator is not None:
         shift = uniform(near.shape, generator, near)
@@ -97,6 +100,7 @@ def packed_samples(
     ray = ray.repeat_interleave(per_bin)
     along = near[ray] + (order.flatten() + shift[ray]) * step
     positions = space.positions(origins[ray], directions[ray], along)
+    # 4. Those in occupied cells.
     inside = (grid(positions) & (along < far[ray] + step)).nonzero()[:, 0]
     return PackedSamples(ray[inside], along[inside], positions[inside])
 
@@ -211,6 +215,7 @@ class PackedRenderer(nn.Module):
             samples, corners, density = self._visible(samples, step, num_rays)
         if torch.is_grad_enabled():
             density = self.field.density_at(corners)
+        # Colors of the samples that are seen, padded to a number of rows that is already set up.
         weights, _ = packed_weights(density, step, samples.rays, num_rays)
         shown = (weights.detach() > _VISIBLE).nonzero()[:, 0]
         ray = samples.rays[shown]
@@ -250,15 +255,18 @@ class PackedRenderer(nn.Module):
         order = _order_in_ray(samples.rays, num_rays)
         for first in range(0, int(order.max()) + 1 if len(order) else 1, _AT_ONCE):
             is_next = (order >= first) & (order < first + _AT_ONCE)
+            # The next samples of rays that are not opaque so far.
             rows = (is_next & (depth < _OPAQUE)[samples.rays]).nonzero()[:, 0]
             part = samples.rows(rows)
             corners = self.field.corners(part.positions)
             density = self.field.density_at(corners)
             _, before = packed_weights(density, step, part.rays, num_rays)
+            # Of them, those in front of which little enough lies, in this part and before it.
             reached = before + depth[part.rays] < _OPAQUE
             depth = depth.index_add(0, part.rays, density * step)
             kept = reached.nonzero()[:, 0]
             parts.append((rows[kept], corners.rows(kept), density[kept]))
+        # Parts hold samples of all rays: back to the order of the list, ray by ray.
         rows, order = torch.cat([part[0] for part in parts]).sort()
         return (
             samples.rows(rows),
