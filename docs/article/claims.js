@@ -54,6 +54,11 @@ const CLAIMS = [
     shown: () => `The paper's first embedding is that of position 0 and begins with a sine: ${sinusoidal(0, 4).join(", ")}. The other order is another table: its first row would be ${[Math.cos(1), Math.sin(1)].map((v) => v.toFixed(2)).join(", ")} and so on. A model reads only the one it was trained with.`,
   },
   {
+    said: "The well-known heat map, all sines on its left half and all cosines on its right, is the paper's table.",
+    is: false,
+    shown: () => `It is that of the library tensor2tensor. The paper's columns alternate: at position 1 they begin with ${sinusoidal(1, 512).slice(0, 4).map((v) => v.toFixed(2)).join(", ")}, the library's with ${[0, 2, 4, 6].map((i) => sinusoidal(1, 512)[i].toFixed(2)).join(", ")}. The two hold the same numbers in another order, and weights trained with one do not work with the other.`,
+  },
+  {
     said: "The width d is the longest sequence.",
     is: false,
     shown: () => `With 8 columns, the two most similar of 1,000 positions are still ${nearest(8, 1000).toFixed(3)} apart.`,

@@ -54,6 +54,7 @@ const SCHEMES = {
   index: (t) => [t],
   "index / length": (t, length) => [t / Math.max(1, length - 1)],
   "binary digits": (t) => Array.from({ length: 8 }, (_, k) => (t >> k) & 1),
+  "drawn at random": () => Array.from({ length: 8 }, Math.random),
   "one sine": (t) => [Math.sin(t / 4)],
   sinusoids: (t) => sinusoidal(t, 16),
 };
@@ -74,6 +75,7 @@ function requirements(scheme, length = 48) {
     "equal offsets, equal distances": [1, 5].every((offset) => spread(steps(offset)) < 1e-9)
       && Math.abs(distance(at(1, 20), at(0, 20)) - distance(at(1, 60), at(0, 60))) < 1e-9,
     "all distinct": nearest > 1e-2,
+    deterministic: distance(at(5), at(5)) === 0,
   };
 }
 
