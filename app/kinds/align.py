@@ -49,6 +49,9 @@ _EASED = "-eased"
 # Of the fit: patches are only shifted until the first, encodings are eased from there to the
 # last, and learning rates fall from then on.
 _SHIFTED, _OPEN_FROM, _OPEN_TO = 0.2, 0.1, 0.7
+# Of an eased fit: its patches are blurred until then, at first with a standard deviation of this
+# share of their side, and with half of it from level to level (Cheng et al. 2024, section 4.3).
+_SHARP_FROM, _BLUR, _NUM_BLURS = 0.5, 0.2, 7
 _LR = 0.01
 # Learning rate of the homographies times the steps of the fit: how far they may travel.
 _TRAVEL = 1.5
@@ -257,9 +260,12 @@ class AlignKind(CoordinateKind[AlignOptions]):
         )
         rows = ShuffledRows(len(points), config.batch_size, seed=config.seed, device=device)
 
+        targets = [*self._blurred_values(), values] if model.is_eased else [values]
+        steps_of_a_blur = max(1, round(_SHARP_FROM * config.steps / _NUM_BLURS))
+
         def draw(step: int) -> tuple[tuple[Tensor, Tensor], Tensor]:
-            chosen = rows(step)
-            return (points[chosen], patches[chosen]), values[chosen]
+            chosen, target = rows(step), targets[min(step // steps_of_a_blur, len(targets) - 1)]
+            return (points[chosen], patches[chosen]), target.to(device)[chosen]
 
         def after_step(state: FitState) -> None:
             model.progress.fill_(state.step / state.num_steps)
@@ -280,6 +286,16 @@ class AlignKind(CoordinateKind[AlignOptions]):
         warps = torch.optim.Adam([model.warps], lr=_TRAVEL / config.steps)
         group = OptimizerGroup([*problem.optimizer.optimizers, warps])
         return replace(problem, optimizer=group, description={})
+
+    def _blurred_values(self) -> list[Float[Tensor, "points 3"]]:
+        """The patches' values, blurred within each patch less and less."""
+        from scipy.ndimage import gaussian_filter
+
+        side = math.isqrt(len(self.grid))
+        patches = self.values.view(_NUM_PATCHES, side, side, 3).numpy()
+        sigmas = [_BLUR * side * 2.0**-level for level in range(_NUM_BLURS)]
+        blurred = [gaussian_filter(patches, sigma, axes=(1, 2)) for sigma in sigmas]
+        return [torch.from_numpy(values).reshape(-1, 3) for values in blurred]
 
     def _rendered(self, model: AlignedImage, size: tuple[int, int]) -> Float[Tensor, "h w 3"]:
         """The image that a model has, all of it."""

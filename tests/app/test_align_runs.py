@@ -74,6 +74,23 @@ def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
     assert held_cosine(1.0) == pytest.approx(0)
 
 
+def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
+    kind = AlignKind(AlignOptions(align="cat", size=64))
+    config = kind.resolve(AlignOptions(device="cpu", steps=60), torch.device("cpu"), print)
+    values = {}
+    for name in ("fourier", "fourier-eased"):
+        problem = kind.problem(
+            kind.build(name, config, torch.Generator().manual_seed(0)), name, config
+        )
+        values[name] = [problem.draw_batch(step)[1] for step in (0, 29, 30, 59)]
+    detail = [float((b - a).square().mean()) for a, b in zip(*values.values(), strict=True)]
+    assert detail[0] > 10 * detail[1]
+    assert detail[2:] == [0.0, 0.0]
+    # A blur keeps the mean.
+    means = [float(targets[0].mean()) for targets in values.values()]
+    assert means[0] == pytest.approx(means[1], abs=0.01)
+
+
 @pytest.mark.slow
 def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["--encodings", "fourier", "fourier-eased", "lines-eased"]
