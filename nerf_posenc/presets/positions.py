@@ -59,10 +59,10 @@ def centers(shape: Sequence[int]) -> Tensor:
     return patch_centers(shape, dtype=torch.float64).flatten(0, -2)
 
 
-def relative_to_16(shape: Sequence[int]) -> Tensor:
-    """Indices scaled as if there were 16 along each axis."""
+def relative_to(count: int, shape: Sequence[int]) -> Tensor:
+    """Indices scaled as if there were so many along each axis."""
     _require_sizes(shape, 2)
-    return _product([torch.arange(size, dtype=torch.float64) / size * 16 for size in shape])
+    return _product([torch.arange(size, dtype=torch.float64) / size * count for size in shape])
 
 
 def ends_at_one(shape: Sequence[int]) -> Tensor:

@@ -240,7 +240,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
         "eva02": _row(
             64,
             "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(ref_feat_shape=(16, 16))",
-            positions.relative_to_16,
+            partial(positions.relative_to, 16),
             2,
         ),
         "timm": _row(
@@ -277,6 +277,29 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             positions.rows_and_columns,
             2,
             axis_order=(1, 0),
+        ),
+        "sam3": _row(
+            64,
+            f"{_TRANSFORMERS}sam3, layers of the whole image; windows of 24 x 24 are alike",
+            partial(positions.relative_to, 24),
+            2,
+            axis_order=(1, 0),
+        ),
+        "llama4-vision": _row(
+            88,
+            f"{_TRANSFORMERS}llama4; the class token, the last one, is not rotated",
+            positions.rows_and_columns_from_1,
+            2,
+            axis_order=(1, 0),
+        ),
+        "gemma4-vision": _row(
+            64,
+            f"{_TRANSFORMERS}gemma4, the image encoder of E2B",
+            positions.rows_and_columns,
+            2,
+            base=100.0,
+            axis_order=(1, 0),
+            pairing="axis-half",
         ),
         "croco": _row(
             64,

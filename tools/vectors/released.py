@@ -135,6 +135,39 @@ _LANGUAGE: dict[str, tuple[str, dict[str, Any], str, tuple[int, ...], int]] = {
 }
 
 
+@entry("sam3", "float32")
+def sam3(libraries: Libraries) -> Arrays:
+    """Sam3ViTRotaryEmbedding of 12 x 12 patches; apply_rotary_pos_emb_2d."""
+    model, query = libraries.model("sam3"), before(144, 64)
+    config = libraries.config("sam3", "Sam3ViTConfig", image_size=168)
+    given = model.Sam3ViTLayer.precompute_positions(config, 0)
+    tables = model.Sam3ViTRotaryEmbedding(config)(query, given)
+    after = model.apply_rotary_pos_emb_2d(query[None], query[None], *tables)[0]
+    return dict(shape=torch.tensor([12, 12]), after=after[0])
+
+
+@entry("llama4-vision", "float32")
+def llama4_vision(libraries: Libraries) -> Arrays:
+    """Llama4VisionRotaryEmbedding(config of the released vision encoder, 5 x 5 patches)."""
+    model, query = libraries.model("llama4"), before(25, 88)
+    rope = {"rope_type": "default", "rope_theta": 10_000.0}
+    sizes = dict(hidden_size=1408, num_attention_heads=16, image_size=70, patch_size=14)
+    config = libraries.config("llama4", "Llama4VisionConfig", rope_parameters=rope, **sizes)
+    table = model.Llama4VisionRotaryEmbedding(config)(query)[:25]
+    after = model.vision_apply_rotary_emb(query[None, :, None], query[None, :, None], table)[0]
+    return dict(shape=torch.tensor([5, 5]), after=after[0, :, 0])
+
+
+@entry("gemma4-vision", "float32")
+def gemma4_vision(libraries: Libraries) -> Arrays:
+    """Gemma4VisionRotaryEmbedding(Gemma4VisionConfig()) at (x, y); apply_multidimensional_rope."""
+    model, query = libraries.model("gemma4"), before(20, 64)[None, :, None]
+    places = grid(4, 5).flip(-1)[None]
+    embed = model.Gemma4VisionRotaryEmbedding(libraries.config("gemma4", "Gemma4VisionConfig"))
+    after = model.apply_multidimensional_rope(query, *embed(query, places), places)
+    return dict(shape=torch.tensor([4, 5]), after=after[0, :, 0])
+
+
 def _register(name: str) -> None:
     config_class, options, embedding, shape, width = _LANGUAGE[name]
 
