@@ -15,7 +15,7 @@ import torch
 
 import nerf_posenc
 import train_fit
-from sequences import load_fit, open_sequence
+from sequences import load_models, open_sequence
 from sequences.system import SystemOptions
 
 OUTPUT = Path(__file__).parent / "article" / "models.json"
@@ -42,7 +42,7 @@ def main() -> None:
         if train_fit.main([str(argument) for argument in arguments]):
             sys.exit("the fits did not end well")
         states = {
-            name: load_fit(run / "fits" / f"{name}.safetensors", system)[0].state_dict()
+            name: load_models(run / "fits" / f"{name}.safetensors", system)[0].state_dict()
             for name in ENCODINGS
         }
     text = unseen_text()

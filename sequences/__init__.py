@@ -7,4 +7,4 @@ and one module of `systems` for each model.
 from sequences.errors import SequenceError as SequenceError
 from sequences.open import BUILT_IN as BUILT_IN
 from sequences.open import open_sequence as open_sequence
-from sequences.saved import load_fit as load_fit
+from sequences.saved import load_models as load_models

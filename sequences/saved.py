@@ -10,7 +10,7 @@ from nerf_posenc.training.ensemble import Ensemble
 from sequences.system import System
 
 
-def load_fit(path: str | Path, system: System) -> list[nn.Module]:
+def load_models(path: str | Path, system: System) -> list[nn.Module]:
     """Load the models of a run's fit.
 
     Args:

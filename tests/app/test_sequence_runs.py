@@ -15,7 +15,7 @@ from app.report.headline import headline
 from app.report.metrics import read_metrics
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import Measure
-from sequences import load_fit, open_sequence
+from sequences import load_models, open_sequence
 from sequences.system import SystemOptions
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
@@ -129,13 +129,13 @@ def test_several_seeds_are_trained_at_once_and_their_median_is_reported() -> Non
 def test_a_saved_fit_is_loaded_with_its_system_alone() -> None:
     options = SystemOptions(context=16, width=16, depth=1)
     system = open_sequence("text.txt", options)
-    (model,) = load_fit("run/fits/rotary.safetensors", system)
+    (model,) = load_models("run/fits/rotary.safetensors", system)
     with torch.no_grad():
         scores = system.evaluate(model, "rotary").scores
     assert scores["bits_per_character"] == fits("run")[1]["bits_per_character"]
     other = open_sequence("text.txt", SystemOptions(context=16, width=24, depth=1))
     with pytest.raises(CheckpointError, match="its width is 16, not 24"):
-        load_fit("run/fits/rotary.safetensors", other)
+        load_models("run/fits/rotary.safetensors", other)
 
 
 @pytest.mark.usefixtures("run")
