@@ -1,9 +1,9 @@
-"""One process that reads images, sounds, meshes and COLMAP models, within limits no file can raise.
+"""One process that reads images, clips, sounds, meshes and COLMAP models, within limits.
 
 Decoders trust what a file claims: a PNG of 3 MB may inflate to 3 GB, a damaged model may hang. So
-they run in a process that may take so much memory and time of the processor and no more. It
-answers through a pipe, and is started anew after it died. Limits grow only with the bytes that lie
-on the disk:
+they run in a process that may take so much memory and time of the processor and no more, whatever a
+file says. It answers through a pipe, and is started anew after it died. Limits grow only with the
+bytes that lie on the disk:
 
 * memory: 2 GB, and 8 times the largest file, 30 times of a model; pixels take half of it at most;
 * time of the processor: 8 s, and 2 s for each megabyte, for all files of a scene together.
@@ -96,6 +96,16 @@ def read_sound(path: Path, most: int, duration: float | None) -> "tuple[Tensor, 
     """
     answer, (samples,) = _ask_file("sound", path, [most, duration])
     return samples, int(answer["rate"])
+
+
+def read_clip(path: Path, most: int, size: int) -> "tuple[Tensor, float]":
+    """Read frames and their rate; see `scenes.clip_reader.read_frames`.
+
+    Raises:
+        SceneError: If the file cannot be read within the limits.
+    """
+    answer, (frames,) = _ask_file("clip", path, [most, size])
+    return frames, float(answer["rate"])
 
 
 def read_mesh(path: Path, most: int) -> "tuple[Tensor, Tensor]":
@@ -242,6 +252,11 @@ def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], 
 
         samples, rate = read_samples(path, *arguments)
         return {"rate": rate}, [samples]
+    if what == "clip":
+        from scenes.clip_reader import read_frames
+
+        frames, frames_per_second = read_frames(path, *arguments)
+        return {"rate": frames_per_second}, [frames]
     if what == "mesh":
         from scenes.mesh_reader import read_triangles
 

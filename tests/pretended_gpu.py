@@ -444,6 +444,7 @@ RUNS = {
     "audio": f"--audio phrase --duration 0.1 --encodings none fourier hash {_PLAIN}",
     "shape": f"--shape box.ply --encodings fourier hash --eikonal 0.1 {_PLAIN}",
     "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings fourier hash {_PLAIN}",
+    "clip": f"--clip spheres --size 16 --num-frames 4 --encodings none fourier hash {_PLAIN}",
     "align": f"--align cat --size 64 --encodings fourier-eased lines-eased {_PLAIN}",
     "text": f"--sequence text.txt --encodings none sinusoidal rotary {_ONE_LAYER}",
     "bert": f"--sequence text.txt --model bert {_ONE_LAYER}",

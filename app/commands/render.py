@@ -22,10 +22,9 @@ from nerf_posenc.training.checkpoints import CheckpointError, replacing
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
-_FRAMES_PER_SECOND = 24
 _SIZES, _COUNTS = Range(1, 1 << 15), Range(1, 10_000)
 _SCALES = Range(0, 64, is_open=True)
-_RATES = Range(100, 1_000_000)
+_RATES = Range(1, 1_000_000)
 # A PNG of more pixels is written as it is rendered.
 _MAX_HELD = 1 << 24
 # Of zlib: higher ones gain little on photographs and take several times as long.
@@ -47,7 +46,7 @@ def render(
     device: str = "auto",
     quiet: bool = False,
 ) -> None:
-    """Render a saved fit: an image at any resolution, a scene from any camera, a sound at any rate.
+    """Render a saved fit: an image or a clip at any resolution, a scene from any camera, a sound.
 
     Args:
         run: Run folder, or the file of a fit.
@@ -57,7 +56,7 @@ def render(
         crop: Part of an image: left, top, width and height in its pixels.
         cameras: Cameras of a scene: a JSON file like transforms.json, one frame each.
         turntable: Frames around a scene, if no cameras are given; 60 by default.
-        rate: Samples per second of a sound; as many as its file by default.
+        rate: Samples per second of a sound, frames per second of a clip; its own by default.
         out: File to write: .wav of a sound; .png, .jpg, .tif, .webp; for frames .mp4, .webp or a
             folder of PNGs; a new one in the run folder by default.
         overwrite: Let --out exist already.
@@ -150,7 +149,7 @@ def _write(
 
         out.parent.mkdir(parents=True, exist_ok=True)
         if not is_single:
-            _write_frames(out, strips())
+            _write_frames(out, strips(), rate=rendered.rate)
         elif out.suffix.lower() == ".png" and width * height > _MAX_HELD:
             _write_large_png(out, strips(), width, height)
         else:
@@ -206,7 +205,7 @@ def _write_large_png(
         writer.write_packed(file, (row.tobytes() for row in rows))
 
 
-def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]]) -> None:
+def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]], *, rate: float) -> None:
     if out.suffix == "":
         out.mkdir(parents=True, exist_ok=True)
         for i, frame in enumerate(frames):
@@ -217,4 +216,4 @@ def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]]) -> None:
     if len({frame.shape for frame in held}) > 1:
         raise UsageError(f"--out {out}: the frames differ in size; write them to a folder")
     with replacing(out) as partial:
-        write_frames(partial, np.stack(held), rate=_FRAMES_PER_SECOND)
+        write_frames(partial, np.stack(held), rate=max(1, round(rate)))

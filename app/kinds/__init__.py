@@ -5,6 +5,7 @@ from typing import Any
 
 from app.kinds.align import AlignKind
 from app.kinds.audio import AudioKind
+from app.kinds.clip import ClipKind
 from app.kinds.image.image import ImageKind
 from app.kinds.kind import Kind
 from app.kinds.photos import PhotosKind
@@ -24,6 +25,7 @@ KINDS: MutableMapping[str, type[Kind[Any]]] = {
         ShapeKind,
         ScanKind,
         AlignKind,
+        ClipKind,
     )
 }
 """Kinds by name; the first is that of a command line that names none."""

@@ -46,9 +46,9 @@ PATCH_PSNR = Measure(
 
 _DEFAULT = ("none", "fourier", "fourier-eased", "lines-eased")
 _EASED = "-eased"
-# Of the fit: patches are only shifted until the first, encodings are eased from there to the
-# last, and learning rates fall from then on.
-_SHIFTED, _OPEN_FROM, _OPEN_TO = 0.2, 0.1, 0.7
+# Of the fit: patches are only shifted until the first, and bend without perspective until the
+# second; encodings are eased between the last two, and learning rates fall from then on.
+_SHIFTED, _BENT, _OPEN_FROM, _OPEN_TO = 0.2, 0.5, 0.1, 0.7
 # Of an eased fit: its patches are blurred until then, at first with a standard deviation of this
 # share of their side, and with half of it from level to level (Cheng et al. 2024, section 4.3).
 _SHARP_FROM, _BLUR, _NUM_BLURS = 0.5, 0.2, 7
@@ -107,9 +107,11 @@ class AlignedImage(nn.Module):
 
     def homographies(self) -> Float[Tensor, "patches 8"]:
         """Numbers of sl(3) of all patches, of which the first is fixed at the identity."""
-        # Shifts come first: a patch that is also free to bend finds a wrong position more often.
+        # Shifts come first, and perspective last: the optimizer moves all numbers alike, and what
+        # a blurred image does not determine wanders off.
         is_free = torch.ones_like(self.warps)
-        is_free[:, 2:] = (self.progress >= _SHIFTED).to(is_free)
+        is_free[:, 2:6] = (self.progress >= _SHIFTED).to(is_free)
+        is_free[:, 6:] = (self.progress >= _BENT).to(is_free)
         return torch.cat([self.warps.new_zeros(1, 8), self.warps * is_free])
 
     def forward(self, batch: tuple[Tensor, Tensor]) -> Float[Tensor, "n 3"]:

@@ -250,12 +250,14 @@ class Rendered:
         name: stem of the file's name.
         strips: rows of a single image from top to bottom, or whole frames.
         num_frames: number of frames.
+        rate: frames per second.
     """
 
     size: tuple[int, int]
     name: str
     strips: Iterator[Float[Tensor, "_rows _width 3"]]
     num_frames: int = 1
+    rate: float = 24.0
 
 
 @dataclass(frozen=True)
