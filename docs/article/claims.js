@@ -23,7 +23,12 @@ const CLAIMS = [
   {
     said: "… and goes to 0.",
     is: false,
-    shown: () => `At an offset of 1,000 it is still ${similarity(1000).toFixed(2)}: the slowest quarter of the pairs has turned by one radian at most.`,
+    shown: () => {
+      let zero = 1000;
+      while (similarity(zero) > 0) zero++;
+      const later = Array.from({ length: 40 }, (_, i) => similarity(500 * (i + 1)));
+      return `At an offset of 1,000 it is still ${similarity(1000).toFixed(2)}: the slowest quarter of the pairs has turned by one radian at most. It first crosses 0 at ${zero.toLocaleString("en")} and swings on: at multiples of 500 up to 20,000 it is between ${Math.min(...later).toFixed(2)} and ${Math.max(...later).toFixed(2)}.`;
+    },
   },
   {
     said: "It is symmetric: two before is as similar as two after.",
@@ -51,12 +56,12 @@ const CLAIMS = [
   {
     said: "Positions count from 1, and the cosine comes first.",
     is: false,
-    shown: () => `The paper's first embedding is that of position 0 and begins with a sine: ${sinusoidal(0, 4).join(", ")}. The other order is another table: its first row would be ${[Math.cos(1), Math.sin(1)].map((v) => v.toFixed(2)).join(", ")} and so on. A model reads only the one it was trained with.`,
+    shown: () => `The authors' code begins at position 0, and the formula with a sine: ${sinusoidal(0, 4).join(", ")}. The other order is another table: its first row would be ${[Math.cos(1), Math.sin(1)].map((v) => v.toFixed(2)).join(", ")} and so on. A model reads only the one it was trained with.`,
   },
   {
     said: "The well-known heat map, all sines on its left half and all cosines on its right, is the paper's table.",
     is: false,
-    shown: () => `It is that of the library tensor2tensor. The paper's columns alternate: at position 1 they begin with ${sinusoidal(1, 512).slice(0, 4).map((v) => v.toFixed(2)).join(", ")}, the library's with ${[0, 2, 4, 6].map((i) => sinusoidal(1, 512)[i].toFixed(2)).join(", ")}. The two hold the same numbers in another order, and weights trained with one do not work with the other.`,
+    shown: () => `It is that of the library tensor2tensor. The paper's columns alternate: at position 1 they begin with ${sinusoidal(1, 512).slice(0, 4).map((v) => v.toFixed(2)).join(", ")}, the library's with ${[0, 1, 2, 3].map((i) => Math.sin(10000 ** (-i / 255)).toFixed(2)).join(", ")}: sines alone, at wavelengths that end at 10,000 · 2π exactly. Weights trained with one do not work with the other.`,
   },
   {
     said: "The width d is the longest sequence.",
@@ -129,8 +134,5 @@ const VALUES = {
   "longest-wavelength": () => Math.round(2 * Math.PI * 10000).toLocaleString("en"),
   "head-plain": () => attention(20, 50)[18].toFixed(2),
   "head-scaled": () => attention(20, 50, { scale: 16 })[18].toFixed(2),
-  "shift-error": () => distance(shifted(sinusoidal(999), 5), sinusoidal(1004)).toExponential(0),
   recovered: () => `${(100 * recovered()).toFixed(0)}%`,
-  bump: () => firstBump(),
-  "similarity-far": () => similarity(1000).toFixed(2),
 };

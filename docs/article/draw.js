@@ -2,12 +2,14 @@
 // Drawing on canvases in the colors of the page, and the controls of figures.
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// Of an encoding of positions, the same in every figure.
+const ENCODING_COLORS = { none: "--none", sinusoidal: "--encoded", rotary: "--third", alibi: "--fourth", learned: "--fifth" };
 const PATCH_COLORS = ["#e61919", "#33a0ff", "#9933e6", "#ffcc1a", "#1acc33"];
 const COLORS = ["--none", "--encoded", "--third", "--fourth", "--fifth"];
 
 // A canvas as sharp as the screen; returns its context with one unit per CSS pixel.
-function context(canvas, height = canvas.clientHeight) {
-  const width = canvas.clientWidth || 300, ratio = window.devicePixelRatio || 1;
+function context(canvas) {
+  const width = canvas.clientWidth || 300, height = canvas.clientHeight, ratio = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   const g = canvas.getContext("2d");
@@ -61,8 +63,8 @@ function lineChart(canvas, series, { x, y, xLabel = "", marks = [], legend = "le
 }
 
 // Values in [-1, 1] as colors, row by row.
-function heatMap(canvas, rows, height = canvas.clientHeight) {
-  const { g, width } = context(canvas, height), image = document.createElement("canvas");
+function heatMap(canvas, rows) {
+  const { g, width, height } = context(canvas), image = document.createElement("canvas");
   image.width = rows[0].length;
   image.height = rows.length;
   const pixels = new ImageData(image.width, image.height);
@@ -98,10 +100,10 @@ function showPatches(canvas, values, side, places) {
   g.imageSmoothingEnabled = false;
   g.drawImage(image, 0, 0, canvas.width, canvas.height);
   g.lineWidth = 3;
-  places.forEach(([right, down], i) => {
-    const first = (side - PATCH) / 2;
-    g.strokeStyle = PATCH_COLORS[i];
-    g.strokeRect(scale * (first + right), scale * (first + down), scale * PATCH, scale * PATCH);
+  PATCH_COLORS.forEach((color, i) => {
+    const [left, top] = [places[2 * i], places[2 * i + 1]].map((place) => (side - PATCH) / 2 + place);
+    g.strokeStyle = color;
+    g.strokeRect(scale * left, scale * top, scale * PATCH, scale * PATCH);
   });
 }
 

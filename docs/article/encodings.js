@@ -24,7 +24,7 @@ function gaussian([x, y], frequencies) {
 
 // Features of points, row by row: raw (x, y), with bands those of x and then those of y, or with sigma Gaussian ones.
 function encodePoints(points, bands, sigma = 0) {
-  const frequencies = normalFrequencies(sigma);
+  const frequencies = sigma ? normalFrequencies(sigma) : [];
   const encode = sigma ? (point) => gaussian(point, frequencies)
     : bands ? ([x, y]) => [...fourier(x, bands), ...fourier(y, bands)] : (point) => point;
   const rows = points.map(encode);
@@ -50,11 +50,14 @@ function sinusoidal(position, width = 64, base = 10000) {
   return embedding;
 }
 
+// Another number at every call.
+const anew = seeded(9);
+
 const SCHEMES = {
   index: (t) => [t],
   "index / length": (t, length) => [t / Math.max(1, length - 1)],
   "binary digits": (t) => Array.from({ length: 8 }, (_, k) => (t >> k) & 1),
-  "drawn at random": () => Array.from({ length: 8 }, Math.random),
+  "drawn at random": () => Array.from({ length: 8 }, anew),
   "one sine": (t) => [Math.sin(t / 4)],
   sinusoids: (t) => sinusoidal(t, 16),
 };
@@ -70,11 +73,11 @@ function requirements(scheme, length = 48) {
   let nearest = Infinity;
   for (let a = 0; a < length; a++) for (let b = 0; b < a; b++) nearest = Math.min(nearest, distance(all[a], all[b]));
   return {
-    "the same at any length": distance(at(10, 20), at(10, 60)) < 1e-9,
-    bounded: all.every((code) => code.every((value) => Math.abs(value) <= 1)),
-    "equal offsets, equal distances": [1, 5].every((offset) => spread(steps(offset)) < 1e-9)
+    "the same at any length": distance(at(10, 20), at(10, 60)) < 1e-9
       && Math.abs(distance(at(1, 20), at(0, 20)) - distance(at(1, 60), at(0, 60))) < 1e-9,
-    "all distinct": nearest > 1e-2,
+    bounded: all.every((code) => code.every((value) => Math.abs(value) <= 1)),
+    "equal offsets, equal distances": [1, 5].every((offset) => spread(steps(offset)) < 1e-9),
+    "distinct, by 0.01": nearest > 1e-2,
     deterministic: distance(at(5), at(5)) === 0,
   };
 }
@@ -117,7 +120,7 @@ const DISCS = [
 ];
 
 function renderRay(origin, direction, { near = 0.4, far = 2.8, samples = 120 } = {}) {
-  const length = (far - near) / samples, weights = [], color = [1, 1, 1].map(() => 0);
+  const length = (far - near) / samples, weights = [], color = [0, 0, 0], distances = [];
   let transmittance = 1;
   for (let i = 0; i < samples; i++) {
     const t = near + (i + 0.5) * length, x = origin[0] + t * direction[0], y = origin[1] + t * direction[1];
@@ -125,9 +128,10 @@ function renderRay(origin, direction, { near = 0.4, far = 2.8, samples = 120 } =
     const alpha = 1 - Math.exp(-(disc ? disc.density : 0) * length), weight = transmittance * alpha;
     if (disc) for (let c = 0; c < 3; c++) color[c] += weight * disc.color[c];
     weights.push(weight);
+    distances.push(t);
     transmittance *= 1 - alpha;
   }
-  return { color: color.map((value) => value + transmittance), weights, transmittance };
+  return { color: color.map((value) => value + transmittance), weights, distances, transmittance };
 }
 
 // Energy of each frequency of a signal, from 1 cycle on.

@@ -7,7 +7,8 @@ FIGURES.kernel = (figure) => {
   controls(figure, ({ bands }) => {
     const values = Array.from({ length: 2049 }, (_, i) => [(i - 1024) / 512, kernel((i - 1024) / 512, bands)]);
     lineChart(curve, [{ values }], { x: [-2, 2], y: [-1, 1], xLabel: "distance of two coordinates", marks: [-2, 0, 2] });
-    const side = 96, along = Array.from({ length: side }, (_, i) => 2 * (i + 0.5) / side - 1);
+    // Whole pixels of 256, so that no band is seen as another one.
+    const along = Array.from({ length: 257 }, (_, i) => i / 128 - 1);
     // Raw inputs of two axes share the 1 of the bias; bands of two axes are added.
     const plain = (down) => along.map((across) => kernel(Math.hypot(down, across), 0));
     const encoded = along.map((at) => kernel(at, bands));
@@ -57,7 +58,7 @@ FIGURES.rays = (figure) => {
     // Samples along the chosen ray, as large as their weights.
     g.fillStyle = css("--text");
     chosen.weights.forEach((weight, i) => {
-      const t = 0.4 + (i + 0.5) * 0.02;
+      const t = chosen.distances[i];
       g.beginPath(); g.arc(toX(eye[0] + t * dx), toY(eye[1] + t * dy), 0.7 + 14 * weight, 0, 7); g.fill();
     });
     const { g: strip, width: across, height: high } = context(image);
@@ -67,7 +68,7 @@ FIGURES.rays = (figure) => {
     }
     strip.strokeStyle = "#000";
     strip.strokeRect(pixel * across / 64, 1, across / 64, high - 2);
-    lineChart(weights, [{ values: chosen.weights.map((w, i) => [0.4 + 0.02 * i, w]), color: css("--encoded"), label: "weight" }],
+    lineChart(weights, [{ values: chosen.weights.map((w, i) => [chosen.distances[i], w]), color: css("--encoded"), label: "weight" }],
       { x: [0.4, 2.8], y: [0, 0.3], xLabel: "distance along the ray" });
   });
 };

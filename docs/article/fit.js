@@ -64,7 +64,7 @@ class Fit {
         y.set(this.cat.subarray(3 * pixel, 3 * pixel + 3), 3 * row);
       }
       this.network.train(x, y, batch, 0.005);
-    } while (performance.now() < end);
+    } while (performance.now() < end && this.network.step < Fit.MOST);
   }
 
   // The image at twice the size, and at the pixels PSNR and octaves.
@@ -77,4 +77,4 @@ class Fit {
   }
 }
 
-Fit.MOST = 3000; // Steps after which it has learned what it can.
+Fit.MOST = 3000; // Steps of the fit.

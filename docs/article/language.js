@@ -1,11 +1,11 @@
 "use strict";
 // A causal Transformer over characters, with the weights that torch has trained: docs/make_article_models.py.
 
-// Rows of x times the transposed weight, plus the bias.
-function linear(x, weight, bias) {
-  const outputs = bias.length, inputs = weight.length / outputs, count = x.length / inputs, y = new Float32Array(count * outputs);
+// Rows of x times the transposed weight, plus the bias if there is one.
+function linear(x, weight, outputs, bias = null) {
+  const inputs = weight.length / outputs, count = x.length / inputs, y = new Float32Array(count * outputs);
   for (let row = 0; row < count; row++) for (let o = 0; o < outputs; o++) {
-    let sum = bias[o];
+    let sum = bias ? bias[o] : 0;
     for (let i = 0; i < inputs; i++) sum += weight[o * inputs + i] * x[row * inputs + i];
     y[row * outputs + o] = sum;
   }
@@ -40,7 +40,10 @@ class LanguageModel {
     this.parts = Object.fromEntries(Object.entries(shapes).map(([name, sizes]) => [name, values.subarray(from, from += sizes.reduce((a, b) => a * b))]));
   }
 
-  layer(name, x) { return linear(x, this.parts[`${name}.weight`], this.parts[`${name}.bias`]); }
+  layer(name, x) {
+    const bias = this.parts[`${name}.bias`];
+    return linear(x, this.parts[`${name}.weight`], bias.length, bias);
+  }
 
   norm(name, x) { return normalized(x, this.parts[`${name}.weight`], this.parts[`${name}.bias`]); }
 
@@ -55,8 +58,7 @@ class LanguageModel {
     add(this.attend(this.norm("layers.0.norms.0", x), symbols.length));
     const hidden = this.layer("layers.0.feed_forward.0", this.norm("layers.0.norms.1", x));
     add(this.layer("layers.0.feed_forward.2", hidden.map((value) => Math.max(value, 0))));
-    const logits = linear(this.norm("norm", x), table, new Float32Array(table.length / width));
-    const numSymbols = table.length / width;
+    const numSymbols = table.length / width, logits = linear(this.norm("norm", x), table, numSymbols);
     for (let t = 0; t < symbols.length; t++) softmax(logits.subarray(t * numSymbols, (t + 1) * numSymbols));
     return logits;
   }

@@ -83,17 +83,21 @@ class Network {
     return gradient;
   }
 
-  update(rate, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8) {
+  update(rate) {
     this.step++;
-    const first = 1 - beta1 ** this.step, second = Math.sqrt(1 - beta2 ** this.step);
     for (const layer of this.layers) for (const name of ["weight", "bias"]) {
-      const values = layer[name], gradient = layer[`${name}Gradient`], mean = layer[`${name}Mean`], square = layer[`${name}Square`];
-      for (let i = 0; i < values.length; i++) {
-        mean[i] = beta1 * mean[i] + (1 - beta1) * gradient[i];
-        square[i] = beta2 * square[i] + (1 - beta2) * gradient[i] * gradient[i];
-        values[i] -= rate / first * mean[i] / (Math.sqrt(square[i]) / second + epsilon);
-      }
+      adam(layer[name], layer[`${name}Gradient`], layer[`${name}Mean`], layer[`${name}Square`], this.step, rate);
     }
+  }
+}
+
+// One step of Adam, in place (Kingma and Ba 2015), with PyTorch's defaults.
+function adam(values, gradient, mean, square, step, rate) {
+  const first = 1 - 0.9 ** step, second = Math.sqrt(1 - 0.999 ** step);
+  for (let i = 0; i < values.length; i++) {
+    mean[i] = 0.9 * mean[i] + 0.1 * gradient[i];
+    square[i] = 0.999 * square[i] + 0.001 * gradient[i] * gradient[i];
+    values[i] -= rate / first * mean[i] / (Math.sqrt(square[i]) / second + 1e-8);
   }
 }
 

@@ -19,22 +19,26 @@ function easedWeight(k, open) {
   return (1 - Math.cos(Math.PI * Math.min(Math.max(open - k, 0), 1))) / 2;
 }
 
+// True places of the patches, right and down in pixels from the middle: the first is there, the others
+// lie in the four directions, about `far` pixels off along both axes.
+function placesOf(far) {
+  return [0, 0, -1, -0.8, 0.8, -1, -0.9, 1, 1, 0.9].map((part) => Math.round(part * far));
+}
+
 // A fit of patches by `bands` (0: raw coordinates), all at once or eased in, to patches that lie `far` pixels off.
 class PatchFit {
   constructor({ bands = 0, isEased = false, far = 8 }, cat) {
-    Object.assign(this, { bands, isEased, random: seeded(1), image: cat });
-    // The first patch is in the middle and stays there; the others lie in the four directions.
-    this.truth = [[0, 0], [-1, -0.8], [0.8, -1], [-0.9, 1], [1, 0.9]].map((to) => to.map((part) => Math.round(part * far)));
-    this.places = this.truth.map(() => [0, 0]); // Pixels, as they are believed: all in the middle.
+    Object.assign(this, { bands, isEased, random: seeded(1), image: cat, truth: placesOf(far) });
+    // As they are believed: all in the middle.
+    Object.assign(this, { places: this.truth.map(() => 0), mean: this.truth.map(() => 0), square: this.truth.map(() => 0) });
     this.network = new Network([bands ? 4 * bands : 2, 64, 64, 3], null, seeded(2));
-    this.means = this.places.map(() => [0, 0]);
-    this.squares = this.places.map(() => [0, 0]);
   }
 
-  // Weights of the features, sines and cosines alike, when they are eased in over the middle of the fit.
+  // Weight of each band: eased in, the first is open all along and the last at 70% of the steps.
   weights() {
-    const open = this.bands * Math.min(Math.max((this.network.step / PatchFit.MOST - 0.1) / 0.6, 0), 1);
-    return Float32Array.from({ length: 4 * this.bands }, (_, i) => this.isEased ? easedWeight(Math.floor(i / 2) % this.bands, Math.max(open, 1)) : 1);
+    const reached = this.bands * Math.min((this.network.step / PatchFit.MOST - 0.1) / 0.6, 1);
+    const open = this.isEased ? Math.max(reached, 1) : this.bands;
+    return Array.from({ length: this.bands }, (_, k) => easedWeight(k, open));
   }
 
   encode(points) {
@@ -42,8 +46,9 @@ class PatchFit {
     if (!this.bands) return { features, width, slopes: new Float32Array(features.length).fill(1) };
     const slopes = encodedSlopes(features, this.bands), weights = this.weights();
     for (let i = 0; i < features.length; i++) {
-      features[i] *= weights[i % width];
-      slopes[i] *= weights[i % width];
+      const weight = weights[Math.floor(i / 2) % this.bands]; // Of a sine and a cosine.
+      features[i] *= weight;
+      slopes[i] *= weight;
     }
     return { features, width, slopes };
   }
@@ -53,43 +58,33 @@ class PatchFit {
     do this.train(); while (performance.now() < end && this.network.step < PatchFit.MOST);
   }
 
+  // A step on random pixels of all patches in turn, for the network and for the places.
   train(batch = 160) {
-    const points = [], owners = [], targets = new Float32Array(3 * batch), first = (SIDE - PATCH) / 2;
+    const count = this.truth.length / 2, first = (SIDE - PATCH) / 2, points = [], targets = new Float32Array(3 * batch);
     for (let row = 0; row < batch; row++) {
-      const owner = row % this.truth.length, [right, down] = this.truth[owner], [x, y] = this.places[owner];
-      const column = first + Math.floor(this.random() * PATCH), line = first + Math.floor(this.random() * PATCH);
-      const pixel = 3 * ((line + down) * SIDE + column + right); // What the camera saw, wherever it was.
+      const patch = 2 * (row % count), column = first + Math.floor(this.random() * PATCH), line = first + Math.floor(this.random() * PATCH);
+      const pixel = 3 * ((line + this.truth[patch + 1]) * SIDE + column + this.truth[patch]); // What the camera saw, wherever it was.
       targets.set(this.image.subarray(pixel, pixel + 3), 3 * row);
-      points.push([2 * (column + x + 0.5) / SIDE - 1, 2 * (line + y + 0.5) / SIDE - 1]);
-      owners.push(owner);
+      points.push([2 * (column + this.places[patch] + 0.5) / SIDE - 1, 2 * (line + this.places[patch + 1] + 0.5) / SIDE - 1]);
     }
-    const progress = this.network.step / PatchFit.MOST;
-    const fade = 0.5 * (1 + Math.cos(Math.PI * Math.max(0, (progress - 0.7) / 0.3)));
+    const progress = this.network.step / PatchFit.MOST, fade = 0.5 * (1 + Math.cos(Math.PI * Math.max(0, (progress - 0.7) / 0.3)));
     const { features, width, slopes } = this.encode(points);
     this.network.train(features, targets, batch, 0.005 * fade, true);
-    const toFeatures = this.network.inputGradient;
-    const gradients = this.places.map(() => [0, 0]);
+    const gradient = this.places.map(() => 0);
     for (let row = 0; row < batch; row++) for (let i = 0; i < width; i++) {
-      gradients[owners[row]][Math.floor(2 * i / width)] += toFeatures[row * width + i] * slopes[row * width + i];
+      const place = 2 * (row % count) + Math.floor(2 * i / width); // The first half of the features is that of x.
+      gradient[place] += this.network.inputGradient[row * width + i] * slopes[row * width + i];
     }
-    this.move(gradients, 0.03 * fade);
+    gradient.fill(0, 0, 2); // The first patch stays.
+    adam(this.places, gradient, this.mean, this.square, this.network.step, 0.03 * fade);
   }
 
-  // A step of Adam on the places.
-  move(gradients, rate) {
-    const first = 1 - 0.9 ** this.network.step, second = Math.sqrt(1 - 0.999 ** this.network.step);
-    for (let patch = 1; patch < gradients.length; patch++) for (let axis = 0; axis < 2; axis++) {
-      const g = gradients[patch][axis];
-      this.means[patch][axis] = 0.9 * this.means[patch][axis] + 0.1 * g;
-      this.squares[patch][axis] = 0.999 * this.squares[patch][axis] + 0.001 * g * g;
-      this.places[patch][axis] -= rate / first * this.means[patch][axis] / (Math.sqrt(this.squares[patch][axis]) / second + 1e-12);
-    }
-  }
-
-  // The image as far as its bands are open, where the patches are, and how far off in the mean, in pixels.
+  // The image as far as its bands are open, the places, and the mean distance of the four from the true ones, in pixels.
   render() {
     const image = this.network.forward(this.encode(pixelCenters()).features, SIDE * SIDE);
-    const error = this.truth.slice(1).reduce((sum, to, i) => sum + distance(to, this.places[i + 1]) / 4, 0);
+    const off = this.truth.map((to, i) => to - this.places[i]);
+    let error = 0;
+    for (let i = 2; i < off.length; i += 2) error += Math.hypot(off[i], off[i + 1]) / (off.length / 2 - 1);
     return { image, side: SIDE, places: this.places, error };
   }
 }

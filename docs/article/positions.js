@@ -93,10 +93,10 @@ FIGURES.similarity = (figure) => {
 FIGURES.lengths = (figure) => {
   const measured = {
     sinusoidal: [2.11, 3.82, 4.73, 5.17], learned: [2.29, 3.83, 4.64, 5.13],
-    rotary: [1.95, 2.2, 3.39, 4.45], ALiBi: [2.15, 2.16, 2.06, 2.13], none: [3.28, 3.44, 3.49, 3.69],
+    rotary: [1.95, 2.2, 3.39, 4.45], alibi: [2.15, 2.16, 2.06, 2.13], none: [3.28, 3.44, 3.49, 3.69],
   };
-  const series = Object.entries(measured).map(([label, bits]) => ({ label, values: bits.map((b, i) => [7 + i, b]) }));
-  const draw = () => lineChart(figure.querySelector("canvas"), series, { x: [7, 10], y: [1, 6], xLabel: "log2 of the length; trained at 7" });
+  const series = () => Object.entries(measured).map(([label, bits]) => ({ label, color: css(ENCODING_COLORS[label]), values: bits.map((b, i) => [7 + i, b]) }));
+  const draw = () => lineChart(figure.querySelector("canvas"), series(), { x: [7, 10], y: [1, 6], xLabel: "log2 of the length; trained at 7" });
   window.addEventListener("resize", draw);
   draw();
 };
@@ -109,8 +109,8 @@ FIGURES.reader = (figure) => {
   const shown = (character) => ({ "\n": "↵", " ": "␣" })[character] || escaped(character ?? "?");
   const symbols = symbolsOf(saved.windows[0], saved.alphabet), length = symbols.length - 1;
   const later = controls(figure, ({ position }) => {
-    const color = (i) => css(COLORS[i]), back = 48;
-    lineChart(chart, read.map(({ encoding, bits }, i) => ({ label: encoding, color: color(i), values: smoothed(bits) })),
+    const color = (encoding) => css(ENCODING_COLORS[encoding]), back = 48;
+    lineChart(chart, read.map(({ encoding, bits }) => ({ label: encoding, color: color(encoding), values: smoothed(bits) })),
       { x: [0, length], y: [1, 8], xLabel: "position; bits per character", marks: [saved.context, position] });
     const text = [...saved.windows[0]], next = text[position + 1];
     passage.innerHTML = `${escaped(text.slice(Math.max(0, position - 90), position + 1).join(""))}<b>${shown(next)}</b>`;
@@ -119,8 +119,8 @@ FIGURES.reader = (figure) => {
       const likely = here.indexOf(Math.max(...here));
       return `<tr><td>${encoding}</td><td>${shown(saved.alphabet[likely])} (${here[likely].toFixed(2)})</td><td>${here[symbols[position + 1]].toFixed(2)}</td></tr>`;
     }).join("");
-    lineChart(attention, read.map((model, i) => ({
-      label: model.encoding, color: color(i),
+    lineChart(attention, read.map((model) => ({
+      label: model.encoding, color: color(model.encoding),
       values: Array.from({ length: Math.min(back, position + 1) }, (_, d) => [d, model.attention[position * length + position - d]]),
     })), { x: [0, back], y: [0, 0.6], xLabel: "characters back; attention", legend: "right" });
   });

@@ -32,7 +32,9 @@ function pureWorker(run, onMessage) {
 // fits: [{options(): what its Type is given, sliders: [its inputs], show(state)}]; draw() after each state.
 function race(figure, Type, fits, draw) {
   const cat = catPixels(), button = figure.querySelector("button");
-  let isGoing = false;
+  // It begins by itself when it is seen, unless less motion was asked for, and pauses out of sight;
+  // from then on it goes on as the button was left.
+  let isGoing = false, isAsked = !matchMedia("(prefers-reduced-motion: reduce)").matches;
   const start = (fit) => {
     fit.worker?.terminate();
     Object.assign(fit, { curve: [], isDone: false });
@@ -51,21 +53,20 @@ function race(figure, Type, fits, draw) {
     button.textContent = isGoing ? "Pause" : isOver ? "Train again" : "Train";
     for (const fit of fits) if (isGoing && (!fit.worker || isOver)) start(fit); else fit.worker?.postMessage({ isGoing });
   };
-  button.addEventListener("click", () => set(!isGoing));
+  button.addEventListener("click", () => { isAsked = !isGoing; set(isAsked); });
   for (const slider of figure.querySelectorAll("input")) {
     slider.addEventListener("input", () => { slider.parentElement.querySelector("output").textContent = slider.value; });
     slider.addEventListener("change", () => {
       const read = fits.filter((fit) => fit.worker && fit.sliders.includes(slider));
       read.forEach(start);
-      if (read.length) set(true);
+      if (read.length) { isAsked = true; set(true); }
     });
   }
   window.addEventListener("resize", draw);
   draw();
-  // It begins by itself when it is seen, unless less motion was asked for, and pauses out of sight.
   new IntersectionObserver(([entry]) => {
     if (!entry.isIntersecting) set(false);
-    else if (!matchMedia("(prefers-reduced-motion: reduce)").matches) set(true);
+    else if (isAsked && !fits.every((each) => each.isDone)) set(true);
   }).observe(figure);
 }
 
@@ -105,7 +106,7 @@ FIGURES.train = (figure) => {
 FIGURES.patches = (figure) => {
   const [original, raw, sudden, eased, chart] = figure.querySelectorAll("canvas");
   const [bands, far] = figure.querySelectorAll("input");
-  const showTruth = () => showPatches(original, catPixels(), SIDE, new PatchFit({ far: +far.value }, null).truth);
+  const showTruth = () => showPatches(original, catPixels(), SIDE, placesOf(+far.value));
   far.addEventListener("input", showTruth);
   showTruth();
   const fits = [
@@ -121,5 +122,5 @@ FIGURES.patches = (figure) => {
       caption.textContent = `${fit.label}: ${error.toFixed(1)} pixels off, step ${step}`;
     };
   }
-  race(figure, PatchFit, fits, () => drawCurves(chart, fits, { y: [0, 16], xLabel: "step; mean distance from the true place in pixels" }));
+  race(figure, PatchFit, fits, () => drawCurves(chart, fits, { y: [0, 24], xLabel: "step; mean distance from the true place in pixels" }));
 };
