@@ -16,6 +16,7 @@ import torch
 import nerf_posenc
 import train_fit
 from sequences import load_models, open_sequence
+from sequences.data.docstrings import plain_text
 from sequences.system import SystemOptions
 
 OUTPUT = Path(__file__).parent / "article" / "models.json"
@@ -28,7 +29,7 @@ def unseen_text() -> str:
     """Docstrings of what this library exports."""
     names = sorted(vars(nerf_posenc))
     found = {inspect.getdoc(getattr(nerf_posenc, name)) for name in names if name[0].isupper()}
-    return "\n\n".join(sorted(text for text in found if text))
+    return "\n\n".join(sorted(plain_text(text) for text in found if text))
 
 
 def main() -> None:
