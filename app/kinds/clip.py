@@ -47,10 +47,10 @@ class ClipOptions(CoordinateOptions):
     clip: str = SPHERES
     """Animated GIF, WebP or PNG, or with imageio-ffmpeg a video; or spheres, which turn."""
 
-    num_frames: Annotated[int, Range(2, 1000)] = 48
+    num_frames: Annotated[int, Range(2, 1000)] = 32
     """Frames from the beginning that are fitted."""
 
-    size: Annotated[int, Range(8, 2048)] = 96
+    size: Annotated[int, Range(8, 2048)] = 64
     """Reduce frames to N pixels along their longer side."""
 
     def check(self) -> None:
@@ -106,7 +106,8 @@ class ClipKind(CoordinateKind[ClipOptions]):
         return with_defaults(
             options,
             encodings=_DEFAULT,
-            steps=1000,
+            width=128,
+            steps=400,
             batch_size=8192,
             num_bands=max(1, (longest // 2).bit_length()),
             sigma=recipes.default_sigma(longest),
