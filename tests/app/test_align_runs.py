@@ -107,7 +107,7 @@ def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_patches_find_their_places_from_coarse_to_fine_alone() -> None:
-    data = ["--align", "cat", "--size", "96", "--disturbance", "0.06", "--steps", "600"]
+    data = ["--align", "cat", "--size", "64", "--disturbance", "0.06", "--steps", "400"]
     data += [
         "--batch-size",
         "1024",
