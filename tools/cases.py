@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import imageio.v3 as iio
 import numpy as np
 import soundfile
 import torch
@@ -25,6 +26,7 @@ from app.report.metrics import METRICS
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
 from scenes import SceneError, open_image, open_scene
+from scenes.clips import open_clip
 from scenes.meshes import open_shape
 from tools.corpora import image_corpus, run_corpus, scene_corpus
 from tools.mutate import HOSTILE_TEXTS, HOSTILE_VALUES, mutated, mutated_json, with_png_checksums
@@ -110,6 +112,27 @@ def make_sound(folder: Path, rng: random.Random) -> str:
 def open_a_sound(folder: Path, name: str) -> str:
     kind = AudioKind(AudioOptions(audio=str(folder / name)))
     assert torch.isfinite(kind.sound.samples).all(), "it is not finite"
+    return "read"
+
+
+def make_clip(folder: Path, rng: random.Random) -> str:
+    frames = np.random.default_rng(rng.randrange(100)).integers(0, 256, (3, 16, 32, 3), np.uint8)
+    plugin, suffix = rng.choice(
+        [("pillow", ".gif"), ("pillow", ".webp"), ("pillow", ".png"), ("FFMPEG", ".mp4")]
+    )
+    data = iio.imwrite("<bytes>", frames, extension=suffix, plugin=plugin)
+    assert data is not None
+    data = mutated(data, rng)
+    if suffix == ".png" and rng.random() < 0.7:
+        data = with_png_checksums(data)
+    (folder / "clip").write_bytes(data)
+    return "clip"
+
+
+def open_a_clip(folder: Path, name: str) -> str:
+    frames = open_clip(str(folder / name), num_frames=4, size=16).frames
+    assert 2 <= len(frames) <= 4, f"it has {len(frames)} frames"
+    assert max(frames.shape[1:3]) <= 16, "it is too large"
     return "read"
 
 
@@ -280,6 +303,7 @@ LOADERS: dict[str, Loader] = {
         for kind in ("transforms", "synthetic", "llff", "colmap")
     },
     "sounds": Loader(1_000, make_sound, open_a_sound, (UsageError,)),
+    "clips": Loader(1_000, make_clip, open_a_clip, (SceneError,)),
     "meshes": Loader(1_000, make_mesh, open_a_mesh, (SceneError,)),
     "slices": Loader(1_000, make_slice, open_a_slice, (UsageError,)),
     "compare": Loader(3_000, make_run, compare_a_run, (ValueError,)),

@@ -20,6 +20,7 @@ COUNTS = {
     "colmap": 1,
     "slices": 10,
     "sounds": 10,
+    "clips": 10,
     "meshes": 10,
     "compare": 2,
     "checkpoints": 6,
