@@ -90,8 +90,15 @@ def test_the_numbers_of_the_text_are_those_of_the_library() -> None:
 
     positions = torch.arange(1001, dtype=torch.float64)
     wide, narrow = (SinusoidalEncoder(width)(positions) for width in (128, 64))
-    falling = (wide[:50] @ wide[0]) / 64
-    bump = next(k for k in range(1, 49) if falling[k + 1] > falling[k])
+
+    def falling(width: int) -> torch.Tensor:
+        codes = SinusoidalEncoder(width)(positions)
+        return codes @ codes[0] / (width / 2)
+
+    def bump(width: int) -> int:
+        values = falling(width)
+        return next(k for k in range(1, 1000) if values[k + 1] > values[k])
+
     moved = narrow[18]
     for scale, name in ((1.0, "head-plain"), (16.0, "head-scaled")):
         weights = torch.softmax(scale * narrow[:50] @ moved / 8, dim=0)
@@ -102,7 +109,9 @@ def test_the_numbers_of_the_text_are_those_of_the_library() -> None:
     found = run_js(
         "[firstBump(), similarity(1000), distance(shifted(sinusoidal(999), 5), sinusoidal(1004))]"
     )
-    assert found[0] == bump
+    assert found[0] == bump(128)
+    assert [shown["bump-128"], shown["bump-512"]] == [str(bump(128)), str(bump(512))]
+    assert shown["similarity-far"] == f"{float(falling(512)[500]):.2f}"
     assert found[1] == pytest.approx(float(wide[1000] @ wide[0]) / 64)
     assert found[2] < 1e-12
     assert shown["longest-wavelength"] == f"{round(2 * math.pi * 10_000):,}"

@@ -134,5 +134,8 @@ const VALUES = {
   "longest-wavelength": () => Math.round(2 * Math.PI * 10000).toLocaleString("en"),
   "head-plain": () => attention(20, 50)[18].toFixed(2),
   "head-scaled": () => attention(20, 50, { scale: 16 })[18].toFixed(2),
+  "bump-128": () => firstBump(128),
+  "bump-512": () => firstBump(512),
+  "similarity-far": () => similarity(500, 512).toFixed(2),
   recovered: () => `${(100 * recovered()).toFixed(0)}%`,
 };

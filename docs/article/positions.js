@@ -83,9 +83,9 @@ FIGURES.attention = (figure) => {
 FIGURES.similarity = (figure) => {
   const canvas = figure.querySelector("canvas");
   controls(figure, ({ width, base }) => {
-    const values = Array.from({ length: 121 }, (_, i) => [i - 60, similarity(i - 60, 2 ** width, 10 ** base)]);
+    const values = Array.from({ length: 1001 }, (_, i) => [i - 500, similarity(i - 500, 2 ** width, 10 ** base)]);
     const bump = firstBump(2 ** width, 10 ** base);
-    lineChart(canvas, [{ values }], { x: [-60, 60], y: [-0.2, 1], xLabel: "offset", marks: bump ? [bump] : [] });
+    lineChart(canvas, [{ values }], { x: [-500, 500], y: [-0.2, 1], xLabel: "offset", marks: bump ? [bump] : [] });
   });
 };
 
@@ -114,18 +114,19 @@ FIGURES.reader = (figure) => {
       { x: [0, length], y: [1, 8], xLabel: "position; bits per character", marks: [saved.context, position] });
     const text = [...saved.windows[0]], next = text[position + 1];
     passage.innerHTML = `${escaped(text.slice(Math.max(0, position - 90), position + 1).join(""))}<b>${shown(next)}</b>`;
-    table.innerHTML = `<tr><th></th><th>expects</th><th>probability of ${shown(next)}</th></tr>` + read.map(({ encoding, probabilities }) => {
+    table.innerHTML = `<tr><th></th><th>expects</th><th>probability of ${shown(next)}</th><th>attention to the last ${back}</th></tr>` + read.map(({ encoding, probabilities, attention: weights }) => {
       const here = probabilities.subarray(position * (saved.alphabet.length + 2), (position + 1) * (saved.alphabet.length + 2));
-      const likely = here.indexOf(Math.max(...here));
-      return `<tr><td>${encoding}</td><td>${shown(saved.alphabet[likely])} (${here[likely].toFixed(2)})</td><td>${here[symbols[position + 1]].toFixed(2)}</td></tr>`;
+      const likely = here.indexOf(Math.max(...here)), row = weights.subarray(position * length, position * length + position + 1);
+      const near = row.slice(-back).reduce((a, b) => a + b, 0);
+      return `<tr><td>${encoding}</td><td>${shown(saved.alphabet[likely])} (${here[likely].toFixed(2)})</td><td>${here[symbols[position + 1]].toFixed(2)}</td><td>${near.toFixed(2)}</td></tr>`;
     }).join("");
     lineChart(attention, read.map((model) => ({
       label: model.encoding, color: color(model.encoding),
       values: Array.from({ length: Math.min(back, position + 1) }, (_, d) => [d, model.attention[position * length + position - d]]),
     })), { x: [0, back], y: [0, 0.6], xLabel: "characters back; attention", legend: "right" });
   });
-  // Means over 32 positions.
-  const smoothed = (bits) => Array.from({ length: length / 32 }, (_, i) => [32 * i + 16, bits.subarray(32 * i, 32 * i + 32).reduce((a, b) => a + b) / 32]);
+  // Means over 16 positions.
+  const smoothed = (bits) => Array.from({ length: length / 16 }, (_, i) => [16 * i + 8, bits.subarray(16 * i, 16 * i + 16).reduce((a, b) => a + b) / 16]);
   const run = `onmessage = ({ data: saved }) => {
     for (const model of languageModels(saved)) postMessage(readWindows(model, saved));
   }`;
