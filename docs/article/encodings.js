@@ -103,7 +103,9 @@ function attention(position, length, { width = 64, offset = -2, scale = 1 } = {}
 
 // Similarity of positions that lie `offset` apart, 1 at 0; it depends on nothing else.
 function similarity(offset, width = 128, base = 10000) {
-  return dot(sinusoidal(0, width, base), sinusoidal(offset, width, base)) / (width / 2);
+  let sum = 0; // sin a sin b + cos a cos b = cos(a - b) for each pair.
+  for (let i = 0; i < width; i += 2) sum += Math.cos(offset * base ** (-i / width));
+  return sum / (width / 2);
 }
 
 // The first offset at which the similarity rises again.

@@ -83,7 +83,8 @@ FIGURES.attention = (figure) => {
 FIGURES.similarity = (figure) => {
   const canvas = figure.querySelector("canvas");
   controls(figure, ({ width, base }) => {
-    const values = Array.from({ length: 1001 }, (_, i) => [i - 500, similarity(i - 500, 2 ** width, 10 ** base)]);
+    const half = Array.from({ length: 501 }, (_, k) => [k, similarity(k, 2 ** width, 10 ** base)]);
+    const values = [...half.slice(1).reverse().map(([k, value]) => [-k, value]), ...half];
     const bump = firstBump(2 ** width, 10 ** base);
     lineChart(canvas, [{ values }], { x: [-500, 500], y: [-0.2, 1], xLabel: "offset", marks: bump ? [bump] : [] });
   });
