@@ -1,6 +1,7 @@
 """Write docs/article.html from docs/article: ``python -m docs.make_article``."""
 
 import base64
+import json
 from pathlib import Path
 
 from nerf_posenc.images import resize_area
@@ -8,6 +9,7 @@ from scenes import open_image
 
 FOLDER = Path(__file__).parent / "article"
 PAGE = Path(__file__).parent / "article.html"
+ORBIT = Path(__file__).parent / "orbit.html"
 SIDE = 64
 
 # What needs no page, and runs in a worker too.
@@ -37,6 +39,7 @@ def page() -> str:
         ("/* article.css */", (FOLDER / "article.css").read_text()),
         ("/* cat */", cat()),
         ("/* models */", (FOLDER / "models.json").read_text().strip().replace("<", "\\u003c")),
+        ("/* orbit */", json.dumps(ORBIT.read_text()).replace("<", "\\u003c")),
         ("/* pure */", joined(PURE)),
         ("/* figures */", joined(FIGURES)),
     ):

@@ -250,6 +250,11 @@ def test_it_trains_and_answers_its_sliders_without_a_request(
     for slider in opened.locator("figure:not([data-figure=train]) input").all():
         for end in ("Home", "End"):
             slider.press(end)
+    # The orbited fields show what they are, in the frame's whole height.
+    opened.locator("figure[data-figure=orbit]").scroll_into_view_if_needed()
+    fields = opened.frame_locator("figure[data-figure=orbit] iframe").locator("canvas.field")
+    fields.nth(1).press("ArrowLeft")
+    assert fields.count() == 2
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert opened.evaluate(overflow) <= 0
     assert messages == []

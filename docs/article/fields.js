@@ -72,3 +72,16 @@ FIGURES.rays = (figure) => {
       { x: [0.4, 2.8], y: [0, 0.3], xLabel: "distance along the ray" });
   });
 };
+
+// The page of a fitted scene, docs/orbit.html, from where it comes into view.
+FIGURES.orbit = (figure) => {
+  const frame = figure.querySelector("iframe");
+  new IntersectionObserver(([entry], observer) => {
+    if (!entry.isIntersecting) return;
+    observer.disconnect();
+    frame.srcdoc = JSON.parse(document.getElementById("orbit").textContent);
+  }).observe(figure);
+  // As high as what it shows.
+  const fitHeight = () => { frame.style.height = `${frame.contentDocument.body.scrollHeight}px`; };
+  frame.addEventListener("load", () => new frame.contentWindow.ResizeObserver(fitHeight).observe(frame.contentDocument.body));
+};
