@@ -257,6 +257,7 @@ def test_it_trains_and_answers_its_sliders_without_a_request(
     assert fields.count() == 2
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert opened.evaluate(overflow) <= 0
-    assert messages == []
+    # The software renderer says that reading pixels back is slow.
+    assert [text for text in messages if "GL Driver Message" not in text] == []
     assert all(url.startswith(("file:", "blob:")) for url in requests)
     opened.close()
