@@ -9,6 +9,7 @@ CAPTURE/sparse/0       the largest model, in COLMAP's format
 """
 
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -121,6 +122,20 @@ def capture_folder(photos: Path, runs: Path) -> Path:
     return runs / f"capture-{_plain(photos.resolve().name)}-{digest}"
 
 
+def import_pycolmap() -> Any:
+    """COLMAP's module, of which no types are known.
+
+    Raises:
+        SceneError: If it is missing.
+    """
+    try:
+        return importlib.import_module("pycolmap")
+    except ImportError:
+        raise SceneError(
+            "--photos needs pycolmap: pip install 'nerf_posenc[photos]', or -e '.[photos]' here"
+        ) from None
+
+
 def reconstruct(
     photos: Path,
     capture: Path,
@@ -151,12 +166,7 @@ def reconstruct(
         except (ValueError, TypeError):
             raise SceneError(f"{record} is damaged; remove {capture} to begin again") from None
     files = photo_files(photos)
-    try:
-        import pycolmap
-    except ImportError:
-        raise SceneError(
-            "--photos needs pycolmap: pip install 'nerf_posenc[photos]', or -e '.[photos]' here"
-        ) from None
+    pycolmap = import_pycolmap()
     pycolmap.logging.minloglevel = int(pycolmap.logging.FATAL.value)
     pycolmap.logging.set_log_destination(pycolmap.logging.FATAL, os.devnull)
     pycolmap.set_random_seed(0)

@@ -11,7 +11,7 @@ from app.options import UsageError, require
 from app.terminal import printable
 from nerf_posenc.radiance.views import Scene
 from scenes import open_scene
-from scenes.photos import capture_folder, reconstruct
+from scenes.photos import capture_folder, import_pycolmap, reconstruct
 from scenes.room import take_photographs
 
 ROOM = "room"
@@ -79,6 +79,7 @@ def _room() -> Path:
     _RUNS.mkdir(exist_ok=True)
     with FileLock(_RUNS / f".photos-{ROOM}.lock"):
         if not photos.exists():
+            import_pycolmap()  # Before what takes a while and would be in vain.
             take_photographs(partial)
             partial.rename(photos)
     return photos

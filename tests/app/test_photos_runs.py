@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -172,3 +173,13 @@ def test_an_interrupted_reconstruction_goes_on(
     with pytest.raises(SceneError):
         open_scene(str(tmp_path / "capture"))
     assert reconstruct(tmp_path / "room", tmp_path / "capture", log=quiet).left_out == {}
+
+
+def test_the_room_is_not_rendered_without_colmap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pycolmap", None)
+    assert main(["--photos", "room"]) == 2
+    assert "pip install 'nerf_posenc[photos]'" in capsys.readouterr().err
+    assert not list(tmp_path.glob("runs/photos-room*"))
