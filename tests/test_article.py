@@ -92,7 +92,7 @@ def test_the_numbers_of_the_text_are_those_of_the_library() -> None:
     wide, narrow = (SinusoidalEncoder(width)(positions) for width in (128, 64))
 
     def falling(width: int) -> torch.Tensor:
-        codes = SinusoidalEncoder(width)(positions)
+        codes: torch.Tensor = SinusoidalEncoder(width)(positions)
         return codes @ codes[0] / (width / 2)
 
     def bump(width: int) -> int:
