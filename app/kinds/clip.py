@@ -107,7 +107,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
             options,
             encodings=_DEFAULT,
             width=128,
-            steps=400,
+            steps=600,
             batch_size=8192,
             num_bands=max(1, (longest // 2).bit_length()),
             sigma=recipes.default_sigma(longest),
