@@ -276,11 +276,13 @@ def _refuse(
             f"several (see {program} --help)"
         )
     word = word.split("=")[0]
+    given = next((name for name in others if name in arguments), "")
+    more = f"see {f'{program} {given}'.strip()} --help"
     for choice, other in others.items():
         if word in option_names(other):
-            given = next((name for name in others if name in arguments), "this")
-            raise UsageError(f"{word} is for {choice}, not for {given} (see {program} --help)")
-    known = [name for each in (asked, *others.values()) for name in option_names(each)]
-    near = difflib.get_close_matches(word, known, n=1)
-    guess = f"; did you mean {near[0]}?" if near else ""
-    raise UsageError(f"there is no option {word}{guess} (see {program} --help)")
+            raise UsageError(f"{word} is for {choice}, not for {given or 'this'} ({more})")
+    known = [asked] if given else [asked, *others.values()]
+    names = [name.strip("-") for each in known for name in option_names(each)]
+    near = difflib.get_close_matches(word.strip("-"), names, n=1)
+    guess = f"; did you mean --{near[0]}?" if near else ""
+    raise UsageError(f"there is no option {word}{guess} ({more})")

@@ -31,6 +31,10 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
         by_name = fit_files(run)
     except (OSError, ValueError) as error:
         raise UsageError(f"{run}: {getattr(error, 'strerror', None) or error}") from None
+    if not run.exists():
+        raise UsageError(
+            f"there is no folder {run}; a run prints the name of its own, or takes --out"
+        )
     if not by_name:
         inner = any(run.glob("*/fits/*.safetensors")) if run.is_dir() else False
         several = "; it is a run of several data: name the folder of one" if inner else ""

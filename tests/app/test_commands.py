@@ -121,7 +121,7 @@ def test_onnxruntime_gives_the_same_values(name: str, capsys: pytest.CaptureFixt
 
 def mistakes() -> dict[str, tuple[list[str], str]]:
     return {
-        "no run": (["render", "nowhere"], "nowhere contains no saved fit"),
+        "no run": (["render", "nowhere"], "there is no folder nowhere"),
         "no fit of this name": (["render", "image", "--encoding", "siren"], "it has hash, none"),
         "a size of nothing": (["render", "image", "--size", "0"], "--size must be 1 to"),
         "a crop outside": (["render", "image", "--crop", "20", "0", "9", "9"], "must lie in"),

@@ -451,7 +451,7 @@ def test_a_mistake_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: P
         ("image",): "needs a format: --onnx, --page or --mesh",
         ("siren", "--page"): "runs ReLU networks; siren has none (network siren)",
         ("image", "--page", "--encoding", "wire"): "no fit 'wire'",
-        ("nowhere", "--page"): "nowhere contains no saved fit",
+        ("nowhere", "--page"): "there is no folder nowhere",
         ("image", "--page", "--out", "image/run.json/a.html"): "cannot write image/run.json",
     }
     capsys.readouterr()
