@@ -277,12 +277,14 @@ def _refuse(
         )
     word = word.split("=")[0]
     given = next((name for name in others if name in arguments), "")
-    more = f"see {f'{program} {given}'.strip()} --help"
+    page = f"{program} {given}".strip()
     for choice, other in others.items():
         if word in option_names(other):
-            raise UsageError(f"{word} is for {choice}, not for {given or 'this'} ({more})")
+            raise UsageError(
+                f"{word} is for {choice}, not for {given or 'this'} (see {page} --help)"
+            )
     known = [asked] if given else [asked, *others.values()]
     names = [name.strip("-") for each in known for name in option_names(each)]
     near = difflib.get_close_matches(word.strip("-"), names, n=1)
     guess = f"; did you mean --{near[0]}?" if near else ""
-    raise UsageError(f"there is no option {word}{guess} ({more})")
+    raise UsageError(f"there is no option {word}{guess} (see {page} --help)")

@@ -33,7 +33,7 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
         raise UsageError(f"{run}: {getattr(error, 'strerror', None) or error}") from None
     if not run.exists():
         raise UsageError(
-            f"there is no folder {run}; a run prints the name of its own, or takes --out"
+            f"there is no folder {run}; a run prints the name of its folder, which --out chooses"
         )
     if not by_name:
         inner = any(run.glob("*/fits/*.safetensors")) if run.is_dir() else False

@@ -45,7 +45,8 @@ class ClipOptions(CoordinateOptions):
     """Fit a short video without and with an encoding."""
 
     clip: str = SPHERES
-    """Animated GIF, WebP or PNG, or with the extra video any video; or spheres, which turn."""
+    """Animated GIF, WebP or PNG, or with the extra video an MP4 and the like; or spheres,
+    which turn."""
 
     num_frames: Annotated[int, Range(2, 1000)] = 32
     """Frames from the beginning that are fitted."""
