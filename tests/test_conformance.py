@@ -62,7 +62,7 @@ def test_a_port_that_reads_the_json_alone_has_the_output(name: str) -> None:
         ("rotary/llama", "base", "base 500000"),
         ("rotary/sam2", "axes", "axes in the order (1, 0)"),
         ("rotary/llama", "offset", "positions +1"),
-        ("rotary/llama", "sign", "rotates the other way"),
+        ("rotary/llama", "sign", "rotations the other way"),
         ("fourier/nerf", "factor", "base 3.14159"),
         ("grid/mae", "axes", "axes in the order (1, 0)"),
     ],

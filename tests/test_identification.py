@@ -1,5 +1,7 @@
 """What an output of another implementation is found to be."""
 
+import contextlib
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,13 +10,14 @@ import nerf_posenc
 from nerf_posenc import (
     FourierEncoder,
     GridSinusoidalEncoder,
+    MixedRotaryEncoder,
     RotaryEncoder,
     SinusoidalEncoder,
     grid_positions,
     identify,
-    linear_bands,
 )
 from nerf_posenc.presets import FOURIER, GRID, ROTARY
+from tests.identified import EMBEDDINGS, ROTATIONS
 from tests.recipes.attention import ROTARY_ENTRIES, preset_positions
 from tests.recipes.vectors import arrays, given
 
@@ -30,6 +33,13 @@ ALIKE = {
     "kandinsky5": "cogvideox",
     "qwen-image": "flux",
 }
+
+
+def reproduced(line: str, **given: Tensor | None) -> Tensor:
+    """What a line that was found gives."""
+    names = {**vars(nerf_posenc), "ROTARY": ROTARY, "torch": torch, **given}
+    found: Tensor = eval(line, names)
+    return found
 
 
 def library_rotation(name: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -107,10 +117,32 @@ def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
     best = identify(moved, before=before, shape=(6, 8), expected="flux")[0]
     assert best.is_exact
     assert best.changes == ("rows and columns +1",)
-    found = eval(
-        best.line, {**vars(nerf_posenc), "ROTARY": ROTARY, "before": before, "torch": torch}
-    )
-    torch.testing.assert_close(found, moved, atol=1e-5, rtol=0)
+    torch.testing.assert_close(reproduced(best.line, before=before), moved, atol=1e-5, rtol=0)
+
+
+# LTX-Video's bands reach so far that float32 positions do not determine its angles.
+UNNAMED = {name: case for name, case in {**ROTATIONS, **EMBEDDINGS}.items() if name != "ltx-video"}
+FAST = ("deepseek-v4", "kimi-k2.5", "graphcast", "sam3 boxes", "stable-audio3 time")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in UNNAMED]
+)
+def test_encodings_without_a_preset_are_measured(name: str) -> None:
+    given = UNNAMED[name]()
+    best = identify(**given)[0]
+    assert best.is_exact
+    found = reproduced(best.line, before=given.get("before"), positions=given.get("positions"))
+    torch.testing.assert_close(found, given["output"], atol=2 * best.tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("width", [6, 64])
+def test_nothing_is_found_in_noise(width: int) -> None:
+    noise, before = torch.randn(2, 24, width)
+    for known in ({"shape": (24,)}, {"shape": (4, 6)}, {"positions": torch.rand(24, 3)}):
+        assert not identify(noise, **known)[0].is_exact
+        with contextlib.suppress(ValueError):  # A width of 6 is that of no preset of some axes.
+            assert not identify(noise, before=before, **known)[0].is_exact
 
 
 @pytest.mark.slow
@@ -119,8 +151,7 @@ def test_a_line_that_is_found_can_be_run() -> None:
     positions = grid_positions((7, 9)).flatten(0, 1)
     after = RotaryEncoder(64, 2, base=100.0, pairing="half").rotate(before, positions.flip(-1))
     best = identify(after, before=before, shape=(7, 9))[0]
-    names = {**vars(nerf_posenc), "ROTARY": ROTARY, "before": before, "torch": torch}
-    torch.testing.assert_close(eval(best.line, names), after, atol=1e-5, rtol=0)
+    torch.testing.assert_close(reproduced(best.line, before=before), after, atol=1e-5, rtol=0)
 
 
 @pytest.mark.slow
@@ -133,7 +164,7 @@ def test_encodings_of_coordinates_are_found(name: str) -> None:
     output = FourierEncoder.preset(name, 3, num_bands)(x)
     best = identify(output, positions=x)[0]
     assert best.is_exact
-    found = eval(best.line, dict(FourierEncoder=FourierEncoder, x=x))
+    found = eval(best.line, dict(FourierEncoder=FourierEncoder, positions=x))
     torch.testing.assert_close(found, output, atol=1e-4, rtol=0)
 
 
@@ -152,15 +183,18 @@ def test_embeddings_of_grids_are_found_from_their_table(name: str) -> None:
 def test_embeddings_of_sequences_are_found() -> None:
     best = identify(SinusoidalEncoder(32, split=True).table(64, offset=1), shape=(64,))[0]
     assert best.is_exact
-    assert best.changes == ("split", "positions +1")
+    assert best.changes == ("split True", "positions +1")
     timestep = SinusoidalEncoder.timestep(32)(torch.arange(64))
     assert identify(timestep, shape=(64,))[0].name == "timestep"
 
 
 def test_the_nearest_is_given_and_said_not_to_be_it() -> None:
     before = torch.randn(64, 32)
-    strange = RotaryEncoder(32, bands=linear_bands(16, first=0.1, last=0.9))
-    best = identify(strange.rotate(before, torch.arange(64)), before=before, shape=(64,))[0]
+    # Rotated by the sum of two positions, which no preset does.
+    strange = MixedRotaryEncoder(32, matrix=torch.rand(16, 2)).rotate(
+        before, grid_positions((8, 8)).flatten(0, 1)
+    )
+    best = identify(strange, before=before, shape=(8, 8))[0]
     assert not best.is_exact
     assert "is not it" in str(best)
 

@@ -1,9 +1,7 @@
 """Find out which encoding another implementation computes."""
 
-import heapq
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,13 +9,9 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.encoder import require_tensor
-from nerf_posenc.identification.candidates import (
-    Candidate,
-    Moves,
-    fourier_candidates,
-    rotary_candidates,
-    sinusoidal_candidates,
-)
+from nerf_posenc.identification.embeddings import embedding_candidates
+from nerf_posenc.identification.motions import Candidate
+from nerf_posenc.identification.rotations import rotary_candidates
 
 # Candidates are compared on this many tokens first.
 _FEW = 12
@@ -31,12 +25,12 @@ class Match:
     """An encoding that could have given the output.
 
     Attributes:
-        name: name of the preset that it is, or is nearest to.
+        name: name of the preset or the encoder that it is, or is nearest to.
         changes: what differs from the preset, in words; empty if nothing does.
         line: code that reproduces the output.
         error: largest difference from the output.
         tolerance: largest difference that rounding explains: 1e-4, and more for an output in half
-            precision.
+            precision or at positions that float32 hardly resolves.
     """
 
     name: str
@@ -65,17 +59,18 @@ def identify(
     expected: str | None = None,
     count: int = 5,
 ) -> list[Match]:
-    """Find the preset, axis order, pairing, base and offset that reproduce an output.
+    """Find the encoding that reproduces an output: a preset, what differs from it, or its bands.
 
     For a rotary embedding give a query before and after; for an embedding or encoding of
-    coordinates the output alone. With real coordinates as ``positions`` the candidates are the
-    Fourier encoders of `nerf_posenc.presets.FOURIER` in every layout, and sinusoidal embeddings;
-    otherwise these and `GRID`, or `ROTARY`.
+    coordinates the output alone. Axis, band and phase of every pair of columns are measured from
+    the output. They say in which axis order, pairing, base, scale and offset a preset gives it, and
+    without a preset they are the arguments of an encoder. What depends on several axes at once,
+    such as learned frequencies, is not found.
 
     Args:
         output: what the other implementation gave, ``(length, width)``: one head of one sequence.
-            64 positions are enough to tell the presets apart; on a grid of as many rows as columns
-            axis orders may look alike.
+            20 positions are enough; on a grid of as many rows as columns axis orders may look
+            alike.
         before: the query that became ``output``.
         shape: sizes of the grid that the tokens come from, row by row: ``(length,)``,
             ``(rows, columns)`` or ``(frames, rows, columns)``.
@@ -89,7 +84,8 @@ def identify(
 
     Raises:
         TypeError: If ``output`` is no tensor.
-        ValueError: If shapes do not fit, a preset is unknown, or no candidate has this width.
+        ValueError: If shapes do not fit, numbers are not finite, a preset is unknown, or no
+            candidate has this width.
 
     Examples:
         >>> from nerf_posenc import RotaryEncoder
@@ -107,6 +103,8 @@ def identify(
             "output, and before, must have shape (length, width), one head of one sequence; got "
             f"{tuple(output.shape)}" + (f" and {tuple(before.shape)}" if before is not None else "")
         )
+    if not bool(output.isfinite().all()) or len(output) < 2:
+        raise ValueError("output must have two rows or more, of finite numbers")
     if (shape is None) == (positions is None):
         raise ValueError("give either shape, the sizes of the grid, or positions")
     length = math.prod(shape) if shape is not None else len(positions)  # type: ignore[arg-type]
@@ -117,67 +115,42 @@ def identify(
         positions = positions.double() if positions.is_floating_point() else positions
     if before is not None:
         before = before.detach().to("cpu", torch.float64)
-        candidates = rotary_candidates(before, output, shape, positions, expected)
-    elif positions is not None and positions.is_floating_point() and positions.ndim == 2:
-        width = output.shape[-1]
-        candidates = itertools.chain(
-            fourier_candidates(width, positions, expected),
-            sinusoidal_candidates(width, None, positions, expected),
-        )
+        candidates = rotary_candidates(before, output, shape, positions, expected, tolerance)
     else:
-        candidates = sinusoidal_candidates(output.shape[-1], shape, positions, expected)
-    return _nearest(output, candidates, count, tolerance)
+        candidates = embedding_candidates(output, shape, positions, expected, tolerance)
+    found = list(candidates)
+    # Angles in float32 are the less exact the further the position.
+    if positions is not None and len(positions):
+        size = 1.0 if before is None else float(before.abs().max())
+        tolerance += torch.finfo(torch.float32).eps * float(positions.abs().max()) * size
+    return _nearest(output, found, count, tolerance)
 
 
 def _nearest(
-    output: Tensor, candidates: Iterator[Candidate], count: int, tolerance: float
+    output: Tensor, candidates: list[Candidate], count: int, tolerance: float
 ) -> list[Match]:
-    few = torch.linspace(0, len(output) - 1, min(_FEW, len(output))).round().long()
-    scored: list[tuple[tuple[float, float], int, Candidate]] = []
-    known: dict[Moves, list[tuple[float, float]]] = {}
-
-    def score(candidate: Candidate) -> tuple[float, float]:
-        """Largest and mean difference on the few tokens."""
-        if candidate.moves is None:
-            return _differences(candidate, output, few)
-        if candidate.moves not in known:
-            known[candidate.moves] = candidate.moves.differences(output, few)
-        return known[candidate.moves][candidate.move]
-
-    # Candidates with fewer changes rank before all others if they are exact: they end the search.
-    by_changes: dict[float, list[tuple[int, Candidate]]] = {}
-    for found in enumerate(candidates):
-        by_changes.setdefault(_distance(found[1]), []).append(found)
-    for _, group in sorted(by_changes.items()):
-        scored += [(score(candidate), i, candidate) for i, candidate in group]
-        if any(largest < tolerance for (largest, _), _, _ in scored):
-            break
-    if not scored:
+    if not candidates:
         raise ValueError(
             f"no encoding of the presets has a width of {output.shape[-1]} and as many axes as "
             "these positions"
         )
 
-    def rank(found: tuple[tuple[float, float], int, Candidate]) -> tuple[float, float, int]:
+    def ranked(rows: Tensor, found: list[Candidate]) -> list[tuple[Candidate, float]]:
         """By the mean difference; those that are exact, by the number of changes."""
-        (largest, mean), index, candidate = found
-        return (0.0 if largest < tolerance else mean, _distance(candidate), index)
+        scored = []
+        for index, candidate in enumerate(found):
+            difference = (candidate.evaluate(rows) - output[rows]).abs()
+            largest, mean = float(difference.max()), float(difference.mean())
+            distance = len(candidate.changes) + candidate.handicap
+            rank = (0.0 if largest < tolerance else mean, distance, index)
+            scored.append((rank, candidate, largest))
+        return [
+            (candidate, largest) for _, candidate, largest in sorted(scored, key=lambda s: s[0])
+        ]
 
-    rows = torch.arange(len(output))
-    best = heapq.nsmallest(max(4 * count, 20), scored, key=rank)
-    measured = [(_differences(c, output, rows), i, c) for _, i, c in best]
+    few = torch.linspace(0, len(output) - 1, min(_FEW, len(output))).round().long()
+    best = [candidate for candidate, _ in ranked(few, candidates)[: max(4 * count, 20)]]
     return [
         Match(candidate.name, candidate.changes, candidate.line, largest, tolerance)
-        for (largest, _), _, candidate in sorted(measured, key=rank)[:count]
+        for candidate, largest in ranked(torch.arange(len(output)), best)[:count]
     ]
-
-
-def _differences(candidate: Candidate, output: Tensor, rows: Tensor) -> tuple[float, float]:
-    """Largest and mean difference from the output."""
-    difference = (candidate.evaluate(rows) - output[rows]).abs()
-    return float(difference.max()), float(difference.mean())
-
-
-def _distance(candidate: Candidate) -> float:
-    """Number of changes from the preset; another width than the model's is half of one."""
-    return len(candidate.changes) + 0.5 * (not candidate.is_own_width)

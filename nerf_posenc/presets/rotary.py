@@ -77,7 +77,7 @@ def _linear_pixel_bands(dim: int) -> Tensor:
 
 def _geometric_pixel_bands(dim: int) -> Tensor:
     num_bands = dim // 4
-    return ratio_bands(num_bands, first=math.pi, ratio=112 ** (1 / (num_bands - 1)))
+    return ratio_bands(num_bands, first=math.pi, ratio=112 ** (1 / max(num_bands - 1, 1)))
 
 
 def _mrope(first: tuple[int, ...], dim: int, *, interleaved: bool) -> tuple[int, ...]:

@@ -1,0 +1,292 @@
+"""Sinusoidal embeddings and Fourier encodings to compare an output with."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.core.columns import LAYOUTS, column_labels
+from nerf_posenc.encoders.fourier import FourierEncoder
+from nerf_posenc.identification.motions import (
+    CLOSE,
+    NOISE,
+    UNNAMED,
+    Bands,
+    Candidate,
+    Counted,
+    Motion,
+    Slots,
+    counted,
+    find_base,
+    find_motion,
+    series_base,
+    shown,
+    values_of,
+    words,
+)
+from nerf_posenc.identification.tables import sinusoid_columns
+from nerf_posenc.identification.waves import Waves, measure_embedding
+from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
+from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
+from nerf_posenc.presets.fourier import FOURIER
+from nerf_posenc.presets.grid import GRID
+
+_PHASES: tuple[tuple[str, str], ...] = (("sin", "cos"), ("cos", "sin"))
+
+
+class _Made(NamedTuple):
+    """An encoder, how it was made, and the same with another base."""
+
+    name: str
+    changes: tuple[str, ...]
+    code: str
+    encoder: Any
+    rebased: Callable[[float], "_Made"] | None = None
+    handicap: float = 0.0
+
+
+class _Arrangement(NamedTuple):
+    """Order of the columns, and the bands ``(num_bands, num_axes)`` that they have."""
+
+    layout: str
+    phases: tuple[str, str]
+    include_input: str | None
+    order: tuple[int, ...]
+    bands: Tensor
+
+
+def embedding_candidates(
+    output: Tensor,
+    shape: Sequence[int] | None,
+    positions: Tensor | None,
+    expected: str | None,
+    tolerance: float,
+) -> Iterator[Candidate]:
+    """Presets as they are and with what was measured to differ, then what was measured."""
+    plain = counted(shape, positions)
+    width, num_axes = output.shape[1], plain.axes.shape[1]
+    waves = measure_embedding(output, plain.axes, tolerance)
+    arranged = [] if waves is None else _arrangements(waves, width, num_axes)
+    for made in _presets(width, num_axes, expected, arranged):
+        if shape is not None and isinstance(made.encoder, GridSinusoidalEncoder):
+            # Tables have positions of their own, which depend on the size of the grid.
+            yield _table(made, tuple(shape))
+            own = made.encoder.positions(shape).flatten(0, -2)
+            at = Counted(own, f"{made.code}.positions({tuple(shape)}).flatten(0, -2)")
+            found = measure_embedding(output, at.axes, tolerance)
+        else:
+            yield _moved(made, Motion.none(num_axes), plain)
+            at, found = plain, waves
+        if found is not None:
+            yield from _changed(made, found, at)
+    if expected is None and waves is not None:
+        yield from _unnamed(waves, arranged, plain, width)
+
+
+def _table(made: _Made, shape: tuple[int, ...]) -> Candidate:
+    table = made.encoder.table(shape).flatten(0, -2).double()
+    line = f"{made.code}.table({shape}).flatten(0, -2)"
+    return Candidate(made.name, made.changes, line, lambda rows: table[rows])
+
+
+def _moved(made: _Made, motion: Motion, own: Counted) -> Candidate:
+    """An encoder at moved positions."""
+    at, encoder = motion.moved(own), made.encoder
+    positions, code = at.axes, at.code
+    if isinstance(encoder, SinusoidalEncoder):
+        positions = positions[:, 0]
+        code += "[:, 0]" if at.positions.ndim == 2 else ""
+    elif at.positions.ndim == 1:
+        code += "[:, None]"
+    code = f"({at.code}){code[len(at.code) :]}" if code != at.code else code
+    return Candidate(
+        made.name,
+        made.changes + motion.changes,
+        f"{made.code}({code})",
+        lambda rows: encoder(positions[rows]),
+        made.handicap,
+    )
+
+
+def _presets(
+    width: int, num_axes: int, expected: str | None, arranged: list[_Arrangement]
+) -> Iterator[_Made]:
+    """Presets of this width and number of axes; Fourier ones also with the measured columns."""
+    for name, preset in FOURIER.items():
+        if expected not in (None, name) or preset.arguments.get("bands", 0) is None:
+            continue
+        own = {"layout": "akp", "phases": ("sin", "cos"), "include_input": None}
+        own |= {key: preset.arguments[key] for key in own if key in preset.arguments}
+        measured = [{key: getattr(other, key) for key in own} for other in arranged]
+        for columns in [own, *(measured[:1] if own not in measured else [])]:
+            raw = num_axes if columns["include_input"] else 0
+            num_bands, rest = divmod(width - raw, 2 * num_axes)
+            if rest == 0 and num_bands > 0:
+                changed = {key: value for key, value in columns.items() if value != own[key]}
+                yield _fourier(name, num_axes, num_bands, changed)
+    for name in GRID if num_axes > 1 else ():
+        if expected in (None, name):
+            try:
+                yield _grid(name, width, num_axes, {})
+            except ValueError:
+                # The model's grid has another number of axes.
+                continue
+    if num_axes == 1 and width >= 4 and expected is None:
+        for flip in (False, True):
+            code = f"SinusoidalEncoder.timestep({width}, flip={flip})"
+            encoder = SinusoidalEncoder.timestep(width, flip=flip)
+            yield _Made("timestep", ("flip",) if flip else (), code, encoder)
+
+
+def _fourier(name: str, in_dim: int, num_bands: int, arguments: dict[str, Any]) -> _Made:
+    own_base = FOURIER[name].arguments.get("base", math.pi)
+    return _Made(
+        name,
+        words(arguments),
+        f'FourierEncoder.preset("{name}", {in_dim}, {num_bands}{shown(arguments)})',
+        FourierEncoder.preset(name, in_dim, num_bands, **arguments),
+        # All bands are multiples of the base.
+        lambda factor: _fourier(
+            name, in_dim, num_bands, {**arguments, "base": float(own_base * factor)}
+        ),
+    )
+
+
+def _grid(name: str, width: int, num_axes: int, arguments: dict[str, Any]) -> _Made:
+    has_base = "bands" not in GRID[name].arguments
+    return _Made(
+        name,
+        words(arguments),
+        f'GridSinusoidalEncoder.preset("{name}", {width}, {num_axes}{shown(arguments)})',
+        GridSinusoidalEncoder.preset(name, width, num_axes, **arguments),
+        (lambda base: _grid(name, width, num_axes, {"base": base})) if has_base else None,
+    )
+
+
+def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
+    """An encoder at moved positions and with another base, as measured."""
+    reference = Slots.of(sinusoid_columns(made.encoder))
+    measured = Slots.unknown(len(reference.axis))
+    for (a, b), axis, band, phase in zip(
+        waves.pairs, *(part.tolist() for part in (waves.axis, waves.band, waves.phase)), strict=True
+    ):
+        # cos(t) = sin(t + pi / 2); a wave that runs backwards: sin(t) = sin(pi - t).
+        for column, angle in ((a, phase), (b, phase + math.pi / 2)):
+            if column < len(reference.axis):
+                measured.fill(column, axis, abs(band), angle if band >= 0 else math.pi - angle)
+    motion = find_motion(reference, measured, own.extent, waves.near)
+    if motion is not None:
+        yield _moved(made, motion, own)
+    if made.rebased is None or motion is None:
+        return
+    if not isinstance(made.encoder, FourierEncoder):
+        base = find_base(reference, measured, own.extent, made.encoder.base)
+        if base is not None:
+            yield from _changed(made.rebased(base)._replace(rebased=None), waves, own)
+    elif len(set(motion.factor)) == 1 and motion.factor[0] != 1:
+        yield _moved(
+            made.rebased(motion.factor[0]),
+            Motion(motion.order, Motion.none(len(motion.order)).factor, motion.offset),
+            own,
+        )
+
+
+def _arrangements(waves: Waves, width: int, num_axes: int) -> list[_Arrangement]:
+    """Layouts in which a Fourier encoder has the measured columns."""
+    raw = tuple(sorted(column for column, axis in waves.raw.items() if axis >= 0))
+    sides = {(): None, tuple(range(num_axes)): "front", tuple(range(width))[-num_axes:]: "back"}
+    num_bands, rest = divmod(width - len(raw), 2 * num_axes)
+    if float(waves.error.max()) > NOISE or raw not in sides or rest:
+        return []
+    first = num_axes if sides[raw] == "front" else 0
+    columns = _phases(waves)
+    found = []
+    for layout, phases in itertools.product(LAYOUTS, _PHASES):
+        bands = torch.full((num_bands, num_axes), math.nan, dtype=torch.float64)
+        order: dict[int, int] = {}
+        for column, (k, phase, a) in enumerate(column_labels(num_axes, num_bands, layout, phases)):
+            axis, band, measured = columns.get(first + column, (0, 0.0, ""))
+            known = float(bands[k, a])
+            is_same = math.isnan(known) or abs(known - band) <= CLOSE * max(known, CLOSE)
+            if measured != phase or order.setdefault(a, axis) != axis or not is_same:
+                break
+            bands[k, a] = band
+        else:
+            axes = tuple(order[a] for a in range(num_axes))
+            if len(set(axes)) == num_axes:
+                found.append(_Arrangement(layout, phases, sides[raw], axes, bands))
+    return found
+
+
+def _phases(waves: Waves) -> dict[int, tuple[int, float, str]]:
+    """Axis, band and phase of each column; a wave that runs backwards has its cosine first."""
+    columns = {}
+    for pair, axis, band in zip(waves.pairs, waves.axis.tolist(), waves.band.tolist(), strict=True):
+        for column, phase in zip(pair, _PHASES[0 if band >= 0 else 1], strict=True):
+            columns[column] = (axis, abs(band), phase)
+    return columns
+
+
+def _unnamed(
+    waves: Waves, arranged: list[_Arrangement], own: Counted, width: int
+) -> Iterator[Candidate]:
+    """Embeddings with the measured bands."""
+    num_axes = own.axes.shape[1]
+    if num_axes > 1:
+        yield from _blocks(waves, own, width)
+    for layout, phases, include_input, order, bands in arranged[:1]:
+        motion = Motion(order, *(Motion.none(num_axes).factor, Motion.none(num_axes).offset))
+        series, arguments = bands[:, 0], dict[str, Any]()
+        if num_axes == 1 and include_input is None:
+            base = series_base([(series, width)], waves.near)
+            arguments = {} if layout[0] != "p" else {"split": True}
+            arguments |= {} if phases == _PHASES[0] else {"phases": phases}
+            arguments |= {"bands": Bands(series)} if base is None else {}
+            arguments |= {"base": base} if base not in (None, 10_000.0) else {}
+            code = f"SinusoidalEncoder({width}{shown(arguments)})"
+            encoder: Any = SinusoidalEncoder(width, **values_of(arguments))
+            handicap = UNNAMED if base is None else 0.0
+            made = _Made("sinusoidal", words(arguments), code, encoder, None, handicap)
+            yield from _changed(made, waves, own)
+        else:
+            is_same = torch.allclose(bands, series[:, None].expand_as(bands), rtol=CLOSE)
+            arguments = {"layout": layout, "phases": phases, "include_input": include_input}
+            arguments |= {"bands": Bands(series if is_same else bands)}
+            code = f"FourierEncoder({num_axes}{shown(arguments)})"
+            encoder = FourierEncoder(num_axes, **values_of(arguments))
+            yield _moved(_Made("FourierEncoder", (), code, encoder, None, UNNAMED), motion, own)
+
+
+def _blocks(waves: Waves, own: Counted, width: int) -> Iterator[Candidate]:
+    """A grid embedding in which each axis has columns and geometric bands of its own."""
+    columns = sorted(_phases(waves).items())
+    blocks = [
+        (axis, [band for _, (_, band, phase) in part if phase == "sin"], [c for c, _ in part])
+        for axis, part in (
+            (axis, list(part)) for axis, part in itertools.groupby(columns, lambda c: c[1][0])
+        )
+    ]
+    order = tuple(axis for axis, _, _ in blocks)
+    if sorted(order) != list(range(own.axes.shape[1])) or len(columns) != width:
+        return
+    step = waves.pairs[0][1] - waves.pairs[0][0]
+    arguments = {
+        "axis_dims": tuple(len(part) for _, _, part in blocks),
+        "layout": "akp" if step == 1 else "apk",
+        "axis_order": order,
+    }
+    if any(w % 2 for w in arguments["axis_dims"]):
+        return
+    encoder = GridSinusoidalEncoder(width, len(order), **arguments)  # type: ignore[arg-type]
+    code = f"GridSinusoidalEncoder({width}, {len(order)}{shown(arguments)})"
+
+    def rebased(base: float) -> _Made:
+        encoder = GridSinusoidalEncoder(width, len(order), **arguments, base=base)  # type: ignore[arg-type]
+        changed = f"{code[:-1]}, base={base!r})"
+        return _Made("GridSinusoidalEncoder", (), changed, encoder, None, UNNAMED)
+
+    made = _Made("GridSinusoidalEncoder", (), code, encoder, rebased, UNNAMED)
+    yield from _changed(made, waves, own)

@@ -1,0 +1,293 @@
+"""How the positions and bands of a known encoding differ from measured waves, as words and code."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
+from nerf_posenc.core.grids import grid_positions
+
+CLOSE = 1e-3
+"""Relative difference of measured bands that are meant to be equal."""
+
+NOISE = 0.05
+"""Largest difference from the output of a column whose band is right."""
+
+UNNAMED = 2.5
+"""Changes that a preset may have and still be a better answer than an encoder without a name."""
+
+# Simple fractions that factors and offsets are taken for.
+_LARGEST_DENOMINATOR = 64
+
+
+class Candidate(NamedTuple):
+    """An encoding to compare.
+
+    Attributes:
+        name: name of the preset, or of the encoder.
+        changes: words for each difference from the preset.
+        line: code that reproduces the output.
+        evaluate: function from the rows that are wanted to their output.
+        handicap: added to the number of changes when equals are ranked.
+    """
+
+    name: str
+    changes: tuple[str, ...]
+    line: str
+    evaluate: Callable[[Tensor], Tensor]
+    handicap: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Positions as somebody counts them.
+
+    Attributes:
+        positions: ``(length,)`` or ``(length, num_axes)``.
+        code: code for them.
+    """
+
+    positions: Tensor
+    code: str
+
+    @property
+    def axes(self) -> Tensor:
+        """The same in float64, ``(length, num_axes)``."""
+        return self.positions.double().reshape(len(self.positions), -1)
+
+    @property
+    def extent(self) -> Tensor:
+        """Length of each axis."""
+        return self.axes.amax(dim=0) - self.axes.amin(dim=0)
+
+
+def counted(shape: Sequence[int] | None, positions: Tensor | None) -> Counted:
+    """The given positions, or indices on the grid."""
+    if positions is not None:
+        return Counted(positions, "positions")
+    assert shape is not None
+    if len(shape) == 1:
+        return Counted(torch.arange(shape[0]), f"torch.arange({shape[0]})")
+    code = f"grid_positions({tuple(shape)}).flatten(0, -2)"
+    return Counted(grid_positions(shape).flatten(0, -2), code)
+
+
+class Slots(NamedTuple):
+    """Axis, band and phase of each pair or column; NaN where they are not known."""
+
+    axis: Tensor
+    band: Tensor
+    phase: Tensor
+
+    @classmethod
+    def unknown(cls, count: int) -> "Slots":
+        """Slots to be filled."""
+        unknown = torch.full((count,), math.nan, dtype=torch.float64)
+        return cls(torch.zeros(count, dtype=torch.long), unknown, unknown.clone())
+
+    @classmethod
+    def of(cls, waves: Sequence[tuple[int, float | None, float]]) -> "Slots":
+        """Those of an encoder."""
+        axis, band, phase = zip(*waves, strict=True)
+        known = [math.nan if value is None else value for value in band]
+        doubles = torch.tensor([known, phase], dtype=torch.float64)
+        return cls(torch.tensor(axis), *doubles)
+
+    def fill(self, slot: int, axis: float, band: float, phase: float) -> None:
+        """Set what is known of a slot."""
+        self.axis[slot], self.band[slot], self.phase[slot] = int(axis), band, phase
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Positions ``own[:, order] * factor + offset``."""
+
+    order: tuple[int, ...]
+    factor: tuple[float, ...]
+    offset: tuple[float, ...]
+
+    @classmethod
+    def none(cls, num_axes: int) -> "Motion":
+        """The positions as they are."""
+        return cls(tuple(range(num_axes)), (1.0,) * num_axes, (0.0,) * num_axes)
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether no axes are exchanged."""
+        return self.order == tuple(range(len(self.order)))
+
+    def moved(self, own: Counted) -> Counted:
+        """The positions, ``(length,)`` or ``(length, num_axes)``, and the code for them."""
+        axes = own.axes[:, list(self.order)]
+        axes = axes * torch.tensor(self.factor, dtype=torch.float64)
+        axes += torch.tensor(self.offset, dtype=torch.float64)
+        code = own.code + ("" if self.is_in_order else f"[:, {list(self.order)}]")
+        code += f" * {_number_or_tensor(self.factor)}" if set(self.factor) != {1.0} else ""
+        code += f" + {_number_or_tensor(self.offset)}" if any(self.offset) else ""
+        return Counted(axes.reshape(own.positions.shape), code)
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Words for each difference."""
+        words = [] if self.is_in_order else [f"axes in the order {self.order}"]
+        if set(self.factor) == {-1.0}:
+            words.append("rotations the other way")
+        elif set(self.factor) != {1.0}:
+            words.append(f"positions times {_brief(self.factor)}")
+        if len(self.offset) == 3 and self.offset[0] == 0 and self.offset[1] == self.offset[2] != 0:
+            words.append(f"rows and columns {self.offset[1]:+g}")
+        elif any(self.offset):
+            words.append(f"positions {_brief(self.offset, '+g')}")
+        return tuple(words)
+
+
+def find_motion(own: Slots, measured: Slots, extent: Tensor, near: float) -> Motion | None:
+    """Motion of the positions with which an encoder would give the measured waves.
+
+    Args:
+        own: waves of the encoder.
+        measured: measured waves, in the same order.
+        extent: length of each axis of the positions.
+        near: difference from a simple fraction that rounding explains.
+
+    Returns:
+        The motion; None if two axes would be the same.
+    """
+    num_axes = len(extent)
+    order, factor, offset = (list(part) for part in Motion.none(num_axes).__dict__.values())
+    for axis in range(num_axes):
+        slots = (own.axis == axis) & (own.band > 0) & measured.band.isfinite()
+        if not slots.any():
+            continue
+        band, ratio = own.band[slots], measured.band[slots] / own.band[slots]
+        # The wave of the largest angle has the surest axis and band.
+        sure = int((measured.band[slots].abs() * extent[measured.axis[slots]]).argmax())
+        order[axis] = int(measured.axis[slots][sure])
+        factor[axis] = _nice(float(ratio[sure]), near) or float(ratio[sure])
+        # From the slowest wave to the fastest, each says more exactly where positions begin.
+        begins = 0.0
+        phase = (measured.phase - own.phase)[slots]
+        for slot in band.argsort().tolist():
+            left = float(phase[slot]) - float(band[slot]) * begins
+            begins += math.remainder(left, 2 * math.pi) / float(band[slot])
+        offset[axis] = _nice(begins, near)
+    if len(set(order)) < num_axes:
+        return None
+    return Motion(tuple(order), tuple(factor), tuple(offset))
+
+
+def find_base(own: Slots, measured: Slots, extent: Tensor, base: float) -> float | None:
+    """Base that gives the measured bands the exponents of an encoder with another base.
+
+    Returns:
+        The base; None if it is the encoder's own, or no measured band tells.
+    """
+    known = (own.band > 0) & measured.band.isfinite() & (measured.band != 0)
+    exponent = -own.band[known].log() / math.log(base)
+    size, axis = measured.band[known].abs(), own.axis[known]
+    weight = (size * extent[measured.axis[known]]).clamp(max=1).square()
+    top = bottom = 0.0
+    for part in axis.unique():
+        # A weighted line through the logarithms, whose slope is minus the base's logarithm.
+        w, e, y = (value[axis == part] for value in (weight, exponent, size.log()))
+        away = e - (w * e).sum() / w.sum()
+        top += float((w * away * y).sum())
+        bottom += float((w * away.square()).sum())
+    if bottom == 0:
+        return None
+    found = _rounded(math.exp(max(min(-top / bottom, 50.0), -50.0)))
+    return None if abs(math.log(found / base)) < CLOSE or found == 1 else found
+
+
+def series_base(parts: Sequence[tuple[Tensor, int]], near: float) -> float | None:
+    """Base of geometric bands of the given widths; None if the bands are no such series."""
+    ratios = [float(b[1] / b[0]) ** (-w / 2) for b, w in parts if len(b) > 1 and b[0] > 0 < b[1]]
+    if not ratios or ratios[0] == 1:
+        return None
+    base = _rounded(ratios[0])
+    for bands, width in parts:
+        if float((bands - geometric_bands(width, base=base)).abs().max()) > 10 * near:
+            return None
+    return base
+
+
+def _rounded(base: float) -> float:
+    """Two digits, if the base is near them: those of models are."""
+    short = float(f"{base:.2g}")
+    return short if abs(math.log(base / short)) < 5e-3 else base
+
+
+def _nice(value: float, near: float) -> float:
+    """The simple fraction that a measured number is, or is of pi, or ten digits of it."""
+    for unit in (1.0, math.pi):
+        simple = unit * float(Fraction(value / unit).limit_denominator(_LARGEST_DENOMINATOR))
+        if abs(simple - value) <= near * max(1.0, abs(value)):
+            return simple
+    return float(f"{value:.10g}")
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Measured bands: one series, or one for each axis.
+
+    Attributes:
+        value: the argument of an encoder.
+    """
+
+    value: Tensor | list[Tensor]
+
+    def __repr__(self) -> str:
+        """Code for them."""
+        if isinstance(self.value, list):
+            return f"[{', '.join(map(_series_code, self.value))}]"
+        if self.value.ndim == 2:
+            return f"torch.stack([{', '.join(map(_series_code, self.value.unbind(-1)))}], -1)"
+        return _series_code(self.value)
+
+
+def _series_code(bands: Tensor) -> str:
+    """A series of bands as code: by ratio, at equal distances, or one by one."""
+    count, first, last = len(bands), float(bands[0]), float(bands[-1])
+    if count > 2 and first > 0 and last > 0:
+        ratio = (last / first) ** (1 / (count - 1))
+        by_ratio = ratio_bands(count, first=first, ratio=ratio)
+        if torch.allclose(bands, by_ratio, rtol=CLOSE, atol=0):
+            return f"ratio_bands({count}, first={first!r}, ratio={ratio!r})"
+        if torch.allclose(bands, linear_bands(count, first=first, last=last), rtol=CLOSE, atol=0):
+            return f"linear_bands({count}, first={first!r}, last={last!r})"
+    return f"torch.tensor({bands.tolist()}, dtype=torch.float64)"
+
+
+def values_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of an encoder, with the bands themselves."""
+    return {k: v.value if isinstance(v, Bands) else v for k, v in arguments.items()}
+
+
+def shown(arguments: dict[str, Any]) -> str:
+    """Code of further arguments."""
+    return "".join(f", {key}={value!r}" for key, value in arguments.items())
+
+
+def words(arguments: dict[str, Any]) -> tuple[str, ...]:
+    """Words for arguments that differ from a preset's."""
+    return tuple(
+        f"other {key}"
+        if isinstance(value, Bands)
+        else (f"{key} {value:g}" if isinstance(value, float) else f"{key} {value!r}")
+        for key, value in arguments.items()
+    )
+
+
+def _brief(values: Sequence[float], form: str = "g") -> str:
+    if len(set(values)) == 1:
+        return f"{values[0]:{form}}"
+    return "(" + ", ".join(f"{value:g}" for value in values) + ")"
+
+
+def _number_or_tensor(values: Sequence[float]) -> str:
+    return repr(values[0]) if len(set(values)) == 1 else f"torch.tensor({list(values)})"

@@ -1,0 +1,235 @@
+"""Rotary embeddings to compare an output with."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.identification.motions import (
+    NOISE,
+    UNNAMED,
+    Bands,
+    Candidate,
+    Counted,
+    Motion,
+    Slots,
+    counted,
+    find_base,
+    find_motion,
+    series_base,
+    shown,
+    values_of,
+    words,
+)
+from nerf_posenc.identification.tables import rotation_pairs
+from nerf_posenc.identification.waves import Waves, measure_rotation
+from nerf_posenc.positional.rotary import RotaryEncoder
+from nerf_posenc.presets.preset import find_preset
+from nerf_posenc.presets.rotary import ROTARY
+
+_OTHER_WIDTH = 0.5
+
+
+def rotary_candidates(
+    before: Tensor,
+    output: Tensor,
+    shape: Sequence[int] | None,
+    positions: Tensor | None,
+    expected: str | None,
+    tolerance: float,
+) -> Iterator[Candidate]:
+    """Rotary presets as they are and with what was measured to differ, then what was measured."""
+    names = ROTARY if expected is None else {expected: find_preset(ROTARY, expected)}
+    dim = before.shape[-1]
+    # YaRN and LongRoPE scale what they rotate.
+    ratio = output.norm(dim=-1) / before.norm(dim=-1)
+    scale = float(ratio.mean())
+    is_scaled = bool((ratio - scale).abs().max() < 1e-4) and abs(scale - 1) > 1e-4
+    scaled = {"scale": scale} if is_scaled else {}
+    known: dict[bytes, Waves | None] = {}
+
+    def measure(own: Counted) -> Waves | None:
+        """Measure once for all presets that count alike."""
+        key = own.axes.numpy().tobytes()
+        if key not in known:
+            known[key] = measure_rotation(
+                before, output, own.axes, scaled.get("scale", 1), tolerance
+            )
+        return known[key]
+
+    plain = counted(shape, positions)
+    for name, preset in names.items():
+        sized: dict[str, Any] = {} if dim == preset.dim else {"dim": dim}
+        try:
+            encoder = RotaryEncoder.preset(name, **sized)
+        except ValueError:
+            # The model's axes do not divide such a width.
+            continue
+        for own in dict.fromkeys((_own_positions(name, shape) or plain, plain)):
+            if own.axes.shape[1] != encoder.in_dim:
+                continue
+            found = [(sized, Motion.none(encoder.in_dim))]
+            waves = measure(own)
+            if waves is not None:
+                found += [({**a, **scaled}, m) for a, m in _changed(name, sized, waves, own)]
+            for arguments, motion in found:
+                yield _preset(name, arguments, motion.moved(own), motion.changes, before)
+    waves = measure(plain)
+    if waves is not None and float(waves.error.max()) < NOISE and expected is None:
+        for arguments, motion in _unnamed(waves, plain, dim):
+            yield _without_name({**arguments, **scaled}, motion, plain, before)
+
+
+def _own_positions(name: str, shape: Sequence[int] | None) -> Counted | None:
+    """Positions as the model of a preset counts them."""
+    try:
+        assert shape is not None
+        own = ROTARY[name].positions(shape)
+    except (AssertionError, ValueError):
+        # They are given, or the model's grid has other sizes.
+        return None
+    return Counted(own, f'ROTARY["{name}"].positions({tuple(shape)})')
+
+
+def _preset(
+    name: str, arguments: dict[str, Any], at: Counted, moved: tuple[str, ...], before: Tensor
+) -> Candidate:
+    """A preset with other arguments, at moved positions."""
+    encoder = RotaryEncoder.preset(name, **arguments)
+    return Candidate(
+        name,
+        words({k: v for k, v in arguments.items() if k != "dim"}) + moved,
+        f'RotaryEncoder.preset("{name}"{shown(arguments)}).rotate(before, {at.code})',
+        lambda rows: encoder.rotate(before[rows], at.positions[rows]),
+        _OTHER_WIDTH if "dim" in arguments else 0.0,
+    )
+
+
+def _changed(
+    name: str, sized: dict[str, Any], waves: Waves, own: Counted
+) -> Iterator[tuple[dict[str, Any], Motion]]:
+    """Arguments and motions with which a preset would give what was measured."""
+    preset = ROTARY[name].arguments
+    pairing = preset.get("pairing", "interleaved")
+    for other in dict.fromkeys((pairing, _pairing(waves))):
+        arguments = sized if other == pairing else {**sized, "pairing": other}
+        try:
+            pairs = rotation_pairs(RotaryEncoder.preset(name, **arguments))
+        except ValueError:
+            # Pairs of single axes have no blocks, and V-JEPA 2 has no pairs.
+            continue
+        place = {(pair.a, pair.b): slot for slot, pair in enumerate(pairs)}
+        if not set(waves.pairs) <= place.keys():
+            continue
+        measured = Slots.unknown(len(pairs))
+        for pair, *wave in zip(waves.pairs, waves.axis, waves.band, waves.phase, strict=True):
+            measured.fill(place[pair], *map(float, wave))
+        reference = Slots.of([(pair.axis, pair.band, 0.0) for pair in pairs])
+        ways = [(arguments, reference)]
+        own_base = preset.get("base", 10_000.0)
+        base = find_base(reference, measured, own.extent, own_base)
+        if base is not None and "bands" not in preset:
+            rebased = {**arguments, "base": base}
+            pairs = rotation_pairs(RotaryEncoder.preset(name, **rebased))
+            ways.append((rebased, Slots.of([(pair.axis, pair.band, 0.0) for pair in pairs])))
+        for changed, slots in ways:
+            motion = find_motion(slots, measured, own.extent, waves.near)
+            if motion is not None:
+                yield changed, motion
+
+
+def _pairing(waves: Waves) -> str:
+    """Name of the measured pairing."""
+    if all(b == a + 1 for a, b in waves.pairs):
+        return "interleaved"
+    first, second = zip(*waves.pairs, strict=True)
+    return "half" if max(first) < min(second) else "axis-half"
+
+
+def _unnamed(waves: Waves, own: Counted, dim: int) -> Iterator[tuple[dict[str, Any], Motion]]:
+    """Arguments of rotary encoders with the measured axes and bands, the plainest first."""
+    num_axes, pairing = own.axes.shape[1], _pairing(waves)
+    columns = {column for pair in waves.pairs for column in pair}
+    step = waves.pairs[0][1] - waves.pairs[0][0]
+    # Columns that do not move lie before the rotated ones, beyond them, or on an axis of length 0.
+    first = min(columns)
+    if pairing == "half":
+        first = max(0, min(first, max(columns) + 1 - 2 * step))
+    elif pairing == "axis-half":
+        first = 0
+    width = max(columns) + 1 - first
+    width = 2 * step if pairing == "half" else width
+    axes, bands = [-1] * (width // 2), [0.0] * (width // 2)
+    block, end = first, first
+    for (a, b), axis, band in zip(
+        waves.pairs, waves.axis.tolist(), waves.band.tolist(), strict=True
+    ):
+        if a >= end:
+            # The next block, of whole pairs: halves of it, of as many columns as they are apart.
+            block, end = (a if pairing != "half" else first), a + 2 * (b - a)
+        slot = (block - first) // 2 + a - block
+        axes[slot], bands[slot] = axis, band
+    # A pair that does not move may be on any axis: that of its neighbor.
+    for slot in range(1, len(axes)):
+        axes[slot] = axes[slot - 1] if axes[slot] < 0 else axes[slot]
+    for slot in reversed(range(len(axes) - 1)):
+        axes[slot] = axes[slot + 1] if axes[slot] < 0 else axes[slot]
+    positive = Slots(waves.axis, waves.band.abs(), waves.phase * waves.band.sign())
+    zero = positive._replace(phase=torch.zeros_like(waves.phase))
+    start = find_motion(zero, positive, own.extent, waves.near) or Motion.none(num_axes)
+    motion = Motion(Motion.none(num_axes).order, start.factor, start.offset)
+    shared: dict[str, Any] = {} if pairing == "interleaved" else {"pairing": pairing}
+    shared["first"] = first
+    for arguments in _axes_and_bands(
+        axes, torch.tensor(bands, dtype=torch.float64), num_axes, dim - first, waves.near
+    ):
+        if pairing != "axis-half" or "pair_axes" not in arguments:
+            yield {**shared, **arguments}, motion
+
+
+def _axes_and_bands(
+    axes: list[int], bands: Tensor, num_axes: int, dim: int, near: float
+) -> Iterator[dict[str, Any]]:
+    """Arguments for the axis and band of each pair: by blocks of columns, or pair by pair."""
+    blocks = [(axis, len(list(group))) for axis, group in itertools.groupby(axes)]
+    if sorted(axis for axis, _ in blocks) == list(range(num_axes)):
+        widths = [2 * count for _, count in blocks]
+        order = tuple(axis for axis, _ in blocks)
+        series = list(bands.split([count for _, count in blocks]))
+        shared: dict[str, Any] = {}
+        if len(set(widths)) > 1 or sum(widths) != dim:
+            shared["axis_dims"] = tuple(widths)
+        if order != tuple(range(num_axes)):
+            shared["axis_order"] = order
+        base = series_base(list(zip(series, widths, strict=True)), near)
+        if base is not None:
+            yield {**shared, "base": base}
+        is_same = all(torch.equal(series[0], other) for other in series)
+        yield {**shared, "bands": Bands(series[0] if is_same else series)}
+    else:
+        base = series_base([(bands, 2 * len(bands))], near)
+        own = {"bands": Bands(bands)} if base is None else {"base": base}
+        yield {"pair_axes": tuple(axes), **own}
+
+
+def _without_name(
+    arguments: dict[str, Any], motion: Motion, own: Counted, before: Tensor
+) -> Candidate:
+    """A rotary embedding of the measured columns, which may be the last ones of a head."""
+    first = arguments.pop("first")
+    head = before.shape[1] - first
+    encoder = RotaryEncoder(head, len(motion.order), **values_of(arguments))
+    at = motion.moved(own)
+    made = f"RotaryEncoder({head}, {len(motion.order)}{shown(arguments)})"
+    line = f"{made}.rotate(before, {at.code})"
+    if first:
+        rotated = f"{made}.rotate(before[:, {first}:], {at.code})"
+        line = f"torch.cat([before[:, :{first}], {rotated}], -1)"
+
+    def evaluate(rows: Tensor) -> Tensor:
+        rotated = encoder.rotate(before[rows, first:], at.positions[rows])
+        return torch.cat([before[rows, :first], rotated], dim=-1)
+
+    return Candidate("RotaryEncoder", motion.changes, line, evaluate, UNNAMED)
