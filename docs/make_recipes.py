@@ -1,14 +1,62 @@
-"""Write the table of recipes, with the errors measured now: ``python -m docs.make_recipes``."""
+"""Write the pages of presets and of recipes: ``python -m docs.make_recipes``.
+
+The errors of the recipes are measured now.
+"""
 
 from pathlib import Path
 
 import torch
 
+from nerf_posenc.catalog import PRESETS, encoder_of
 from tests.recipes.recipe import Recipe
 from tests.recipes.recipes import RECIPES, SECTIONS
 from tests.recipes.vectors import source
 
-PAGE = Path(__file__).parent / "encoders" / "recipes.md"
+ENCODERS = Path(__file__).parent / "encoders"
+
+PRESETS_HEAD = """# All presets
+
+`nerf_posenc.preset` makes the encoder of a library or a model by its name. The same is a method of
+each encoder, with its types: `RotaryEncoder.preset("flux")`.
+
+```python
+from nerf_posenc import find_presets, preset
+from nerf_posenc.catalog import PRESETS
+
+print(preset("nerf", 3, 10).out_dim)  # coordinates, bands
+print(preset("mae", 768).table((14, 14)).shape)  # width
+print(preset("whisper", 384).table(1500).shape)  # width
+print([name for name, row in find_presets("dust3r")])
+print(preset("flux").axis_dims, PRESETS["flux"].positions((4, 6)).shape)  # of 4 x 6 patches
+```
+
+```text
+63
+torch.Size([14, 14, 768])
+torch.Size([1500, 384])
+['croco']
+(16, 56, 56) torch.Size([24, 3])
+```
+
+From a terminal: `python -m nerf_posenc presets qwen`. {count} presets; how far each is from its
+library's own numbers is on the page of [recipes](recipes.md). This page is written by
+`python -m docs.make_recipes`.
+
+<p><input type="search" id="search-presets" placeholder="Search, as: qwen"
+aria-label="Search the presets"></p>
+
+| preset | also | encoder | source, and what to watch out for |
+|---|---|---|---|
+"""
+SEARCH = """
+<script>
+document.getElementById("search-presets").addEventListener("input", (event) => {
+  const wanted = event.target.value.toLowerCase();
+  for (const row of document.querySelectorAll("table tbody tr"))
+    row.hidden = !row.textContent.toLowerCase().includes(wanted);
+});
+</script>
+"""
 
 HEAD = """# One line for each library
 
@@ -58,14 +106,25 @@ def row(recipe: Recipe) -> str:
     )
 
 
+def presets_page() -> str:
+    """The page of presets."""
+    rows = []
+    for name, preset in PRESETS.items():
+        also = ", ".join(f"`{alias}`" for alias in preset.aliases)
+        about = f"{preset.source}. {preset.note}".strip().replace("``", "`").replace("|", "\\|")
+        rows.append(f"| `{name}` | {also} | `{encoder_of(name).__name__}` | {about} |\n")
+    return PRESETS_HEAD.replace("{count}", str(len(PRESETS))) + "".join(rows) + SEARCH
+
+
 def main() -> None:
+    (ENCODERS / "presets.md").write_text(presets_page(), encoding="utf-8")
     parts = [HEAD.format(count=len(RECIPES))]
     for title, rows in SECTIONS.items():
         parts.append(f"\n## {title}\n")
         parts.append("| library or model | line | float32 | float64 | numbers |")
         parts.append("|---|---|---|---|---|")
         parts += [row(recipe) for recipe in rows]
-    PAGE.write_text("\n".join(parts) + "\n", encoding="utf-8")
+    (ENCODERS / "recipes.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,12 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nerf_posenc.identification.conformance import (
-    check_file,
-    find_presets,
-    identify_file,
-    make_vector,
-)
+from nerf_posenc.catalog import find_presets
+from nerf_posenc.identification.conformance import check_file, identify_file, make_vector
 from nerf_posenc.presets import Preset
 
 
@@ -41,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if asked.command == "presets":
             for name, preset in _found(asked.text):
-                print(f"{name:32} {preset.source}")
+                also = f" (also {', '.join(preset.aliases)})" if preset.aliases else ""
+                print(f"{name:30} {preset.source}{also}")
             return 0
         if asked.command == "vectors":
             return _write_vectors(asked.text, asked.out)
@@ -83,7 +80,7 @@ def _write_vectors(text: str, folder: Path) -> int:
             print(f"left out {error}")
             continue
         # A file that is there may have the output of a port.
-        with (folder / f"{name.replace('/', '-')}.json").open("x") as file:
+        with (folder / f"{name}.json").open("x") as file:
             json.dump(vector, file)
         count += 1
     print(f"wrote {count} vectors to {folder}")

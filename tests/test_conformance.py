@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from nerf_posenc.__main__ import main
-from nerf_posenc.identification.conformance import find_presets, make_vector
+from nerf_posenc.catalog import find_presets
+from nerf_posenc.identification.conformance import make_vector
 
 # Some have the bands of a configuration, and V-JEPA 2's is no rotation.
 NAMES = [
     name
     for name, preset in find_presets()
-    if preset.arguments.get("bands", 0) is not None and name != "rotary/vjepa2"
+    if preset.arguments.get("bands", 0) is not None and name != "vjepa2"
 ]
 
 
@@ -58,13 +59,14 @@ def test_a_port_that_reads_the_json_alone_has_the_output(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("rotary/llama", "interleaved", "pairing 'interleaved'"),
-        ("rotary/llama", "base", "base 500000"),
-        ("rotary/sam2", "axes", "axes in the order (1, 0)"),
-        ("rotary/llama", "offset", "positions +1"),
-        ("rotary/llama", "sign", "rotations the other way"),
-        ("fourier/nerf", "factor", "base 3.14159"),
-        ("grid/mae", "axes", "axes in the order (1, 0)"),
+        ("llama", "interleaved", "pairing 'interleaved'"),
+        ("llama", "base", "base 500000"),
+        ("sam2", "axes", "axes in the order (1, 0)"),
+        ("llama", "offset", "positions +1"),
+        ("llama", "sign", "rotations the other way"),
+        ("nerf", "factor", "base 3.14159"),
+        ("mae", "axes", "axes in the order (1, 0)"),
+        ("mae", "phases", "phases=('cos', 'sin')"),
     ],
 )
 def test_a_defect_of_a_port_is_named(
@@ -86,6 +88,9 @@ def test_a_defect_of_a_port_is_named(
     elif change == "axes":
         for part in broken.get("pairs", broken.get("columns")):
             part[-2 if "pairs" in broken else 0] ^= 1
+    elif change == "phases":
+        for column in broken["columns"]:
+            column[2] = math.pi / 2 - column[2]
     elif change == "sign":
         for pair in broken["pairs"]:
             pair[3] = -pair[3]
@@ -107,7 +112,7 @@ def test_a_defect_of_a_port_is_named(
 def test_arrays_of_any_program_are_identified(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    vector = make_vector("grid/timm")
+    vector = make_vector("timm")
     positions, output = (
         np.array(rows(v)) for v in (vector["inputs"]["positions"], vector["expected"])
     )
@@ -128,8 +133,8 @@ def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     file = tmp_path / "port.json"
     for text, message in (
         ("{}", "has no array named output"),
-        ('{"output": [[1.0]], "preset": "rotary/llama"}', "it lacks the format"),
-        ('{"output": [null], "preset": "rotary/llama"}', "a NaN of JavaScript"),
+        ('{"output": [[1.0]], "preset": "llama"}', "it lacks the format"),
+        ('{"output": [null], "preset": "llama"}', "a NaN of JavaScript"),
         ('{"output": {"shape": [2, 2], "data": [1.0]}}', "shape and data that fit"),
         ("no json", "is no JSON"),
     ):
@@ -140,13 +145,13 @@ def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert str(file) in error
         assert error.count("\n") == 1
     assert main(["presets", "dust3r"]) == 0
-    assert capsys.readouterr().out.startswith("rotary/croco")
+    assert capsys.readouterr().out.startswith("croco")
     assert main(["vectors", "llama", "--out", str(tmp_path / "vectors")]) == 0
-    assert (tmp_path / "vectors/rotary-llama.json").is_file()
+    assert (tmp_path / "vectors/llama.json").is_file()
     # A port's output may be in it by now.
-    assert main(["vectors", "rotary/llama", "--out", str(tmp_path / "vectors")]) == 2
+    assert main(["vectors", "llama", "--out", str(tmp_path / "vectors")]) == 2
     assert main(["presets", "nothing"]) == 2
-    nan = make_vector("grid/mae")
+    nan = make_vector("mae")
     file.write_text(json.dumps({**nan, "output": [[float("nan")] * 48] * 15}))
     assert main(["check", str(file)]) == 1
     assert "output has NaN" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder, described, require_coordinates, require_counts
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
-from nerf_posenc.presets.preset import find_preset
+from nerf_posenc.presets.preset import canonical_name
 
 Column = tuple[int, str, int]
 """Band (-1 for the raw input), phase ("sin", "cos" or "x") and axis of a column."""
@@ -148,7 +148,7 @@ class FourierEncoder(Encoder):
         Raises:
             ValueError: If the name is unknown, or the preset needs ``bands``.
         """
-        arguments = find_preset(FOURIER, name).arguments_with(**overrides)
+        arguments = FOURIER[canonical_name(FOURIER, name)].arguments_with(**overrides)
         own = arguments.pop("num_bands", 10)
         return cls(in_dim, own if num_bands is None else num_bands, **arguments)
 

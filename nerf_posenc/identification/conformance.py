@@ -5,7 +5,7 @@ any Python:
 
 ```text
 format      "nerf_posenc vector 1"
-preset      family and name: "rotary/llama", "grid/mae", "fourier/nerf"
+preset      its name: "llama", "mae", "nerf"
 source      place of the encoding in its library
 code        line of Python that computes the output
 rotary      pairs: [column a, column b, axis, band]; the angle t is band * positions[axis], and
@@ -21,7 +21,7 @@ tolerance   largest difference of an implementation in float32
 import contextlib
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nerf_posenc.catalog import PRESETS, encoder_of
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.identification.search import Match, identify
 from nerf_posenc.identification.tables import rotation_pairs, sinusoid_columns
 from nerf_posenc.positional.rotary import RotaryEncoder
+from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
-from nerf_posenc.presets import FOURIER, GRID, ROTARY, Preset
+from nerf_posenc.presets import Preset
+from nerf_posenc.presets.preset import canonical_name
 
 FORMAT = "nerf_posenc vector 1"
-FAMILIES: Mapping[str, Mapping[str, Preset]] = {"rotary": ROTARY, "grid": GRID, "fourier": FOURIER}
-"""Tables of presets by the family that their names begin with."""
 
 # Different sizes along every axis tell orders of axes apart.
 _SHAPES = ((7,), (3, 5), (2, 3, 4))
@@ -49,53 +50,26 @@ _TOLERANCE = 1e-5
 _ARRAYS = ("output", "x", "positions")
 
 
-def find_presets(text: str = "") -> list[tuple[str, Preset]]:
-    """Presets whose name, source or note contains a text, in any case.
-
-    Args:
-        text: part of the name of a model or a library; empty for all.
-
-    Returns:
-        Family and name, as ``"rotary/llama"``, and the preset.
-
-    Examples:
-        >>> [name for name, _ in find_presets("dust3r")]
-        ['rotary/croco']
-    """
-    rows = [
-        (f"{family}/{name}", preset)
-        for family, table in FAMILIES.items()
-        for name, preset in table.items()
-    ]
-    wanted = text.lower()
-    exact = [row for row in rows if row[0] == wanted]
-    if exact:
-        return exact
-    return [
-        (name, preset)
-        for name, preset in rows
-        if wanted in f"{name} {preset.source} {preset.note}".lower()
-    ]
-
-
 def make_vector(name: str) -> dict[str, Any]:
     """Make the vector of a preset.
 
     Args:
-        name: family and name, as ``"rotary/llama"``.
+        name: name of the preset.
 
     Raises:
         ValueError: If there is no such preset, or its bands are the caller's to give.
     """
-    family, _, short = name.partition("/")
-    if short not in FAMILIES.get(family, {}):
-        near = [known for known, _ in find_presets(short or family)]
-        raise ValueError(f"no preset {name!r}; did you mean {near[:5] or 'rotary/llama'}?")
-    preset = FAMILIES[family][short]
-    if family != "rotary" and "bands" in preset.arguments and preset.arguments["bands"] is None:
+    name = canonical_name(PRESETS, name)
+    preset = PRESETS[name]
+    if "bands" in preset.arguments and preset.arguments["bands"] is None:
         raise ValueError(f"{name} has the bands of its configuration: {preset.note}")
-    make = {"rotary": _rotary, "grid": _grid, "fourier": _fourier}[family]
-    return {"format": FORMAT, "preset": name, "source": preset.source, **make(short, preset)}
+    make = {
+        RotaryEncoder: _rotary,
+        GridSinusoidalEncoder: _grid,
+        SinusoidalEncoder: _sequence,
+        FourierEncoder: _fourier,
+    }[encoder_of(name)]
+    return {"format": FORMAT, "preset": name, "source": preset.source, **make(name, preset)}
 
 
 def _rotary(name: str, preset: Preset) -> dict[str, Any]:
@@ -145,6 +119,18 @@ def _fourier(name: str, preset: Preset) -> dict[str, Any]:
         "columns": sinusoid_columns(encoder),
         "inputs": {"positions": _stored(x)},
         "expected": _stored(encoder(x)),
+        "tolerance": _TOLERANCE,
+    }
+
+
+def _sequence(name: str, preset: Preset) -> dict[str, Any]:
+    encoder = SinusoidalEncoder.preset(name, _WIDTH)
+    positions = torch.arange(_SHAPES[0][0]).double()
+    return {
+        "code": f'SinusoidalEncoder.preset("{name}", {_WIDTH})(positions[:, 0])',
+        "columns": sinusoid_columns(encoder),
+        "inputs": {"positions": _stored(positions[:, None])},
+        "expected": _stored(encoder(positions)),
         "tolerance": _TOLERANCE,
     }
 
@@ -217,7 +203,7 @@ def identify_file(
     Args:
         path: file of arrays; see `read_arrays`.
         shape: sizes of the grid of the tokens, if the file has no ``positions``.
-        expected: name of a preset without its family; the matches then say what differs from it.
+        expected: name of a preset; the matches then say what differs from it.
 
     Raises:
         ValueError: If the arrays do not fit, or nothing of this width is known.
@@ -252,18 +238,19 @@ def check_file(path: Path) -> tuple[bool, str]:
     name, output = str(values["preset"]), values["output"].double()
     exact = make_vector(name)
     inputs = {key: values[key] for key in exact["inputs"] if key in values}
-    family, short = name.split("/")
     if inputs.keys() != exact["inputs"].keys():
         raise ValueError(f"{path} must have the arrays {', '.join(exact['inputs'])}")
-    positions = inputs["positions"].double()
-    if family == "rotary":
+    positions, kind = inputs["positions"].double(), encoder_of(name)
+    if kind is RotaryEncoder:
         x = inputs["x"].double()
-        ours = RotaryEncoder.preset(short, dim=x.shape[-1]).rotate(x, positions)
-    elif family == "grid":
+        ours = RotaryEncoder.preset(name, x.shape[-1]).rotate(x, positions)
+    elif kind is GridSinusoidalEncoder:
         width, axes = output.shape[-1], positions.shape[-1]
-        ours = GridSinusoidalEncoder.preset(short, width, axes)(positions)
+        ours = GridSinusoidalEncoder.preset(name, width, axes)(positions)
+    elif kind is SinusoidalEncoder:
+        ours = SinusoidalEncoder.preset(name, output.shape[-1])(positions[:, 0])
     else:
-        ours = FourierEncoder.preset(short, positions.shape[-1], _NUM_BANDS)(positions)
+        ours = FourierEncoder.preset(name, positions.shape[-1], _NUM_BANDS)(positions)
     if ours.shape != output.shape:
         raise ValueError(
             f"{path}: output must have shape {tuple(ours.shape)}; got {tuple(output.shape)}"
@@ -273,16 +260,15 @@ def check_file(path: Path) -> tuple[bool, str]:
     error = float((ours - output).abs().max())
     if error <= _TOLERANCE:
         return True, f"{name}: right, largest difference {error:.1e}"
-    if family == "rotary" and float((x - output).abs().max()) <= _TOLERANCE:
+    if kind is RotaryEncoder and float((x - output).abs().max()) <= _TOLERANCE:
         return False, f"{name}: wrong, largest difference {error:.1e}: nothing is rotated"
     column = int((ours - output).abs().amax(0).argmax())
     reason = f"column {column} differs most"
     # With the preset's own variations, then as any encoding.
-    for expected in (short, None):
+    for expected in (name, None):
         with contextlib.suppress(ValueError):
             best = identify_file(path, expected=expected)[0]
-            if best.is_exact and (best.changes or best.name != short):
-                changes = ", ".join(best.changes)
-                reason = f"it has {changes}" if expected else f"it is {best.name} {changes}".strip()
+            if best.is_exact and (best.changes or best.name != name):
+                reason = f"it has {', '.join(best.changes)}" if expected else f"it is {best.line}"
                 break
     return False, f"{name}: wrong, largest difference {error:.1e}: {reason}"

@@ -33,7 +33,10 @@ from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.grid import GRID
+from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.sequence import SEQUENCE
 
+_BASE = 10_000.0
 _PHASES: tuple[tuple[str, str], ...] = (("sin", "cos"), ("cos", "sin"))
 
 
@@ -66,6 +69,8 @@ def embedding_candidates(
     tolerance: float,
 ) -> Iterator[Candidate]:
     """Presets as they are and with what was measured to differ, then what was measured."""
+    if expected is not None:
+        expected = canonical_name({**FOURIER, **GRID, **SEQUENCE}, expected)
     plain = counted(shape, positions)
     width, num_axes = output.shape[1], plain.axes.shape[1]
     waves = measure_embedding(output, plain.axes, tolerance)
@@ -134,11 +139,9 @@ def _presets(
             except ValueError:
                 # The model's grid has another number of axes.
                 continue
-    if num_axes == 1 and width >= 4 and expected is None:
-        for flip in (False, True):
-            code = f"SinusoidalEncoder.timestep({width}, flip={flip})"
-            encoder = SinusoidalEncoder.timestep(width, flip=flip)
-            yield _Made("timestep", ("flip",) if flip else (), code, encoder)
+    for name in SEQUENCE if num_axes == 1 and width >= 4 else ():
+        if expected in (None, name):
+            yield _sequence(name, width, {})
 
 
 def _fourier(name: str, in_dim: int, num_bands: int, arguments: dict[str, Any]) -> _Made:
@@ -166,6 +169,17 @@ def _grid(name: str, width: int, num_axes: int, arguments: dict[str, Any]) -> _M
     )
 
 
+def _sequence(name: str, width: int, arguments: dict[str, Any]) -> _Made:
+    has_base = "bands" not in SEQUENCE[name].arguments
+    return _Made(
+        name,
+        words(arguments),
+        f'SinusoidalEncoder.preset("{name}", {width}{shown(arguments)})',
+        SinusoidalEncoder.preset(name, width, **arguments),
+        (lambda base: _sequence(name, width, {"base": base})) if has_base else None,
+    )
+
+
 def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
     """An encoder at moved positions and with another base, as measured."""
     reference = Slots.of(sinusoid_columns(made.encoder))
@@ -183,7 +197,7 @@ def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
     if made.rebased is None or motion is None:
         return
     if not isinstance(made.encoder, FourierEncoder):
-        base = find_base(reference, measured, own.extent, made.encoder.base)
+        base = find_base(reference, measured, own.extent, getattr(made.encoder, "base", _BASE))
         if base is not None:
             yield from _changed(made.rebased(base)._replace(rebased=None), waves, own)
     elif len(set(motion.factor)) == 1 and motion.factor[0] != 1:
@@ -245,11 +259,10 @@ def _unnamed(
             arguments = {} if layout[0] != "p" else {"split": True}
             arguments |= {} if phases == _PHASES[0] else {"phases": phases}
             arguments |= {"bands": Bands(series)} if base is None else {}
-            arguments |= {"base": base} if base not in (None, 10_000.0) else {}
+            arguments |= {"base": base} if base not in (None, _BASE) else {}
             code = f"SinusoidalEncoder({width}{shown(arguments)})"
             encoder: Any = SinusoidalEncoder(width, **values_of(arguments))
-            handicap = UNNAMED if base is None else 0.0
-            made = _Made("sinusoidal", words(arguments), code, encoder, None, handicap)
+            made = _Made("SinusoidalEncoder", (), code, encoder, None, UNNAMED)
             yield from _changed(made, waves, own)
         else:
             is_same = torch.allclose(bands, series[:, None].expand_as(bands), rtol=CLOSE)

@@ -26,7 +26,7 @@ from nerf_posenc.identification.motions import (
 from nerf_posenc.identification.tables import rotation_pairs
 from nerf_posenc.identification.waves import Waves, measure_rotation
 from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc.presets.preset import find_preset
+from nerf_posenc.presets.preset import canonical_name
 from nerf_posenc.presets.rotary import ROTARY
 
 _OTHER_WIDTH = 0.5
@@ -41,7 +41,7 @@ def rotary_candidates(
     tolerance: float,
 ) -> Iterator[Candidate]:
     """Rotary presets as they are and with what was measured to differ, then what was measured."""
-    names = ROTARY if expected is None else {expected: find_preset(ROTARY, expected)}
+    names = ROTARY if expected is None else [canonical_name(ROTARY, expected)]
     dim = before.shape[-1]
     # YaRN and LongRoPE scale what they rotate.
     ratio = output.norm(dim=-1) / before.norm(dim=-1)
@@ -60,8 +60,8 @@ def rotary_candidates(
         return known[key]
 
     plain = counted(shape, positions)
-    for name, preset in names.items():
-        sized: dict[str, Any] = {} if dim == preset.dim else {"dim": dim}
+    for name in names:
+        sized: dict[str, Any] = {} if dim == ROTARY[name].dim else {"dim": dim}
         try:
             encoder = RotaryEncoder.preset(name, **sized)
         except ValueError:

@@ -92,7 +92,7 @@ def identify(
         >>> queries = torch.randn(63, 64)
         >>> axes = torch.cartesian_prod(torch.arange(7), torch.arange(9))
         >>> output = RotaryEncoder(64, 2, base=100.0).rotate(queries, axes.flip(-1))
-        >>> identify(output, before=queries, shape=(7, 9), expected="timm")[0].changes
+        >>> identify(output, before=queries, shape=(7, 9), expected="timm-rope")[0].changes
         ('base 100', 'axes in the order (1, 0)')
     """
     require_tensor(output, "output")

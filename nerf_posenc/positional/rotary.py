@@ -10,7 +10,7 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import checked_order, described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
-from nerf_posenc.presets.preset import find_preset
+from nerf_posenc.presets.preset import canonical_name
 from nerf_posenc.presets.rotary import ROTARY
 
 Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " _bands_of_the_axis"]]
@@ -118,18 +118,20 @@ class RotaryEncoder(Rotation):
         )
 
     @classmethod
-    def preset(cls, name: str, **overrides: object) -> "RotaryEncoder":
+    def preset(cls, name: str, dim: int | None = None, **overrides: object) -> "RotaryEncoder":
         """Make the rotary embedding of a model.
 
         Args:
             name: one of [ROTARY][nerf_posenc.presets.ROTARY], which says what each
                 stands for and how the model counts positions.
-            overrides: arguments that differ from the preset's, such as ``dim`` or ``base``.
+            dim: width of a head; None for the model's.
+            overrides: arguments that differ from the preset's, such as ``base``.
 
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
-        return cls(**find_preset(ROTARY, name).arguments_with(**overrides))
+        sized = overrides if dim is None else {"dim": dim, **overrides}
+        return cls(**ROTARY[canonical_name(ROTARY, name)].arguments_with(**sized))
 
     @property
     def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:

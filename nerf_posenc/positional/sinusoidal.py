@@ -1,5 +1,7 @@
 """Sinusoidal embeddings of positions in a sequence, and of diffusion timesteps."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Num
 from torch import Tensor, nn
@@ -8,6 +10,8 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings, require_tensor
 from nerf_posenc.core.sinusoids import SinCos
+from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.sequence import SEQUENCE
 
 
 class SinusoidalEncoder(Encoder):
@@ -54,6 +58,22 @@ class SinusoidalEncoder(Encoder):
         self.dtype = dtype
         bands = geometric_bands(dim, base=base) if bands is None else bands
         self.sincos = SinCos(1, bands, layout="pka" if split else "akp", phases=phases)
+
+    @classmethod
+    def preset(cls, name: str, dim: int, **overrides: Any) -> "SinusoidalEncoder":
+        """Make the encoder of another library: one of ``nerf_posenc.presets.SEQUENCE``.
+
+        Args:
+            name: name or alias of the preset.
+            dim: width of the embedding.
+            overrides: arguments that differ from the preset's.
+
+        Raises:
+            ValueError: If the name is unknown; the nearest ones are given.
+        """
+        arguments = SEQUENCE[canonical_name(SEQUENCE, name)].arguments_with(**overrides)
+        # What depends on the width is a function of it.
+        return cls(dim, **{k: v(dim) if callable(v) else v for k, v in arguments.items()})
 
     @classmethod
     def timestep(

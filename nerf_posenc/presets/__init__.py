@@ -1,6 +1,6 @@
 """The encodings of other libraries and models by name: one table of plain rows for each encoder.
 
-``FourierEncoder.preset``, ``GridSinusoidalEncoder.preset`` and ``RotaryEncoder.preset`` read them.
+The classmethod ``preset`` of each encoder reads them, and ``nerf_posenc.preset`` those of all.
 """
 
 from nerf_posenc.presets.fourier import FOURIER as FOURIER
@@ -8,3 +8,4 @@ from nerf_posenc.presets.grid import GRID as GRID
 from nerf_posenc.presets.preset import Preset as Preset
 from nerf_posenc.presets.rotary import ROTARY as ROTARY
 from nerf_posenc.presets.rotary import mrope_axes as mrope_axes
+from nerf_posenc.presets.sequence import SEQUENCE as SEQUENCE

@@ -34,7 +34,9 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             "timm, layers/pos_embed_sincos.py, build_sincos2d_pos_embed", dict(layout="pak")
         ),
         "timm-interleaved": Preset(
-            "timm, layers/pos_embed_sincos.py, interleave_sin_cos=True", dict(layout="apk")
+            "timm, layers/pos_embed_sincos.py, interleave_sin_cos=True",
+            dict(layout="apk"),
+            aliases=("rt-detr", "bros"),
         ),
         "mae": Preset("facebookresearch/mae, util/pos_embed.py", _WIDTH_FIRST),
         "diffusers": Preset(
@@ -43,7 +45,7 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             "Override ``base_size`` (PixArt: sample size over patch size) and ``position_scale`` "
             "(its ``interpolation_scale``).",
         ),
-        "cogvideox": Preset(
+        "cogvideox-sincos": Preset(
             "diffusers, models/embeddings.py, get_3d_sincos_pos_embed",
             dict(
                 layout="apk",
@@ -52,6 +54,7 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             ),
             "Three axes, (frames, rows, columns): a quarter of the width for frames, the rest for "
             "columns and rows; ``position_scale`` one for each axis.",
+            aliases=("cogvideox",),
         ),
         "monai": Preset(
             "monai, networks/blocks/pos_embed_utils.py, build_sincos_position_embedding",

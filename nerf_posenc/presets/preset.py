@@ -20,6 +20,7 @@ class Preset:
         arguments: arguments of the encoder that give its numbers. One that depends on the width of
             a head is a function of it. ``bands=None`` says that the caller gives the bands.
         note: what to watch out for.
+        aliases: other names, of models that do the same.
         dim: width of a head in the model; None where any is usual.
         token_positions: function from the sizes of a grid to the positions of its tokens, in the
             model's order; None where positions are whatever the caller has.
@@ -28,6 +29,7 @@ class Preset:
     source: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    aliases: tuple[str, ...] = ()
     dim: int | None = None
     token_positions: Callable[[Sequence[int]], Tensor] | None = field(default=None, repr=False)
 
@@ -80,16 +82,19 @@ class Preset:
         return self.token_positions(shape)
 
 
-def find_preset(table: Mapping[str, Preset], name: str) -> Preset:
-    """Look a preset up.
+def canonical_name(table: Mapping[str, Preset], name: str) -> str:
+    """Key of a preset.
 
     Args:
-        table: table of presets of the encoder.
-        name: key of the table.
+        table: table of presets.
+        name: key of the table, or an alias.
 
     Raises:
         ValueError: If the name is unknown; the nearest ones are given.
     """
-    if name not in table:
-        raise ValueError(unknown_name("preset", name, table))
-    return table[name]
+    if name in table:
+        return name
+    for key, preset in table.items():
+        if name in preset.aliases:
+            return key
+    raise ValueError(unknown_name("preset", name, table))

@@ -125,10 +125,11 @@ def _row(
     source: str,
     token_positions: Callable[[Sequence[int]], Tensor],
     num_axes: int = 1,
+    aliases: tuple[str, ...] = (),
     **arguments: Any,
 ) -> Preset:
     arguments = {"num_axes": num_axes, **arguments}
-    return Preset(source, arguments, dim=dim, token_positions=token_positions)
+    return Preset(source, arguments, aliases=aliases, dim=dim, token_positions=token_positions)
 
 
 _TRANSFORMERS = "transformers, models/"
@@ -162,6 +163,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             f"{_TRANSFORMERS}qwen2_vl, sections 16, 24, 24",
             positions.frames,
             3,
+            aliases=("qwen2.5-vl-text",),
             pair_axes=partial(_mrope, (16, 24, 24), interleaved=False),
             base=1e6,
             pairing="half",
@@ -243,11 +245,12 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             partial(positions.relative_to, 16),
             2,
         ),
-        "timm": _row(
+        "timm-rope": _row(
             64,
             "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=False)",
             positions.rows_and_columns,
             2,
+            aliases=("timm",),
         ),
         "timm-pixel": _row(
             64,
@@ -303,9 +306,10 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
         ),
         "croco": _row(
             64,
-            "naver/croco, models/pos_embed.py, RoPE2D(freq=100); also DUSt3R and MASt3R",
+            "naver/croco, models/pos_embed.py, RoPE2D(freq=100)",
             positions.rows_and_columns,
             2,
+            aliases=("dust3r", "mast3r"),
             base=100.0,
             pairing="axis-half",
         ),
@@ -314,6 +318,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "facebookresearch/vggt, vggt/layers/rope.py; camera and register tokens are at (0, 0)",
             positions.rows_and_columns_from_1,
             2,
+            aliases=("depth-anything-3",),
             base=100.0,
             pairing="axis-half",
         ),

@@ -10,7 +10,7 @@ from tests.recipes.vectors import arrays, released
 ROTARY_ENTRIES = {
     "croco": "rope2d",
     "vggt": "rope2d",
-    "timm": "timm-axial",
+    "timm-rope": "timm-axial",
     "timm-pixel": "timm-axial-pixel",
     "cogvideox": "cogvideox-1.5-rope",
     "cogvideox-1.0": "cogvideox-rope",

@@ -1,0 +1,80 @@
+"""Every preset by its name, whichever encoder it is of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nerf_posenc.encoders.fourier import FourierEncoder
+from nerf_posenc.positional.rotary import RotaryEncoder
+from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
+from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
+from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE, Preset
+from nerf_posenc.presets.preset import canonical_name
+
+AnyEncoder = FourierEncoder | GridSinusoidalEncoder | RotaryEncoder | SinusoidalEncoder
+
+_TABLES: list[tuple[Any, Mapping[str, Preset]]] = [
+    (FourierEncoder, FOURIER),
+    (GridSinusoidalEncoder, GRID),
+    (RotaryEncoder, ROTARY),
+    (SinusoidalEncoder, SEQUENCE),
+]
+PRESETS: Mapping[str, Preset] = {
+    name: preset for _, table in _TABLES for name, preset in table.items()
+}
+"""Rows of all tables of presets by name."""
+
+
+def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
+    """Make the encoder of a library or a model.
+
+    The encoders have the same as a method, with the types of each: ``RotaryEncoder.preset``.
+
+    Args:
+        name: name or alias of a preset; `find_presets` lists them.
+        sizes: what the encoder's own ``preset`` takes: ``in_dim`` and ``num_bands`` of a
+            `FourierEncoder`, ``dim`` and ``num_axes`` of a `GridSinusoidalEncoder`, ``dim`` of a
+            `SinusoidalEncoder`; of a `RotaryEncoder` ``dim`` or nothing.
+        overrides: arguments that differ from the preset's.
+
+    Raises:
+        ValueError: If the name is unknown; the nearest ones are given.
+
+    Examples:
+        >>> preset("nerf", 3, 10).out_dim
+        63
+        >>> preset("flux")
+        RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
+    """
+    own = canonical_name(PRESETS, name)
+    encoder: Any = encoder_of(own)
+    made: AnyEncoder = encoder.preset(own, *sizes, **overrides)
+    return made
+
+
+def encoder_of(name: str) -> type[AnyEncoder]:
+    """Class of the encoder of one of `PRESETS`."""
+    found: type[AnyEncoder] = next(encoder for encoder, table in _TABLES if name in table)
+    return found
+
+
+def find_presets(text: str = "") -> list[tuple[str, Preset]]:
+    """Presets whose name, aliases, source or note contain a text, in any case.
+
+    Args:
+        text: part of the name of a model or a library; empty for all.
+
+    Returns:
+        Names and presets; the one alone whose name it is.
+
+    Examples:
+        >>> [name for name, _ in find_presets("dust3r")]
+        ['croco']
+    """
+    wanted = text.lower()
+    if wanted in PRESETS:
+        return [(wanted, PRESETS[wanted])]
+    return [
+        (name, row)
+        for name, row in PRESETS.items()
+        if wanted in " ".join((name, *row.aliases, row.source, row.note)).lower()
+    ]

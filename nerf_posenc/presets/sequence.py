@@ -1,0 +1,63 @@
+"""Sinusoidal embeddings of positions and of diffusion's timesteps."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from torch import Tensor
+
+from nerf_posenc.core.bands import geometric_bands, ratio_bands
+from nerf_posenc.presets.preset import Preset
+
+
+def _last_reached(dim: int) -> Tensor:
+    return geometric_bands(dim - dim % 2, last_reached=True)
+
+
+def _even(dim: int) -> Tensor:
+    return geometric_bands(dim - dim % 2)
+
+
+def _between(shortest: float, longest: float, dim: int) -> Tensor:
+    """Bands whose wavelengths run from one period to another, both reached."""
+    ratio = (shortest / longest) ** (1 / max(dim // 2 - 1, 1))
+    return ratio_bands(dim // 2, first=2 * math.pi / shortest, ratio=ratio)
+
+
+SEQUENCE: Mapping[str, Preset] = MappingProxyType(
+    {
+        "transformer": Preset(
+            "Vaswani et al. 2017, section 3.5; PyTorch's tutorial", aliases=("act", "parakeet")
+        ),
+        "xlnet": Preset(
+            "transformers, models/xlnet; Transformer-XL; x-transformers, ScaledSinusoidalEmbedding",
+            dict(split=True),
+            "x-transformers multiplies by ``dim ** -0.5``.",
+            aliases=("transformer-xl", "x-transformers"),
+        ),
+        "whisper": Preset(
+            "openai/whisper, model.py, sinusoids; tensor2tensor, get_timing_signal_1d; fairseq; "
+            "diffusers, get_timestep_embedding",
+            dict(split=True, bands=_last_reached),
+            "``SinusoidalEncoder.timestep(dim)``. Fairseq counts from its padding index plus 1.",
+            aliases=("tensor2tensor", "fairseq", "timestep", "diffusion-policy"),
+        ),
+        "stable-diffusion": Preset(
+            "diffusers, get_timestep_embedding(flip_sin_to_cos=True, downscale_freq_shift=0); "
+            "guided-diffusion; NVlabs/edm, PositionalEmbedding",
+            dict(split=True, phases=("cos", "sin"), bands=_even),
+            "``SinusoidalEncoder.timestep(dim, flip=True)``.",
+            aliases=("guided-diffusion", "edm"),
+        ),
+        "pi0": Preset(
+            "Physical-Intelligence/openpi, models/pi0.py, posemb_sincos; lerobot; time in [0, 1]",
+            dict(split=True, bands=lambda dim: _between(4e-3, 4.0, dim)),
+            aliases=("openpi",),
+        ),
+        "aurora-position": Preset(
+            "microsoft/aurora, model/fourier.py, pos_expansion; degrees",
+            dict(split=True, bands=lambda dim: _between(0.01, 720.0, dim)),
+        ),
+    }
+)
+"""Arguments of ``SinusoidalEncoder`` that give each library's numbers."""
