@@ -43,7 +43,7 @@ library's own numbers is on the page of [recipes](recipes.md). This page is writ
 `python -m docs.make_recipes`.
 
 <p><input type="search" id="search-presets" placeholder="Search, as: qwen"
-aria-label="Search the presets"></p>
+aria-label="Search the presets" style="border: 1px solid; border-radius: 3px; padding: 4px"></p>
 
 | preset | also | encoder | source, and what to watch out for |
 |---|---|---|---|

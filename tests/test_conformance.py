@@ -168,3 +168,34 @@ def test_the_port_of_the_documentation_has_the_outputs() -> None:
     )
     for vector, found in zip(vectors, json.loads(printed.stdout), strict=True):
         np.testing.assert_allclose(found, rows(vector["expected"]), atol=1e-9)
+
+
+def as_numbers(vector: dict[str, Any]) -> str:
+    """A vector for the port to C, which reads plain numbers."""
+    positions, table = rows(vector["inputs"]["positions"]), vector.get("columns", ())
+    width = vector["expected"]["shape"][-1]
+    parts: list[Any] = ["c" if table else "r", len(positions), len(positions[0]), width]
+    parts += [len(table or vector["pairs"]), *(value for at in positions for value in at)]
+    if not table:
+        parts += [vector["scale"], *vector["inputs"]["x"]["data"]]
+    parts += [v for entry in table or vector["pairs"] for v in entry]
+    return " ".join("nan" if part is None else str(part) for part in parts)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_port_to_c_has_the_outputs_and_passes_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, file = tmp_path / "port", tmp_path / "port.json"
+    subprocess.run(["cc", "-o", program, Path(__file__).parent / "port.c", "-lm"], check=True)
+    for name in ("llama", "croco", "mae", "nerf", "whisper"):
+        vector = make_vector(name)
+        run = subprocess.run(
+            [program], input=as_numbers(vector), capture_output=True, text=True, check=True
+        )
+        output = [[float(value) for value in line.split()] for line in run.stdout.splitlines()]
+        np.testing.assert_allclose(output, rows(vector["expected"]), atol=1e-9)
+        file.write_text(json.dumps({**vector, "output": output}))
+        assert main(["check", str(file)]) == 0
+        assert capsys.readouterr().out.startswith(f"{name}: right")
