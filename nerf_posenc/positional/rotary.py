@@ -164,7 +164,7 @@ class RotaryEncoder(Rotation):
         )
         if self.scale != 1:
             features = features * self.scale
-        sine, cosine = features.unflatten(-1, (2, -1)).unbind(-2)
+        sine, cosine = features.chunk(2, dim=-1)
         return self.to_columns(cosine), self.to_columns(sine)
 
     def extra_repr(self) -> str:

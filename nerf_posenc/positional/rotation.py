@@ -172,7 +172,9 @@ class Rotation(Encoder):
         """Repeat the value of each pair at both its columns."""
         if self.pairing == "interleaved":
             return per_pair.repeat_interleave(2, dim=-1)
-        blocks = per_pair.split([width // 2 for width in self._blocks], dim=-1)
+        blocks = [per_pair]
+        if len(self._blocks) > 1:
+            blocks = list(per_pair.split([width // 2 for width in self._blocks], dim=-1))
         return torch.cat([block for block in blocks for _ in range(2)], dim=-1)
 
     def swapped(self, columns: Tensor) -> Tensor:
@@ -221,12 +223,11 @@ class Rotation(Encoder):
             turn = torch.complex(cosine[..., ::2], sine[..., ::2])
             return torch.view_as_real(pairs * turn).flatten(-2)
         rotated = x * cosine
-        start = 0
-        for width in self._blocks:
-            a, b = slice(start, start + width // 2), slice(start + width // 2, start + width)
-            rotated[..., a].addcmul_(x[..., b], sine[..., a], value=-1)
-            rotated[..., b].addcmul_(x[..., a], sine[..., b])
-            start += width
+        halves = [width // 2 for width in self._blocks for _ in range(2)]
+        parts, xs, sines = (t.split_with_sizes(halves, dim=-1) for t in (rotated, x, sine))
+        for a, b in zip(range(0, len(halves), 2), range(1, len(halves), 2), strict=True):
+            parts[a].addcmul_(xs[b], sines[a], value=-1)
+            parts[b].addcmul_(xs[a], sines[b])
         return rotated
 
 
@@ -275,6 +276,8 @@ def _beside(table: Tensor, x: Tensor, sequence_dim: int) -> Tensor:
             f"for {tuple(x.shape)}"
         )
     inner = -2 - dim
+    if inner == 0 and table.ndim == 2:
+        return table
     table = table.reshape(*table.shape[:-1], *(1,) * inner, table.shape[-1])
     lead, batch = table.shape[:dim], x.shape[:dim]
     if len(lead) > len(batch) or any(
