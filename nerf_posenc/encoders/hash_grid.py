@@ -118,8 +118,8 @@ class _GridEncoder(Encoder):
         features = weighted_rows(self.table, corners.rows, corners.weights)
         if progress is not None:
             window = coarse_to_fine_weight(self.num_levels, progress)
-            features = features * window.to(features)[:, None]
-        features = features.flatten(1)
+            features = features * window.to(features)[:, None, None]
+        features = features.transpose(0, 1).flatten(1)
         return features.to(features_dtype(corners.weights, self.table))
 
     def corners(self, x: Float[Tensor, "*batch in_dim"]) -> Corners:
@@ -344,11 +344,14 @@ class HashGridEncoder(_GridEncoder):
         strides = [[size**axis for axis in axes] for size in self.resolutions[: self.num_dense]]
         primes = [list(_PRIMES[: self.in_dim])] * (self.num_levels - self.num_dense)
         rows = torch.tensor(self.rows_per_level, device="cpu")[:, None]
-        scales = torch.tensor(self.scales, dtype=torch.float64, device="cpu")
+        scales = torch.tensor(self.scales, dtype=torch.float64, device="cpu")[:, None]
+        factors = torch.tensor(strides + primes, device="cpu").T[..., None]
+        # Half as much to read, where they are enough. Products of a hash keep their last 32 bits.
+        dtype = torch.int32 if sum(self.rows_per_level) < 1 << 31 else torch.int64
         self.register_constant("_scales", scales)
-        self.register_constant("_factors", torch.tensor(strides + primes, device="cpu"))
-        self.register_constant("_rows", rows)
-        self.register_constant("_first_row", rows.cumsum(0) - rows)
+        self.register_constant("_factors", factors.to(dtype).contiguous())
+        self.register_constant("_rows", rows.to(dtype))
+        self.register_constant("_first_row", (rows.cumsum(0) - rows).to(dtype))
 
     @property
     def offset(self) -> float:
@@ -359,24 +362,35 @@ class HashGridEncoder(_GridEncoder):
         """Find the rows and weights of coordinates; see the base class."""
         unit = unit_coordinates(x, self.in_dim, self.bounds)
         self.move_constants(x.device)
-        position = unit[:, None] * self._scales.to(unit.dtype)[:, None] + self.offset
+        # Contiguous along the points, of which there are many.
+        position = unit.T.contiguous()[:, None] * self._scales.to(unit.dtype) + self.offset
         cell, weights = cells_from_positions(position, self.interpolation)
-        return Corners(self._rows_from_cells(cell), weights)
+        return Corners(self._rows_from_cells(cell.to(self._rows.dtype)), weights)
 
     def _rows_from_cells(
-        self, cell: Int[Tensor, "n num_levels in_dim"]
-    ) -> Int[Tensor, "n num_levels corners"]:
+        self, cell: Int[Tensor, "in_dim num_levels n"]
+    ) -> Int[Tensor, "num_levels n corners"]:
         """Row of the table for each corner of the cells, at every level."""
         sides = sides_from_nodes(cell, cell + 1, self._factors)
-        dense = [(low[:, : self.num_dense], high[:, : self.num_dense]) for low, high in sides]
-        hashed = [(low[:, self.num_dense :], high[:, self.num_dense :]) for low, high in sides]
-        dense_rows, rows = self._rows.split((self.num_dense, self.num_levels - self.num_dense))
-        sums = combine_corners(dense, torch.add)
-        # The node after the last one is stored in the rows that follow, as in tiny-cuda-nn.
-        sums = torch.where(sums >= dense_rows, sums - dense_rows, sums)
-        # Rows are a power of two, so their last bits are those of a 32-bit hash.
-        hashes = combine_corners(hashed, torch.bitwise_xor) & (rows - 1)
-        return torch.cat((sums, hashes), dim=1) + self._first_row
+        dense = [(low[: self.num_dense], high[: self.num_dense]) for low, high in sides]
+        hashed = [(low[self.num_dense :], high[self.num_dense :]) for low, high in sides]
+        sizes = (self.num_dense, self.num_levels - self.num_dense)
+        (dense_rows, rows), (dense_first, first) = (
+            constant.split(sizes) for constant in (self._rows, self._first_row)
+        )
+
+        def wrapped(sums: Tensor) -> Tensor:
+            # The node after the last one is stored in the rows that follow, as in tiny-cuda-nn.
+            inside: Tensor = torch.where(sums >= dense_rows, sums - dense_rows, sums) + dense_first
+            return inside
+
+        def masked(hashes: Tensor) -> Tensor:
+            # Rows are a power of two, so their last bits are those of a 32-bit hash.
+            last_bits: Tensor = (hashes & (rows - 1)) + first
+            return last_bits
+
+        dense_corners = combine_corners(dense, torch.add, wrapped)
+        return torch.cat((dense_corners, combine_corners(hashed, torch.bitwise_xor, masked)))
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
@@ -469,7 +483,8 @@ class DenseGridEncoder(_GridEncoder):
         self.align_corners = align_corners
         nodes = torch.tensor(self.resolutions, device="cpu")[:, None]
         self.register_constant("_nodes", nodes)
-        self.register_constant("_strides", nodes ** torch.arange(in_dim, device="cpu"))
+        powers = torch.arange(in_dim, device="cpu")[:, None, None]
+        self.register_constant("_strides", nodes**powers)
         first = torch.tensor(rows, device="cpu")[:, None]
         self.register_constant("_first_row", first.cumsum(0) - first)
 
@@ -477,10 +492,11 @@ class DenseGridEncoder(_GridEncoder):
         """Find the rows and weights of coordinates; see the base class."""
         unit = unit_coordinates(x, self.in_dim, self.bounds)
         self.move_constants(x.device)
-        position = positions_from_unit(unit[:, None], self._nodes, self.align_corners)
-        low, high, weights = nodes_from_positions(position, self._nodes, self.interpolation)
+        unit = unit.T.contiguous()[:, None]
+        position = positions_from_unit(unit, self._nodes[None], self.align_corners)
+        low, high, weights = nodes_from_positions(position, self._nodes[None], self.interpolation)
         sides = sides_from_nodes(low, high, self._strides)
-        return Corners(combine_corners(sides, torch.add) + self._first_row, weights)
+        return Corners(combine_corners(sides, torch.add, self._first_row.add), weights)
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

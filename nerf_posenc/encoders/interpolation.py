@@ -22,13 +22,24 @@ _WIDE = 8
 class Corners(NamedTuple):
     """Rows and weights that points are interpolated from, in each of several grids.
 
+    Grids, like axes, are the first dimension: operations along the points are fast.
+
     Attributes:
         rows: rows of the table, one for each corner of the cell.
         weights: weights of the corners.
     """
 
-    rows: Int[Tensor, "n grids corners"]
-    weights: Float[Tensor, "n grids corners"]
+    rows: Int[Tensor, "grids n corners"]
+    weights: Float[Tensor, "grids n corners"]
+
+    @classmethod
+    def cat(cls, parts: "Sequence[Corners]") -> "Corners":
+        """Concatenate the corners of several points."""
+        return cls(*(torch.cat(each, dim=1) for each in zip(*parts, strict=True)))
+
+    def points(self, points: Int[Tensor, " m"]) -> "Corners":
+        """Select the corners of some of the points."""
+        return Corners(*(part.index_select(1, points) for part in self))
 
 
 def require_bounds(bounds: Sequence[float]) -> None:
@@ -69,31 +80,31 @@ def features_dtype(x: Tensor, table: Tensor) -> torch.dtype:
 
 
 def positions_from_unit(
-    unit: Float[Tensor, "*batch axes"], nodes: Int[Tensor, "*#grids #axes"], align_corners: bool
-) -> Float[Tensor, "*batch axes"]:
+    unit: Float[Tensor, "axes #grids n"], nodes: Int[Tensor, "#axes grids 1"], align_corners: bool
+) -> Float[Tensor, "axes grids n"]:
     """Positions in cells from node 0, of coordinates in [0, 1]; as torch's ``grid_sample``."""
     return unit * (nodes - 1) if align_corners else unit * nodes - 0.5
 
 
 def cells_from_positions(
-    position: Float[Tensor, "n grids axes"], interpolation: Interpolation
-) -> tuple[Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]]:
+    position: Float[Tensor, "axes grids n"], interpolation: Interpolation
+) -> tuple[Int[Tensor, "axes grids n"], Float[Tensor, "grids n corners"]]:
     """Cell that each position lies in, in every grid, and the weights of its corners.
 
     ``position`` is in cells from node 0. A position that is not finite is put into cell 0
     and its weights are NaN.
     """
     cell, fraction = _cells_and_fractions(position, interpolation)
-    sides = [(1 - part, part) for part in fraction.unbind(-1)]
+    sides = [(1 - part, part) for part in fraction]
     return cell, combine_corners(sides, torch.mul)
 
 
 def nodes_from_positions(
-    position: Float[Tensor, "n grids axes"],
-    nodes: Int[Tensor, "*#grids #axes"],
+    position: Float[Tensor, "axes grids n"],
+    nodes: Int[Tensor, "#axes grids 1"],
     interpolation: Interpolation,
 ) -> tuple[
-    Int[Tensor, "n grids axes"], Int[Tensor, "n grids axes"], Float[Tensor, "n grids corners"]
+    Int[Tensor, "axes grids n"], Int[Tensor, "axes grids n"], Float[Tensor, "grids n corners"]
 ]:
     """Nodes on the low and the high side of each position, and the weights of their corners.
 
@@ -101,11 +112,7 @@ def nodes_from_positions(
     """
     cell, fraction = _cells_and_fractions(position, interpolation)
     low, high = cell.clamp(min=0), torch.minimum(cell + 1, nodes - 1)
-    sides = zip(
-        ((1 - fraction) * (cell >= 0)).unbind(-1),
-        (fraction * (cell + 1 < nodes)).unbind(-1),
-        strict=True,
-    )
+    sides = zip((1 - fraction) * (cell >= 0), fraction * (cell + 1 < nodes), strict=True)
     return low, high, combine_corners([*sides], torch.mul)
 
 
@@ -118,39 +125,53 @@ def _cells_and_fractions(position: Tensor, interpolation: Interpolation) -> tupl
 
 
 def sides_from_nodes(
-    low: Int[Tensor, "n grids axes"],
-    high: Int[Tensor, "n grids axes"],
-    factors: Int[Tensor, "*grids axes"],
-) -> list[tuple[Int[Tensor, "n grids"], Int[Tensor, "n grids"]]]:
+    low: Int[Tensor, "axes grids n"],
+    high: Int[Tensor, "axes grids n"],
+    factors: Int[Tensor, "axes #grids 1"],
+) -> list[tuple[Int[Tensor, "grids n"], Int[Tensor, "grids n"]]]:
     """Summands of a row index from the nodes on the low and high side of a cell, by axis."""
-    axes = zip(low.unbind(-1), high.unbind(-1), factors.unbind(-1), strict=True)
-    return [(nodes * factor, next_nodes * factor) for nodes, next_nodes, factor in axes]
+    return [*zip(low * factors, high * factors, strict=True)]
 
 
 def combine_corners(
-    sides: Sequence[tuple[Shaped[Tensor, "n grids"], Shaped[Tensor, "n grids"]]],
+    sides: Sequence[tuple[Shaped[Tensor, "grids n"], Shaped[Tensor, "grids n"]]],
     combine: Callable[[Tensor, Tensor], Tensor],
-) -> Shaped[Tensor, "n grids corners"]:
-    """Combine the values of the low and the high side of each axis, for each corner."""
+    finish: Callable[[Tensor], Tensor] = lambda corner: corner,
+) -> Shaped[Tensor, "grids n corners"]:
+    """Combine the values of the low and the high side of each axis, for each corner.
+
+    Args:
+        sides: values of both sides, by axis.
+        combine: function of two values.
+        finish: function of what came out for a corner.
+    """
     # Corner by corner, since operations along the short dimension of corners are slow.
-    corners = [functools.reduce(combine, corner) for corner in itertools.product(*sides)]
+    corners = [finish(functools.reduce(combine, corner)) for corner in itertools.product(*sides)]
     return torch.stack(corners, dim=-1)
 
 
 def weighted_rows(
     table: Float[Tensor, "rows width"],
-    rows: Int[Tensor, "n grids corners"],
-    weights: Float[Tensor, "n grids corners"],
-) -> Float[Tensor, "n grids width"]:
+    rows: Int[Tensor, "grids n corners"],
+    weights: Float[Tensor, "grids n corners"],
+) -> Float[Tensor, "grids n width"]:
     """Weighted sum of the rows of the table, over the corners."""
     if torch.compiler.is_compiling() or inside_transform() or table.dtype != weights.dtype:
         return (F.embedding(rows, table) * weights[..., None]).sum(2)
-    total: Tensor = _WeightedRows.apply(table, rows, weights)
+    total: Tensor
+    if rows.transpose(0, 1).is_contiguous():
+        # Drawn from a cache, in which the corners of a point lie together.
+        total = _WeightedRows.apply(table, rows.transpose(0, 1), weights.transpose(0, 1))
+        return total.transpose(0, 1)
+    total = _WeightedRows.apply(table, rows, weights)
     return total
 
 
 class _WeightedRows(torch.autograd.Function):
-    """The weighted sum without the gathered rows in memory, with the table's gradient."""
+    """The weighted sum without the gathered rows in memory, with the table's gradient.
+
+    Grids and points may be in either order.
+    """
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
@@ -175,7 +196,7 @@ def _scattered_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tens
     # One plane per feature: a CPU's cores add to different planes, each in a fixed order.
     terms = grad.permute(2, 0, 1).contiguous()[..., None] * weights
     planes = grad.new_zeros(table.shape[1], table.shape[0])
-    planes.scatter_add_(1, rows.flatten().expand(len(planes), -1), terms.flatten(1))
+    planes.scatter_add_(1, rows.flatten().long().expand(len(planes), -1), terms.flatten(1))
     return torch.stack(planes.unbind(), dim=-1)
 
 

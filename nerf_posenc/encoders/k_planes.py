@@ -143,21 +143,21 @@ class KPlanesEncoder(Encoder):
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not ``in_dim``.
         """
-        size = torch.tensor(self.resolution, device=x.device)
+        size = torch.tensor(self.resolution, device=x.device)[:, None, None]
         unit = unit_coordinates(x, self.in_dim, self.bounds)
-        position = positions_from_unit(unit, size, self.align_corners)
+        position = positions_from_unit(unit.T.contiguous()[:, None], size, self.align_corners)
         parts = [
-            self._interpolated(plane, position[:, pair], size[list(pair)])
+            self._interpolated(plane, position[list(pair)], size[list(pair)])
             for plane, pair in zip(self.planes, self.pairs, strict=True)
         ]
         features = self._reduced(parts).reshape(*x.shape[:-1], self.out_dim)
         return features.to(features_dtype(x, self.planes[0]))
 
     def _interpolated(self, plane: Tensor, position: Tensor, size: Tensor) -> Tensor:
-        low, high, weights = nodes_from_positions(position[:, None], size, self.interpolation)
+        low, high, weights = nodes_from_positions(position, size, self.interpolation)
         strides = torch.stack([torch.ones_like(size[0]), size[0]])
         sides = sides_from_nodes(low, high, strides)
-        return weighted_rows(plane, combine_corners(sides, torch.add), weights)[:, 0]
+        return weighted_rows(plane, combine_corners(sides, torch.add), weights)[0]
 
     def _reduced(self, parts: list[Tensor]) -> Tensor:
         if self.reduce == "concat":

@@ -115,22 +115,22 @@ class VectorMatrixEncoder(Encoder):
         position = unit_coordinates(x, 3, self.bounds) * last
         x, y, z = position.unbind(-1)
         # The plane over each two axes, and the line along the third.
-        pairs = torch.stack([x, y, x, z, y, z], dim=-1).unflatten(-1, (3, 2))
+        pairs = torch.stack([x, x, y, y, z, z]).unflatten(0, (2, 3))
         planes = self._corners(pairs, self.resolution)
-        lines = self._corners(torch.stack([z, y, x], dim=-1)[..., None], 1)
+        lines = self._corners(torch.stack([z, y, x])[None], 1)
         return planes, lines
 
     def _corners(self, position: Tensor, row_length: int) -> Corners:
         """Corners in the three planes or lines, which lie one after the other in a table."""
         cell, weights = cells_from_positions(position, "linear")
-        num_axes = position.shape[-1]
+        num_axes = len(position)
         last = (self.resolution - 1) // self.stride_in_use
         # Of each axis; made on the device, since a copy would make a GPU wait.
-        factors = torch.full((num_axes,), self.stride_in_use, device=cell.device)
+        factors = torch.full((num_axes, 1, 1), self.stride_in_use, device=cell.device)
         factors[0] *= row_length
         sides = sides_from_nodes(cell.clamp(max=last), (cell + 1).clamp(max=last), factors)
         first_row = torch.arange(3, device=cell.device)[:, None] * self.resolution**num_axes
-        return Corners(combine_corners(sides, torch.add) + first_row, weights)
+        return Corners(combine_corners(sides, torch.add, first_row.add), weights)
 
     def interpolate(self, planes: Corners, lines: Corners) -> Float[Tensor, "n out_dim"]:
         """Encode points whose corners are known.
@@ -144,7 +144,7 @@ class VectorMatrixEncoder(Encoder):
         """
         across = weighted_rows(self.planes.flatten(0, 2), *planes)
         along = weighted_rows(self.lines.flatten(0, 1), *lines)
-        features = (across * along).flatten(1)
+        features = (across * along).transpose(0, 1).flatten(1)
         return features.to(features_dtype(planes.weights, self.planes))
 
     @torch.no_grad()

@@ -35,16 +35,11 @@ class GridCorners(NamedTuple):
     @classmethod
     def cat(cls, parts: Sequence["GridCorners"]) -> "GridCorners":
         """Concatenate corners."""
-        return cls(
-            *(
-                Corners(*map(torch.cat, zip(*each, strict=True)))
-                for each in zip(*parts, strict=True)
-            )
-        )
+        return cls(*(Corners.cat(each) for each in zip(*parts, strict=True)))
 
-    def rows(self, rows: Tensor) -> "GridCorners":
+    def points(self, points: Tensor) -> "GridCorners":
         """Select the corners of some of the positions."""
-        return GridCorners(*(Corners(*(part[rows] for part in each)) for each in self))
+        return GridCorners(*(each.points(points) for each in self))
 
 
 class FactoredField(nn.Module):

@@ -221,7 +221,7 @@ class PackedRenderer(nn.Module):
         ray = samples.rays[shown]
         padded = F.pad(shown, (0, -len(shown) % PADDED_ROWS))
         directions = rays.directions[samples.rays[padded]]
-        rgb = self.field.color_at(corners.rows(padded), directions)[: len(shown)]
+        rgb = self.field.color_at(corners.points(padded), directions)[: len(shown)]
         total = rgb.new_zeros(num_rays, 3).index_add(0, ray, weights[shown, None] * rgb)
         total = exposed(total, self.log_gains, views)
         opacity = weights.new_zeros(num_rays).index_add(0, samples.rays, weights)
@@ -249,7 +249,7 @@ class PackedRenderer(nn.Module):
             density = self.field.density_at(corners)
             _, before = packed_weights(density, step, samples.rays, num_rays)
             kept = (before < _OPAQUE).nonzero()[:, 0]
-            return samples.rows(kept), corners.rows(kept), density[kept]
+            return samples.rows(kept), corners.points(kept), density[kept]
         parts: list[tuple[Tensor, GridCorners, Tensor]] = []
         depth = samples.along.new_zeros(num_rays)
         order = _order_in_ray(samples.rays, num_rays)
@@ -265,12 +265,12 @@ class PackedRenderer(nn.Module):
             reached = before + depth[part.rays] < _OPAQUE
             depth = depth.index_add(0, part.rays, density * step)
             kept = reached.nonzero()[:, 0]
-            parts.append((rows[kept], corners.rows(kept), density[kept]))
+            parts.append((rows[kept], corners.points(kept), density[kept]))
         # Parts hold samples of all rays: back to the order of the list, ray by ray.
         rows, order = torch.cat([part[0] for part in parts]).sort()
         return (
             samples.rows(rows),
-            GridCorners.cat([part[1] for part in parts]).rows(order),
+            GridCorners.cat([part[1] for part in parts]).points(order),
             torch.cat([part[2] for part in parts])[order],
         )
 

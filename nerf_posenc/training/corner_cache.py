@@ -14,7 +14,7 @@ from nerf_posenc.training.batches import DrawBatch, PixelBatches, ShuffledBatche
 
 # Upper bound in bytes for cached hash-grid corners.
 _MOST_BYTES = 1 << 29
-_BYTES_PER_CORNER = 12
+_BYTES_PER_CORNER = 8
 
 
 def cache_corners(
@@ -42,12 +42,14 @@ def cache_corners(
     def all_corners() -> Corners:
         every = torch.arange(shuffled.num_rows, device=shuffled.device)
         chunks = [encoder.corners(batches.inputs_at(chunk)) for chunk in every.split(8192)]
-        return Corners(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
+        # The corners of a point lie together, since points are drawn one by one.
+        parts = zip(*chunks, strict=True)
+        return Corners(*(torch.cat([c.transpose(0, 1) for c in part]) for part in parts))
 
     def draw_batch(step: int) -> tuple[Corners, Tensor]:
         drawn = shuffled(step)
-        rows, weights = all_corners()
-        corners = Corners(rows.index_select(0, drawn), weights.index_select(0, drawn))
+        by_point = (part.index_select(0, drawn) for part in all_corners())
+        corners = Corners(*(part.transpose(0, 1) for part in by_point))
         return corners, batches.targets_at(drawn)
 
     def forward(corners: Corners) -> Tensor:

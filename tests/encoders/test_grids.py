@@ -104,6 +104,19 @@ def test_a_dense_grid_is_what_torch_samples(align_corners: bool) -> None:
     torch.testing.assert_close(encoder(x), expected[0, :, 0, 0].T, atol=1e-6, rtol=1e-5)
 
 
+def test_levels_of_a_dense_grid_are_grids_of_one_level_each() -> None:
+    encoder = DenseGridEncoder(3, 3, base_resolution=4, growth=1.5, features_per_level=2)
+    torch.nn.init.normal_(encoder.table)
+    x = torch.rand(11, 3) * 2 - 1
+    parts = []
+    for nodes, table in zip(encoder.resolutions, encoder.tables, strict=True):
+        level = DenseGridEncoder(3, base_resolution=nodes, features_per_level=2)
+        with torch.no_grad():
+            level.table.copy_(table)
+        parts.append(level(x))
+    torch.testing.assert_close(encoder(x), torch.cat(parts, dim=-1))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_corners_found_beforehand_give_the_same_features_and_gradients(dtype: torch.dtype) -> None:
     encoder = HashGridEncoder(2, 4, features_per_level=3, log2_table_size=8)
@@ -116,7 +129,8 @@ def test_corners_found_beforehand_give_the_same_features_and_gradients(dtype: to
     (grad,) = torch.autograd.grad(looked_up, encoder.table, toward)
     # The table's gradient, one corner of one point in one level at a time.
     expected = torch.zeros(encoder.table.shape, dtype=torch.float64)
-    for point, (rows, weights) in enumerate(zip(*corners, strict=True)):
+    by_point = zip(*(part.transpose(0, 1) for part in corners), strict=True)
+    for point, (rows, weights) in enumerate(by_point):
         for level in range(4):
             part = toward[point, 3 * level : 3 * level + 3].double()
             for row, weight in zip(rows[level].tolist(), weights[level].double(), strict=True):
