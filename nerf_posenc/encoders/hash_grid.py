@@ -364,8 +364,8 @@ class HashGridEncoder(_GridEncoder):
         self.move_constants(x.device)
         # Contiguous along the points, of which there are many.
         position = unit.T.contiguous()[:, None] * self._scales.to(unit.dtype) + self.offset
-        cell, weights = cells_from_positions(position, self.interpolation)
-        return Corners(self._rows_from_cells(cell.to(self._rows.dtype)), weights)
+        cell, weights = cells_from_positions(position, self.interpolation, self._rows.dtype)
+        return Corners(self._rows_from_cells(cell), weights)
 
     def _rows_from_cells(
         self, cell: Int[Tensor, "in_dim num_levels n"]

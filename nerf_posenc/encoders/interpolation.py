@@ -87,14 +87,16 @@ def positions_from_unit(
 
 
 def cells_from_positions(
-    position: Float[Tensor, "axes grids n"], interpolation: Interpolation
+    position: Float[Tensor, "axes grids n"],
+    interpolation: Interpolation,
+    dtype: torch.dtype = torch.int64,
 ) -> tuple[Int[Tensor, "axes grids n"], Float[Tensor, "grids n corners"]]:
     """Cell that each position lies in, in every grid, and the weights of its corners.
 
     ``position`` is in cells from node 0. A position that is not finite is put into cell 0
     and its weights are NaN.
     """
-    cell, fraction = _cells_and_fractions(position, interpolation)
+    cell, fraction = _cells_and_fractions(position, interpolation, dtype)
     sides = [(1 - part, part) for part in fraction]
     return cell, combine_corners(sides, torch.mul)
 
@@ -110,18 +112,20 @@ def nodes_from_positions(
 
     ``nodes`` is the number of nodes along each axis; nodes beyond them weigh 0.
     """
-    cell, fraction = _cells_and_fractions(position, interpolation)
+    cell, fraction = _cells_and_fractions(position, interpolation, torch.int64)
     low, high = cell.clamp(min=0), torch.minimum(cell + 1, nodes - 1)
     sides = zip((1 - fraction) * (cell >= 0), fraction * (cell + 1 < nodes), strict=True)
     return low, high, combine_corners([*sides], torch.mul)
 
 
-def _cells_and_fractions(position: Tensor, interpolation: Interpolation) -> tuple[Tensor, Tensor]:
+def _cells_and_fractions(
+    position: Tensor, interpolation: Interpolation, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     cell = position.detach().nan_to_num(0.0, 0.0, 0.0).floor()
     fraction = position - cell
     if interpolation == "smoothstep":
         fraction = fraction * fraction * (3 - 2 * fraction)
-    return cell.long(), fraction
+    return cell.to(dtype), fraction
 
 
 def sides_from_nodes(

@@ -122,14 +122,16 @@ class VectorMatrixEncoder(Encoder):
 
     def _corners(self, position: Tensor, row_length: int) -> Corners:
         """Corners in the three planes or lines, which lie one after the other in a table."""
-        cell, weights = cells_from_positions(position, "linear")
+        dtype = torch.int32 if 3 * self.resolution**2 < 1 << 31 else torch.int64
+        cell, weights = cells_from_positions(position, "linear", dtype)
         num_axes = len(position)
         last = (self.resolution - 1) // self.stride_in_use
         # Of each axis; made on the device, since a copy would make a GPU wait.
-        factors = torch.full((num_axes, 1, 1), self.stride_in_use, device=cell.device)
+        factors = cell.new_full((num_axes, 1, 1), self.stride_in_use)
         factors[0] *= row_length
         sides = sides_from_nodes(cell.clamp(max=last), (cell + 1).clamp(max=last), factors)
-        first_row = torch.arange(3, device=cell.device)[:, None] * self.resolution**num_axes
+        first_row = torch.arange(3, dtype=dtype, device=cell.device)[:, None]
+        first_row = first_row * self.resolution**num_axes
         return Corners(combine_corners(sides, torch.add, first_row.add), weights)
 
     def interpolate(self, planes: Corners, lines: Corners) -> Float[Tensor, "n out_dim"]:

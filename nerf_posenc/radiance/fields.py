@@ -118,15 +118,16 @@ class RadianceField(nn.Module):
 
     def forward(
         self,
-        positions: Float[Tensor, "n 3"],
-        directions: Float[Tensor, "n 3"],
-        variance: Float[Tensor, "n 3"] | None = None,
-    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n 3"]]:
+        positions: Float[Tensor, "*batch 3"],
+        directions: Float[Tensor, "*#batch 3"],
+        variance: Float[Tensor, "*batch 3"] | None = None,
+    ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch 3"]]:
         """Density in 1 / length, and color in [0, 1].
 
         Args:
             positions: points in [-1, 1]^3.
-            directions: unit vectors along the viewing rays.
+            directions: unit vectors along the viewing rays; ``(rays, 1, 3)`` for all points of a
+                ray, which are ``(rays, points, 3)``.
             variance: variance of each coordinate, for integrated positional encoding (mip-NeRF).
 
         Raises:
@@ -137,7 +138,8 @@ class RadianceField(nn.Module):
         require_coordinates(positions, 3, name="positions")
         require_coordinates(directions, 3, name="directions")
         hidden = self._trunk(positions, variance)
-        z = torch.cat([self.feature(hidden), self.direction_encoder(directions)], dim=-1)
+        toward = self.direction_encoder(directions).expand(*positions.shape[:-1], -1)
+        z = torch.cat([self.feature(hidden), toward], dim=-1)
         for layer in self.head:
             z = F.relu(layer(z))
         rgb = torch.sigmoid(at_least_float32(self.rgb_output(z)))

@@ -40,7 +40,8 @@ class ProposalRenderer(nn.Module):
     """Render with intervals that a proposal chooses along each ray.
 
     Args:
-        field: the radiance field, from positions and directions to density and color.
+        field: the radiance field, from positions ``(rays, samples, 3)`` and directions
+            ``(rays, 1, 3)`` to density and color.
         space: space in which the cube of the field is the scene; None for the scene's own box. In
             other spaces every ray ends: its last interval is endless.
         num_proposals: intervals of the proposal along a ray.
@@ -107,13 +108,12 @@ class ProposalRenderer(nn.Module):
         )
         edges = torch.cat([near[:, None], drawn[:, 1:-1], far[:, None]], dim=1)
         along, positions = middles(edges)
-        directions = rays.directions[:, None].expand_as(positions)
-        density, rgb = self.field(positions.flatten(0, 1), directions.flatten(0, 1))
-        weights = weights_from_density(density.view_as(along), self._lengths(edges))
+        density, rgb = self.field(positions, rays.directions[:, None])
+        weights = weights_from_density(density, self._lengths(edges))
         index = torch.arange(len(along), device=along.device).repeat_interleave(along.shape[1])
         distances = self.space.distances(rays, index, along.flatten()).view_as(along)
         # Exposures change what a view shows of the scene, and not the color behind it.
-        colors = exposed(rgb.view_as(positions), self.log_gains, views)
+        colors = exposed(rgb, self.log_gains, views)
         rendering = composite(weights, colors, distances, rays.background)
         if not torch.is_grad_enabled():
             return rendering

@@ -21,8 +21,8 @@ class Slab(nn.Module):
         self.rgb = nn.Parameter(torch.tensor([0.2, 0.5, 0.9]))
 
     def forward(self, positions: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
-        density = self.inside * (positions[:, 2].abs() <= self.reach).to(positions.dtype)
-        return density, self.rgb.expand(len(positions), 3)
+        density = self.inside * (positions[..., 2].abs() <= self.reach).to(positions.dtype)
+        return density, self.rgb.expand_as(positions)
 
 
 def edges_of(count: int, seed: int) -> Tensor:
