@@ -2,13 +2,15 @@
 
 Sixty photographs of the built-in room are rendered; twelve are spoilt in four ways, three each:
 out of focus, black, of something else, and with a finger over the lens.
-Printed: the photographs that got a camera, the largest error of a rotation between two of them
-and of a ratio of distances, minutes and memory, and the reason given for each spoilt one.
+Printed: the photographs that got a camera, the errors of rotations between two of them and of
+ratios of distances, seconds and memory, and the reason given for each spoilt one.
+
+``--photos FOLDER --scene SCENE`` takes the photographs of a folder, and compares with the poses of
+a scene that has them as images of the same names.
 """
 
 import argparse
 import resource
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -49,18 +51,29 @@ def spoil(file: Path, way: str, seed: int) -> None:
     iio.imwrite(file, (np.clip(rgb, 0, 1) * 255).astype(np.uint8), quality=95)
 
 
-def largest_errors(capture: Path, truth: torch.Tensor) -> tuple[float, float]:
-    """Largest error of a rotation between two views in degrees, and of a ratio of distances."""
-    scene = open_scene(str(capture))
-    order = [int(name[:4]) for name in [*scene.train.names, *scene.test.names]]
-    found = torch.cat([scene.train.world_from_camera, scene.test.world_from_camera])
-    truth = truth[torch.tensor(order)]
-    between = [poses[:, None, :3, :3].mT @ poses[None, :, :3, :3] for poses in (found, truth)]
+def poses_by_name(folder: Path) -> dict[str, torch.Tensor]:
+    """World-from-camera poses of a scene, by the names of its images without their folders."""
+    scene = open_scene(str(folder))
+    poses = torch.cat([scene.train.world_from_camera, scene.test.world_from_camera]).double()
+    names = [Path(name).stem for name in (*scene.train.names, *scene.test.names)]
+    return dict(zip(names, poses, strict=True))
+
+
+def errors(capture: Path, truth: dict[str, torch.Tensor]) -> str:
+    """Errors of rotations between two views, and of distances relative to the largest one."""
+    # The copies of a capture are numbered: 0007-name.
+    found = {name[5:]: pose for name, pose in poses_by_name(capture).items()}
+    names = sorted(found.keys() & truth.keys())
+    pairs = [torch.stack([poses[name] for name in names]) for poses in (found, truth)]
+    between = [poses[:, None, :3, :3].mT @ poses[None, :, :3, :3] for poses in pairs]
     traces = (between[0].mT @ between[1]).diagonal(dim1=-2, dim2=-1).sum(-1)
-    degrees = torch.rad2deg(torch.arccos(((traces.double() - 1) / 2).clamp(-1, 1)))
-    lengths = [torch.cdist(poses[:, :3, 3], poses[:, :3, 3]) for poses in (found, truth)]
-    ratios = [length / length.max() for length in lengths]
-    return float(degrees.max()), float((ratios[0] - ratios[1]).abs().max())
+    degrees = torch.rad2deg(torch.arccos(((traces - 1) / 2).clamp(-1, 1)))
+    lengths = [torch.cdist(poses[:, :3, 3], poses[:, :3, 3]) for poses in pairs]
+    ratios = (lengths[0] / lengths[0].max() - lengths[1] / lengths[1].max()).abs()
+    return (
+        f"{len(names)} poses compared: rotations {float(degrees.median()):.3f} degrees off in the "
+        f"median, {float(degrees.max()):.3f} at most; distances {float(ratios.max()):.2%} at most"
+    )
 
 
 def main() -> None:
@@ -68,34 +81,37 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60, help="photographs")
     parser.add_argument("--width", type=int, default=1600, help="their width in pixels")
     parser.add_argument("--spoilt", type=int, default=3, help="photographs spoilt in each way")
+    parser.add_argument("--photos", type=Path, help="photographs instead of the room's")
+    parser.add_argument("--scene", type=Path, help="scene that has them with poses")
     asked = parser.parse_args()
     print(machine())
-    folder = Path(tempfile.mkdtemp())
-    photos, capture = folder / "room", folder / "capture"
-    poses = take_photographs(photos, asked.count, width=asked.width, height=asked.width * 3 // 4)
-    files = sorted(photos.iterdir())
-    spoilt = {}
-    for i in range(asked.spoilt * len(WAYS)):
-        # Spread over the walk, so that the others still have neighbors.
-        index = (i * asked.count) // (asked.spoilt * len(WAYS))
-        way = list(WAYS)[i % len(WAYS)]
-        spoil(files[index], way, seed=i)
-        spoilt[files[index].name] = way
-    start = time.perf_counter()
-    found = reconstruct(photos, capture, log=lambda line: None)
-    seconds = time.perf_counter() - start
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    degrees, ratio = largest_errors(capture, poses)
+    with tempfile.TemporaryDirectory() as name:
+        folder, spoilt = Path(name), dict[str, str]()
+        photos = asked.photos or folder / "room"
+        if asked.photos is None:
+            height = asked.width * 3 // 4
+            poses = take_photographs(photos, asked.count, width=asked.width, height=height)
+            files = sorted(photos.iterdir())
+            truth = dict(zip([file.stem for file in files], poses.double(), strict=True))
+            for i in range(asked.spoilt * len(WAYS)):
+                # Spread over the walk, so that the others still have neighbors.
+                file = files[(i * asked.count) // (asked.spoilt * len(WAYS))]
+                spoilt[file.name] = list(WAYS)[i % len(WAYS)]
+                spoil(file, spoilt[file.name], seed=i)
+        else:
+            truth = poses_by_name(asked.scene)
+        start = time.perf_counter()
+        found = reconstruct(photos, folder / "capture", log=lambda line: None)
+        seconds = time.perf_counter() - start
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        count = found.num_photos
+        print(f"{count - len(found.left_out)} of {count} with a camera")
+        print(f"{seconds:.0f} s, {memory:.1f} GB; {errors(folder / 'capture', truth)}")
     right = sum(WAYS[way] in found.left_out.get(name, "") for name, way in spoilt.items())
     wrong = [name for name in found.left_out if name not in spoilt]
-    print(
-        f"{asked.count - len(found.left_out)} of {asked.count} with a camera, {seconds:.0f} s, "
-        f"{memory:.1f} GB; rotations within {degrees:.3f} degrees, distances within {ratio:.2%}"
-    )
     print(f"{right} of {len(spoilt)} spoilt ones named rightly, {len(wrong)} good ones left out")
     for name, way in spoilt.items():
         print(f"  {name}, {way}: {found.left_out.get(name, 'it got a camera')}")
-    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 ```text
 CAPTURE/photos.json    how many photographs there were, and why some were left out; written last
-CAPTURE/images/        the photographs, upright, all of one size
+CAPTURE/images/        the photographs, upright as most of them are held, all of one size
 CAPTURE/database.db    features and matches: what an interrupted reconstruction goes on with
 CAPTURE/sparse/0       the largest model, in COLMAP's format
 ```
 """
 
+import dataclasses
 import hashlib
 import importlib
 import json
@@ -219,7 +220,7 @@ def _forecast(count: int) -> str:
 def _copy(
     files: Sequence[Path], images: Path, size: int, max_pixels: int
 ) -> tuple[dict[str, _Photo], dict[str, str]]:
-    """Copy photographs upright and reduced; of several sizes the most frequent one is kept."""
+    """Copy photographs reduced and as most are held; of several sizes the usual one is kept."""
     copies: dict[str, _Photo] = {}
     left_out: dict[str, str] = {}
     for i, file in enumerate(files):
@@ -229,19 +230,15 @@ def _copy(
         except SceneError as error:
             left_out[file.name] = str(error)
             continue
-        if rgb.shape[0] > rgb.shape[1]:
-            # A portrait is a landscape photograph of a camera that was rotated by 90 degrees.
-            rgb = rgb.transpose(0, 1).flip(0)
         height, width = rgb.shape[:2]
         name = f"{i:04d}-{_plain(file.stem)}.jpg"
         copies[file.name] = _Photo(name, focal, (height, width), float(rgb.mean()))
         path = images / name
         if not path.is_file():
-            partial = images / f".{name}.partial"
-            iio.imwrite(partial, to_eight_bits(rgb).numpy(), extension=".jpg", quality=95)
-            partial.replace(path)
+            _write(path, to_eight_bits(rgb).numpy())
     if not copies:
         return copies, left_out
+    _rotate_the_fewer(copies, images)
     usual, _ = Counter(photo.shape for photo in copies.values()).most_common(1)[0]
     for name, photo in list(copies.items()):
         if photo.shape != usual:
@@ -250,6 +247,30 @@ def _copy(
             )
             (images / copies.pop(name).name).unlink()
     return copies, left_out
+
+
+def _write(path: Path, pixels: Any) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    iio.imwrite(partial, pixels, extension=".jpg", quality=95)
+    partial.replace(path)
+
+
+def _rotate_the_fewer(copies: dict[str, _Photo], images: Path) -> None:
+    """Give portraits and landscapes the shape of the more frequent ones.
+
+    A portrait is a landscape photograph of a camera that was rotated by 90 degrees.
+    """
+    portraits = sum(photo.shape[0] > photo.shape[1] for photo in copies.values())
+    is_upright = portraits > len(copies) / 2
+    for name, photo in copies.items():
+        height, width = photo.shape
+        if height != width and (height > width) != is_upright:
+            path = images / photo.name
+            pixels = iio.imread(path)
+            # One that was interrupted has rotated some already.
+            if pixels.shape[:2] == photo.shape:
+                _write(path, pixels.swapaxes(0, 1)[::-1])
+            copies[name] = dataclasses.replace(photo, shape=(width, height))
 
 
 def _extract(pycolmap: Any, database: Path, images: Path, photos: Sequence[_Photo]) -> None:

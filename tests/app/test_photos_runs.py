@@ -15,7 +15,7 @@ from PIL import Image
 from app.cli import main
 from app.kinds import photos
 from scenes import SceneError, open_scene
-from scenes.photos import capture_folder, reconstruct
+from scenes.photos import _copy, capture_folder, reconstruct
 from scenes.room import room_camera, take_photographs
 
 pytest.importorskip("pycolmap")
@@ -92,6 +92,24 @@ def test_photographs_without_a_camera_are_named_with_the_reason(
     }.items():
         assert reason in capture.left_out.pop(name)
     assert not capture.left_out
+
+
+@pytest.mark.parametrize("upright", [1, 3])
+def test_the_fewer_of_portraits_and_landscapes_are_rotated_once(
+    upright: int, tmp_path: Path
+) -> None:
+    taken, images = tmp_path / "taken", tmp_path / "images"
+    taken.mkdir()
+    images.mkdir()
+    for i in range(4):
+        shape = (60, 40, 3) if i < upright else (40, 60, 3)
+        iio.imwrite(taken / f"{i}.png", np.full(shape, 50 * i, dtype=np.uint8))
+    for _ in range(2):  # As after an interruption.
+        copies, left_out = _copy(sorted(taken.iterdir()), images, 60, 10_000)
+        expected = (60, 40) if upright == 3 else (40, 60)
+        assert left_out == {}
+        assert {copy.shape for copy in copies.values()} == {expected}
+        assert {iio.imread(path).shape[:2] for path in images.iterdir()} == {expected}
 
 
 @pytest.mark.usefixtures("no_report", "no_hull")
