@@ -22,7 +22,6 @@ from nerf_posenc.identification.motions import (
     counted,
     find_base,
     find_motion,
-    series_base,
     shown,
     values_of,
     words,
@@ -36,7 +35,6 @@ from nerf_posenc.presets.grid import GRID
 from nerf_posenc.presets.preset import canonical_name
 from nerf_posenc.presets.sequence import SEQUENCE
 
-_BASE = 10_000.0
 _PHASES: tuple[tuple[str, str], ...] = (("sin", "cos"), ("cos", "sin"))
 
 
@@ -106,6 +104,8 @@ def _moved(made: _Made, motion: Motion, own: Counted) -> Candidate:
         code += "[:, 0]" if at.positions.ndim == 2 else ""
     elif at.positions.ndim == 1:
         code += "[:, None]"
+    if isinstance(encoder, FourierEncoder) and not own.positions.is_floating_point():
+        code += ".float()"
     code = f"({at.code}){code[len(at.code) :]}" if code != at.code else code
     return Candidate(
         made.name,
@@ -183,21 +183,14 @@ def _sequence(name: str, width: int, arguments: dict[str, Any]) -> _Made:
 def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
     """An encoder at moved positions and with another base, as measured."""
     reference = Slots.of(sinusoid_columns(made.encoder))
-    measured = Slots.unknown(len(reference.axis))
-    for (a, b), axis, band, phase in zip(
-        waves.pairs, *(part.tolist() for part in (waves.axis, waves.band, waves.phase)), strict=True
-    ):
-        # cos(t) = sin(t + pi / 2); a wave that runs backwards: sin(t) = sin(pi - t).
-        for column, angle in ((a, phase), (b, phase + math.pi / 2)):
-            if column < len(reference.axis):
-                measured.fill(column, axis, abs(band), angle if band >= 0 else math.pi - angle)
+    measured = _measured(waves, len(reference.axis))
     motion = find_motion(reference, measured, own.extent, waves.near)
     if motion is not None:
         yield _moved(made, motion, own)
     if made.rebased is None or motion is None:
         return
     if not isinstance(made.encoder, FourierEncoder):
-        base = find_base(reference, measured, own.extent, getattr(made.encoder, "base", _BASE))
+        base = find_base(reference, measured, own.extent, getattr(made.encoder, "base", 10_000.0))
         if base is not None:
             yield from _changed(made.rebased(base)._replace(rebased=None), waves, own)
     elif len(set(motion.factor)) == 1 and motion.factor[0] != 1:
@@ -206,6 +199,18 @@ def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
             Motion(motion.order, Motion.none(len(motion.order)).factor, motion.offset),
             own,
         )
+
+
+def _measured(waves: Waves, width: int) -> Slots:
+    """The sine that each column was measured to be."""
+    slots = Slots.unknown(width)
+    parts = (waves.axis, waves.band, waves.phase)
+    for (a, b), axis, band, phase in zip(waves.pairs, *map(Tensor.tolist, parts), strict=True):
+        # cos(t) = sin(t + pi / 2); a wave that runs backwards: sin(t) = sin(pi - t).
+        for column, angle in ((a, phase), (b, phase + math.pi / 2)):
+            if column < width:
+                slots.fill(column, axis, abs(band), angle if band >= 0 else math.pi - angle)
+    return slots
 
 
 def _arrangements(waves: Waves, width: int, num_axes: int) -> list[_Arrangement]:
@@ -247,59 +252,32 @@ def _phases(waves: Waves) -> dict[int, tuple[int, float, str]]:
 def _unnamed(
     waves: Waves, arranged: list[_Arrangement], own: Counted, width: int
 ) -> Iterator[Candidate]:
-    """Embeddings with the measured bands."""
+    """The measured waves: as a Fourier encoder, or where the columns have no layout, in full."""
     num_axes = own.axes.shape[1]
-    if num_axes > 1:
-        yield from _blocks(waves, own, width)
+    still = Motion.none(num_axes)
     for layout, phases, include_input, order, bands in arranged[:1]:
-        motion = Motion(order, *(Motion.none(num_axes).factor, Motion.none(num_axes).offset))
-        series, arguments = bands[:, 0], dict[str, Any]()
-        if num_axes == 1 and include_input is None:
-            base = series_base([(series, width)], waves.near)
-            arguments = {} if layout[0] != "p" else {"split": True}
-            arguments |= {} if phases == _PHASES[0] else {"phases": phases}
-            arguments |= {"bands": Bands(series)} if base is None else {}
-            arguments |= {"base": base} if base not in (None, _BASE) else {}
-            code = f"SinusoidalEncoder({width}{shown(arguments)})"
-            encoder: Any = SinusoidalEncoder(width, **values_of(arguments))
-            made = _Made("SinusoidalEncoder", (), code, encoder, None, UNNAMED)
-            yield from _changed(made, waves, own)
-        else:
-            is_same = torch.allclose(bands, series[:, None].expand_as(bands), rtol=CLOSE)
-            arguments = {"layout": layout, "phases": phases, "include_input": include_input}
-            arguments |= {"bands": Bands(series if is_same else bands)}
-            code = f"FourierEncoder({num_axes}{shown(arguments)})"
-            encoder = FourierEncoder(num_axes, **values_of(arguments))
-            yield _moved(_Made("FourierEncoder", (), code, encoder, None, UNNAMED), motion, own)
+        is_same = torch.allclose(bands, bands[:, :1].expand_as(bands), rtol=CLOSE)
+        arguments: dict[str, Any] = {"layout": layout, "phases": phases}
+        arguments |= {"include_input": include_input} if include_input else {}
+        arguments["bands"] = Bands(bands[:, 0] if is_same else bands)
+        code = f"FourierEncoder({num_axes}{shown(arguments)})"
+        encoder = FourierEncoder(num_axes, **values_of(arguments))
+        made = _Made("FourierEncoder", (), code, encoder, None, UNNAMED)
+        yield _moved(made, Motion(order, still.factor, still.offset), own)
+    if not arranged and not waves.raw and float(waves.error.max()) < NOISE:
+        columns = _measured(waves, width)
+        axis, at = columns.axis.tolist(), own.axes
+        if not columns.band.isnan().any():
+            yield Candidate(
+                "sin",
+                (),
+                f"torch.sin({_two_axes(own)}[:, {axis}] * torch.tensor({columns.band.tolist()}) + "
+                f"torch.tensor({columns.phase.tolist()}))",
+                lambda rows: torch.sin(at[rows][:, axis] * columns.band + columns.phase),
+                UNNAMED,
+            )
 
 
-def _blocks(waves: Waves, own: Counted, width: int) -> Iterator[Candidate]:
-    """A grid embedding in which each axis has columns and geometric bands of its own."""
-    columns = sorted(_phases(waves).items())
-    blocks = [
-        (axis, [band for _, (_, band, phase) in part if phase == "sin"], [c for c, _ in part])
-        for axis, part in (
-            (axis, list(part)) for axis, part in itertools.groupby(columns, lambda c: c[1][0])
-        )
-    ]
-    order = tuple(axis for axis, _, _ in blocks)
-    if sorted(order) != list(range(own.axes.shape[1])) or len(columns) != width:
-        return
-    step = waves.pairs[0][1] - waves.pairs[0][0]
-    arguments = {
-        "axis_dims": tuple(len(part) for _, _, part in blocks),
-        "layout": "akp" if step == 1 else "apk",
-        "axis_order": order,
-    }
-    if any(w % 2 for w in arguments["axis_dims"]):
-        return
-    encoder = GridSinusoidalEncoder(width, len(order), **arguments)  # type: ignore[arg-type]
-    code = f"GridSinusoidalEncoder({width}, {len(order)}{shown(arguments)})"
-
-    def rebased(base: float) -> _Made:
-        encoder = GridSinusoidalEncoder(width, len(order), **arguments, base=base)  # type: ignore[arg-type]
-        changed = f"{code[:-1]}, base={base!r})"
-        return _Made("GridSinusoidalEncoder", (), changed, encoder, None, UNNAMED)
-
-    made = _Made("GridSinusoidalEncoder", (), code, encoder, rebased, UNNAMED)
-    yield from _changed(made, waves, own)
+def _two_axes(own: Counted) -> str:
+    """Code of positions ``(length, num_axes)``."""
+    return own.code if own.positions.ndim == 2 else f"{own.code}[:, None]"

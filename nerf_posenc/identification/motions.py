@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
+from nerf_posenc.core.bands import linear_bands, ratio_bands
 from nerf_posenc.core.grids import grid_positions
 
 CLOSE = 1e-3
@@ -202,18 +202,6 @@ def find_base(own: Slots, measured: Slots, extent: Tensor, base: float) -> float
         return None
     found = _rounded(math.exp(max(min(-top / bottom, 50.0), -50.0)))
     return None if abs(math.log(found / base)) < CLOSE or found == 1 else found
-
-
-def series_base(parts: Sequence[tuple[Tensor, int]], near: float) -> float | None:
-    """Base of geometric bands of the given widths; None if the bands are no such series."""
-    ratios = [float(b[1] / b[0]) ** (-w / 2) for b, w in parts if len(b) > 1 and b[0] > 0 < b[1]]
-    if not ratios or ratios[0] == 1:
-        return None
-    base = _rounded(ratios[0])
-    for bands, width in parts:
-        if float((bands - geometric_bands(width, base=base)).abs().max()) > 10 * near:
-            return None
-    return base
 
 
 def _rounded(base: float) -> float:

@@ -1,6 +1,5 @@
 """Rotary embeddings to compare an output with."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,6 @@ from nerf_posenc.identification.motions import (
     counted,
     find_base,
     find_motion,
-    series_base,
     shown,
     values_of,
     words,
@@ -77,9 +75,10 @@ def rotary_candidates(
             for arguments, motion in found:
                 yield _preset(name, arguments, motion.moved(own), motion.changes, before)
     waves = measure(plain)
-    if waves is not None and float(waves.error.max()) < NOISE and expected is None:
-        for arguments, motion in _unnamed(waves, plain, dim):
-            yield _without_name({**arguments, **scaled}, motion, plain, before)
+    is_right = waves is not None and float(waves.error.max()) < NOISE
+    # Blocks of columns that are each paired within themselves are left to presets.
+    if waves is not None and is_right and expected is None and _pairing(waves) != "axis-half":
+        yield _unnamed(waves, plain, before, scaled.get("scale", 1.0))
 
 
 def _own_positions(name: str, shape: Sequence[int] | None) -> Counted | None:
@@ -148,81 +147,33 @@ def _pairing(waves: Waves) -> str:
     return "half" if max(first) < min(second) else "axis-half"
 
 
-def _unnamed(waves: Waves, own: Counted, dim: int) -> Iterator[tuple[dict[str, Any], Motion]]:
-    """Arguments of rotary encoders with the measured axes and bands, the plainest first."""
+def _unnamed(waves: Waves, own: Counted, before: Tensor, scale: float) -> Candidate:
+    """The measured rotation, of all columns from the first that moves on."""
     num_axes, pairing = own.axes.shape[1], _pairing(waves)
-    columns = {column for pair in waves.pairs for column in pair}
+    columns = [column for pair in waves.pairs for column in pair]
     step = waves.pairs[0][1] - waves.pairs[0][0]
-    # Columns that do not move lie before the rotated ones, beyond them, or on an axis of length 0.
-    first = min(columns)
+    # With halves, columns that do not move may lie within.
+    first, width = min(columns), max(columns) + 1 - min(columns)
     if pairing == "half":
-        first = max(0, min(first, max(columns) + 1 - 2 * step))
-    elif pairing == "axis-half":
-        first = 0
-    width = max(columns) + 1 - first
-    width = 2 * step if pairing == "half" else width
-    axes, bands = [-1] * (width // 2), [0.0] * (width // 2)
-    block, end = first, first
-    for (a, b), axis, band in zip(
+        first, width = max(0, min(first, max(columns) + 1 - 2 * step)), 2 * step
+    axes, bands = [0] * (width // 2), [0.0] * (width // 2)
+    for (a, _), axis, band in zip(
         waves.pairs, waves.axis.tolist(), waves.band.tolist(), strict=True
     ):
-        if a >= end:
-            # The next block, of whole pairs: halves of it, of as many columns as they are apart.
-            block, end = (a if pairing != "half" else first), a + 2 * (b - a)
-        slot = (block - first) // 2 + a - block
+        slot = a - first if pairing == "half" else (a - first) // 2
         axes[slot], bands[slot] = axis, band
-    # A pair that does not move may be on any axis: that of its neighbor.
-    for slot in range(1, len(axes)):
-        axes[slot] = axes[slot - 1] if axes[slot] < 0 else axes[slot]
-    for slot in reversed(range(len(axes) - 1)):
-        axes[slot] = axes[slot + 1] if axes[slot] < 0 else axes[slot]
-    positive = Slots(waves.axis, waves.band.abs(), waves.phase * waves.band.sign())
-    zero = positive._replace(phase=torch.zeros_like(waves.phase))
-    start = find_motion(zero, positive, own.extent, waves.near) or Motion.none(num_axes)
-    motion = Motion(Motion.none(num_axes).order, start.factor, start.offset)
-    shared: dict[str, Any] = {} if pairing == "interleaved" else {"pairing": pairing}
-    shared["first"] = first
-    for arguments in _axes_and_bands(
-        axes, torch.tensor(bands, dtype=torch.float64), num_axes, dim - first, waves.near
-    ):
-        if pairing != "axis-half" or "pair_axes" not in arguments:
-            yield {**shared, **arguments}, motion
-
-
-def _axes_and_bands(
-    axes: list[int], bands: Tensor, num_axes: int, dim: int, near: float
-) -> Iterator[dict[str, Any]]:
-    """Arguments for the axis and band of each pair: by blocks of columns, or pair by pair."""
-    blocks = [(axis, len(list(group))) for axis, group in itertools.groupby(axes)]
-    if sorted(axis for axis, _ in blocks) == list(range(num_axes)):
-        widths = [2 * count for _, count in blocks]
-        order = tuple(axis for axis, _ in blocks)
-        series = list(bands.split([count for _, count in blocks]))
-        shared: dict[str, Any] = {}
-        if len(set(widths)) > 1 or sum(widths) != dim:
-            shared["axis_dims"] = tuple(widths)
-        if order != tuple(range(num_axes)):
-            shared["axis_order"] = order
-        base = series_base(list(zip(series, widths, strict=True)), near)
-        if base is not None:
-            yield {**shared, "base": base}
-        is_same = all(torch.equal(series[0], other) for other in series)
-        yield {**shared, "bands": Bands(series[0] if is_same else series)}
-    else:
-        base = series_base([(bands, 2 * len(bands))], near)
-        own = {"bands": Bands(bands)} if base is None else {"base": base}
-        yield {"pair_axes": tuple(axes), **own}
-
-
-def _without_name(
-    arguments: dict[str, Any], motion: Motion, own: Counted, before: Tensor
-) -> Candidate:
-    """A rotary embedding of the measured columns, which may be the last ones of a head."""
-    first = arguments.pop("first")
-    head = before.shape[1] - first
-    encoder = RotaryEncoder(head, len(motion.order), **values_of(arguments))
-    at = motion.moved(own)
-    made = f"RotaryEncoder({head}, {len(motion.order)}{shown(arguments)})"
+    # Where positions begin, if all waves of an axis have an angle of 0 there.
+    wave = Slots(waves.axis, waves.band.abs(), waves.phase * waves.band.sign())
+    zero = wave._replace(phase=torch.zeros_like(wave.phase))
+    motion = find_motion(zero, wave, own.extent, waves.near) or Motion.none(num_axes)
+    motion = Motion(Motion.none(num_axes).order, motion.factor, motion.offset)
+    arguments: dict[str, Any] = {} if pairing == "interleaved" else {"pairing": pairing}
+    arguments["pair_axes"] = tuple(axes)
+    arguments["bands"] = Bands(torch.tensor(bands, dtype=torch.float64))
+    arguments |= {} if scale == 1 else {"scale": scale}
+    head, at = before.shape[1] - first, motion.moved(own)
+    encoder = RotaryEncoder(head, num_axes, **values_of(arguments))
+    made = f"RotaryEncoder({head}, {num_axes}{shown(arguments)})"
     line = f"{made}.rotate(before, {at.code})"
     if first:
         rotated = f"{made}.rotate(before[:, {first}:], {at.code})"
