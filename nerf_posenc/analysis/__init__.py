@@ -1,22 +1,16 @@
 """Tell beforehand what an encoding will recover of an image.
 
 Read `forecasts` first: PSNR in total and by octave, without a fit. `content` and `texture` measure
-an image, `kernels` and `expression` an encoding; `recommendation` chooses one.
+an image, `kernels` an encoding; `recommendation` chooses one.
 """
 
 from nerf_posenc.analysis.content import Spectrum as Spectrum
 from nerf_posenc.analysis.content import spectrum as spectrum
-from nerf_posenc.analysis.expression import Expressible as Expressible
-from nerf_posenc.analysis.expression import expressible as expressible
-from nerf_posenc.analysis.expression import product_frequencies as product_frequencies
 from nerf_posenc.analysis.forecasts import Forecast as Forecast
 from nerf_posenc.analysis.forecasts import forecast as forecast
 from nerf_posenc.analysis.kernels import Kernel as Kernel
 from nerf_posenc.analysis.kernels import kernel as kernel
 from nerf_posenc.analysis.recommendation import Recommendation as Recommendation
 from nerf_posenc.analysis.recommendation import recommend as recommend
-from nerf_posenc.analysis.tangent import forecast_gradient_descent as forecast_gradient_descent
-from nerf_posenc.analysis.tangent import gradient_descent as gradient_descent
-from nerf_posenc.analysis.tangent import tangent_kernel as tangent_kernel
 from nerf_posenc.analysis.texture import Detail as Detail
 from nerf_posenc.analysis.texture import detail as detail

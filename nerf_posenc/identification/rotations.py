@@ -21,7 +21,7 @@ from nerf_posenc.identification.motions import (
     values_of,
     words,
 )
-from nerf_posenc.identification.tables import rotation_pairs
+from nerf_posenc.identification.tables import Pair, rotation_pairs
 from nerf_posenc.identification.waves import Waves, measure_rotation
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.presets.preset import canonical_name
@@ -65,8 +65,8 @@ def rotary_candidates(
         except ValueError:
             # The model's axes do not divide such a width.
             continue
-        for own in dict.fromkeys((_own_positions(name, shape) or plain, plain)):
-            if own.axes.shape[1] != encoder.in_dim:
+        for own in (_own_positions(name, shape), plain):
+            if own is None or own.axes.shape[1] != encoder.in_dim:
                 continue
             found = [(sized, Motion.none(encoder.in_dim))]
             waves = measure(own)
@@ -83,11 +83,12 @@ def rotary_candidates(
 
 def _own_positions(name: str, shape: Sequence[int] | None) -> Counted | None:
     """Positions as the model of a preset counts them."""
+    if shape is None:
+        return None
     try:
-        assert shape is not None
         own = ROTARY[name].positions(shape)
-    except (AssertionError, ValueError):
-        # They are given, or the model's grid has other sizes.
+    except ValueError:
+        # The model's grid has other sizes.
         return None
     return Counted(own, f'ROTARY["{name}"].positions({tuple(shape)})')
 
@@ -125,18 +126,17 @@ def _changed(
         measured = Slots.unknown(len(pairs))
         for pair, *wave in zip(waves.pairs, waves.axis, waves.band, waves.phase, strict=True):
             measured.fill(place[pair], *map(float, wave))
-        reference = Slots.of([(pair.axis, pair.band, 0.0) for pair in pairs])
-        ways = [(arguments, reference)]
-        own_base = preset.get("base", 10_000.0)
-        base = find_base(reference, measured, own.extent, own_base)
-        if base is not None and "bands" not in preset:
-            rebased = {**arguments, "base": base}
-            pairs = rotation_pairs(RotaryEncoder.preset(name, **rebased))
-            ways.append((rebased, Slots.of([(pair.axis, pair.band, 0.0) for pair in pairs])))
-        for changed, slots in ways:
-            motion = find_motion(slots, measured, own.extent, waves.near)
+        own_base = None if "bands" in preset else preset.get("base", 10_000.0)
+        base = own_base and find_base(_slots(pairs), measured, own.extent, own_base)
+        for changed in (arguments, *([{**arguments, "base": base}] if base else ())):
+            pairs = rotation_pairs(RotaryEncoder.preset(name, **changed))
+            motion = find_motion(_slots(pairs), measured, own.extent, waves.near)
             if motion is not None:
                 yield changed, motion
+
+
+def _slots(pairs: list[Pair]) -> Slots:
+    return Slots.of([(pair.axis, pair.band, 0.0) for pair in pairs])
 
 
 def _pairing(waves: Waves) -> str:

@@ -1,18 +1,14 @@
-"""Spectra of images, kernels of encoders and expressible frequencies against closed forms."""
+"""Spectra of images and kernels of encoders against closed forms."""
 
-import itertools
 import math
 
 import pytest
 import torch
-from torch import nn
 
 from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
-from nerf_posenc.analysis import expressible, kernel, product_frequencies, spectrum
+from nerf_posenc.analysis import kernel, spectrum
 from nerf_posenc.analysis.content import octave_bounds
-from nerf_posenc.core.encoder import Identity
 from nerf_posenc.images import Image
-from nerf_posenc.networks import MLP
 
 
 def waves(*amplitudes: float, side: int = 64) -> Image:
@@ -101,57 +97,3 @@ def test_the_kernel_of_gaussian_features_is_as_wide_as_a_gaussian() -> None:
 def test_trained_features_have_no_kernel() -> None:
     with pytest.raises(ValueError, match="HashGridEncoder's features depends on more"):
         kernel(HashGridEncoder(2, num_levels=2))
-
-
-def test_products_are_the_sums_of_all_signed_choices() -> None:
-    bands = [1.0, 2.0, 8.0]
-    signed = [0.0, *bands, *(-band for band in bands)]
-    for order in (1, 2, 3):
-        brute = {abs(sum(chosen)) for chosen in itertools.product(signed, repeat=order)}
-        found = product_frequencies(torch.tensor(bands), order).tolist()
-        assert found == pytest.approx(sorted(brute))
-
-
-def test_products_of_two_sinusoids_are_the_frequencies_of_their_product() -> None:
-    # The product of cosines of 3 and 5 cycles, by its discrete Fourier transform.
-    t = torch.arange(64) / 64 * 2 * math.pi
-    power = torch.fft.rfft(torch.cos(3 * t) * torch.cos(5 * t)).abs()
-    present = {float(f) for f in (power > 1e-3).nonzero().flatten()}
-    assert present == {2.0, 8.0}
-    assert present <= set(product_frequencies(torch.tensor([3.0, 5.0])).tolist())
-
-
-def test_expressible_frequencies_of_known_sets() -> None:
-    network = MLP(20, 3, width=16, depth=3)
-    fourier = expressible(FourierEncoder(2, num_bands=5), network)
-    assert fourier.highest == pytest.approx(16 * math.pi)
-    assert fourier.highest_product == pytest.approx(8 * 16 * math.pi)
-    assert expressible(Identity(2), network).highest == 0.0
-    matrix = torch.tensor([[1.0, -3.0], [2.0, 0.5]])
-    gaussian = expressible(GaussianEncoder(2, matrix=matrix), network)
-    assert gaussian.highest == pytest.approx(6 * math.pi)
-
-
-def test_a_hash_grid_expresses_up_to_half_a_cycle_per_cell() -> None:
-    encoder = HashGridEncoder(2, 2, base_resolution=17, growth=2.0, log2_table_size=None)
-    found = expressible(encoder, MLP(4, 3, width=16, depth=2))
-    # 33 cells over two units at the finest level.
-    assert found.highest == found.highest_product == pytest.approx(math.pi * 33 / 2)
-
-
-def test_parameters_are_counted_against_the_values_of_an_image() -> None:
-    image = waves(0.1, side=16)
-    network = nn.Sequential(nn.Linear(4, 3))
-    found = expressible(FourierEncoder(2, num_bands=1), network, image)
-    assert (found.parameters, found.values) == (15, 16 * 16 * 3)
-    assert found.parameters_per_value == pytest.approx(15 / 768)
-    assert "per value of the image" in repr(found)
-
-
-def test_unknown_frequencies_are_refused() -> None:
-    from nerf_posenc import SphericalHarmonicsEncoder
-
-    with pytest.raises(ValueError, match="frequencies of SphericalHarmonicsEncoder"):
-        expressible(SphericalHarmonicsEncoder(2), MLP(4, 3, width=8, depth=1))
-    with pytest.raises(ValueError, match="order must be"):
-        product_frequencies(torch.ones(1), 0)
