@@ -85,8 +85,8 @@ def embedding_candidates(
             at, found = plain, waves
         if found is not None:
             yield from _changed(made, found, at)
-    if expected is None and waves is not None:
-        yield from _unnamed(waves, arranged, plain, width)
+    if expected is None:
+        yield from _unnamed(arranged, plain)
 
 
 def _table(made: _Made, shape: tuple[int, ...]) -> Candidate:
@@ -249,10 +249,8 @@ def _phases(waves: Waves) -> dict[int, tuple[int, float, str]]:
     return columns
 
 
-def _unnamed(
-    waves: Waves, arranged: list[_Arrangement], own: Counted, width: int
-) -> Iterator[Candidate]:
-    """The measured waves: as a Fourier encoder, or where the columns have no layout, in full."""
+def _unnamed(arranged: list[_Arrangement], own: Counted) -> Iterator[Candidate]:
+    """A Fourier encoder with the measured bands, in the layout that comes first."""
     num_axes = own.axes.shape[1]
     still = Motion.none(num_axes)
     for layout, phases, include_input, order, bands in arranged[:1]:
@@ -264,20 +262,3 @@ def _unnamed(
         encoder = FourierEncoder(num_axes, **values_of(arguments))
         made = _Made("FourierEncoder", (), code, encoder, None, UNNAMED)
         yield _moved(made, Motion(order, still.factor, still.offset), own)
-    if not arranged and not waves.raw and float(waves.error.max()) < NOISE:
-        columns = _measured(waves, width)
-        axis, at = columns.axis.tolist(), own.axes
-        if not columns.band.isnan().any():
-            yield Candidate(
-                "sin",
-                (),
-                f"torch.sin({_two_axes(own)}[:, {axis}] * torch.tensor({columns.band.tolist()}) + "
-                f"torch.tensor({columns.phase.tolist()}))",
-                lambda rows: torch.sin(at[rows][:, axis] * columns.band + columns.phase),
-                UNNAMED,
-            )
-
-
-def _two_axes(own: Counted) -> str:
-    """Code of positions ``(length, num_axes)``."""
-    return own.code if own.positions.ndim == 2 else f"{own.code}[:, None]"
