@@ -147,7 +147,8 @@ def period_bands(*periods: int | float) -> Float[Tensor, "1 num_axes"]:
         Bands in float64, ``(1, num_axes)``, for an encoder of as many coordinates.
 
     Raises:
-        ValueError: If a period is not finite and positive.
+        TypeError: If a period is no number.
+        ValueError: If it is not finite and positive.
 
     Examples:
         >>> from nerf_posenc import FourierEncoder
@@ -156,6 +157,8 @@ def period_bands(*periods: int | float) -> Float[Tensor, "1 num_axes"]:
         torch.Size([1, 6])
     """
     for period in periods:
+        if not isinstance(period, int | float):
+            raise TypeError(f"give the periods one by one, period_bands(24, 7); got {period!r}")
         require_positive(period=period)
     return 2 * math.pi / torch.tensor([periods], dtype=torch.float64, device="cpu")
 

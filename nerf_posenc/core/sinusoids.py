@@ -184,7 +184,7 @@ class SinCos(Encoder):
         *,
         weight: Float[Tensor, " num_bands"] | None = None,
         variance: Float[Tensor, "*batch in_dim"] | None = None,
-        dtype: torch.dtype | None = None,
+        out_dtype: torch.dtype | None = None,
         include_input: IncludeInput = None,
     ) -> Float[Tensor, "*batch width"]:
         """Encode coordinates; see [sincos][nerf_posenc.sincos].
@@ -193,8 +193,8 @@ class SinCos(Encoder):
             x: coordinates or integer positions.
             weight: factor of each band.
             variance: variance of each coordinate.
-            dtype: type of the features; None is that of the coordinates. Float64 coordinates and
-                float32 features have exact angles and the speed of float32 sines.
+            out_dtype: type of the features; None is that of the coordinates. Float64 coordinates
+                and float32 features have exact angles and the speed of float32 sines.
             include_input: put the coordinates themselves before or after the features.
 
         Raises:
@@ -202,6 +202,7 @@ class SinCos(Encoder):
         """
         self._require_shapes(x, weight, variance)
         self.move_constants(x.device)
+        dtype = out_dtype
         if dtype is None:
             dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32

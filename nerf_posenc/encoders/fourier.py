@@ -10,7 +10,13 @@ from torch import Tensor
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
 from nerf_posenc.core.columns import Phases, column_labels
-from nerf_posenc.core.encoder import Encoder, described, require_coordinates, require_counts
+from nerf_posenc.core.encoder import (
+    Encoder,
+    described,
+    require_coordinates,
+    require_counts,
+    require_tensor,
+)
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.preset import canonical_name
@@ -52,7 +58,7 @@ class FourierEncoder(Encoder):
             [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
         variance_scale: factor of every variance; other than 1 only to reproduce a library's
             mistake.
-        dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
+        out_dtype: type of the features; None is that of the coordinates. ``torch.bfloat16`` before
             layers in bfloat16: the coordinates stay in float32.
 
     Raises:
@@ -87,7 +93,7 @@ class FourierEncoder(Encoder):
         include_input: IncludeInput = None,
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
         variance_scale: float = 1.0,
-        dtype: torch.dtype | None = None,
+        out_dtype: torch.dtype | None = None,
     ) -> None:
         _require_arguments(in_dim, include_input, basis)
         num_axes = in_dim if basis is None else len(basis)
@@ -115,7 +121,7 @@ class FourierEncoder(Encoder):
         super().__init__(in_dim, len(kept) + (in_dim if include_input else 0))
         self.include_input = include_input
         self.variance_scale = variance_scale
-        self.dtype = dtype
+        self.out_dtype = out_dtype
         self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases)
         self.bands_per_axis = tuple(per_axis)
         self._labels = [labels[i] for i in kept]
@@ -193,7 +199,7 @@ class FourierEncoder(Encoder):
                 [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
 
         Returns:
-            Features in ``x.dtype``, or the encoder's ``dtype``. A coordinate that is not finite
+            Features in ``x.dtype``, or the encoder's ``out_dtype``. A coordinate that is not finite
             gives NaN in its columns.
 
         Raises:
@@ -207,15 +213,19 @@ class FourierEncoder(Encoder):
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
         variance = self._variance_along_axes(x, variance, covariance)
-        dtype = x.dtype if self.dtype is None else self.dtype
+        dtype = x.dtype if self.out_dtype is None else self.out_dtype
         features: Tensor
         if self.is_plain:
             features = self.sincos(
-                x, weight=weight, variance=variance, dtype=dtype, include_input=self.include_input
+                x,
+                weight=weight,
+                variance=variance,
+                out_dtype=dtype,
+                include_input=self.include_input,
             )
             return features
         along = x if self.basis is None else project(x, self.basis).to(x.device)
-        features = self.sincos(along, weight=weight, variance=variance, dtype=dtype)
+        features = self.sincos(along, weight=weight, variance=variance, out_dtype=dtype)
         if self._kept is not None:
             features = features[..., self._kept]
         if self.include_input is None:
@@ -232,9 +242,10 @@ class FourierEncoder(Encoder):
             raise ValueError("give variance or covariance, not both")
         shape = x.shape if variance is not None else (*x.shape, self.in_dim)
         given = variance if variance is not None else covariance
+        name = "variance" if variance is not None else "covariance"
+        require_tensor(given, name)
         assert given is not None
         if given.shape != shape:
-            name = "variance" if variance is not None else "covariance"
             raise ValueError(f"{name} must have shape {tuple(shape)}; got {tuple(given.shape)}")
         if self.basis is None:
             along = given if variance is not None else given.diagonal(dim1=-2, dim2=-1)
@@ -259,8 +270,8 @@ class FourierEncoder(Encoder):
             parts.append(f"basis={described(self.basis)}")
         if self.variance_scale != 1:
             parts.append(f"variance_scale={self.variance_scale:g}")
-        if self.dtype is not None:
-            parts.append(f"dtype={self.dtype}")
+        if self.out_dtype is not None:
+            parts.append(f"out_dtype={self.out_dtype}")
         return ", ".join(parts)
 
 

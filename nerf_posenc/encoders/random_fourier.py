@@ -36,7 +36,7 @@ class GaussianEncoder(Encoder):
         phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
         generator: random number generator; None is torch's own.
 
-        dtype: type of the features; None is that of the coordinates.
+        out_dtype: type of the features; None is that of the coordinates.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -61,11 +61,11 @@ class GaussianEncoder(Encoder):
         matrix: Float[Tensor, "num_features in_dim"] | None = None,
         phases: Phases = ("sin", "cos"),
         generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
+        out_dtype: torch.dtype | None = None,
     ) -> None:
         matrix = _frequencies(in_dim, num_features, sigma, matrix, generator)
         super().__init__(in_dim, 2 * len(matrix))
-        self.dtype = dtype
+        self.out_dtype = out_dtype
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(len(matrix), one_cycle, layout="pka", phases=phases)
         self._hold(matrix)
@@ -86,7 +86,7 @@ class GaussianEncoder(Encoder):
             variance: variance of each coordinate; the features become expectations over a Gaussian.
 
         Returns:
-            Features in ``x.dtype``, or the encoder's ``dtype``.
+            Features in ``x.dtype``, or the encoder's ``out_dtype``.
 
         Raises:
             TypeError: If ``x`` does not hold floating-point numbers.
@@ -95,14 +95,15 @@ class GaussianEncoder(Encoder):
         require_coordinates(x, self.in_dim)
         along = None if variance is None else variance @ self.matrix.T.square().to(variance)
         cycles = project(x, self.matrix).to(x.device)
-        features: Tensor = self.sincos(cycles, variance=along, dtype=self.dtype or x.dtype)
+        features: Tensor = self.sincos(cycles, variance=along, out_dtype=self.out_dtype or x.dtype)
         return features
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         return (
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, matrix={described(self.matrix)}, "
-            f"phases={self.sincos.phases!r}" + (f", dtype={self.dtype}" if self.dtype else "")
+            f"phases={self.sincos.phases!r}"
+            + (f", out_dtype={self.out_dtype}" if self.out_dtype else "")
         )
 
 
@@ -119,7 +120,7 @@ class LearnedFourierEncoder(GaussianEncoder):
         matrix: start from these frequencies.
         phases: order of sine and cosine.
         generator: random number generator; None is torch's own.
-        dtype: type of the features; None is that of the coordinates.
+        out_dtype: type of the features; None is that of the coordinates.
 
     Raises:
         ValueError: If an argument is out of its range.

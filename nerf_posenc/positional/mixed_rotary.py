@@ -97,7 +97,7 @@ class MixedRotaryEncoder(Rotation):
         cycles = project(positions, self.matrix.flatten(0, -2) / (2 * math.pi)).to(positions.device)
         if self.num_heads is not None:
             cycles = cycles.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
-        features: Tensor = self.sincos(cycles, dtype=dtype)
+        features: Tensor = self.sincos(cycles, out_dtype=dtype)
         sine, cosine = features.unflatten(-1, (2, -1)).unbind(-2)
         return self.to_columns(cosine), self.to_columns(sine)
 

@@ -54,7 +54,7 @@ class Rotation(Encoder):
     def rotate(
         self,
         x: Float[Tensor, "*batch rows dim"],
-        positions: Num[Tensor, "*shape"],
+        positions: Num[Tensor, "*shape"] | None = None,
         *,
         sequence_dim: int = -2,
         num_prefix: int = 0,
@@ -69,7 +69,9 @@ class Rotation(Encoder):
                 ``(batch, length, heads, dim)``; any number of leading dimensions.
             positions: positions of each token, ``(length,)`` or ``(length, num_axes)``; for
                 decoding from a cache, ``torch.arange(length) + offset``. With positions of their
-                own for each sequence, ``(batch, length)`` or ``(batch, length, num_axes)``.
+                own for each sequence, ``(batch, length)`` or ``(batch, length, num_axes)``. None
+                counts the tokens of a sequence from 0. Half precision has rounded what it holds:
+                bfloat16 gives 256 and 257 the same angle.
             sequence_dim: dimension of ``x`` that the positions go along.
             num_prefix: number of tokens at the beginning that have no position and are left
                 alone, such as a class token and registers; the positions are those of the others.
@@ -82,6 +84,11 @@ class Rotation(Encoder):
             ValueError: If the width is not ``dim``, or the positions are not as many as the
                 tokens.
         """
+        if positions is None:
+            require_tensor(x, "x")
+            if self.in_dim > 1:
+                raise ValueError(f"give positions, which have {self.in_dim} axes")
+            positions = torch.arange(x.shape[sequence_dim] - num_prefix, device=x.device)
         cosine, sine = self(positions)
         return self.rotate_with(x, cosine, sine, sequence_dim=sequence_dim, num_prefix=num_prefix)
 

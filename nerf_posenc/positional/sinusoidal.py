@@ -32,7 +32,7 @@ class SinusoidalEncoder(Encoder):
             if there are too few, the last columns are 0.
         split: all of the first phase, then all of the second, instead of pairs.
         phases: order of sine and cosine.
-        dtype: type of the embeddings; None is that of the positions.
+        out_dtype: type of the embeddings; None is that of the positions.
 
     Raises:
         ValueError: If ``dim`` is below 1 or ``base`` is not finite and positive.
@@ -51,11 +51,11 @@ class SinusoidalEncoder(Encoder):
         bands: Float[Tensor, " num_bands"] | None = None,
         split: bool = False,
         phases: Phases = ("sin", "cos"),
-        dtype: torch.dtype | None = None,
+        out_dtype: torch.dtype | None = None,
     ) -> None:
         require_counts(dim=dim)
         super().__init__(1, dim)
-        self.dtype = dtype
+        self.out_dtype = out_dtype
         bands = geometric_bands(dim, base=base) if bands is None else bands
         self.sincos = SinCos(1, bands, layout="pka" if split else "akp", phases=phases)
 
@@ -106,10 +106,11 @@ class SinusoidalEncoder(Encoder):
         Args:
             positions: 0-based, integers or reals, of any sign and batch shape. Integers
                 are taken as they are up to 2**53, and angles are exact to float32 up to 2**31.
+                Half precision has rounded what it holds: 256 and 257 are the same in bfloat16.
 
         Returns:
             Embeddings in the positions' floating-point type (integers: the default one), or the
-            encoder's ``dtype``.
+            encoder's ``out_dtype``.
 
         Raises:
             TypeError: If the positions are no tensor.
@@ -125,7 +126,7 @@ class SinusoidalEncoder(Encoder):
                 f"positions of shape {tuple(positions.shape)} look like embeddings of width "
                 f"{self.out_dim}; use add_to(embeddings), or give positions of shape (length,)"
             )
-        features: Tensor = self.sincos(positions[..., None], dtype=self.dtype)
+        features: Tensor = self.sincos(positions[..., None], out_dtype=self.out_dtype)
         missing = self.out_dim - self.sincos.out_dim
         if missing > 0:
             return nn.functional.pad(features, (0, missing))
@@ -142,8 +143,13 @@ class SinusoidalEncoder(Encoder):
             One row per position, in the default floating-point type.
 
         Raises:
-            ValueError: If ``length`` is negative.
+            TypeError: If ``length`` is a shape.
+            ValueError: If it is negative.
         """
+        if isinstance(length, tuple | list):
+            raise TypeError(
+                f"length must be an integer; got {length!r}. Grids have GridSinusoidalEncoder.table"
+            )
         if length < 0:
             raise ValueError(f"length must be 0 or more; got {length}")
         embeddings: Tensor = self(torch.arange(length, device=self.device) + offset)
@@ -232,5 +238,5 @@ class SinusoidalEncoder(Encoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        kind = f", dtype={self.dtype}" if self.dtype else ""
+        kind = f", out_dtype={self.out_dtype}" if self.out_dtype else ""
         return f"dim={self.out_dim}, {self.sincos.convention()}{kind}"

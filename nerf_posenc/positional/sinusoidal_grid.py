@@ -42,7 +42,7 @@ class GridSinusoidalEncoder(Encoder):
             every image had this many rows and columns; one number or one for each axis.
         position_scale: divide the positions of ``table`` by this; one number or one for each
             axis.
-        dtype: type of the embeddings; None is that of the positions.
+        out_dtype: type of the embeddings; None is that of the positions.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -69,7 +69,7 @@ class GridSinusoidalEncoder(Encoder):
         span: float | None = None,
         base_size: int | float | Sequence[int | float] | None = None,
         position_scale: int | float | Sequence[int | float] = 1.0,
-        dtype: torch.dtype | None = None,
+        out_dtype: torch.dtype | None = None,
     ) -> None:
         require_counts(dim=dim, num_axes=num_axes)
         super().__init__(num_axes, dim)
@@ -80,7 +80,7 @@ class GridSinusoidalEncoder(Encoder):
         self.span = span
         self.base_size = None if base_size is None else _per_axis(base_size, num_axes, "base_size")
         self.position_scale = _per_axis(position_scale, num_axes, "position_scale")
-        self.dtype = dtype
+        self.out_dtype = out_dtype
         self.axis_dims = None if axis_dims is None else tuple(axis_dims)
         if axis_dims is None:
             # An even number of columns per axis, enough to reach dim; the surplus is left out.
@@ -132,7 +132,7 @@ class GridSinusoidalEncoder(Encoder):
 
         Returns:
             Embeddings in the positions' floating-point type (integers: the default one), or the
-            encoder's ``dtype``.
+            encoder's ``out_dtype``.
 
         Raises:
             TypeError: If the positions are no tensor.
@@ -145,11 +145,11 @@ class GridSinusoidalEncoder(Encoder):
             )
         ordered = [positions[..., axis] for axis in self.axis_order]
         if self.axis_dims is None:
-            features: Tensor = self.sincos(torch.stack(ordered, dim=-1), dtype=self.dtype)
+            features: Tensor = self.sincos(torch.stack(ordered, dim=-1), out_dtype=self.out_dtype)
             return features[..., : self.out_dim]
         parts = [encoder(part) for encoder, part in zip(self.axes, ordered, strict=True)]
         joined = torch.cat(parts, dim=-1)
-        return joined if self.dtype is None else joined.to(self.dtype)
+        return joined if self.out_dtype is None else joined.to(self.out_dtype)
 
     def table(self, shape: Sequence[int]) -> Float[Tensor, "*shape dim"]:
         """Embeddings of all positions of a grid.
@@ -239,7 +239,7 @@ class GridSinusoidalEncoder(Encoder):
             ("span", None),
             ("base_size", None),
             ("position_scale", (1.0,) * self.in_dim),
-            ("dtype", None),
+            ("out_dtype", None),
         ):
             if getattr(self, name) != plain:
                 parts.append(f"{name}={getattr(self, name)}")

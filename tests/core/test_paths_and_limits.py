@@ -19,7 +19,7 @@ def test_sines_are_taken_in_the_type_of_the_features(dtype: torch.dtype, base: f
     x = torch.rand(6, 2, dtype=torch.float64)
     table = SinCos(2, octave_bands(3, base=base))
     assert table._evaluate(x, dtype).dtype == dtype
-    torch.testing.assert_close(table(x, dtype=dtype), table(x).to(dtype))
+    torch.testing.assert_close(table(x, out_dtype=dtype), table(x).to(dtype))
 
 
 def test_only_inside_a_transform_does_it_say_so() -> None:

@@ -241,6 +241,8 @@ def test_what_does_not_fit_is_refused() -> None:
         encoder(x, variance=x, covariance=torch.zeros(4, 2, 2))
     with pytest.raises(ValueError, match=r"covariance must have shape \(4, 2, 2\)"):
         encoder(x, covariance=torch.zeros(4, 2))
+    with pytest.raises(TypeError, match=r"variance must be a torch\.Tensor; got float"):
+        encoder(torch.zeros(4, 2), variance=0.1)
     with pytest.raises(ValueError, match=r"variance must have shape \(4, 2\)"):
         encoder(x, variance=torch.zeros(2))
     with pytest.raises(ValueError, match="weight or progress, not both"):

@@ -92,7 +92,7 @@ def test_its_repr_is_that_of_an_equal_encoder_and_of_no_other(name: str) -> None
     [
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, base=1.0)),
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, phases=("cos", "sin"))),
-        (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, dtype=torch.bfloat16)),
+        (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, out_dtype=torch.bfloat16)),
         (ne.FourierEncoder(2, 4), ne.FourierEncoder(2, 4, variance_scale=0.5)),
         (ne.FourierEncoder(2, (4, 3)), ne.FourierEncoder(2, (3, 4))),
         (
@@ -119,9 +119,9 @@ def test_encoders_that_give_other_numbers_print_otherwise(one: nn.Module, other:
 @pytest.mark.parametrize(
     "encoder",
     [
-        ne.FourierEncoder(2, 6, dtype=torch.bfloat16),
-        ne.FourierEncoder.preset("nerf", 2, 6, dtype=torch.bfloat16),
-        ne.GaussianEncoder(2, 8, sigma=20.0, dtype=torch.bfloat16),
+        ne.FourierEncoder(2, 6, out_dtype=torch.bfloat16),
+        ne.FourierEncoder.preset("nerf", 2, 6, out_dtype=torch.bfloat16),
+        ne.GaussianEncoder(2, 8, sigma=20.0, out_dtype=torch.bfloat16),
     ],
     ids=["octaves", "with the input", "gaussian"],
 )
@@ -130,7 +130,7 @@ def test_float32_coordinates_go_into_a_bfloat16_model(encoder: ne.FourierEncoder
     x = torch.rand(7, 2)
     assert model(x).dtype == torch.bfloat16
     exact = copy.deepcopy(encoder)
-    exact.dtype = None
+    exact.out_dtype = None
     assert torch.equal(encoder(x), exact(x).bfloat16())
 
 

@@ -64,7 +64,7 @@ def test_a_table_keeps_its_prefix_and_a_constant_when_it_is_resized() -> None:
 @pytest.mark.parametrize("widths", [None, (6, 10)])
 def test_embeddings_have_the_type_that_was_asked_for(widths: tuple[int, int] | None) -> None:
     exact = GridSinusoidalEncoder(16, axis_dims=widths).table((3, 4))
-    half = GridSinusoidalEncoder(16, axis_dims=widths, dtype=torch.bfloat16).table((3, 4))
+    half = GridSinusoidalEncoder(16, axis_dims=widths, out_dtype=torch.bfloat16).table((3, 4))
     assert half.dtype == torch.bfloat16
     assert torch.equal(half, exact.bfloat16())
 

@@ -41,6 +41,17 @@ def test_both_pairings_turn_the_same_pairs() -> None:
     torch.testing.assert_close(back, interleaved)
 
 
+def test_without_positions_tokens_count_from_0() -> None:
+    queries, rotary = torch.rand(2, 7, 3, 8), RotaryEncoder(8)
+    for sequence_dim, length in ((-2, 3), (-3, 7)):
+        counted = rotary.rotate(queries, torch.arange(length), sequence_dim=sequence_dim)
+        assert torch.equal(rotary.rotate(queries, sequence_dim=sequence_dim), counted)
+    with_prefix = rotary.rotate(queries, torch.arange(2), num_prefix=1)
+    assert torch.equal(rotary.rotate(queries, num_prefix=1), with_prefix)
+    with pytest.raises(ValueError, match="give positions, which have 2 axes"):
+        RotaryEncoder(8, 2).rotate(queries)
+
+
 def test_axes_are_turned_by_their_own_positions() -> None:
     x = torch.randn(6, 8)
     positions = torch.rand(6, 2) * 20

@@ -79,6 +79,8 @@ def test_what_does_not_fit_is_refused() -> None:
         SinusoidalEncoder(0)
     with pytest.raises(ValueError, match="base must be finite and positive"):
         SinusoidalEncoder(4, base=-1.0)
+    with pytest.raises(TypeError, match=r"length must be an integer; got \(4, 4\)"):
+        SinusoidalEncoder(4).table((4, 4))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="length must be 0 or more"):
         SinusoidalEncoder(4).table(-1)
     with pytest.raises(ValueError, match=r"embeddings must have shape \(\*batch, length, 4\)"):
