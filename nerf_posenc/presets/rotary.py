@@ -87,6 +87,11 @@ def _mrope(first: tuple[int, ...], dim: int, *, interleaved: bool) -> tuple[int,
     return mrope_axes(sections, interleaved=interleaved)
 
 
+def _alternating_bands(dim: int) -> Tensor:
+    """Each band for both axes, one after the other."""
+    return geometric_bands(dim // 2).repeat_interleave(2)
+
+
 def _pixtral_bands(dim: int) -> list[Tensor]:
     bands = geometric_bands(dim)
     return [bands[::2], bands[1::2]]
@@ -294,6 +299,31 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             positions.rows_and_columns_from_1,
             2,
             axis_order=(1, 0),
+        ),
+        "kimi-k2.5-vision": _row(
+            72,
+            f"{_TRANSFORMERS}kimi_k25, the image encoder of Kimi K2.5",
+            positions.rows_and_columns,
+            2,
+            pair_axes=lambda dim: (1, 0) * (dim // 4),
+            bands=_alternating_bands,
+            pairing="half",
+        ),
+        "minimax-m3-vision": _row(
+            80,
+            f"{_TRANSFORMERS}minimax_m3_vl, the image encoder; the last two columns are not rotated",
+            positions.frames,
+            3,
+            axis_dims=lambda dim: (2 * (dim // 6),) * 3,
+            pairing="half",
+        ),
+        "efficient-loftr": _row(
+            256,
+            f"{_TRANSFORMERS}efficientloftr; all heads as one, cells counted from 1",
+            positions.rows_and_columns_from_1,
+            2,
+            pair_axes=lambda dim: (0, 1) * (dim // 4),
+            bands=_alternating_bands,
         ),
         "gemma4-vision": _row(
             64,

@@ -168,6 +168,39 @@ def gemma4_vision(libraries: Libraries) -> Arrays:
     return dict(shape=torch.tensor([4, 5]), after=after[0, :, 0])
 
 
+@entry("kimi-k2.5-vision", "float32")
+def kimi_vision(libraries: Libraries) -> Arrays:
+    """Kimi_K25VisionRotaryEmbedding(config) of 4 x 5 patches; apply_rotary_pos_emb_vision."""
+    model, query = libraries.model("kimi_k25"), before(20, 72)[:, None]
+    rope = {"rope_type": "axial", "rope_theta": 10_000.0}
+    config = libraries.config("kimi_k25", "Kimi_K25VisionConfig", rope_parameters=rope)
+    tables = model.Kimi_K25VisionRotaryEmbedding(config)(query, grid(4, 5))
+    after = model.apply_rotary_pos_emb_vision(query, query, *tables)[0]
+    return dict(shape=torch.tensor([4, 5]), after=after[:, 0])
+
+
+@entry("minimax-m3-vision", "float32")
+def minimax_vision(libraries: Libraries) -> Arrays:
+    """MiniMaxM3VLVisionRotaryEmbedding(config), 2 x 3 x 4 patches; apply_rotary_pos_emb_vision."""
+    model, query = libraries.model("minimax_m3_vl"), before(24, 80)[:, None]
+    rope = {"rope_type": "axial", "rope_theta": 10_000.0}
+    config = libraries.config("minimax_m3_vl", "MiniMaxM3VLVisionConfig", rope_parameters=rope)
+    tables = model.MiniMaxM3VLVisionRotaryEmbedding(config)(query, grid(2, 3, 4))
+    after = model.apply_rotary_pos_emb_vision(query, query, *tables)[0]
+    return dict(shape=torch.tensor([2, 3, 4]), after=after[:, 0])
+
+
+@entry("efficient-loftr", "float32")
+def efficient_loftr(libraries: Libraries) -> Arrays:
+    """EfficientLoFTRRotaryEmbedding(EfficientLoFTRConfig()) of 4 x 5 cells of 4 x 4 features."""
+    model, query = libraries.model("efficientloftr"), before(20, 256)
+    config = libraries.config("efficientloftr", "EfficientLoFTRConfig")
+    tables = model.EfficientLoFTRRotaryEmbedding(config)(torch.zeros(1, 256, 16, 20))
+    by_cell = query.view(1, 4, 5, 256)
+    after = model.apply_rotary_pos_emb(by_cell, by_cell, *tables, unsqueeze_dim=0)[0]
+    return dict(shape=torch.tensor([4, 5]), after=after.reshape(20, 256))
+
+
 def _register(name: str) -> None:
     config_class, options, embedding, shape, width = _LANGUAGE[name]
 
