@@ -311,7 +311,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
         ),
         "minimax-m3-vision": _row(
             80,
-            f"{_TRANSFORMERS}minimax_m3_vl, the image encoder; the last two columns are not rotated",
+            f"{_TRANSFORMERS}minimax_m3_vl, the image encoder; two columns are not rotated",
             positions.frames,
             3,
             axis_dims=lambda dim: (2 * (dim // 6),) * 3,

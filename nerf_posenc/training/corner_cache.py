@@ -38,22 +38,22 @@ def cache_corners(
     if shuffled.num_rows * corners_per_pixel * _BYTES_PER_CORNER > _MOST_BYTES:
         return batches, None
 
+    # The corners of a point lie together: points are drawn one by one, and shared by processes.
     @functools.cache
-    def all_corners() -> Corners:
+    def by_point() -> list[Tensor]:
         every = torch.arange(shuffled.num_rows, device=shuffled.device)
         chunks = [encoder.corners(batches.inputs_at(chunk)) for chunk in every.split(8192)]
-        # The corners of a point lie together, since points are drawn one by one.
         parts = zip(*chunks, strict=True)
-        return Corners(*(torch.cat([c.transpose(0, 1) for c in part]) for part in parts))
+        return [torch.cat([part.transpose(0, 1) for part in each]) for each in parts]
 
-    def draw_batch(step: int) -> tuple[Corners, Tensor]:
+    def draw_batch(step: int) -> tuple[tuple[Tensor, ...], Tensor]:
         drawn = shuffled(step)
-        by_point = (part.index_select(0, drawn) for part in all_corners())
-        corners = Corners(*(part.transpose(0, 1) for part in by_point))
+        corners = tuple(part.index_select(0, drawn) for part in by_point())
         return corners, batches.targets_at(drawn)
 
-    def forward(corners: Corners) -> Tensor:
-        values: Tensor = network(encoder.interpolate(corners))
+    def forward(corners: tuple[Tensor, ...]) -> Tensor:
+        by_grid = Corners(*(part.transpose(0, 1) for part in corners))
+        values: Tensor = network(encoder.interpolate(by_grid))
         return values
 
     return draw_batch, forward
