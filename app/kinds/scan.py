@@ -41,8 +41,13 @@ PHANTOM = "shepp-logan"
 # Rec. 709, for color images.
 _LUMA = (0.2126, 0.7152, 0.0722)
 _REFERENCES = {"back-projection": back_projection, "sart": algebraic_reconstruction}
-# Octaves between the last band and the slice's side, and cycles per unit; no others were tried.
-_OCTAVES_BELOW, _SIGMA = 3, 3.0
+# Octaves between the last band and the side, and cycles per unit. From 20 projections of the
+# phantom, one more band and a sigma of 3 are 1 to 3 dB worse.
+_OCTAVES_BELOW, _SIGMA = 4, 4.0
+# Peak learning rate; an image's is too high, 5 to 8 dB worse for networks without a grid.
+_LR = 0.02
+# Samples of a batch of lines.
+_SAMPLES = 1 << 15
 _CHUNK = 8192
 _PREVIEW_SIDE = 128
 
@@ -130,8 +135,9 @@ class ScanKind(CoordinateKind[ScanOptions]):
         return with_defaults(
             options,
             encodings=("none", "fourier", "hash"),
-            steps=1000,
-            batch_size=max(1, (1 << 13) // self.side),
+            steps=500,
+            batch_size=max(1, _SAMPLES // self.side),
+            lr=_LR,
             num_bands=bands,
             sigma=_SIGMA,
         )

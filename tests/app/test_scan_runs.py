@@ -118,7 +118,7 @@ def test_a_slice_of_numbers_is_fitted_reported_and_resumed_to_the_bit(
 @pytest.mark.slow
 def test_the_encoding_decides_what_few_projections_show() -> None:
     data = ["--scan", "shepp-logan", "--size", "64", "--steps", "300", "--projections", "12"]
-    data += ["--batch-size", "32", "--encodings", "none", "hash"]
+    data += ["--batch-size", "128", "--encodings", "none", "hash"]
     assert train_fit.main([*data, "--video", "0", "--quiet", "--out", "run"]) == 0
     fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
     assert fits["hash"]["psnr_db"] > fits["none"]["psnr_db"] + 5
