@@ -110,7 +110,7 @@ def presets_page() -> str:
     """The page of presets."""
     rows = []
     for name, preset in PRESETS.items():
-        also = ", ".join(f"`{alias}`" for alias in preset.aliases)
+        also = ", ".join(f"`{alias}`" for alias in preset.aliases if alias not in PRESETS)
         about = f"{preset.source}. {preset.note}".strip().replace("``", "`").replace("|", "\\|")
         rows.append(f"| `{name}` | {also} | `{encoder_of(name).__name__}` | {about} |\n")
     return PRESETS_HEAD.replace("{count}", str(len(PRESETS))) + "".join(rows) + SEARCH

@@ -1,5 +1,6 @@
 """Every preset by its name, whichever encoder it is of."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,17 +65,17 @@ def find_presets(text: str = "") -> list[tuple[str, Preset]]:
         text: part of the name of a model or a library; empty for all.
 
     Returns:
-        Names and presets; the one alone whose name it is.
+        Names and presets, the one whose name it is first.
 
     Examples:
         >>> [name for name, _ in find_presets("dust3r")]
         ['croco']
     """
-    wanted = text.lower()
-    if wanted in PRESETS:
-        return [(wanted, PRESETS[wanted])]
-    return [
+    # At the beginning of a word.
+    wanted = re.compile(r"\b" + re.escape(text), re.IGNORECASE)
+    found = [
         (name, row)
         for name, row in PRESETS.items()
-        if wanted in " ".join((name, *row.aliases, row.source, row.note)).lower()
+        if wanted.search(" ".join((name, *row.aliases, row.source, row.note)))
     ]
+    return sorted(found, key=lambda row: row[0] != text.lower())

@@ -32,7 +32,7 @@ from torch import Tensor
 from nerf_posenc.catalog import PRESETS, encoder_of
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.identification.search import Match, identify
-from nerf_posenc.identification.tables import rotation_pairs, sinusoid_columns
+from nerf_posenc.identification.tables import Column, Pair, rotation_pairs, sinusoid_columns
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
@@ -85,8 +85,17 @@ def _rotary(name: str, preset: Preset) -> dict[str, Any]:
         "scale": encoder.scale,
         "inputs": {"positions": _stored(positions), "x": _stored(x)},
         "expected": _stored(encoder.rotate(x.double(), positions)),
-        "tolerance": _TOLERANCE,
+        "tolerance": _tolerance(pairs, positions, float(x.abs().max())),
     }
+
+
+def _tolerance(
+    waves: Sequence[Pair] | Sequence[Column], positions: Tensor, size: float = 1.0
+) -> float:
+    """What float32 makes of the largest angle, above that of sines and cosines."""
+    reach = positions.reshape(len(positions), -1).abs().amax(dim=0)
+    largest = max(float(reach[wave.axis]) * abs(wave.band or 0.0) for wave in waves)
+    return _TOLERANCE + torch.finfo(torch.float32).eps * largest * size
 
 
 def _first_positions(preset: Preset) -> Tensor:
@@ -107,7 +116,7 @@ def _grid(name: str, preset: Preset) -> dict[str, Any]:
         "columns": sinusoid_columns(encoder),
         "inputs": {"positions": _stored(positions)},
         "expected": _stored(encoder(positions)),
-        "tolerance": _TOLERANCE,
+        "tolerance": _tolerance(sinusoid_columns(encoder), positions),
     }
 
 
@@ -119,7 +128,7 @@ def _fourier(name: str, preset: Preset) -> dict[str, Any]:
         "columns": sinusoid_columns(encoder),
         "inputs": {"positions": _stored(x)},
         "expected": _stored(encoder(x)),
-        "tolerance": _TOLERANCE,
+        "tolerance": _tolerance(sinusoid_columns(encoder), x),
     }
 
 
@@ -131,7 +140,7 @@ def _sequence(name: str, preset: Preset) -> dict[str, Any]:
         "columns": sinusoid_columns(encoder),
         "inputs": {"positions": _stored(positions[:, None])},
         "expected": _stored(encoder(positions)),
-        "tolerance": _TOLERANCE,
+        "tolerance": _tolerance(sinusoid_columns(encoder), positions),
     }
 
 
@@ -258,7 +267,7 @@ def check_file(path: Path) -> tuple[bool, str]:
     if not bool(output.isfinite().all()):
         return False, f"{name}: wrong, output has NaN or infinity"
     error = float((ours - output).abs().max())
-    if error <= _TOLERANCE:
+    if error <= exact["tolerance"]:
         return True, f"{name}: right, largest difference {error:.1e}"
     if kind is RotaryEncoder and float((x - output).abs().max()) <= _TOLERANCE:
         return False, f"{name}: wrong, largest difference {error:.1e}: nothing is rotated"

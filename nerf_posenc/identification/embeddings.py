@@ -20,7 +20,7 @@ from nerf_posenc.identification.motions import (
     Motion,
     Slots,
     counted,
-    find_base,
+    find_bases,
     find_motion,
     shown,
     values_of,
@@ -35,6 +35,7 @@ from nerf_posenc.presets.grid import GRID
 from nerf_posenc.presets.preset import canonical_name
 from nerf_posenc.presets.sequence import SEQUENCE
 
+_MOST_OCTAVES = 64
 _PHASES: tuple[tuple[str, str], ...] = (("sin", "cos"), ("cos", "sin"))
 
 
@@ -129,7 +130,8 @@ def _presets(
         for columns in [own, *(measured[:1] if own not in measured else [])]:
             raw = num_axes if columns["include_input"] else 0
             num_bands, rest = divmod(width - raw, 2 * num_axes)
-            if rest == 0 and num_bands > 0:
+            # Octaves beyond float32's are no encoding of coordinates.
+            if rest == 0 and 0 < num_bands <= _MOST_OCTAVES:
                 changed = {key: value for key, value in columns.items() if value != own[key]}
                 yield _fourier(name, num_axes, num_bands, changed)
     for name in GRID if num_axes > 1 else ():
@@ -190,8 +192,8 @@ def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
     if made.rebased is None or motion is None:
         return
     if not isinstance(made.encoder, FourierEncoder):
-        base = find_base(reference, measured, own.extent, getattr(made.encoder, "base", 10_000.0))
-        if base is not None:
+        bases = find_bases(reference, measured, own.extent, getattr(made.encoder, "base", 10_000.0))
+        for base in bases:
             yield from _changed(made.rebased(base)._replace(rebased=None), waves, own)
     elif len(set(motion.factor)) == 1 and motion.factor[0] != 1:
         yield _moved(

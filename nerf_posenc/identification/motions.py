@@ -181,11 +181,12 @@ def find_motion(own: Slots, measured: Slots, extent: Tensor, near: float) -> Mot
     return Motion(tuple(order), tuple(factor), tuple(offset))
 
 
-def find_base(own: Slots, measured: Slots, extent: Tensor, base: float) -> float | None:
-    """Base that gives the measured bands the exponents of an encoder with another base.
+def find_bases(own: Slots, measured: Slots, extent: Tensor, base: float) -> list[float]:
+    """Bases that give the measured bands the exponents of an encoder with another base.
 
     Returns:
-        The base; None if it is the encoder's own, or no measured band tells.
+        Two digits of the base, if it is near them, and the base itself; none if it is the
+        encoder's own, or no measured band tells.
     """
     known = (own.band > 0) & measured.band.isfinite() & (measured.band != 0)
     exponent = -own.band[known].log() / math.log(base)
@@ -199,15 +200,12 @@ def find_base(own: Slots, measured: Slots, extent: Tensor, base: float) -> float
         top += float((w * away * y).sum())
         bottom += float((w * away.square()).sum())
     if bottom == 0:
-        return None
-    found = _rounded(math.exp(max(min(-top / bottom, 50.0), -50.0)))
-    return None if abs(math.log(found / base)) < CLOSE or found == 1 else found
-
-
-def _rounded(base: float) -> float:
-    """Two digits, if the base is near them: those of models are."""
-    short = float(f"{base:.2g}")
-    return short if abs(math.log(base / short)) < 5e-3 else base
+        return []
+    found = math.exp(max(min(-top / bottom, 50.0), -50.0))
+    short = float(f"{found:.2g}")
+    bases = [short] if abs(math.log(found / short)) < 5e-3 else []
+    bases.append(float(f"{found:.6g}"))
+    return [b for b in dict.fromkeys(bases) if abs(math.log(b / base)) > 1e-6 and b != 1]
 
 
 def _nice(value: float, near: float) -> float:

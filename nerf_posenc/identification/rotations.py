@@ -15,7 +15,7 @@ from nerf_posenc.identification.motions import (
     Motion,
     Slots,
     counted,
-    find_base,
+    find_bases,
     find_motion,
     shown,
     values_of,
@@ -77,7 +77,7 @@ def rotary_candidates(
     waves = measure(plain)
     is_right = waves is not None and float(waves.error.max()) < NOISE
     # Blocks of columns that are each paired within themselves are left to presets.
-    if waves is not None and is_right and expected is None and _pairing(waves) != "axis-half":
+    if waves is not None and is_right and expected is None and _pairing(waves) != "blocks":
         yield _unnamed(waves, plain, before, scaled.get("scale", 1.0))
 
 
@@ -113,7 +113,8 @@ def _changed(
     """Arguments and motions with which a preset would give what was measured."""
     preset = ROTARY[name].arguments
     pairing = preset.get("pairing", "interleaved")
-    for other in dict.fromkeys((pairing, _pairing(waves))):
+    measured_pairing = _pairing(waves).replace("blocks", "axis-half")
+    for other in dict.fromkeys((pairing, measured_pairing)):
         arguments = sized if other == pairing else {**sized, "pairing": other}
         try:
             pairs = rotation_pairs(RotaryEncoder.preset(name, **arguments))
@@ -127,8 +128,8 @@ def _changed(
         for pair, *wave in zip(waves.pairs, waves.axis, waves.band, waves.phase, strict=True):
             measured.fill(place[pair], *map(float, wave))
         own_base = None if "bands" in preset else preset.get("base", 10_000.0)
-        base = own_base and find_base(_slots(pairs), measured, own.extent, own_base)
-        for changed in (arguments, *([{**arguments, "base": base}] if base else ())):
+        bases = find_bases(_slots(pairs), measured, own.extent, own_base) if own_base else []
+        for changed in (arguments, *({**arguments, "base": base} for base in bases)):
             pairs = rotation_pairs(RotaryEncoder.preset(name, **changed))
             motion = find_motion(_slots(pairs), measured, own.extent, waves.near)
             if motion is not None:
@@ -140,11 +141,12 @@ def _slots(pairs: list[Pair]) -> Slots:
 
 
 def _pairing(waves: Waves) -> str:
-    """Name of the measured pairing."""
+    """Name of the measured pairing; "blocks" for any other than of neighbors and of halves."""
     if all(b == a + 1 for a, b in waves.pairs):
         return "interleaved"
     first, second = zip(*waves.pairs, strict=True)
-    return "half" if max(first) < min(second) else "axis-half"
+    is_one_step = len({b - a for a, b in waves.pairs}) == 1
+    return "half" if is_one_step and max(first) < min(second) else "blocks"
 
 
 def _unnamed(waves: Waves, own: Counted, before: Tensor, scale: float) -> Candidate:

@@ -103,15 +103,24 @@ def identify(
             "output, and before, must have shape (length, width), one head of one sequence; got "
             f"{tuple(output.shape)}" + (f" and {tuple(before.shape)}" if before is not None else "")
         )
-    if not bool(output.isfinite().all()) or len(output) < 2:
-        raise ValueError("output must have two rows or more, of finite numbers")
+    if len(output) < 2:
+        raise ValueError(f"output must have two rows or more; got {len(output)}")
+    for name, given in (("output", output), ("before", before), ("positions", positions)):
+        if given is not None and not bool(torch.as_tensor(given).isfinite().all()):
+            raise ValueError(f"{name} must hold finite numbers")
+        if name != "positions" and given is not None and not given.any():
+            raise ValueError(f"{name} is 0 everywhere, from which nothing can be told")
+    if isinstance(shape, int):
+        shape = (shape,)
     if (shape is None) == (positions is None):
         raise ValueError("give either shape, the sizes of the grid, or positions")
     length = math.prod(shape) if shape is not None else len(positions)  # type: ignore[arg-type]
     if length != len(output):
         raise ValueError(f"{length} positions for {len(output)} rows of output")
     if positions is not None:
-        positions = positions.detach().cpu()
+        positions = torch.as_tensor(positions).detach().cpu()
+        if bool((positions == positions[:1]).all()):
+            raise ValueError("all positions are the same, from which nothing can be told")
         positions = positions.double() if positions.is_floating_point() else positions
     if before is not None:
         before = before.detach().to("cpu", torch.float64)

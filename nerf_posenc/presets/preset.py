@@ -97,4 +97,5 @@ def canonical_name(table: Mapping[str, Preset], name: str) -> str:
     for key, preset in table.items():
         if name in preset.aliases:
             return key
-    raise ValueError(unknown_name("preset", name, table))
+    aliases = [alias for preset in table.values() for alias in preset.aliases]
+    raise ValueError(unknown_name("preset", name, [*table, *aliases]))
