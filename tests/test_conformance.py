@@ -56,6 +56,24 @@ def test_a_port_that_reads_the_json_alone_has_the_output(name: str) -> None:
     np.testing.assert_allclose(ported(vector), rows(vector["expected"]), atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["llama", "gptj", "pi0", "nerfstudio-mipnerf", "cogview4"])
+def test_a_port_whose_angles_are_float32_passes(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vector = make_vector(name)
+    rounded = json.loads(json.dumps(vector))
+    at = np.array(vector["inputs"]["positions"]["data"], dtype=np.float32)
+    rounded["inputs"]["positions"]["data"] = at.tolist()
+    for wave in rounded.get("columns") or rounded["pairs"]:
+        band = 1 if "columns" in rounded else 3
+        wave[band] = wave[band] and float(np.float32(wave[band]))
+    flat = [value for row in ported(rounded) for value in row]
+    file = tmp_path / "port.json"
+    file.write_text(json.dumps({**vector, "output": {**vector["expected"], "data": flat}}))
+    assert main(["check", str(file)]) == 0
+    assert "right" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [

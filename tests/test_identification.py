@@ -1,6 +1,7 @@
 """What an output of another implementation is found to be."""
 
 import contextlib
+import math
 
 import pytest
 import torch
@@ -92,6 +93,7 @@ def test_swapped_axes_are_named(name: str) -> None:
         ({}, 1, "positions +1"),
         (dict(scale=1.2), 0, "scale 1.2"),
         (dict(base=1000.0), 0, "base 1000"),
+        (dict(base=777.0), 0, "base 777"),
     ],
 )
 def test_what_differs_from_the_expected_preset_is_named(
@@ -190,6 +192,13 @@ def test_embeddings_of_sequences_are_found() -> None:
     assert identify(timestep, shape=(64,))[0].name == "whisper"
 
 
+def test_embeddings_of_a_models_width_are_found() -> None:
+    table = GridSinusoidalEncoder.preset("mae", 768).table((4, 5)).flatten(0, 1)
+    assert identify(table, shape=(4, 5))[0].name == "mae"
+    whisper = SinusoidalEncoder.preset("whisper", 512).table(20)
+    assert identify(whisper, shape=(20,))[0].name == "whisper"
+
+
 def test_the_nearest_is_given_and_said_not_to_be_it() -> None:
     before = torch.randn(64, 32)
     # Rotated by the sum of two positions, which no preset does.
@@ -208,6 +217,10 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: identify(x), "give either shape"),
         (lambda: identify(x, shape=(7,)), "7 positions for 6 rows"),
         (lambda: identify(x, before=x, shape=(6,), expected="lama"), "did you mean llama"),
+        (lambda: identify(x, before=x * math.nan, shape=(6,)), "before must hold finite numbers"),
+        (lambda: identify(x, before=x * 0, shape=(6,)), "before is 0 everywhere"),
+        (lambda: identify(x, positions=torch.ones(6)), "all positions are the same"),
+        (lambda: identify(x[:1], shape=(1,)), "two rows or more"),
         (lambda: identify(x[:, :1], before=x[:, :1], shape=(6,)), "has a width of 1 "),
     ):
         with pytest.raises(ValueError, match=message):
