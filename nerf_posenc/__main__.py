@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         matches = identify_file(asked.file, shape=asked.shape, expected=asked.expected)
         print("\n".join(map(str, matches)))
         return 0 if matches[0].is_exact else 1
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 
@@ -77,7 +77,7 @@ def _write_vectors(text: str, folder: Path) -> int:
         try:
             vector = make_vector(name)
         except ValueError as error:
-            print(f"left out {error}")
+            print(f"left out {name}: {error}")
             continue
         # A file that is there may have the output of a port.
         with (folder / f"{name}.json").open("x") as file:

@@ -62,7 +62,7 @@ def make_vector(name: str) -> dict[str, Any]:
     name = canonical_name(PRESETS, name)
     preset = PRESETS[name]
     if "bands" in preset.arguments and preset.arguments["bands"] is None:
-        raise ValueError(f"{name} has the bands of its configuration: {preset.note}")
+        raise ValueError(f"it has the bands of its configuration: {preset.note}")
     make = {
         RotaryEncoder: _rotary,
         GridSinusoidalEncoder: _grid,
@@ -152,14 +152,15 @@ def read_arrays(path: Path) -> dict[str, Any]:
     """Read arrays of another program: .json, .npy, .npz or .safetensors.
 
     Args:
-        path: a vector as this module writes it, or arrays named ``output``, ``x`` and
-            ``positions``; a .npy file is the output alone.
+        path: a vector as this module writes it, or arrays named ``output``, ``x`` (or
+            ``before``) and ``positions``; a .npy file is the output alone.
 
     Returns:
         Tensors by name, and the other values of a JSON file as they are.
 
     Raises:
         ValueError: If the file is of another kind or has no ``output``.
+        EOFError: If it is empty.
     """
     kind = path.suffix.lower()
     values: dict[str, Any]
@@ -174,6 +175,9 @@ def read_arrays(path: Path) -> dict[str, Any]:
         values = importlib.import_module("safetensors.torch").load_file(path)
     else:
         raise ValueError(f"{path} must be .json, .npy, .npz or .safetensors")
+    # The name that `identify` has for it.
+    if "before" in values:
+        values["x"] = values.pop("before")
     if "output" not in values:
         raise ValueError(f"{path} has no array named output; it has {', '.join(values) or 'none'}")
     return values
