@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         matches = identify_file(asked.file, shape=asked.shape, expected=asked.expected)
         print("\n".join(map(str, matches)))
         return 0 if matches[0].is_exact else 1
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
 

@@ -32,7 +32,7 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
 
     Args:
         name: name or alias of a preset; `find_presets` lists them.
-        sizes: what the encoder's own ``preset`` takes: ``in_dim`` and ``num_bands`` of a
+        sizes: sizes as in the encoder's own ``preset``: ``in_dim`` and ``num_bands`` of a
             `FourierEncoder`, ``dim`` and ``num_axes`` of a `GridSinusoidalEncoder`, ``dim`` of a
             `SinusoidalEncoder`; of a `RotaryEncoder` ``dim`` or nothing.
         overrides: arguments that differ from the preset's.

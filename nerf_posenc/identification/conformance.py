@@ -160,8 +160,9 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
     Raises:
         ValueError: If the file is of another kind or has no ``output``.
-        EOFError: If it is empty.
     """
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty")
     kind = path.suffix.lower()
     values: dict[str, Any]
     if kind == ".json":

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nerf_posenc.catalog import PRESETS, encoder_of, preset
 from nerf_posenc.core.columns import LAYOUTS, column_labels
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.identification.motions import (
@@ -121,11 +122,11 @@ def _presets(
     width: int, num_axes: int, expected: str | None, arranged: list[_Arrangement]
 ) -> Iterator[_Made]:
     """Presets of this width and number of axes; Fourier ones also with the measured columns."""
-    for name, preset in FOURIER.items():
-        if expected not in (None, name) or preset.arguments.get("bands", 0) is None:
+    for name, row in FOURIER.items():
+        if expected not in (None, name) or row.arguments.get("bands", 0) is None:
             continue
         own = {"layout": "akp", "phases": ("sin", "cos"), "include_input": None}
-        own |= {key: preset.arguments[key] for key in own if key in preset.arguments}
+        own |= {key: row.arguments[key] for key in own if key in row.arguments}
         measured = [{key: getattr(other, key) for key in own} for other in arranged]
         for columns in [own, *(measured[:1] if own not in measured else [])]:
             raw = num_axes if columns["include_input"] else 0
@@ -133,52 +134,35 @@ def _presets(
             # Octaves beyond float32's are no encoding of coordinates.
             if rest == 0 and 0 < num_bands <= _MOST_OCTAVES:
                 changed = {key: value for key, value in columns.items() if value != own[key]}
-                yield _fourier(name, num_axes, num_bands, changed)
+                yield _made(name, (num_axes, num_bands), changed)
     for name in GRID if num_axes > 1 else ():
         if expected in (None, name):
             try:
-                yield _grid(name, width, num_axes, {})
+                yield _made(name, (width, num_axes), {})
             except ValueError:
                 # The model's grid has another number of axes.
                 continue
     for name in SEQUENCE if num_axes == 1 and width >= 4 else ():
         if expected in (None, name):
-            yield _sequence(name, width, {})
+            yield _made(name, (width, num_axes), {})
 
 
-def _fourier(name: str, in_dim: int, num_bands: int, arguments: dict[str, Any]) -> _Made:
-    own_base = FOURIER[name].arguments.get("base", math.pi)
+def _made(name: str, sizes: tuple[int, int], arguments: dict[str, Any]) -> _Made:
+    """The encoder of a preset, with what differs from it."""
+    kind, own = encoder_of(name), PRESETS[name].arguments
+    given = sizes[:1] if kind is SinusoidalEncoder else sizes
+
+    def rebased(base: float) -> _Made:
+        # Bands of a Fourier encoder are multiples of the base.
+        base = base * own.get("base", math.pi) if kind is FourierEncoder else base
+        return _made(name, sizes, {**arguments, "base": float(base)})
+
     return _Made(
         name,
         words(arguments),
-        f'FourierEncoder.preset("{name}", {in_dim}, {num_bands}{shown(arguments)})',
-        FourierEncoder.preset(name, in_dim, num_bands, **arguments),
-        # All bands are multiples of the base.
-        lambda factor: _fourier(
-            name, in_dim, num_bands, {**arguments, "base": float(own_base * factor)}
-        ),
-    )
-
-
-def _grid(name: str, width: int, num_axes: int, arguments: dict[str, Any]) -> _Made:
-    has_base = "bands" not in GRID[name].arguments
-    return _Made(
-        name,
-        words(arguments),
-        f'GridSinusoidalEncoder.preset("{name}", {width}, {num_axes}{shown(arguments)})',
-        GridSinusoidalEncoder.preset(name, width, num_axes, **arguments),
-        (lambda base: _grid(name, width, num_axes, {"base": base})) if has_base else None,
-    )
-
-
-def _sequence(name: str, width: int, arguments: dict[str, Any]) -> _Made:
-    has_base = "bands" not in SEQUENCE[name].arguments
-    return _Made(
-        name,
-        words(arguments),
-        f'SinusoidalEncoder.preset("{name}", {width}{shown(arguments)})',
-        SinusoidalEncoder.preset(name, width, **arguments),
-        (lambda base: _sequence(name, width, {"base": base})) if has_base else None,
+        f'{kind.__name__}.preset("{name}", {", ".join(map(str, given))}{shown(arguments)})',
+        preset(name, *given, **arguments),
+        None if "bands" in own else rebased,
     )
 
 

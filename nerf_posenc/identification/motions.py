@@ -225,12 +225,10 @@ class Bands:
         value: the argument of an encoder.
     """
 
-    value: Tensor | list[Tensor]
+    value: Tensor
 
     def __repr__(self) -> str:
         """Code for them."""
-        if isinstance(self.value, list):
-            return f"[{', '.join(map(_series_code, self.value))}]"
         if self.value.ndim == 2:
             return f"torch.stack([{', '.join(map(_series_code, self.value.unbind(-1)))}], -1)"
         return _series_code(self.value)
