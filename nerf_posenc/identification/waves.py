@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-# Trial bands: as many as the positions can tell apart, up to these numbers.
+# Candidate bands: as many as the positions can tell apart, up to these numbers.
 _FEW_BANDS, _MOST_BANDS = 1 << 13, 1 << 18
 _CHUNK = 1 << 12
-# Distances from the next that make a position far; fringes on each side of a trial band; and the
+# Distances from the next that make a position far; fringes on each side of a candidate band; and the
 # mean square of what a right band leaves over.
 _FAR, _FRINGES, _RIGHT = 8, 128, 1e-10
 # Positions further than this from a multiple of their distance are at no equal ones.
@@ -25,7 +25,7 @@ _MOST_ROWS = 512
 _NEAR = 0.02
 # A column that differs by no more than this share of the tolerance hardly moves.
 _STILL = 1e-2
-# Gauss-Newton steps from the best trial band, whose phase is off by pi / 8 at most.
+# Gauss-Newton steps from the best candidate band, whose phase is off by pi / 8 at most.
 _STEPS = 6
 
 
@@ -176,9 +176,9 @@ def _measured(
     axes = [a for a in range(positions.shape[1]) if positions[:, a].min() < positions[:, a].max()]
     for most, number in itertools.product((_FEW_BANDS, _MOST_BANDS), axes):
         at = positions[:, number]
-        # All waves on few trial bands; on many, those that none of the few explains.
+        # All waves on few candidate bands; on many, those that none of the few explains.
         is_wanted = (best_error > 1e-3 * lengths.amax(dim=0)) | (most == _FEW_BANDS)
-        if not is_wanted.any() or (most == _MOST_BANDS and _num_trials(at, most) <= _FEW_BANDS):
+        if not is_wanted.any() or (most == _MOST_BANDS and _num_candidates(at, most) <= _FEW_BANDS):
             continue
         todo = torch.nonzero(is_wanted)[:, 0]
         omega, angle = _band_and_phase(waves[:, todo], lengths[:, todo], at, most)
@@ -191,8 +191,8 @@ def _measured(
     return Waves(pairs, axis, band, phase, best_error, _NEAR * tolerance, raw or {})
 
 
-def _num_trials(at: Tensor, most: int) -> int:
-    """Number of trial bands, four for each that the positions can tell apart.
+def _num_candidates(at: Tensor, most: int) -> int:
+    """Number of candidate bands, four for each that the positions can tell apart.
 
     Positions at equal distances tell no more bands apart than there are of them; others do.
     """
@@ -207,8 +207,8 @@ def _band_and_phase(waves: Tensor, lengths: Tensor, at: Tensor, most: int) -> tu
     """The band that a wave correlates with most, and its phase at position 0."""
     extent, middle = float(at.max() - at.min()), float(at.mean())
     centered, weighted = (at - middle)[:, None], waves * lengths.square()
-    trials = _num_trials(at, most)
-    omegas = (torch.arange(trials).double() - (trials - 1) / 2) * math.pi / (2 * extent)
+    candidates = _num_candidates(at, most)
+    omegas = (torch.arange(candidates).double() - (candidates - 1) / 2) * math.pi / (2 * extent)
     coarse = torch.zeros(waves.shape[1], dtype=torch.float64)
     highest = torch.full_like(coarse, -1.0)
     for part in omegas.split(_CHUNK):
@@ -216,7 +216,7 @@ def _band_and_phase(waves: Tensor, lengths: Tensor, at: Tensor, most: int) -> tu
         coarse = torch.where(height > highest, part[index], coarse)
         highest = torch.maximum(highest, height)
     band, phase, error = _refined(waves, weighted, centered, coarse)
-    # A position far from all others makes fringes, of which a trial may have met another.
+    # A position far from all others makes fringes, of which a candidate may have met another.
     gaps = at.unique().diff()
     is_far = float(gaps.max()) > max(extent / 4, _FAR * float(gaps.median()))
     for fringe in range(1, _FRINGES + 1) if is_far else ():
@@ -237,7 +237,7 @@ def _band_and_phase(waves: Tensor, lengths: Tensor, at: Tensor, most: int) -> tu
 def _refined(
     waves: Tensor, weighted: Tensor, centered: Tensor, band: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gauss-Newton steps from a trial band: band, phase, and the weighted mean square left over."""
+    """Gauss-Newton steps from a candidate band: band, phase, and the weighted mean square left over."""
     weights = (weighted * waves.conj()).real
     mean = (weights * centered).sum(dim=0) / weights.sum(dim=0)
     away = centered - mean
