@@ -15,8 +15,8 @@ from torch import Tensor
 # Candidate bands: as many as the positions can tell apart, up to these numbers.
 _FEW_BANDS, _MOST_BANDS = 1 << 13, 1 << 18
 _CHUNK = 1 << 12
-# Distances from the next that make a position far; fringes on each side of a candidate band; and the
-# mean square of what a right band leaves over.
+# Distances from the next that make a position far; fringes on each side of a candidate band; and
+# the mean square of what a right band leaves over.
 _FAR, _FRINGES, _RIGHT = 8, 128, 1e-10
 # Positions further than this from a multiple of their distance are at no equal ones.
 _IRREGULAR = 1e-2
@@ -237,7 +237,7 @@ def _band_and_phase(waves: Tensor, lengths: Tensor, at: Tensor, most: int) -> tu
 def _refined(
     waves: Tensor, weighted: Tensor, centered: Tensor, band: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gauss-Newton steps from a candidate band: band, phase, and the weighted mean square left over."""
+    """Gauss-Newton steps from a candidate: band, phase, and the weighted mean square left over."""
     weights = (weighted * waves.conj()).real
     mean = (weights * centered).sum(dim=0) / weights.sum(dim=0)
     away = centered - mean
