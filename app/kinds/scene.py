@@ -1,7 +1,7 @@
 """Scenes: a radiance field that is fitted to posed views, and evaluated on test views."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,6 +25,8 @@ from app.kinds.coordinates import (
     require_encodings,
 )
 from app.kinds.kind import (
+    Block,
+    Curve,
     Evaluation,
     Exportable,
     Fit,
@@ -42,7 +44,7 @@ from app.terminal import printable, progress_bar, sum_up
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
 from nerf_posenc.radiance.baking import bake
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.evaluation import evaluate_views, render_camera
+from nerf_posenc.radiance.evaluation import evaluate_views, render_camera, with_refined_poses
 from nerf_posenc.radiance.field_training import (
     field_lr,
     forward_for,
@@ -52,7 +54,14 @@ from nerf_posenc.radiance.field_training import (
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.poses import find_orbit, orbit_poses
+from nerf_posenc.radiance.poses import (
+    align_poses,
+    exp_se3,
+    find_orbit,
+    orbit_poses,
+    pose_difference,
+)
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
 from nerf_posenc.radiance.scene_spaces import BoxSpace, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
@@ -64,6 +73,24 @@ from nerf_posenc.training.results import Measure
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 
 _TURNTABLE = 60
+
+ROTATION = Measure(
+    "rotation_deg",
+    "rotation (degrees)",
+    3,
+    higher_is_better=False,
+    meaning="Angle between the orientations of the training views as found and as given, mean over "
+    "the views, after a similarity has aligned their positions",
+)
+POSITION = Measure(
+    "position_percent",
+    "position (%)",
+    3,
+    higher_is_better=False,
+    meaning="Distance between the positions of the training views as found and as given, mean over "
+    "the views, in hundredths of the cameras' mean distance from their middle, after a similarity "
+    "has aligned them",
+)
 
 # Fields that take the coordinates that suit the views, and learn exposures.
 _WITH_SPACES = ("factored", "proposal")
@@ -86,6 +113,14 @@ class ViewsOptions(PixelOptions):
     """Learn a gain for each photograph and color channel, with --field factored or proposal: for
     captures with automatic exposure."""
 
+    refine_poses: bool = False
+    """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
+    that are known to some 15 degrees. The encoding is opened from coarse to fine."""
+
+    disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
+    """Rotate and shift the training cameras about the scene's center with this standard deviation,
+    in radians and in half its size, to measure what --refine-poses recovers."""
+
     test_views: Annotated[int, Range(1)] = 25
     """Test views, evenly spread over those that are held out."""
 
@@ -96,6 +131,10 @@ class ViewsOptions(PixelOptions):
         """Check ranges, and that the encodings suit the field."""
         super().check()
         field = self.field_name
+        require(
+            not self.refine_poses or field in ("auto", "proposal"),
+            "--refine-poses is for --field proposal or auto",
+        )
         if field == "auto":
             require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
             require(
@@ -159,6 +198,17 @@ class ViewsKind(Kind[AskedViews]):
         self.scene = _with_printable_names(
             replace(scene, test=scene.test.subset(options.test_views))
         )
+        # Those of the files, which the poses that are found are compared with.
+        self.given_poses = self.scene.train.world_from_camera
+        if options.disturb_poses:
+            generator = torch.Generator().manual_seed(options.seed)
+            noise = options.disturb_poses * torch.randn(
+                len(self.given_poses), 6, generator=generator
+            )
+            disturbed = replace(
+                self.scene.train, world_from_camera=exp_se3(noise) @ self.given_poses
+            )
+            self.scene = replace(self.scene, train=disturbed)
         self.title, self.source = self.scene.name, self.scene.source
         self.facts = {"size": self.scene.train.size}
         self.notes_on_data = self.scene.notes
@@ -200,7 +250,8 @@ class ViewsKind(Kind[AskedViews]):
         """Choose encodings, steps, batches and the background by the field and the views."""
         field, on_cpu = options.field_name, device.type == "cpu"
         if field == "auto":
-            field = "factored" if space_for(self.scene.train) == "box" else "proposal"
+            is_box = space_for(self.scene.train) == "box"
+            field = "factored" if is_box and not options.refine_poses else "proposal"
             encodings: tuple[str, ...] = ("hash",) if field == "proposal" else ("vector-matrix",)
         else:
             encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
@@ -208,7 +259,9 @@ class ViewsKind(Kind[AskedViews]):
             steps, batch_size = (3000 if field in _WITH_SPACES else 700), 1024
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
-        background: Background = "random" if self.scene.train.is_opaque else "white"
+        # A white wall in front of each camera would explain a white background at any pose.
+        is_random = self.scene.train.is_opaque or options.refine_poses
+        background: Background = "random" if is_random else "white"
         return replace(
             options,
             field=field,
@@ -222,8 +275,9 @@ class ViewsKind(Kind[AskedViews]):
         )
 
     def measures(self, config: AskedViews) -> Sequence[Measure]:
-        """PSNR and SSIM, means over the test views."""
-        return (PSNR, SSIM)
+        """PSNR and SSIM, means over the test views, and errors of poses that are not as given."""
+        has_other_poses = config.refine_poses or config.disturb_poses
+        return (PSNR, SSIM, ROTATION, POSITION) if has_other_poses else (PSNR, SSIM)
 
     def _field(self, encoding: str, config: AskedViews) -> FieldOptions:
         field = config.field_name
@@ -240,6 +294,7 @@ class ViewsKind(Kind[AskedViews]):
             seed=config.seed,
             space=space_for(self.scene.train) if field in _WITH_SPACES else "box",
             num_exposures=len(self.scene.train) if config.exposure else 0,
+            num_poses=len(self.scene.train) if config.refine_poses else 0,
         )
 
     @cached_property
@@ -306,8 +361,26 @@ class ViewsKind(Kind[AskedViews]):
 
     def evaluate(self, fit: Fit[AskedViews]) -> Evaluation:
         """Mean PSNR and SSIM of the test views, the views with their depths, and a turntable."""
-        config, test, encoder = fit.config, self.scene.test, encoder_of(fit.model)
+        config, encoder = fit.config, encoder_of(fit.model)
         gray = background_gray(cast(Background, config.background))
+        poses = self._found_poses(fit.model)
+        test, pose_scores, blocks = self.scene.test, dict[str, float](), list[Block]()
+        details = dict[str, Any]()
+        if config.refine_poses or config.disturb_poses:
+            difference = pose_difference(poses, self.given_poses)
+            pose_scores = {
+                ROTATION.name: float(difference.degrees.mean()),
+                POSITION.name: 100 * float(difference.distances.mean()),
+            }
+            numbers = list(range(len(poses)))
+            title, degrees = "Rotation of each view", difference.degrees.tolist()
+            blocks = [Curve(title, "training view", "degrees from as given", numbers, degrees)]
+            aligned = align_poses(self.given_poses, poses)(test.world_from_camera)
+            test = replace(test, world_from_camera=aligned)
+        if config.refine_poses:
+            aligned_scores = evaluate_views(fit.model, test, background=gray)
+            details["psnr_db_at_aligned_poses"] = _mean(score.psnr for score in aligned_scores)
+            test = with_refined_poses(fit.model, test, background="white" if gray else "black")
         with progress_bar(
             f"{fit.encoding} test views", len(test), "view", quiet=config.quiet
         ) as bar:
@@ -324,22 +397,31 @@ class ViewsKind(Kind[AskedViews]):
         moving: list[Video | Volume] = []
         if config.turntable:
             scene = self.scene.train
-            volume = make_volume(fit.model, scene.cameras[0], scene.world_from_camera, gray)
-            moving = [volume, self._turntable(fit, gray)]
+            volume = make_volume(fit.model, scene.cameras[0], poses, gray)
+            moving = [volume, self._turntable(fit, poses, gray)]
         return Evaluation(
             {
-                PSNR.name: sum(score.psnr for score in scores) / len(scores),
-                SSIM.name: sum(score.ssim for score in scores) / len(scores),
+                PSNR.name: _mean(score.psnr for score in scores),
+                SSIM.name: _mean(score.ssim for score in scores),
+                **pose_scores,
             },
-            [*views, *moving, *kernel_curves(encoder)],
+            [*views, *moving, *blocks, *kernel_curves(encoder)],
             details={
-                "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores]
+                **details,
+                "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores],
             },
         )
 
-    def _turntable(self, fit: Fit[AskedViews], gray: float) -> Video:
+    def _found_poses(self, model: nn.Module) -> Tensor:
+        """Poses of the training views as a fit has refined them."""
+        poses = self.scene.train.world_from_camera
+        if isinstance(model, ProposalRenderer) and model.poses is not None:
+            return model.poses.corrections.cpu() @ poses
+        return poses
+
+    def _turntable(self, fit: Fit[AskedViews], found: Tensor, gray: float) -> Video:
         """An orbit around the scene."""
-        poses = orbit_poses(self.scene.train.world_from_camera, fit.config.turntable)
+        poses = orbit_poses(found, fit.config.turntable)
         camera, frames = self.scene.train.cameras[0], []
         label, quiet = f"{fit.encoding} turntable", fit.config.quiet
         with progress_bar(label, len(poses), "frame", quiet=quiet) as bar:
@@ -350,10 +432,22 @@ class ViewsKind(Kind[AskedViews]):
         return Video("Turntable", torch.stack(frames), rate=max(5, len(frames) // 3))
 
     def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
-        """Name fits that learned nothing."""
+        """Say how far poses were off, how test views are placed, and name fits without effect."""
+        if config.refine_poses or config.disturb_poses:
+            start = pose_difference(self.scene.train.world_from_camera, self.given_poses)
+            yield (
+                f"poses were {float(start.degrees.mean()):.2f} degrees and "
+                f"{100 * float(start.distances.mean()):.2f}% off at the start"
+            )
+        for fit in results:
+            if (aligned := fit.details.get("psnr_db_at_aligned_poses")) is not None:
+                yield (
+                    f"{fit.encoding}: test views are refined too; left where the training views "
+                    f"put them they have {aligned:.2f} dB"
+                )
         gray = background_gray(cast(Background, config.background))
         truths = (self.scene.test.over(view, gray) for view in range(len(self.scene.test)))
-        return notes_on_flat_fits(results, truths, config)
+        yield from notes_on_flat_fits(results, truths, config)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
@@ -411,6 +505,11 @@ class SceneKind(ViewsKind[SceneOptions]):
         if is_built_in and not options.quiet:
             print(f"rendering the built-in scene {options.scene} ...")
         return open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
+
+
+def _mean(values: Iterable[float]) -> float:
+    values = list(values)
+    return sum(values) / len(values)
 
 
 def make_volume(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:

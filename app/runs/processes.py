@@ -28,6 +28,7 @@ def require_distributable(options: CommonOptions, world: World) -> None:
     """
     for option, is_alone in {
         "--compile": getattr(options, "compile", False),
+        "--refine-poses": getattr(options, "refine_poses", False),
         "--seeds above 1": getattr(options, "num_seeds", 1) > 1,
         f"--device {options.device}": options.device not in ("auto", "cpu", "cuda"),
     }.items():

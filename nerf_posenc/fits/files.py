@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.fits.models import CoordinateFit, ImageFit, SceneFit
 from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.recipes import FieldOptions, renderer_for
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
@@ -173,15 +174,20 @@ def _scene_fit(
     _require_plausible(*options.layers, options.num_bands, weights)
     if options.num_samples is not None and not 1 <= options.num_samples <= _MAX_SAMPLES:
         raise ValueError(f"num_samples is {options.num_samples!r}, not 1 to {_MAX_SAMPLES}")
-    renderer = renderer_for(options, int(model["resolution"]))
-    renderer.load_state_dict(weights)
-    values = dict(model["camera"])
-    values["distortion"] = tuple(values["distortion"])
-    x, y, z = (float(v) for v in model["center"])
-    poses, background = model["world_from_camera"], float(model["background"])
+    poses, given = model["world_from_camera"], None
     is_finite = isinstance(poses, Tensor) and bool(poses.isfinite().all())
     if not is_finite or poses.shape[1:] != (4, 4):
         raise ValueError("world_from_camera must be finite poses of shape (views, 4, 4)")
+    if options.num_poses not in (0, len(poses)):
+        raise ValueError(f"num_poses is {options.num_poses!r}, not the {len(poses)} of the views")
+    renderer = renderer_for(options, int(model["resolution"]))
+    renderer.load_state_dict(weights)
+    if isinstance(renderer, ProposalRenderer) and renderer.poses is not None:
+        given, poses = poses, renderer.poses.corrections @ poses
+    values = dict(model["camera"])
+    values["distortion"] = tuple(values["distortion"])
+    x, y, z = (float(v) for v in model["center"])
+    background = float(model["background"])
     if not 0 <= background <= 1:
         raise ValueError(f"background must be in [0, 1]; got {background}")
     scale = float(model["scale"])
@@ -197,4 +203,5 @@ def _scene_fit(
         scale,
         int(fit["step"]),
         int(fit["num_steps"]),
+        given,
     )

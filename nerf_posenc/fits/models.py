@@ -13,6 +13,7 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
+from nerf_posenc.radiance.poses import align_poses
 from nerf_posenc.radiance.recipes import FieldOptions, fields_of
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -134,6 +135,7 @@ class SceneFit:
         scale: length of one unit, in units of the scene's file.
         step: steps taken.
         num_steps: length of the whole fit.
+        given_poses: poses as the scene's file gives them, where ``world_from_camera`` was refined.
     """
 
     renderer: nn.Module
@@ -145,6 +147,7 @@ class SceneFit:
     scale: float
     step: int
     num_steps: int
+    given_poses: Float[Tensor, "views 4 4"] | None = None
 
     @property
     def field(self) -> RadianceField | FactoredField:
@@ -165,4 +168,6 @@ class SceneFit:
         pose = world_from_camera.clone()
         if in_file_units:
             pose[:3, 3] = (pose[:3, 3] - pose.new_tensor(self.center)) / self.scale
+            if self.given_poses is not None:
+                pose = align_poses(self.given_poses, self.world_from_camera)(pose[None])[0]
         return render_camera(self.renderer, camera, pose, background=self.background)

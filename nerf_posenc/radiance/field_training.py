@@ -94,16 +94,18 @@ def update_renderer(
 ) -> Callable[[FitState], None]:
     """Make the callback that updates a renderer after training steps.
 
-    It updates an occupancy grid, and refines a factored field after fixed shares of the fit, later
-    where no box bounds the scene.
+    It updates an occupancy grid, steps the poses that are refined, and makes a factored field finer
+    after fixed shares of the fit, later where no box bounds the scene.
 
     Args:
-        renderer: without a grid, the callback does nothing.
+        renderer: without a grid and poses, the callback does nothing.
         autocast_dtype: type of autocast, as for the fit.
     """
     every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
 
     def update(state: FitState) -> None:
+        if isinstance(renderer, ProposalRenderer) and renderer.poses is not None:
+            renderer.poses.update(state.step / state.num_steps)
         if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
             return
         if isinstance(renderer, PackedRenderer):

@@ -121,6 +121,8 @@ class RadianceField(nn.Module):
         positions: Float[Tensor, "*batch 3"],
         directions: Float[Tensor, "*#batch 3"],
         variance: Float[Tensor, "*batch 3"] | None = None,
+        *,
+        progress: Float[Tensor, ""] | None = None,
     ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch 3"]]:
         """Density in 1 / length, and color in [0, 1].
 
@@ -129,6 +131,8 @@ class RadianceField(nn.Module):
             directions: unit vectors along the viewing rays; ``(rays, 1, 3)`` for all points of a
                 ray, which are ``(rays, points, 3)``.
             variance: variance of each coordinate, for integrated positional encoding (mip-NeRF).
+            progress: how far the bands of the positions are open, from 0 to 1, if their encoder
+                takes it; until it is 1, colors do not depend on the direction. None opens all.
 
         Raises:
             TypeError: If positions or directions are not floating-point numbers.
@@ -137,8 +141,10 @@ class RadianceField(nn.Module):
         """
         require_coordinates(positions, 3, name="positions")
         require_coordinates(directions, 3, name="directions")
-        hidden = self._trunk(positions, variance)
+        hidden = self._trunk(positions, variance, progress)
         toward = self.direction_encoder(directions).expand(*positions.shape[:-1], -1)
+        if progress is not None:
+            toward = toward * (progress >= 1)
         z = torch.cat([self.feature(hidden), toward], dim=-1)
         for layer in self.head:
             z = F.relu(layer(z))
@@ -146,8 +152,12 @@ class RadianceField(nn.Module):
         rgb = rgb * (1 + 2 * self.rgb_padding) - self.rgb_padding
         return self._density(hidden), rgb
 
-    def _trunk(self, positions: Tensor, variance: Tensor | None) -> Tensor:
-        if variance is None:
+    def _trunk(
+        self, positions: Tensor, variance: Tensor | None, progress: Tensor | None = None
+    ) -> Tensor:
+        if progress is not None and self.position_encoder.takes_progress:
+            encoded = self.position_encoder(positions, progress=progress)
+        elif variance is None:
             encoded = self.position_encoder(positions)
         elif self.position_encoder.takes_variance:
             encoded = self.position_encoder(positions, variance=variance)

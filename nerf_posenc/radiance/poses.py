@@ -1,6 +1,7 @@
-"""Camera poses: looking at a point, and an orbit around the point that views look at."""
+"""Camera poses: looking at a point, orbits, small motions, and what two sets of poses differ by."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -120,3 +121,87 @@ def nearest_to_lines(
         return positions.mean(0) - directions.mean(0)
     nearest: Tensor = torch.linalg.solve(matrix, right_side)
     return nearest
+
+
+def exp_se3(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
+    """Rigid transforms of twists: rotations in radians about the origin, then translations.
+
+    Args:
+        twists: axis times angle, and the translation's velocity: the exponential turns and shifts
+            at once.
+
+    Examples:
+        >>> exp_se3(torch.tensor([0.0, 0.0, math.pi / 2, 0.0, 0.0, 1.0]))[:3].round(decimals=3)
+        tensor([[ 0., -1.,  0.,  0.],
+                [ 1.,  0.,  0.,  0.],
+                [ 0.,  0.,  1.,  1.]])
+    """
+    x, y, z, *velocity = twists.unbind(-1)
+    zero = torch.zeros_like(x)
+    rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
+    rows = [[*row, v] for row, v in zip(rows, velocity, strict=True)] + [[zero] * 4]
+    exponential: Tensor = torch.matrix_exp(torch.stack([torch.stack(row, -1) for row in rows], -2))
+    return exponential
+
+
+class PoseDifference(NamedTuple):
+    """What two sets of poses of the same views differ by, once a similarity has aligned them.
+
+    Attributes:
+        degrees: angle between the two orientations of each view.
+        distances: distance between its two positions, as a share of the mean distance of the
+            cameras from their middle.
+    """
+
+    degrees: Float[Tensor, " views"]
+    distances: Float[Tensor, " views"]
+
+
+def align_poses(
+    poses: Float[Tensor, "views 4 4"], target: Float[Tensor, "views 4 4"]
+) -> Callable[[Float[Tensor, "n 4 4"]], Float[Tensor, "n 4 4"]]:
+    """Find the similarity that brings the positions of poses nearest to those of others.
+
+    Umeyama 1991. Where all positions lie on a line, its rotation about that line is arbitrary.
+
+    Args:
+        poses: poses in one coordinate system.
+        target: poses of the same views in another.
+
+    Returns:
+        Function from poses in the first system to poses in the second.
+    """
+    source, goal = poses[:, :3, 3].double(), target[:, :3, 3].double()
+    middle, goal_middle = source.mean(0), goal.mean(0)
+    source, goal = source - middle, goal - goal_middle
+    u, sizes, vh = torch.linalg.svd(goal.T @ source)
+    # A rotation, not a mirror image.
+    signs = torch.ones(3, dtype=torch.float64, device=u.device)
+    signs[2] = torch.linalg.det(u @ vh).sign()
+    rotation = u @ torch.diag(signs) @ vh
+    scale = (sizes * signs).sum() / source.square().sum().clamp(min=1e-12)
+
+    def aligned(others: Tensor) -> Tensor:
+        moved = others.double().clone()
+        moved[:, :3, :3] = rotation @ moved[:, :3, :3]
+        moved[:, :3, 3] = scale * (moved[:, :3, 3] - middle) @ rotation.T + goal_middle
+        return moved.to(others)
+
+    return aligned
+
+
+def pose_difference(
+    poses: Float[Tensor, "views 4 4"], target: Float[Tensor, "views 4 4"]
+) -> PoseDifference:
+    """Compare poses with others of the same views, after `align_poses`.
+
+    Args:
+        poses: poses in any coordinate system.
+        target: poses that they are compared with.
+    """
+    moved, target = align_poses(poses, target)(poses.double()), target.double()
+    cosine = ((moved[:, :3, :3].mT @ target[:, :3, :3]).diagonal(dim1=-2, dim2=-1).sum(-1) - 1) / 2
+    positions = target[:, :3, 3]
+    size = (positions - positions.mean(0)).norm(dim=-1).mean().clamp(min=1e-12)
+    distances = (moved[:, :3, 3] - positions).norm(dim=-1) / size
+    return PoseDifference(torch.rad2deg(torch.acos(cosine.clamp(-1, 1))), distances)

@@ -14,6 +14,7 @@ from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.radiance.factored_field import density_of_features
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
+from nerf_posenc.radiance.refinement import PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter, importance_samples, stratified_edges, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import (
@@ -47,6 +48,8 @@ class ProposalRenderer(nn.Module):
         num_proposals: intervals of the proposal along a ray.
         num_samples: intervals of the field along a ray.
         num_exposures: views whose exposures are learned, a gain for each color channel; 0 for none.
+        num_poses: views whose poses are refined; 0 for none. The field then is a `RadianceField`,
+            whose encoding opens from coarse to fine.
         generator: random number generator of the proposal's initial features.
 
     Raises:
@@ -61,6 +64,7 @@ class ProposalRenderer(nn.Module):
         num_proposals: int = 48,
         num_samples: int = 16,
         num_exposures: int = 0,
+        num_poses: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -71,6 +75,7 @@ class ProposalRenderer(nn.Module):
         self.num_proposals = num_proposals
         self.num_samples = num_samples
         self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
+        self.poses = PoseRefinement(num_poses) if num_poses else None
 
     def forward(
         self, rays: Rays, generator: Jitter | None = None, *, views: Int[Tensor, " n"] | None = None
@@ -80,13 +85,16 @@ class ProposalRenderer(nn.Module):
         Args:
             rays: any number.
             generator: random number generator to shift the intervals of each ray.
-            views: training view of each ray, to render it with the exposure of that view; None for
-                the mean exposure.
+            views: training view of each ray, to render it from that view's refined pose and with
+                its exposure; None for rays as they are and the mean exposure.
         """
+        if self.poses is not None and views is not None:
+            rays = self.poses(rays, views)
         paths = self.space.paths(rays)
-        near, far = paths.near, paths.far
+        # Poses learn from the field alone, at intervals that are given.
+        near, far = paths.near.detach(), paths.far.detach()
         if self.space.is_box:
-            near, far = ray_aabb_intersect(paths.origins, paths.directions)
+            near, far = ray_aabb_intersect(paths.origins.detach(), paths.directions.detach())
 
         def middles(edges: Tensor) -> tuple[Tensor, Tensor]:
             along = (edges[:, 1:] + edges[:, :-1]) / 2
@@ -100,7 +108,7 @@ class ProposalRenderer(nn.Module):
             width = (far - near)[:, None] / self.num_proposals
             coarse = torch.cat([coarse[:, :1], coarse[:, 1:-1] + shift * width, coarse[:, -1:]], 1)
         _, positions = middles(coarse)
-        features = self.proposal(positions.reshape(-1, 3)).view(*positions.shape[:2], -1)
+        features = self.proposal(positions.detach().reshape(-1, 3)).view(*positions.shape[:2], -1)
         proposed = weights_from_density(density_of_features(features), self._lengths(coarse))
         # The field's intervals, drawn from those weights, from end to end of the path.
         drawn = importance_samples(
@@ -108,13 +116,16 @@ class ProposalRenderer(nn.Module):
         )
         edges = torch.cat([near[:, None], drawn[:, 1:-1], far[:, None]], dim=1)
         along, positions = middles(edges)
-        density, rgb = self.field(positions, rays.directions[:, None])
+        opened = {} if self.poses is None else {"progress": self.poses.progress}
+        density, rgb = self.field(positions, rays.directions[:, None], **opened)
         weights = weights_from_density(density, self._lengths(edges))
         index = torch.arange(len(along), device=along.device).repeat_interleave(along.shape[1])
         distances = self.space.distances(rays, index, along.flatten()).view_as(along)
         # Exposures change what a view shows of the scene, and not the color behind it.
         colors = exposed(rgb, self.log_gains, views)
         rendering = composite(weights, colors, distances, rays.background)
+        if self.poses is not None:
+            self.poses.watch(rendering.rgb)
         if not torch.is_grad_enabled():
             return rendering
         penalty = interlevel_loss(edges, weights, coarse, proposed)

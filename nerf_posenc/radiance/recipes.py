@@ -54,6 +54,7 @@ class FieldOptions:
             the MLP and the proposal field, 2 in the factored, 1 after a hash grid and 8 in the
             others.
         num_exposures: training views whose exposures the last two fields learn; 0 for none.
+        num_poses: training views whose poses the last field refines; 0 for none.
         space: coordinates of the last two fields: ``"box"``, ``"contracted"`` or
             ``"forward-facing"``.
         num_samples: samples along a ray; None for 96 in the MLP field, 64 and 128 more in NeRF,
@@ -72,6 +73,7 @@ class FieldOptions:
     seed: int = 0
     space: SpaceName = "box"
     num_exposures: int = 0
+    num_poses: int = 0
 
     @property
     def layers(self) -> tuple[int, int]:
@@ -233,6 +235,7 @@ def _proposal_renderer(
         make_space(options.space, by_disparity=True),
         num_samples=16 if options.num_samples is None else options.num_samples,
         num_exposures=options.num_exposures,
+        num_poses=options.num_poses,
         generator=generator,
     )
 
