@@ -441,6 +441,7 @@ RUNS = {
     "mip": f"--field mip --encodings fourier {_SCENE}",
     "factored": f"--field factored {_SCENE}",
     "proposal": f"--field proposal --encodings hash {_SCENE}",
+    "poses": f"--field auto --refine-poses --disturb-poses 0.1 {_SCENE}",
     "audio": f"--audio phrase --duration 0.1 --encodings fourier {_PLAIN}",
     "shape": f"--shape box.ply --encodings hash --eikonal 0.1 {_PLAIN}",
     "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings hash {_PLAIN}",

@@ -11,7 +11,7 @@ from PIL import Image
 
 import train_fit
 from nerf_posenc.fits import SceneFit, load_fit
-from nerf_posenc.radiance.poses import look_at
+from nerf_posenc.radiance.poses import align_poses, look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -67,6 +67,33 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
     assert metrics["config"]["background"] == "random"
 
 
+def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> None:
+    data = ["--scene", "spheres", "--size", "8", "--field", "auto", "--test-views", "1"]
+    poses = ["--refine-poses", "--disturb-poses", "0.1", "--seed", "3", "--out", "run"]
+    assert train_fit.main([*data, *poses, *RUN, "--steps", "12"]) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["config"]["background"] == "random"
+    scores = metrics["fits"][0]
+    assert scores["encoding"] == "hash"
+    assert 2 < scores["rotation_deg"] < 30
+    assert 0 < scores["position_percent"] < 100
+    assert scores["psnr_db_at_aligned_poses"] > 0
+    fit = load_fit("run/fits/hash.safetensors")
+    assert isinstance(fit, SceneFit)
+    assert isinstance(fit.renderer, ProposalRenderer)
+    given, found = fit.given_poses, fit.world_from_camera
+    assert given is not None
+    assert fit.renderer.poses is not None
+    torch.testing.assert_close(found, fit.renderer.poses.corrections @ given)
+    assert not torch.equal(found, given)
+    # A camera of the file is rendered from where the refined poses have it.
+    scene_pose = given[0].clone()
+    scene_pose[:3, 3] = scene_pose[:3, 3] * fit.scale + torch.tensor(fit.center)
+    placed = align_poses(given, found)(given[:1])[0]
+    a = fit.render(fit.camera, scene_pose)
+    torch.testing.assert_close(a.rgb, fit.render(fit.camera, placed, in_file_units=False).rgb)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -85,6 +112,10 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
         (
             ["--scene", "spheres", "--exposure"],
             "--exposure is for --field factored, proposal or auto",
+        ),
+        (
+            ["--scene", "spheres", "--refine-poses"],
+            "--refine-poses is for --field proposal or auto",
         ),
     ],
 )

@@ -25,6 +25,7 @@ RUNS = {
     "held-out": ["--held-out", "--encodings", "fourier", *SMALL_RUN],
     "stacked": [*MANY, *SMALL_RUN],
     "scene": [*SMALL_SCENE, "--turntable", "1"],
+    "poses": [*SMALL_SCENE, "--field", "auto", "--refine-poses", "--disturb-poses", "0.1"],
 }
 
 
@@ -36,6 +37,7 @@ RUNS = {
         pytest.param("held-out", 2, marks=pytest.mark.slow),
         pytest.param("stacked", 5, marks=pytest.mark.slow),
         pytest.param("scene", 4, marks=pytest.mark.slow),
+        pytest.param("poses", 2, marks=pytest.mark.slow),
     ],
 )
 def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(

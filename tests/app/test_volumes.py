@@ -44,7 +44,12 @@ class Ball(RadianceField):
         return 40 * torch.sigmoid(60 * (self.radius - distance)) + 1e-6
 
     def forward(
-        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+        self,
+        positions: Tensor,
+        directions: Tensor,
+        variance: Tensor | None = None,
+        *,
+        progress: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         return self.density(positions), 0.5 + 0.5 * torch.sin(6 * positions)
 

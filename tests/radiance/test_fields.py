@@ -152,7 +152,12 @@ class Fog(RadianceField):
         return torch.full_like(positions[:, 0], self.thickness)
 
     def forward(
-        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+        self,
+        positions: Tensor,
+        directions: Tensor,
+        variance: Tensor | None = None,
+        *,
+        progress: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         return torch.full_like(positions[:, 0], self.thickness), positions * 0 + 0.25
 
@@ -188,7 +193,12 @@ class Wall(Fog):
         return torch.where(inside, 500.0, 2.0)
 
     def forward(
-        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+        self,
+        positions: Tensor,
+        directions: Tensor,
+        variance: Tensor | None = None,
+        *,
+        progress: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         self.queried.append(positions)
         return self.density(positions), (positions + 1) / 2
@@ -236,7 +246,12 @@ def test_the_second_pass_looks_where_the_first_found_something() -> None:
 
     class Shell(Fog):
         def forward(
-            self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+            self,
+            positions: Tensor,
+            directions: Tensor,
+            variance: Tensor | None = None,
+            *,
+            progress: Tensor | None = None,
         ) -> tuple[Tensor, Tensor]:
             queried.append(positions)
             inside = positions.norm(dim=-1) < 0.3

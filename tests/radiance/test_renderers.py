@@ -45,7 +45,12 @@ class Cloud(RadianceField):
         return 2 * torch.sin(3 * positions[:, 0]).square()
 
     def forward(
-        self, positions: Tensor, directions: Tensor, variance: Tensor | None = None
+        self,
+        positions: Tensor,
+        directions: Tensor,
+        variance: Tensor | None = None,
+        *,
+        progress: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         self.queried.append(positions)
         if variance is not None:

@@ -1,0 +1,199 @@
+"""Refined poses: motions and alignment in closed form, steps against finite differences."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import Identity
+from nerf_posenc.encoders.hash_grid import HashGridEncoder
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.evaluation import with_refined_poses
+from nerf_posenc.radiance.fields import RadianceField
+from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_difference
+from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.rays import Rays
+from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
+from nerf_posenc.radiance.refinement import PoseRefinement
+from nerf_posenc.radiance.sampling import Jitter
+from nerf_posenc.radiance.views import Views
+from nerf_posenc.radiance.volume_rendering import Rendering
+
+
+def random_poses(count: int, seed: int = 0) -> Tensor:
+    """Cameras around the origin that look about at it."""
+    generator = torch.Generator().manual_seed(seed)
+    positions = 3 * nn.functional.normalize(torch.randn(count, 3, generator=generator), dim=-1)
+    targets = 0.2 * torch.randn(count, 3, generator=generator)
+    up = torch.tensor([0.1, 0.2, 1.0])
+    pairs = zip(positions.double(), targets.double(), strict=True)
+    return torch.stack([look_at(*pair, up.double()) for pair in pairs])
+
+
+@pytest.mark.parametrize("angle", [1e-4, 0.3, 3.0])
+def test_twists_rotate_as_rodrigues_says(angle: float) -> None:
+    axis = nn.functional.normalize(torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64), dim=0)
+    velocity = torch.tensor([0.3, 0.1, -0.7], dtype=torch.float64)
+    found = exp_se3(torch.cat([angle * axis, velocity]))
+    x = torch.tensor([0.2, 0.9, -0.4], dtype=torch.float64)
+    along = axis * (axis @ x)
+    across = torch.linalg.cross(axis, x)
+    rotated = along + math.cos(angle) * (x - along) + math.sin(angle) * across
+    torch.testing.assert_close(found[:3, :3] @ x, rotated)
+    # The integral of the rotated velocity over the motion, by the trapezoidal rule.
+    times = torch.linspace(0, 1, 2001, dtype=torch.float64)[:, None]
+    moving = exp_se3(times * torch.cat([angle * axis, 0 * axis]))[:, :3, :3] @ velocity
+    torch.testing.assert_close(
+        found[:3, 3], torch.trapezoid(moving, times, dim=0), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_poses_that_differ_by_a_similarity_are_the_same() -> None:
+    poses = random_poses(7)
+    moved = exp_se3(torch.tensor([0.4, 1.0, -0.3, 2.0, 0.0, 1.0], dtype=torch.float64)) @ poses
+    moved[:, :3, 3] *= 3
+    torch.testing.assert_close(align_poses(poses, moved)(poses), moved)
+    difference = pose_difference(poses, moved)
+    assert float(difference.degrees.max()) < 1e-4
+    assert float(difference.distances.max()) < 1e-9
+    # Cameras that rotate in their places.
+    rotated = poses.clone()
+    turn = exp_se3(torch.tensor([0.0, 0.2, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64))[:3, :3]
+    rotated[:, :3, :3] = rotated[:, :3, :3] @ turn
+    torch.testing.assert_close(
+        pose_difference(rotated, poses).degrees, torch.full((7,), math.degrees(0.2)).double()
+    )
+
+
+class Waves(nn.Module):
+    """Colors that change smoothly from ray to ray, without samples along them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.matrix = nn.Parameter(torch.randn(6, 3, generator=generator))
+
+    def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
+        # The nearest point to the origin tells where a ray is, whatever point of it is given.
+        nearest = rays.origins - rays.directions * (rays.origins * rays.directions).sum(
+            -1, keepdim=True
+        )
+        rgb = 0.5 + 0.4 * torch.tanh(torch.cat([nearest, rays.directions], -1) @ self.matrix)
+        return Rendering(rgb, rgb[:, 0], rgb[:, 0])
+
+
+def some_rays(count: int) -> Rays:
+    generator = torch.Generator().manual_seed(1)
+    origins, directions = torch.randn(2, count, 3, generator=generator)
+    return Rays(
+        origins,
+        nn.functional.normalize(directions, dim=-1),
+        torch.full((count,), 1e-3),
+        torch.zeros(count, 3),
+    )
+
+
+def test_slope_and_curvature_are_those_of_the_squared_error_by_twists() -> None:
+    rays, renderer, refinement = some_rays(40), Waves(), PoseRefinement(2)
+    views = torch.arange(40) % 2
+    target = torch.rand(40, 3, generator=torch.Generator().manual_seed(2))
+    rendering = renderer(refinement(rays, views))
+    refinement.watch(rendering.rgb)
+    (rendering.rgb - target).square().mean().backward()
+    refinement.update(0.0)
+
+    def lengths(twists: Tensor) -> Tensor:
+        poses = exp_se3(twists)[views]
+        origins = (poses[:, :3, :3] @ rays.origins[..., None])[..., 0] + poses[:, :3, 3]
+        directions = (poses[:, :3, :3] @ rays.directions[..., None])[..., 0]
+        moved = rays._replace(origins=origins, directions=directions)
+        length: Tensor = (renderer(moved).rgb - target).norm(dim=-1)
+        return length
+
+    jacobian = torch.autograd.functional.jacobian(lengths, torch.zeros(2, 6))
+    assert isinstance(jacobian, Tensor)
+    residual = lengths(torch.zeros(2, 6))
+    for view in range(2):
+        rows = jacobian[:, view]
+        torch.testing.assert_close(refinement.steps.slope[view], rows.T @ residual)
+        torch.testing.assert_close(refinement.steps.curvature[view], rows.T @ rows)
+
+
+def test_views_are_brought_to_where_the_field_shows_them() -> None:
+    renderer, poses = Waves(), random_poses(3).float()
+    camera = Camera.from_angle(24, 24, 0.9)
+    blank = Views(torch.zeros(3, 24, 24, 3), [camera] * 3, poses, ["a", "b", "c"])
+    with torch.no_grad():
+        pixels = [renderer(blank.rays(view)).rgb.view(24, 24, 3) for view in range(3)]
+    noise = 0.1 * torch.randn(3, 6, generator=torch.Generator().manual_seed(3))
+    views = Views(torch.stack(pixels), [camera] * 3, exp_se3(noise) @ poses, ["a", "b", "c"])
+    found = with_refined_poses(renderer, views, steps=400).world_from_camera
+    start = (views.world_from_camera - poses).abs().max()
+    assert float((found - poses).abs().max()) < 0.03 * float(start)
+    assert all(p.requires_grad and p.grad is None for p in renderer.parameters())
+
+
+class Ball(nn.Module):
+    """A hard ball, whose density has no slope, in colors of the position."""
+
+    def forward(self, positions: Tensor, directions: Tensor, **_: Tensor) -> tuple[Tensor, Tensor]:
+        density = 50.0 * (positions.detach().norm(dim=-1) < 0.7)
+        return density, torch.sigmoid(3 * positions)
+
+
+def test_poses_learn_from_the_colors_alone_and_not_from_the_penalty() -> None:
+    renderer = ProposalRenderer(Ball(), num_poses=1, generator=torch.Generator().manual_seed(0))
+    refinement = renderer.poses
+    assert refinement is not None
+    views = torch.zeros(16, dtype=torch.long)
+    origins = torch.tensor([0.0, 0.0, 3.0]).repeat(16, 1)
+    aims = 0.4 * torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
+    directions = nn.functional.normalize(aims - origins, dim=-1)
+    rays = Rays(origins, directions, torch.full((16,), 1e-3), torch.zeros(16, 3))
+    gradients = []
+    for weight in (0.0, 1.0):
+        rendering = renderer(rays, torch.Generator().manual_seed(2), views=views)
+        assert rendering.penalty is not None
+        (rendering.rgb.square().mean() + weight * rendering.penalty).backward()
+        drawn = refinement._drawn
+        assert drawn is not None
+        gradients.append(drawn.origins.grad)
+    torch.testing.assert_close(*gradients)
+    assert float(gradients[0].abs().max()) > 1e-3  # type: ignore[union-attr]
+
+
+def test_bands_open_from_coarse_to_fine_and_directions_come_last() -> None:
+    generator = torch.Generator().manual_seed(0)
+    field = RadianceField(
+        HashGridEncoder(3, 4, log2_table_size=8, generator=generator),
+        Identity(3),
+        width=16,
+        depth=1,
+        generator=generator,
+    )
+    nn.init.normal_(next(field.position_encoder.parameters()), generator=generator)
+    x, d = torch.rand(2, 9, 3, generator=generator)
+    toward, away = (field(x, s * d, progress=torch.tensor(0.9))[1] for s in (1, -1))
+    torch.testing.assert_close(toward, away)
+    torch.testing.assert_close(field(x, d, progress=torch.tensor(1.0)), field(x, d))
+    assert float((field(x, d)[1] - field(x, -d)[1]).detach().abs().max()) > 1e-3
+    constant, _ = field(x, d, progress=torch.tensor(0.0))
+    torch.testing.assert_close(constant, constant[:1].expand(9))
+
+
+def test_a_renderer_refines_poses_of_its_training_views_alone() -> None:
+    camera = Camera.from_angle(8, 8, 0.7)
+    views = Views(torch.ones(2, 8, 8, 3), [camera] * 2, random_poses(2).float(), ["a", "b"])
+    renderer = make_renderer(FieldOptions("proposal", "hash", num_poses=2), views)
+    assert isinstance(renderer, ProposalRenderer)
+    assert renderer.poses is not None
+    rays = views.rays(0)
+    with torch.no_grad():
+        plain = renderer(rays).rgb
+        renderer.poses.corrections[1] = exp_se3(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 5.0]))
+        moved = renderer(rays, views=torch.ones(64, dtype=torch.long)).rgb
+        torch.testing.assert_close(renderer(rays).rgb, plain)
+    # Moved away, the camera sees the background.
+    torch.testing.assert_close(moved, torch.ones(64, 3))
+    assert float((plain - moved).abs().max()) > 0.01
