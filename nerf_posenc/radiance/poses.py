@@ -200,8 +200,10 @@ def pose_difference(
         target: poses that they are compared with.
     """
     moved, target = align_poses(poses, target)(poses.double()), target.double()
-    cosine = ((moved[:, :3, :3].mT @ target[:, :3, :3]).diagonal(dim1=-2, dim2=-1).sum(-1) - 1) / 2
+    # Rotations that differ by an angle a differ by 8 sin(a / 2)^2 in squared entries.
+    apart = (moved[:, :3, :3] - target[:, :3, :3]).square().sum((1, 2))
+    angles = 2 * torch.asin((apart / 8).sqrt().clamp(max=1))
     positions = target[:, :3, 3]
     size = (positions - positions.mean(0)).norm(dim=-1).mean().clamp(min=1e-12)
     distances = (moved[:, :3, 3] - positions).norm(dim=-1) / size
-    return PoseDifference(torch.rad2deg(torch.acos(cosine.clamp(-1, 1))), distances)
+    return PoseDifference(torch.rad2deg(angles), distances)

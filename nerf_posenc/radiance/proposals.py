@@ -75,7 +75,8 @@ class ProposalRenderer(nn.Module):
         self.num_proposals = num_proposals
         self.num_samples = num_samples
         self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
-        self.poses = PoseRefinement(num_poses) if num_poses else None
+        is_boxed = self.space.is_box
+        self.poses = PoseRefinement(num_poses, is_boxed=is_boxed) if num_poses else None
 
     def forward(
         self, rays: Rays, generator: Jitter | None = None, *, views: Int[Tensor, " n"] | None = None

@@ -11,13 +11,16 @@ from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.training.gauss_newton import GaussNewton
 from nerf_posenc.training.schedules import cosine_decay
 
-# Share of a Gauss-Newton step that is taken, times the schedule of learning rates.
-_SHARE = 0.1
-# Longest step, in radians and in units of the scene.
-_LONGEST = 0.1
-# Shares of the fit: poses stand still until the first, while the field is fog; bands open from
-# coarse to fine, and colors do not depend on the direction, until the second.
-_POSES_FROM, _OPEN_AT = 0.08, 0.7
+# Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
+# step in radians and in units of the scene.
+_SHARE, _LONGEST = 0.15, 0.1
+# Share of the fit after which all bands are open and colors depend on the direction.
+_OPEN_AT = 0.6
+# Shares of the fit for which poses stand still, while the field is fog, and of the bands that are
+# open from the start. What lies between the cameras is small in the cube of an endless space: the
+# coarsest bands alone would blur it beyond recognition.
+_STILL_IN_BOX, _OPEN_IN_BOX = 0.05, 0.0
+_STILL, _OPEN = 0.15, 0.25
 
 
 class _Drawn(NamedTuple):
@@ -38,6 +41,7 @@ class PoseRefinement(nn.Module):
 
     Args:
         num_views: number of views, 1 or more.
+        is_boxed: whether the field's cube is the scene's own box.
 
     Attributes:
         corrections: rigid transforms, one for each view; the identity at first.
@@ -47,8 +51,9 @@ class PoseRefinement(nn.Module):
     corrections: Tensor
     progress: Tensor
 
-    def __init__(self, num_views: int) -> None:
+    def __init__(self, num_views: int, *, is_boxed: bool = True) -> None:
         super().__init__()
+        self._still, self._open = (_STILL_IN_BOX, _OPEN_IN_BOX) if is_boxed else (_STILL, _OPEN)
         self.register_buffer("corrections", torch.eye(4).repeat(num_views, 1, 1))
         self.register_buffer("progress", torch.zeros(()))
         self.steps = GaussNewton(num_views, 6, longest=_LONGEST)
@@ -87,7 +92,7 @@ class PoseRefinement(nn.Module):
         Args:
             progress: progress of the fit, from 0 to 1.
         """
-        self.progress.fill_(min(1.0, progress / _OPEN_AT))
+        self.progress.fill_(min(1.0, self._open + (1 - self._open) * progress / _OPEN_AT))
         drawn, self._drawn = self._drawn, None
         if drawn is None:
             return
@@ -105,6 +110,6 @@ class PoseRefinement(nn.Module):
             drawn.directions, by_direction
         )
         self.steps.add(drawn.views, torch.cat([torque, by_origin], dim=-1), by_color)
-        if progress >= _POSES_FROM:
+        if progress >= self._still:
             twist = _SHARE * cosine_decay(progress) * self.steps.step()
             self.corrections.copy_(exp_se3(twist) @ self.corrections)

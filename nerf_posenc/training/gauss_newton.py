@@ -13,7 +13,7 @@ from torch import Tensor, nn
 # What is left of the sums over residuals from one batch to the next.
 _DECAY = 0.95
 # Damping: shares of a direction's own curvature, and of the mean curvature of all.
-_OWN_DAMPING, _MEAN_DAMPING = 0.1, 0.1
+_OWN_DAMPING, _MEAN_DAMPING = 0.1, 0.5
 # A gradient that is more than this many times as long as 99 in 100 is shortened to it.
 _STEEPEST = 3.0
 
