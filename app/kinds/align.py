@@ -27,8 +27,8 @@ from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.coordinate_model import CoordinateModel
-from nerf_posenc.training.gauss_newton import GaussNewton
 from nerf_posenc.training.loop import FitState, mse
+from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
 from scenes import SceneError, open_image
 
@@ -46,14 +46,15 @@ PATCH_PSNR = Measure(
 
 _DEFAULT = ("none", "fourier", "fourier-eased", "lines-eased")
 _EASED = "-eased"
-# Shares of the fit between which encodings are eased; steps get shorter from then on.
-_OPEN_FROM, _OPEN_TO = 0.1, 0.7
+# Of the fit: patches are only shifted until the first, and bend without perspective until the
+# second; encodings are eased between the last two, and learning rates fall from then on.
+_SHIFTED, _BENT, _OPEN_FROM, _OPEN_TO = 0.2, 0.5, 0.1, 0.7
 # Of an eased fit: its patches are blurred until then, at first with a standard deviation of this
 # share of their side, and with half of it from level to level (Cheng et al. 2024, section 4.3).
 _SHARP_FROM, _BLUR, _NUM_BLURS = 0.5, 0.2, 7
 _LR = 0.01
-# Share of a Gauss-Newton step of the homographies that is taken, and the longest one in sl(3).
-_SHARE, _LONGEST = 0.1, 0.1
+# Learning rate of the homographies times the steps of the fit: how far they may travel.
+_TRAVEL = 1.5
 _NUM_PATCHES = 5
 _PREVIEW_SIDE = 192
 _CHUNK = 1 << 14
@@ -95,48 +96,30 @@ class AlignedImage(nn.Module):
     """
 
     progress: Tensor
-    matrices: Tensor
 
     def __init__(self, encoder: Encoder, network: nn.Module, *, is_eased: bool) -> None:
         super().__init__()
         self.field = nn.Sequential(encoder, network)
         self.is_eased = is_eased
+        self.warps = nn.Parameter(torch.zeros(_NUM_PATCHES - 1, 8))
         # Saved with the fit, so that it goes on where it was.
         self.register_buffer("progress", torch.zeros(()))
-        self.register_buffer("matrices", torch.eye(3).repeat(_NUM_PATCHES, 1, 1))
-        self.steps = GaussNewton(_NUM_PATCHES, 8, longest=_LONGEST)
-        self._drawn: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def homographies(self) -> Float[Tensor, "patches 8"]:
+        """Numbers of sl(3) of all patches, of which the first is fixed at the identity."""
+        # Shifts come first, and perspective last: the optimizer moves all numbers alike, and what
+        # a blurred image does not determine wanders off.
+        is_free = torch.ones_like(self.warps)
+        is_free[:, 2:6] = (self.progress >= _SHIFTED).to(is_free)
+        is_free[:, 6:] = (self.progress >= _BENT).to(is_free)
+        return torch.cat([self.warps.new_zeros(1, 8), self.warps * is_free])
 
     def forward(self, batch: tuple[Tensor, Tensor]) -> Float[Tensor, "n 3"]:
         """RGB of points of patches: coordinates ``(n, 2)`` and numbers of the patches ``(n,)``."""
         points, patches = batch
-        placed = warped(points, self.matrices, patches)
-        if not torch.is_grad_enabled():
-            return self.rgb(placed)
-        placed.requires_grad_()
-        rgb = self.rgb(placed)
-        rgb.retain_grad()
-        self._drawn = patches, placed, rgb
-        return rgb
-
-    @torch.no_grad()
-    def update(self, progress: float) -> None:
-        """Step the homographies by the gradients of the last backward pass; the first one stays."""
-        self.progress.fill_(progress)
-        assert self._drawn is not None
-        patches, placed, rgb = self._drawn
-        assert placed.grad is not None
-        assert rgb.grad is not None
-        # A small D of sl(3) moves (x, y) to (1 + D)(x, y, 1), of which the third number divides.
-        (x, y), (right, down) = placed.T, placed.grad.T
-        across, along = x * right, y * down
-        both = across + along
-        shift, bend = (right, down), (y * right, x * down, across - along, -both - along)
-        gradient = torch.stack([*shift, *bend, -x * both, -y * both], dim=-1)
-        self.steps.add(patches, gradient, rgb.grad)
-        step = _SHARE * held_cosine(progress) * self.steps.step()
-        step[0] = 0
-        self.matrices.copy_(homographies(step) @ self.matrices)
+        with torch.autocast(points.device.type, enabled=False):
+            placed = warped(points, self.homographies(), patches)
+        return self.rgb(placed)
 
     def rgb(self, points: Float[Tensor, "n 2"]) -> Float[Tensor, "n 3"]:
         """RGB at points of the image."""
@@ -185,8 +168,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         self.truth = self._disturbed(options.disturbance, generator)
         self.points = self.grid.repeat(_NUM_PATCHES, 1)
         self.patches = torch.arange(_NUM_PATCHES).repeat_interleave(len(self.grid))
-        placed = warped(self.points, homographies(self.truth), self.patches)
-        self.values = self._image_at(placed)
+        self.values = self._image_at(warped(self.points, self.truth, self.patches))
 
     def _grid(self, width: int, height: int) -> Float[Tensor, "pixels 2"]:
         """Pixel centers in the middle of the image, row by row; the longer side spans [-1, 1]."""
@@ -219,9 +201,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
                 # Smaller and smaller ones, should an image leave no room.
                 drawn = size * torch.randn(8, generator=generator) + shift
                 drawn *= 0.99 ** (attempt // 20)
-                placed = warped(
-                    corners, homographies(drawn[None]), torch.zeros(4, dtype=torch.long)
-                )
+                placed = warped(corners, drawn[None], torch.zeros(4, dtype=torch.long))
                 if bool((placed.abs() <= self._edges()).all()):
                     break
             found.append(drawn)
@@ -290,7 +270,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
             return (points[chosen], patches[chosen]), target.to(device)[chosen]
 
         def after_step(state: FitState) -> None:
-            model.update(state.step / state.num_steps)
+            model.progress.fill_(state.step / state.num_steps)
 
         side = min(1.0, _PREVIEW_SIDE / max(self.size))
         preview = round(self.size[0] * side), round(self.size[1] * side)
@@ -302,10 +282,12 @@ class AlignKind(CoordinateKind[AlignOptions]):
             forward=model,
             after_step=after_step,
             schedule=held_cosine,
-            preview=lambda: [self._outlined(model.matrices, self._rendered(model, preview))],
-            originals=[self._outlined(homographies(self.truth), self._shown(preview))],
+            preview=lambda: [self._outlined(model, self._rendered(model, preview))],
+            originals=[self._outlined(self.truth, self._shown(preview))],
         )
-        return replace(problem, description={})
+        warps = torch.optim.Adam([model.warps], lr=_TRAVEL / config.steps)
+        group = OptimizerGroup([*problem.optimizer.optimizers, warps])
+        return replace(problem, optimizer=group, description={})
 
     def _blurred_values(self) -> list[Float[Tensor, "points 3"]]:
         """The patches' values, blurred within each patch less and less."""
@@ -320,7 +302,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
     def _rendered(self, model: AlignedImage, size: tuple[int, int]) -> Float[Tensor, "h w 3"]:
         """The image that a model has, all of it."""
         width, height = size
-        points = self._whole(size).to(model.matrices.device)
+        points = self._whole(size).to(model.warps.device)
         with torch.no_grad():
             parts = [model.rgb(part).float() for part in points.split(_CHUNK)]
         return torch.cat(parts).clamp(0, 1).view(height, width, 3).cpu()
@@ -337,10 +319,10 @@ class AlignKind(CoordinateKind[AlignOptions]):
         return self._image_at(self._whole(size)).view(size[1], size[0], 3).clamp(0, 1)
 
     def _outlined(
-        self, matrices: Float[Tensor, "patches 3 3"], image: Float[Tensor, "h w 3"]
+        self, model: AlignedImage | Tensor, image: Float[Tensor, "h w 3"]
     ) -> Float[Tensor, "h w 3"]:
         """An image with the borders of the patches, each in a color of its own."""
-        matrices = matrices.cpu()
+        warps = model if isinstance(model, Tensor) else model.homographies().detach().cpu()
         drawn = image.clone()
         height, width, _ = image.shape
         along = torch.linspace(-1, 1, 400)[:, None]
@@ -356,7 +338,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         )
         for i, color in enumerate(_COLORS):
             patches = torch.full((len(border),), i)
-            placed = warped(border * reach, matrices, patches) / self._edges()
+            placed = warped(border * reach, warps, patches) / self._edges()
             x = ((placed[:, 0] + 1) / 2 * width).floor().long()
             y = ((placed[:, 1] + 1) / 2 * height).floor().long()
             inside = (x >= 0) & (x < width - 1) & (y >= 0) & (y < height - 1)
@@ -369,8 +351,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
         """Error of the homographies, PSNR of patches and image, and where the patches ended."""
         model = fit.model
         assert isinstance(model, AlignedImage)
-        device = model.matrices.device
-        errors = (numbers(model.matrices) - self.truth).norm(dim=-1)
+        device = model.warps.device
+        errors = (model.homographies().cpu() - self.truth).norm(dim=-1)
         total = 0.0
         parts = zip(
             self.points.split(_CHUNK),
@@ -388,10 +370,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
             PATCH_PSNR.name: psnr_from_mse(total / self.values.numel()),
             PSNR.name: psnr_from_mse(float(mse(image, self.image))),
         }
-        places = (
-            self._outlined(homographies(self.truth), self.image),
-            self._outlined(model.matrices, image),
-        )
+        places = self._outlined(self.truth, self.image), self._outlined(model, image)
         views = [
             View(f"{self.title}, where the patches are", *places),
             View(self.title, self.image, image),
@@ -422,40 +401,26 @@ def held_cosine(progress: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * rest))
 
 
-def homographies(numbers: Float[Tensor, "patches 8"]) -> Float[Tensor, "patches 3 3"]:
-    """Exponentials of elements of sl(3).
+def warped(
+    points: Float[Tensor, "n 2"],
+    homographies: Float[Tensor, "patches 8"],
+    patches: Int[Tensor, " n"],
+) -> Float[Tensor, "n 2"]:
+    """Points of patches moved by the exponential of each patch's element of sl(3).
 
     The eight numbers h1 ... h8 are the trace-free matrix ((h5, h3, h1), (h4, -h5 - h6, h2),
     (h7, h8, h6)), as in BARF: shifts first, perspective last.
-    """
-    h1, h2, h3, h4, h5, h6, h7, h8 = numbers.unbind(-1)
-    rows = torch.stack([h5, h3, h1, h4, -h5 - h6, h2, h7, h8, h6], dim=-1)
-    exponential: Tensor = torch.matrix_exp(rows.view(-1, 3, 3))
-    return exponential
-
-
-def numbers(matrices: Float[Tensor, "patches 3 3"]) -> Float[Tensor, "patches 8"]:
-    """The numbers whose `homographies` are the matrices, on the CPU."""
-    from scipy.linalg import logm
-
-    logs = [torch.from_numpy(logm(matrix).real) for matrix in matrices.double().cpu().numpy()]
-    # Of ((h5, h3, h1), (h4, -h5 - h6, h2), (h7, h8, h6)), row by row.
-    return torch.stack(logs).flatten(1)[:, [2, 5, 1, 3, 0, 8, 6, 7]].float()
-
-
-def warped(
-    points: Float[Tensor, "n 2"], matrices: Float[Tensor, "patches 3 3"], patches: Int[Tensor, " n"]
-) -> Float[Tensor, "n 2"]:
-    """Points of patches as the homography of each patch moves them.
 
     Args:
         points: coordinates within the patches.
-        matrices: homographies.
+        homographies: eight numbers for each patch.
         patches: number of each point's patch.
     """
-    of_points = matrices[patches]
+    h1, h2, h3, h4, h5, h6, h7, h8 = homographies.unbind(-1)
+    rows = torch.stack([h5, h3, h1, h4, -h5 - h6, h2, h7, h8, h6], dim=-1)
+    matrices = torch.matrix_exp(rows.view(-1, 3, 3))[patches]
     x, y, w = (
-        of_points[:, i, 0] * points[:, 0] + of_points[:, i, 1] * points[:, 1] + of_points[:, i, 2]
+        matrices[:, i, 0] * points[:, 0] + matrices[:, i, 1] * points[:, 1] + matrices[:, i, 2]
         for i in range(3)
     )
     return torch.stack([x, y], dim=-1) / w[:, None]

@@ -14,6 +14,7 @@ from nerf_posenc.training.schedules import cosine_decay
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
 # step in radians and in units of the scene.
 _SHARE, _LONGEST = 0.15, 0.1
+_DAMPING = 0.5
 # Share of the fit after which all bands are open and colors depend on the direction.
 _OPEN_AT = 0.6
 # Shares of the fit for which poses stand still, while the field is fog, and of the bands that are
@@ -111,5 +112,5 @@ class PoseRefinement(nn.Module):
         )
         self.steps.add(drawn.views, torch.cat([torque, by_origin], dim=-1), by_color)
         if progress >= self._still:
-            twist = _SHARE * cosine_decay(progress) * self.steps.step()
+            twist = _SHARE * cosine_decay(progress) * self.steps.step(_DAMPING)
             self.corrections.copy_(exp_se3(twist) @ self.corrections)

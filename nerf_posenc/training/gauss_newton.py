@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 # What is left of the sums over residuals from one batch to the next.
 _DECAY = 0.95
-# Damping: shares of a direction's own curvature, and of the mean curvature of all.
-_OWN_DAMPING, _MEAN_DAMPING = 0.1, 0.5
+# Damping by a share of each number's own curvature.
+_OWN_DAMPING = 0.1
 # A gradient that is more than this many times as long as 99 in 100 is shortened to it.
 _STEEPEST = 3.0
 
@@ -67,11 +67,16 @@ class GaussNewton(nn.Module):
         self.slope.mul_(_DECAY).index_add_(0, groups, gradient * residual[:, None])
 
     @torch.no_grad()
-    def step(self) -> Float[Tensor, "groups dim"]:
-        """Damped Gauss-Newton step of every group."""
+    def step(self, damping: float) -> Float[Tensor, "groups dim"]:
+        """Damped Gauss-Newton step of every group.
+
+        Args:
+            damping: share of the mean curvature that is added to that of every direction: a large
+                one holds those back that the residuals hardly determine.
+        """
         own = self.curvature.diagonal(dim1=-2, dim2=-1)
-        damping = _OWN_DAMPING * own + _MEAN_DAMPING * own.mean(-1, keepdim=True) + 1e-6
-        system = self.curvature + torch.diag_embed(damping)
+        added = _OWN_DAMPING * own + damping * own.mean(-1, keepdim=True) + 1e-6
+        system = self.curvature + torch.diag_embed(added)
         step: Tensor = -torch.linalg.solve_ex(system, self.slope).result
         shorter: Tensor = self.longest / step.norm(dim=-1, keepdim=True).clamp(min=self.longest)
         return step * shorter
