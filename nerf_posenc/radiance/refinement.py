@@ -1,11 +1,9 @@
 """Camera poses that are refined beside the field, by Gauss-Newton on the rays of each batch.
 
-Adam moves each number of a pose at the same rate, also one that its rays do not determine, and needs
-some 100,000 steps (Lin et al. 2021, BARF). Here every view has the matrix of its own step, a
+Adam moves each number of a pose at the same rate, also one that its rays do not determine, and
+needs some 100,000 steps (Lin et al. 2021, BARF). Here every view has the matrix of its own step, a
 running mean over recent batches, from gradients that the backward pass gives anyway.
 """
-
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -15,16 +13,16 @@ from nerf_posenc.radiance.poses import exp_se3
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.training.schedules import cosine_decay
 
-# What is left of the sums over residuals from one batch to the next.
+# What is left of the sums over rays from one batch to the next.
 _DECAY = 0.95
-# Damping by a share of each number's own curvature.
-_OWN_DAMPING = 0.1
-# A gradient that is more than this many times as long as 99 in 100 is shortened to it.
+# Damping: shares of a direction's own curvature, and of the mean curvature of all six, which holds
+# those back that the rays hardly determine.
+_OWN_DAMPING, _MEAN_DAMPING = 0.1, 0.5
+# A ray whose gradient is more than this many times as long as of 99 in 100 has it shortened.
 _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
 # step in radians and in units of the scene.
 _SHARE, _LONGEST = 0.15, 0.1
-_DAMPING = 0.5
 # Share of the fit after which all bands are open and colors depend on the direction.
 _OPEN_AT = 0.6
 # Shares of the fit for which poses stand still, while the field is fog, and of the bands that are
@@ -32,15 +30,6 @@ _OPEN_AT = 0.6
 # coarsest bands alone would blur it beyond recognition.
 _STILL_IN_BOX, _OPEN_IN_BOX = 0.05, 0.0
 _STILL, _OPEN = 0.15, 0.25
-
-
-class _Drawn(NamedTuple):
-    """What the backward pass leaves the gradients in."""
-
-    views: Int[Tensor, " n"]
-    origins: Float[Tensor, "n 3"]
-    directions: Float[Tensor, "n 3"]
-    rgb: Float[Tensor, "n 3"]
 
 
 class PoseRefinement(nn.Module):
@@ -61,15 +50,19 @@ class PoseRefinement(nn.Module):
 
     corrections: Tensor
     progress: Tensor
+    curvature: Tensor
+    slope: Tensor
 
     def __init__(self, num_views: int, *, is_boxed: bool = True) -> None:
         super().__init__()
         self._still, self._open = (_STILL_IN_BOX, _OPEN_IN_BOX) if is_boxed else (_STILL, _OPEN)
         self.register_buffer("corrections", torch.eye(4).repeat(num_views, 1, 1))
         self.register_buffer("progress", torch.zeros(()))
-        self.steps = GaussNewton(num_views, 6, longest=_LONGEST)
-        self._drawn: _Drawn | None = None
-        self._moved: tuple[Tensor, Tensor, Tensor] | None = None
+        # Sums over the rays of each view, from which its step is solved.
+        self.register_buffer("curvature", torch.zeros(num_views, 6, 6))
+        self.register_buffer("slope", torch.zeros(num_views, 6))
+        self._rays: tuple[Tensor, Tensor, Tensor] | None = None
+        self._rgb: Tensor | None = None
 
     def forward(self, rays: Rays, views: Int[Tensor, " n"]) -> Rays:
         """Rays from the corrected poses.
@@ -86,15 +79,14 @@ class PoseRefinement(nn.Module):
         if torch.is_grad_enabled():
             origins.requires_grad_()
             directions.requires_grad_()
-            self._moved = views, origins, directions
+            self._rays = views, origins, directions
         return rays._replace(origins=origins, directions=directions)
 
     def watch(self, rgb: Float[Tensor, "n 3"]) -> None:
         """Keep the gradient of the colors that the rays of the last call were rendered to."""
-        if self._moved is not None and rgb.requires_grad:
+        if self._rays is not None and rgb.requires_grad:
             rgb.retain_grad()
-            self._drawn = _Drawn(*self._moved, rgb)
-        self._moved = None
+            self._rgb = rgb
 
     @torch.no_grad()
     def update(self, progress: float) -> None:
@@ -104,87 +96,44 @@ class PoseRefinement(nn.Module):
             progress: progress of the fit, from 0 to 1.
         """
         self.progress.fill_(min(1.0, self._open + (1 - self._open) * progress / _OPEN_AT))
-        drawn, self._drawn = self._drawn, None
-        if drawn is None:
+        if self._rays is None or self._rgb is None:
             return
-        by_origin, by_direction, by_color = (
-            drawn.origins.grad,
-            drawn.directions.grad,
-            drawn.rgb.grad,
-        )
+        (views, origins, directions), rgb = self._rays, self._rgb
+        self._rays = self._rgb = None
+        by_origin, by_direction, by_color = origins.grad, directions.grad, rgb.grad
         assert by_origin is not None
         assert by_direction is not None
         assert by_color is not None
         # By the twist of the camera about the origin: its rotation w moves both vectors of a ray,
         # o' = o + w x o and d' = d + w x d, its translation the first.
-        torque = torch.linalg.cross(drawn.origins, by_origin) + torch.linalg.cross(
-            drawn.directions, by_direction
-        )
-        self.steps.add(drawn.views, torch.cat([torque, by_origin], dim=-1), by_color)
+        torque = torch.linalg.cross(origins, by_origin)
+        torque += torch.linalg.cross(directions, by_direction)
+        self._add(views, torch.cat([torque, by_origin], dim=-1), by_color)
         if progress >= self._still:
-            twist = _SHARE * cosine_decay(progress) * self.steps.step(_DAMPING)
+            twist = _SHARE * cosine_decay(progress) * self._step()
             self.corrections.copy_(exp_se3(twist) @ self.corrections)
 
-
-class GaussNewton(nn.Module):
-    """Sums over the residuals of each group, and the damped steps that they give.
-
-    Args:
-        num_groups: number of groups, such as views, 1 or more.
-        dim: numbers that each group learns, 1 or more.
-        longest: length of the longest step.
-    """
-
-    curvature: Tensor
-    slope: Tensor
-
-    def __init__(self, num_groups: int, dim: int, *, longest: float) -> None:
-        super().__init__()
-        self.longest = longest
-        self.register_buffer("curvature", torch.zeros(num_groups, dim, dim))
-        self.register_buffer("slope", torch.zeros(num_groups, dim))
-
-    @torch.no_grad()
-    def add(
-        self,
-        groups: Int[Tensor, " n"],
-        gradient: Float[Tensor, "n dim"],
-        by_output: Float[Tensor, "n channels"],
-    ) -> None:
-        """Add a batch whose loss is the mean of all squared residuals.
-
-        A residual of several channels counts by its length, as the backward pass gives one gradient
-        for all of them.
-
-        Args:
-            groups: group of each residual.
-            gradient: gradient of the loss by the numbers of its group.
-            by_output: gradient of the loss by what was compared with the target.
-        """
-        # Of the mean over n channels, the gradient by the output is 2 / n times the residual r, and
-        # that by the numbers 2 / n times J^T r. The gradient of |r| is J^T r / |r|.
-        length = by_output.norm(dim=-1)
-        gradient = gradient / length.clamp(min=1e-12)[:, None]
-        residual = length * (by_output.numel() / 2)
+    def _add(self, views: Tensor, by_twist: Tensor, by_color: Tensor) -> None:
+        """Add the rays of a batch, by the gradients of its loss."""
+        # Of the mean of n squares the gradient by the colors is 2 / n times the residual r, and by
+        # the twist 2 / n times J^T r. The backward pass gives one gradient for all three colors, so
+        # that a ray counts by the length |r|, whose gradient is J^T r / |r|.
+        length = by_color.norm(dim=-1)
+        gradient = by_twist / length.clamp(min=1e-12)[:, None]
+        residual = length * (by_color.numel() / 2)
         size = gradient.norm(dim=-1)
         most = _STEEPEST * torch.quantile(size, 0.99)
         gradient = gradient * (most / size.clamp(min=1e-12)).clamp(max=1)[:, None]
         # Older batches count less and less.
         outer = gradient[:, :, None] * gradient[:, None, :]
-        self.curvature.mul_(_DECAY).index_add_(0, groups, outer)
-        self.slope.mul_(_DECAY).index_add_(0, groups, gradient * residual[:, None])
+        self.curvature.mul_(_DECAY).index_add_(0, views, outer)
+        self.slope.mul_(_DECAY).index_add_(0, views, gradient * residual[:, None])
 
-    @torch.no_grad()
-    def step(self, damping: float) -> Float[Tensor, "groups dim"]:
-        """Damped Gauss-Newton step of every group.
-
-        Args:
-            damping: share of the mean curvature that is added to that of every direction: a large
-                one holds those back that the residuals hardly determine.
-        """
+    def _step(self) -> Float[Tensor, "views 6"]:
+        """Damped Gauss-Newton step of every view, with a limit to its length."""
         own = self.curvature.diagonal(dim1=-2, dim2=-1)
-        added = _OWN_DAMPING * own + damping * own.mean(-1, keepdim=True) + 1e-6
-        system = self.curvature + torch.diag_embed(added)
-        step: Tensor = -torch.linalg.solve_ex(system, self.slope).result
-        shorter: Tensor = self.longest / step.norm(dim=-1, keepdim=True).clamp(min=self.longest)
-        return step * shorter
+        damping = _OWN_DAMPING * own + _MEAN_DAMPING * own.mean(-1, keepdim=True) + 1e-6
+        system = self.curvature + torch.diag_embed(damping)
+        twist = -torch.linalg.solve_ex(system, self.slope).result
+        limit: Tensor = _LONGEST / twist.norm(dim=-1, keepdim=True).clamp(min=_LONGEST)
+        return twist * limit

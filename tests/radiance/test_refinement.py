@@ -116,8 +116,8 @@ def test_slope_and_curvature_are_those_of_the_squared_error_by_twists() -> None:
     residual = lengths(torch.zeros(2, 6))
     for view in range(2):
         rows = jacobian[:, view]
-        torch.testing.assert_close(refinement.steps.slope[view], rows.T @ residual)
-        torch.testing.assert_close(refinement.steps.curvature[view], rows.T @ rows)
+        torch.testing.assert_close(refinement.slope[view], rows.T @ residual)
+        torch.testing.assert_close(refinement.curvature[view], rows.T @ rows)
 
 
 def test_views_are_brought_to_where_the_field_shows_them() -> None:
@@ -156,9 +156,8 @@ def test_poses_learn_from_the_colors_alone_and_not_from_the_penalty() -> None:
         rendering = renderer(rays, torch.Generator().manual_seed(2), views=views)
         assert rendering.penalty is not None
         (rendering.rgb.square().mean() + weight * rendering.penalty).backward()
-        drawn = refinement._drawn
-        assert drawn is not None
-        gradients.append(drawn.origins.grad)
+        assert refinement._rays is not None
+        gradients.append(refinement._rays[1].grad)
     torch.testing.assert_close(*gradients)
     assert float(gradients[0].abs().max()) > 1e-3  # type: ignore[union-attr]
 
