@@ -16,8 +16,8 @@ from nerf_posenc.training.schedules import cosine_decay
 # What is left of the sums over rays from one batch to the next.
 _DECAY = 0.95
 # Damping: shares of a direction's own curvature, and of the mean curvature of all six, which holds
-# those back that the rays hardly determine.
-_OWN_DAMPING, _MEAN_DAMPING = 0.1, 0.5
+# those back that a coarse field hardly determines; less of it once all bands are open.
+_OWN_DAMPING, _MEAN_DAMPING, _FINE_DAMPING = 0.1, 0.5, 0.05
 # A ray whose gradient is more than this many times as long as of 99 in 100 has it shortened.
 _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
@@ -112,6 +112,10 @@ class PoseRefinement(nn.Module):
         if progress >= self._still:
             twist = _SHARE * cosine_decay(progress) * self._step()
             self.corrections.copy_(exp_se3(twist) @ self.corrections)
+            # Thousands of products in float32 would stretch the rotations: a step of Newton's
+            # iteration to the nearest orthogonal matrix.
+            rotations = self.corrections[:, :3, :3]
+            rotations.copy_(1.5 * rotations - 0.5 * rotations @ rotations.mT @ rotations)
 
     def _add(self, views: Tensor, by_twist: Tensor, by_color: Tensor) -> None:
         """Add the rays of a batch, by the gradients of its loss."""
@@ -132,8 +136,9 @@ class PoseRefinement(nn.Module):
     def _step(self) -> Float[Tensor, "views 6"]:
         """Damped Gauss-Newton step of every view, with a limit to its length."""
         own = self.curvature.diagonal(dim1=-2, dim2=-1)
-        damping = _OWN_DAMPING * own + _MEAN_DAMPING * own.mean(-1, keepdim=True) + 1e-6
+        share = torch.where(self.progress < 1, _MEAN_DAMPING, _FINE_DAMPING)
+        damping = _OWN_DAMPING * own + share * own.mean(-1, keepdim=True) + 1e-6
         system = self.curvature + torch.diag_embed(damping)
-        twist = -torch.linalg.solve_ex(system, self.slope).result
+        twist: Tensor = -torch.linalg.solve_ex(system, self.slope).result
         limit: Tensor = _LONGEST / twist.norm(dim=-1, keepdim=True).clamp(min=_LONGEST)
         return twist * limit

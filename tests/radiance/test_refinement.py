@@ -131,6 +131,8 @@ def test_views_are_brought_to_where_the_field_shows_them() -> None:
     found = with_refined_poses(renderer, views, steps=400).world_from_camera
     start = (views.world_from_camera - poses).abs().max()
     assert float((found - poses).abs().max()) < 0.03 * float(start)
+    rotations = (found @ torch.linalg.inv(views.world_from_camera))[:, :3, :3]
+    torch.testing.assert_close(rotations @ rotations.mT, torch.eye(3).expand(3, 3, 3))
     assert all(p.requires_grad and p.grad is None for p in renderer.parameters())
 
 
