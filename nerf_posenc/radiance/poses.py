@@ -127,8 +127,8 @@ def exp_se3(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
     """Rigid transforms of twists: rotations in radians about the origin, then translations.
 
     Args:
-        twists: axis times angle, and the translation's velocity: the exponential turns and shifts
-            at once.
+        twists: axis times angle, and the velocity of the translation, which goes on while the
+            axes rotate.
 
     Examples:
         >>> exp_se3(torch.tensor([0.0, 0.0, math.pi / 2, 0.0, 0.0, 1.0]))[:3].round(decimals=3)

@@ -59,8 +59,8 @@ def test_poses_that_differ_by_a_similarity_are_the_same() -> None:
     assert float(difference.distances.max()) < 1e-9
     # Cameras that rotate in their places.
     rotated = poses.clone()
-    turn = exp_se3(torch.tensor([0.0, 0.2, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64))[:3, :3]
-    rotated[:, :3, :3] = rotated[:, :3, :3] @ turn
+    rotation = exp_se3(torch.tensor([0.0, 0.2, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64))[:3, :3]
+    rotated[:, :3, :3] = rotated[:, :3, :3] @ rotation
     torch.testing.assert_close(
         pose_difference(rotated, poses).degrees, torch.full((7,), math.degrees(0.2)).double()
     )
