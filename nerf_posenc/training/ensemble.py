@@ -70,12 +70,30 @@ class Ensemble(nn.Module):
         if len(self.members) == 1 or not self.is_stackable:
             outputs = [member(x) for member, x in zip(self.members, own, strict=True)]
             return pytree.tree_map(lambda *parts: torch.stack(parts), *outputs)
-        states = [{**dict(m.named_parameters()), **dict(m.named_buffers())} for m in self.members]
+        states = [_named_tensors(member) for member in self.members]
         weights = {name: torch.stack([state[name] for state in states]) for name in states[0]}
         stacked = pytree.tree_map(lambda *parts: torch.stack(parts), *own)
         # Through a closure, so that the first member is the template of all.
         first = self.members[0]
-        return torch.vmap(lambda state, x: functional_call(first, state, (x,)))(weights, stacked)
+        return torch.vmap(lambda state, x: functional_call(first, state, (x,), tie_weights=False))(
+            weights, stacked
+        )
+
+
+def _named_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers: of a module that stands in several places once.
+
+    ``functional_call`` with tied weights would replace such a module's tensors twice, and at the
+    end put the replacement of the first time back.
+    """
+    return {
+        name: tensor
+        for prefix, part in module.named_modules()
+        for name, tensor in (
+            *part.named_parameters(prefix, recurse=False),
+            *part.named_buffers(prefix, recurse=False),
+        )
+    }
 
 
 class MemberLosses:

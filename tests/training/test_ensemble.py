@@ -58,6 +58,17 @@ def test_each_member_gives_what_it_gives_alone(encoding: str, network: str) -> N
             torch.testing.assert_close(ensemble_gradient, parameter.grad)
 
 
+def test_a_module_that_stands_in_two_places_is_that_of_each_member() -> None:
+    shared = [nn.Linear(4, 4) for _ in range(2)]
+    members = [nn.Sequential(layer, nn.Tanh(), layer) for layer in shared]
+    ensemble, inputs = Ensemble(members), torch.rand(2, 5, 4)
+    for _ in range(2):  # The second time finds what the first one left.
+        outputs = ensemble(inputs)
+        for x, y, member in zip(inputs, outputs, members, strict=True):
+            torch.testing.assert_close(y, member(x))
+    assert [name for name, _ in members[0].named_parameters()] == ["0.weight", "0.bias"]
+
+
 @pytest.mark.parametrize("optimizer", ["muon", "adam"])
 def test_an_ensemble_takes_the_steps_of_its_members_alone(optimizer: str) -> None:
     generator = torch.Generator().manual_seed(0)
