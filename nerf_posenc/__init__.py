@@ -42,6 +42,7 @@ from nerf_posenc.positional.camera_attention import PRoPEEncoder as PRoPEEncoder
 from nerf_posenc.positional.learned import LearnedPositionEncoder as LearnedPositionEncoder
 from nerf_posenc.positional.learned_grid import LearnedGridEncoder as LearnedGridEncoder
 from nerf_posenc.positional.mixed_rotary import MixedRotaryEncoder as MixedRotaryEncoder
+from nerf_posenc.positional.pope import PoPEEncoder as PoPEEncoder
 from nerf_posenc.positional.relative_bias import FireBias as FireBias
 from nerf_posenc.positional.relative_bias import KerpleBias as KerpleBias
 from nerf_posenc.positional.relative_bias import T5RelativeBias as T5RelativeBias

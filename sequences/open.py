@@ -10,11 +10,12 @@ from sequences.data.docstrings import open_docstrings, open_sources
 from sequences.data.files import open_text_file, open_tsv
 from sequences.data.numbers import make_numbers
 from sequences.data.stories import open_babi_folder
-from sequences.data.types import Data, LabeledSentences, Pairs, Stories, Text
+from sequences.data.types import Data, Indexing, LabeledSentences, Pairs, Stories, Text
 from sequences.data.world import make_stories
 from sequences.errors import SequenceError
 from sequences.system import System, SystemOptions
 from sequences.systems.bert import BertSystem
+from sequences.systems.indexing import IndexingSystem
 from sequences.systems.language import LanguageSystem
 from sequences.systems.memn2n import MemN2NSystem
 from sequences.systems.memory_network import MemoryNetworkSystem
@@ -29,6 +30,7 @@ BUILT_IN: Mapping[str, Callable[[int], Data]] = MappingProxyType(
         "stories": lambda seed: make_stories(_STORIES_TO_TRAIN, _STORIES_TO_TEST, seed),
         "numbers": lambda seed: make_numbers(seed=seed),
         "sources": lambda seed: open_sources(),
+        "indexing": lambda seed: Indexing(),
     }
 )
 """Data that is made or found on every machine, by name; the seed is that of what is made."""
@@ -46,6 +48,7 @@ SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
         Stories: {"memn2n": MemN2NSystem, "memory-network": MemoryNetworkSystem},
         Pairs: {"transformer": TranslationSystem, "conv": TranslationSystem},
         LabeledSentences: {"self-attentive": SelfAttentiveSystem},
+        Indexing: {"indexing": IndexingSystem},
     }
 )
 """Systems by the kind of data and by name; the first of a kind is its default."""
@@ -53,7 +56,13 @@ SYSTEMS: Mapping[type[Data], Mapping[str, SystemBuilder]] = MappingProxyType(
 # Their punctuation would be learned as if it were language.
 _NO_PROSE = (".csv", ".json", ".jsonl")
 
-_KINDS = {Text: "a text", Stories: "stories", Pairs: "pairs", LabeledSentences: "labeled sentences"}
+_KINDS = {
+    Text: "a text",
+    Stories: "stories",
+    Pairs: "pairs",
+    LabeledSentences: "labeled sentences",
+    Indexing: "questions about letters",
+}
 
 
 def open_sequence(name_or_path: str, options: SystemOptions) -> System:
@@ -86,8 +95,8 @@ def open_sequence(name_or_path: str, options: SystemOptions) -> System:
 _USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "context": ("transformer", "causal", "conv", "bert"),
-        "depth": ("transformer", "causal", "conv", "bert"),
-        "heads": ("transformer", "causal", "bert"),
+        "depth": ("transformer", "causal", "conv", "bert", "indexing"),
+        "heads": ("transformer", "causal", "bert", "indexing"),
         "hops": ("memn2n", "self-attentive"),
         "penalty": ("self-attentive",),
         "tying": ("memn2n",),

@@ -24,6 +24,13 @@ def test_encodings_recover_what_raw_coordinates_do_not() -> None:
 
 
 @pytest.mark.slow
+def test_a_field_of_filtered_features_does_not_alias() -> None:
+    psnr = run("filtered_image")
+    points, areas = psnr["points"], psnr["areas, filtered by the box"]
+    assert all(area > point + 6 for area, point in zip(areas[1:], points[1:], strict=True))
+
+
+@pytest.mark.slow
 def test_a_vit_runs_at_another_resolution_than_it_was_trained_at() -> None:
     accuracy = run("vit_rotary")
     assert min(accuracy.values()) > 0.9

@@ -4,6 +4,8 @@ Read `fourier` first; the others differ in what they compute, not in how they ar
 themselves are exported by `nerf_posenc`; what goes with them is exported here.
 """
 
+from nerf_posenc.core.filters import Box as Box
+from nerf_posenc.core.filters import Lanczos as Lanczos
 from nerf_posenc.encoders.geodesic import icosahedron_basis as icosahedron_basis
 from nerf_posenc.encoders.geographic import directions_from_degrees as directions_from_degrees
 from nerf_posenc.encoders.geographic import equal_earth as equal_earth

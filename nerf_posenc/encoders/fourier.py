@@ -17,6 +17,7 @@ from nerf_posenc.core.encoder import (
     require_counts,
     require_tensor,
 )
+from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.preset import canonical_name
@@ -174,6 +175,15 @@ class FourierEncoder(Encoder):
         raw = [(-1, "x", axis) for axis in range(self.in_dim)] if self.include_input else []
         return self._labels + raw if self.include_input == "back" else raw + self._labels
 
+    @property
+    def frequencies(self) -> Float[Tensor, "out_dim in_dim"]:
+        """Angular frequency of each column, rad per unit; 0 for the raw input."""
+        labels = [(band, axis) for band, _, axis in self.columns]
+        band, axis = torch.tensor(labels, device="cpu").T
+        omega = torch.where(band < 0, 0.0, self.frequency_bands[band, axis])
+        directions = torch.eye(self.in_dim).double() if self.basis is None else self.basis
+        return omega[:, None] * directions.cpu()[axis]
+
     def forward(
         self,
         x: Float[Tensor, "*batch in_dim"],
@@ -182,8 +192,9 @@ class FourierEncoder(Encoder):
         covariance: Float[Tensor, "*batch in_dim in_dim"] | None = None,
         weight: Float[Tensor, " num_bands"] | None = None,
         progress: float | Float[Tensor, ""] | None = None,
+        filter: Filter | None = None,
     ) -> Float[Tensor, "*batch out_dim"]:
-        r"""Encode coordinates, or Gaussians around them.
+        r"""Encode coordinates, or areas around them.
 
         Args:
             x: coordinates in [-1, 1], any batch shape, also empty. Keep them in float32:
@@ -197,6 +208,10 @@ class FourierEncoder(Encoder):
             weight: factor of each band; the raw input keeps factor 1.
             progress: progress of the fit, from 0 to 1; opens the bands from coarse to fine:
                 [coarse_to_fine_weight][nerf_posenc.core.coarse_to_fine_weight].
+            filter: filter whose mean around each point the features become:
+                [Box][nerf_posenc.encoders.Box] for a pixel's area,
+                [Lanczos][nerf_posenc.encoders.Lanczos] to resample, or any function from angular
+                frequencies ``(num, in_dim)`` to factors ``(num,)`` or ``(*batch, num)``.
 
         Returns:
             Features in ``x.dtype``, or the encoder's ``out_dtype``. A coordinate that is not finite
@@ -212,7 +227,11 @@ class FourierEncoder(Encoder):
             raise ValueError("give weight or progress, not both")
         if progress is not None:
             weight = coarse_to_fine_weight(self.num_bands, progress).to(x.device)
-        variance = self._variance_along_axes(x, variance, covariance)
+        features = self._features(x, weight, self._variance_along_axes(x, variance, covariance))
+        return features if filter is None else filtered(features, filter, self.frequencies)
+
+    def _features(self, x: Tensor, weight: Tensor | None, variance: Tensor | None) -> Tensor:
+        """Features of coordinates with the variance along each axis or direction."""
         dtype = x.dtype if self.out_dtype is None else self.out_dtype
         features: Tensor
         if self.is_plain:

@@ -14,6 +14,7 @@ from nerf_posenc.core.encoder import (
     require_counts,
     require_positive,
 )
+from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, project
 
 
@@ -73,17 +74,25 @@ class GaussianEncoder(Encoder):
     def _hold(self, matrix: Tensor) -> None:
         self.register_buffer("matrix", matrix)
 
+    @property
+    def frequencies(self) -> Float[Tensor, "out_dim in_dim"]:
+        """Angular frequency of each column, rad per unit."""
+        return torch.cat([self.matrix, self.matrix]) * (2 * math.pi)
+
     def forward(
         self,
         x: Float[Tensor, "*batch in_dim"],
         *,
         variance: Float[Tensor, "*batch in_dim"] | None = None,
+        filter: Filter | None = None,
     ) -> Float[Tensor, "*batch out_dim"]:
         """Encode coordinates.
 
         Args:
             x: coordinates of any range and batch shape.
             variance: variance of each coordinate; the features become expectations over a Gaussian.
+            filter: filter whose mean around each point the features become; see
+                [FourierEncoder][nerf_posenc.FourierEncoder].
 
         Returns:
             Features in ``x.dtype``, or the encoder's ``out_dtype``.
@@ -96,7 +105,7 @@ class GaussianEncoder(Encoder):
         along = None if variance is None else variance @ self.matrix.T.square().to(variance)
         cycles = project(x, self.matrix).to(x.device)
         features: Tensor = self.sincos(cycles, variance=along, out_dtype=self.out_dtype or x.dtype)
-        return features
+        return features if filter is None else filtered(features, filter, self.frequencies)
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

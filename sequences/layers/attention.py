@@ -70,7 +70,7 @@ class Attention(RecordedAttention):
         if self.positions is not None:
             queries, keys = self.positions.rotate(queries, keys)
             bias = self.positions.bias(x.shape[-2])
-        scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
+        scores = queries @ keys.mT / math.sqrt(values.shape[-1])
         if bias is not None:
             scores = scores + bias.to(scores)
         if mask is not None:

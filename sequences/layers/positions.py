@@ -11,6 +11,7 @@ from nerf_posenc import (
     FireBias,
     KerpleBias,
     LearnedPositionEncoder,
+    PoPEEncoder,
     RotaryEncoder,
     SinusoidalEncoder,
     T5RelativeBias,
@@ -31,6 +32,8 @@ IN_ATTENTION: Mapping[str, str] = MappingProxyType(
     {
         "rotary": "queries and keys rotated (Su et al. 2021)",
         "xpos": "rotary with a decay by distance, for causal models (Sun et al. 2023)",
+        "pope": "queries and keys as lengths at the angle of their position (Gopalakrishnan et al. "
+        "2025)",
         "alibi": "attention biased linearly by distance (Press et al. 2022)",
         "t5": "a learned bias per bucket of distances (Raffel et al. 2020)",
         "kerple": "a learned logarithmic bias (Chi et al. 2022)",
@@ -118,12 +121,14 @@ class AttentionPositions(nn.Module):
         super().__init__()
         self.encoding = encoding
         self.num_heads = num_heads
-        self.rotation: RotaryEncoder | None = None
+        self.rotation: RotaryEncoder | PoPEEncoder | None = None
         self.learned_bias: nn.Module | None = None
         if encoding == "rotary":
             self.rotation = RotaryEncoder(head_dim)
         elif encoding == "xpos":
             self.rotation = XPosEncoder(head_dim)
+        elif encoding == "pope":
+            self.rotation = PoPEEncoder(head_dim, num_heads)
         elif encoding == "t5":
             self.learned_bias = T5RelativeBias(num_heads, bidirectional=not is_causal)
         elif encoding == "kerple":
@@ -133,12 +138,12 @@ class AttentionPositions(nn.Module):
 
     def rotate(
         self, queries: Float[Tensor, "*batch length dim"], keys: Float[Tensor, "*batch length dim"]
-    ) -> tuple[Float[Tensor, "*batch length dim"], Float[Tensor, "*batch length dim"]]:
-        """Rotate the queries and keys of positions 0, 1, ..."""
+    ) -> tuple[Float[Tensor, "*batch length rotated"], Float[Tensor, "*batch length rotated"]]:
+        """Rotate the queries and keys of positions 0, 1, ...; PoPE doubles their width."""
         if self.rotation is None:
             return queries, keys
         positions = torch.arange(queries.shape[-2], device=queries.device)
-        if isinstance(self.rotation, XPosEncoder):
+        if isinstance(self.rotation, (XPosEncoder, PoPEEncoder)):
             rotated = self.rotation.rotate(queries, positions)
             return rotated, self.rotation.rotate_keys(keys, positions)
         cosine, sine = self.rotation(positions)

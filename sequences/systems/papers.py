@@ -40,3 +40,9 @@ LIN = (
     "author={Lin, Zhouhan and Feng, Minwei and dos Santos, Cicero Nogueira and Yu, Mo and Xiang, "
     "Bing and Zhou, Bowen and Bengio, Yoshua}, booktitle={ICLR}, year={2017}}"
 )
+GOPALAKRISHNAN = (
+    "@article{gopalakrishnan2025decoupling, title={Decoupling the ``What'' and ``Where'' With "
+    "Polar Coordinate Positional Embeddings}, author={Gopalakrishnan, Anand and Csord{\\'a}s, "
+    "R{\\'o}bert and Schmidhuber, J{\\\"u}rgen and Mozer, Michael C.}, journal={arXiv preprint "
+    "arXiv:2509.10534}, year={2025}}"
+)

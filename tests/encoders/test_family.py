@@ -107,6 +107,7 @@ CASES = {
         lambda: ne.MixedRotaryEncoder(8, generator=torch.Generator().manual_seed(2)), coordinates(2)
     ),
     "xpos": Case(lambda: ne.XPosEncoder(8), positions, has_axes=False),
+    "pope": Case(lambda: ne.PoPEEncoder(4, 2), positions, has_axes=False),
 }
 
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))

@@ -176,6 +176,22 @@ ROTARY = [
             "",
         ),
         (
+            "PoPE-pytorch, queries",
+            "PoPEEncoder(64, 1).rotate(q[:32].view(1, 64, 64), positions)[0]",
+            "pope/after",
+            1e-6,
+            "",
+            "",
+        ),
+        (
+            "PoPE-pytorch, keys",
+            "pope.rotate_keys(q[:32].view(1, 64, 64), positions)[0]",
+            "pope/after_key",
+            1e-6,
+            "pope = PoPEEncoder(64, 1); pope.phases.data.copy_(weight)",
+            "",
+        ),
+        (
             "EscherNet, CaPE 6-DoF, queries",
             "transformed_by_camera(q[None], torch.linalg.inv(poses))[0]",
             "cape-6dof/after",

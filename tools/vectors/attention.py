@@ -530,6 +530,19 @@ def xpos(libraries: Libraries) -> Arrays:
     return dict(positions=torch.arange(64), after=q[0, 0], after_key=k[0, 0])
 
 
+@entry("pope", "float64")
+def pope(libraries: Libraries) -> Arrays:
+    """PoPE(64, heads=1, inv_freqs in float64), its bias set; apply_pope_to_qk(pope(64), q, q)."""
+    library = libraries.installed("PoPE_pytorch.pope", distribution="PoPE-pytorch")
+    freqs, query = 10000.0 ** -(torch.arange(64) / 64), before(1, 1, 64, 64)
+    embedding = library.PoPE(64, heads=1, inv_freqs=freqs)
+    # Some of them beyond the range that the library clamps to.
+    embedding.bias.data = 4 * before(1, 64) - 3
+    q, k = library.apply_pope_to_qk(embedding(64), query, query)
+    weight = embedding.bias
+    return dict(positions=torch.arange(64), weight=weight, after=q[0, 0], after_key=k[0, 0])
+
+
 # Relative biases.
 
 

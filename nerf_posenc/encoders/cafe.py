@@ -1,0 +1,89 @@
+"""Content-aware frequency encoding (CAFE+): products of learned mixtures of frequencies."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+from nerf_posenc.encoders.random_fourier import GaussianEncoder
+
+
+class CAFEEncoder(Encoder):
+    r"""Products of linear layers on Fourier and Chebyshev features (Ke et al. 2026, CAFE+).
+
+    $$\prod_{j=1}^{N} \big(W_j\, e(x) + b_j\big), \quad
+      e(x) = \big(\gamma(x), T_0(x), \dots, T_{M-1}(x)\big)$$
+
+    with random Fourier features $\gamma$ and the Chebyshev polynomials of each coordinate. A
+    product of sines holds sums and differences of their frequencies, so that the layers make many
+    of few, and choose among them (arXiv:2603.01028, section 3).
+
+    Args:
+        in_dim: number of coordinates, in [-1, 1].
+        num_features: width of the layers; None for that of the features that they read.
+        num_frequencies: random frequencies.
+        sigma: their standard deviation in cycles per unit; the paper has 30 for 512 pixels.
+        num_polynomials: Chebyshev polynomials of each coordinate, of degree 0 and up; 0 for CAFE
+            without them.
+        num_branches: layers that are multiplied, 1 or more.
+        generator: random number generator of frequencies and weights.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> encoder = CAFEEncoder(2)
+        >>> encoder(torch.rand(5, 2)).shape
+        torch.Size([5, 236])
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        num_features: int | None = None,
+        *,
+        num_frequencies: int = 88,
+        sigma: float = 30.0,
+        num_polynomials: int = 30,
+        num_branches: int = 3,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        require_counts(in_dim=in_dim, num_branches=num_branches)
+        if num_polynomials < 0:
+            raise ValueError(f"num_polynomials must be 0 or more; got {num_polynomials}")
+        width = 2 * num_frequencies + num_polynomials * in_dim
+        super().__init__(in_dim, width if num_features is None else num_features)
+        self.num_polynomials = num_polynomials
+        self.frequencies = GaussianEncoder(
+            in_dim, num_frequencies, sigma=sigma, generator=generator
+        )
+        self.branches = nn.ModuleList(nn.Linear(width, self.out_dim) for _ in range(num_branches))
+        bound = 1 / math.sqrt(width)
+        for parameter in self.branches.parameters():
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+
+    def forward(self, x: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out_dim"]:
+        """Encode coordinates.
+
+        Args:
+            x: coordinates in [-1, 1]; polynomials grow fast outside.
+
+        Raises:
+            TypeError: If ``x`` does not hold floating-point numbers.
+            ValueError: If a shape does not fit.
+        """
+        require_coordinates(x, self.in_dim)
+        features = torch.cat([self.frequencies(x), *self._polynomials(x)], dim=-1)
+        product: Tensor = self.branches[0](features)
+        for branch in self.branches[1:]:
+            product = product * branch(features)
+        return product
+
+    def _polynomials(self, x: Tensor) -> list[Tensor]:
+        """Chebyshev polynomials by their recurrence, T_n = 2 x T_{n-1} - T_{n-2}."""
+        values = [torch.ones_like(x), x]
+        while len(values) < self.num_polynomials:
+            values.append(2 * x * values[-1] - values[-2])
+        return values[: self.num_polynomials]

@@ -1,0 +1,124 @@
+"""Polar coordinate position embeddings (PoPE): content as length, position as angle."""
+
+import functools
+import math
+
+import torch
+from jaxtyping import Float, Num
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nerf_posenc.core.bands import geometric_bands
+from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, require_tensor
+from nerf_posenc.core.sinusoids import SinCos
+
+
+class PoPEEncoder(Encoder):
+    r"""Polar coordinate position embedding (Gopalakrishnan et al. 2025, arXiv:2509.10534).
+
+    Every feature of a query or key becomes a point in the plane, whose length is the feature's
+    softplus and whose angle is its position's. The score of a query at $t$ and a key at $s$ is
+
+    $$\sum_i \mathrm{softplus}(q_i)\,\mathrm{softplus}(k_i) \cos((t - s)\,\omega_i - \delta_i)$$
+
+    with the bands $\omega_i = \text{base}^{-i/d}$, one for each feature, and a learned phase
+    $\delta_i$ in $[-2\pi, 0]$ for each head. In a rotary embedding the features themselves add to
+    the angle, so that what a token is and where it stands are mixed. The width of queries and keys
+    doubles, that of values stays; scores are divided by the square root of ``dim``.
+
+    Args:
+        dim: width of a head before the embedding.
+        num_heads: number of heads, each with phases of its own.
+        base: ratio of the longest wavelength (not reached) to the shortest.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> pope = PoPEEncoder(64, 8)
+        >>> queries = keys = torch.rand(2, 8, 100, 64)
+        >>> positions = torch.arange(100)
+        >>> scores = pope.rotate(queries, positions) @ pope.rotate_keys(keys, positions).mT / 8
+    """
+
+    def __init__(self, dim: int, num_heads: int, *, base: float = 10_000.0) -> None:
+        require_counts(dim=dim, num_heads=num_heads)
+        require_positive(base=base)
+        super().__init__(1, 2 * dim)
+        self.dim = dim
+        self.num_heads = num_heads
+        self.base = base
+        make = functools.partial(SinCos, 1, layout="kpa", phases=("cos", "sin"))
+        self.sincos = make(geometric_bands(2 * dim, base=base))
+        self._of_phase = make([1.0])
+        self.phases = nn.Parameter(torch.zeros(num_heads, dim))
+
+    @property
+    def frequency_bands(self) -> Float[Tensor, "dim 1"]:
+        """Band of each feature, rad per unit of position."""
+        return self.sincos.bands
+
+    def forward(self, positions: Num[Tensor, "*batch"]) -> Float[Tensor, "*batch twice_dim"]:
+        """Cosine and sine of each band's angle in turn, as queries have them.
+
+        Args:
+            positions: positions of tokens, integers or reals of any sign.
+        """
+        require_tensor(positions, "positions")
+        features: Tensor = self.sincos(positions[..., None])
+        return features
+
+    def rotate(
+        self, x: Float[Tensor, "*batch heads length dim"], positions: Num[Tensor, "*batch length"]
+    ) -> Float[Tensor, "*batch heads length twice_dim"]:
+        """Embed queries.
+
+        Args:
+            x: queries.
+            positions: positions of the tokens, ``(length,)`` or with the batch dimensions of x.
+
+        Raises:
+            ValueError: If the width or the number of heads does not fit.
+        """
+        self._require_shape(x)
+        return self._placed(x, self(positions).unsqueeze(-3))
+
+    def rotate_keys(
+        self, x: Float[Tensor, "*batch heads length dim"], positions: Num[Tensor, "*batch length"]
+    ) -> Float[Tensor, "*batch heads length twice_dim"]:
+        """Embed keys, each head with its phases.
+
+        Args:
+            x: keys.
+            positions: positions of the tokens, as for ``rotate``.
+
+        Raises:
+            ValueError: If the width or the number of heads does not fit.
+        """
+        self._require_shape(x)
+        cosine, sine = self(positions).unsqueeze(-3).unflatten(-1, (-1, 2)).unbind(-1)
+        phase = self.phases.clamp(-2 * math.pi, 0)[:, None, :, None]
+        phase_cosine, phase_sine = self._of_phase(phase).unbind(-1)
+        # The addition theorems: the angle of position and phase together.
+        angle = (
+            cosine * phase_cosine - sine * phase_sine,
+            sine * phase_cosine + cosine * phase_sine,
+        )
+        return self._placed(x, torch.stack(angle, -1).flatten(-2))
+
+    def _placed(self, x: Tensor, features: Tensor) -> Tensor:
+        """Each feature's length along the direction of its angle, in float32 or better."""
+        length = F.softplus(x.to(torch.promote_types(x.dtype, features.dtype)))
+        return (length.repeat_interleave(2, dim=-1) * features).to(x.dtype)
+
+    def _require_shape(self, x: Tensor) -> None:
+        require_tensor(x, "x")
+        if x.ndim < 3 or x.shape[-3] != self.num_heads or x.shape[-1] != self.dim:
+            raise ValueError(
+                f"x must have shape (*batch, {self.num_heads}, length, {self.dim}); "
+                f"got {tuple(x.shape)}"
+            )
+
+    def extra_repr(self) -> str:
+        """Show all that changes the numbers."""
+        return f"dim={self.dim}, num_heads={self.num_heads}, base={self.base:g}"
