@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from benchmarks.timing import Clock, machine
-from nerf_posenc import FourierEncoder, HashGridEncoder
+from nerf_posenc import CAFEEncoder, FourierEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
@@ -102,6 +102,11 @@ def ngp_hash_grid(image: Image) -> Encoder:
     return HashGridEncoder(2, 16, log2_table_size=24, growth=growth)
 
 
+def cafe(image: Image) -> nn.Module:
+    """CAFE+ with one hidden layer: 88 frequencies, 30 polynomials and products of three."""
+    return with_mlp(CAFEEncoder(2), width=236, depth=1)
+
+
 def by_adam(module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam on everything."""
     return recipes.make_optimizer(module, "adam", lr)
@@ -148,6 +153,9 @@ RECIPES = {
     "Gauss": Recipe(on_coordinates("gauss"), by_adam, (1e-3, 3e-3, 6e-3)),
     "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
+    # The network and the learning rates of the authors' code.
+    "CAFE+": Recipe(cafe, by_adam, (5e-3, 1e-2, 2e-2), bfloat16=False),
+    "CAFE+, Muon": Recipe(cafe, by_muon, (0.01, 0.02, 0.05), bfloat16=False),
     "instant-NGP": Recipe(
         lambda p: with_mlp(ngp_hash_grid(p), width=64, depth=2),
         by_ngp_adam,

@@ -14,6 +14,7 @@ from nerf_posenc.core.bands import ratio_bands as ratio_bands
 from nerf_posenc.core.grids import grid_positions as grid_positions
 from nerf_posenc.core.grids import patch_centers as patch_centers
 from nerf_posenc.core.sinusoids import sincos as sincos
+from nerf_posenc.encoders.cafe import CAFEEncoder as CAFEEncoder
 from nerf_posenc.encoders.fourier import FourierEncoder as FourierEncoder
 from nerf_posenc.encoders.geographic import Sphere2VecEncoder as Sphere2VecEncoder
 from nerf_posenc.encoders.hash_grid import DenseGridEncoder as DenseGridEncoder

@@ -5,6 +5,7 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
@@ -76,9 +77,10 @@ class CAFEEncoder(Encoder):
         """
         require_coordinates(x, self.in_dim)
         features = torch.cat([self.frequencies(x), *self._polynomials(x)], dim=-1)
-        product: Tensor = self.branches[0](features)
-        for branch in self.branches[1:]:
-            product = product * branch(features)
+        product = torch.ones((), dtype=features.dtype, device=features.device)
+        for branch in self.branches:
+            weight, bias = (t.to(features.dtype) for t in branch.parameters())
+            product = product * F.linear(features, weight, bias)
         return product
 
     def _polynomials(self, x: Tensor) -> list[Tensor]:
@@ -87,3 +89,9 @@ class CAFEEncoder(Encoder):
         while len(values) < self.num_polynomials:
             values.append(2 * x * values[-1] - values[-2])
         return values[: self.num_polynomials]
+
+    def extra_repr(self) -> str:
+        """Show all that changes the numbers, but for the weights."""
+        return (
+            f"in_dim={self.in_dim}, out_dim={self.out_dim}, num_polynomials={self.num_polynomials}"
+        )

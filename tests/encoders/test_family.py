@@ -55,6 +55,7 @@ CASES = {
     ),
     "gaussian": Case(lambda: ne.GaussianEncoder(2, 16, sigma=3.0), coordinates(2)),
     "learned-fourier": Case(lambda: ne.LearnedFourierEncoder(2, 16, sigma=3.0), coordinates(2)),
+    "cafe": Case(lambda: ne.CAFEEncoder(2, 6, num_frequencies=4, sigma=1.0), coordinates(2)),
     "one-blob": Case(lambda: ne.OneBlobEncoder(2, 8), coordinates(2)),
     "triangle-wave": Case(lambda: ne.TriangleWaveEncoder(2, 4), coordinates(2), derivatives=1),
     "hash-grid": Case(
@@ -296,7 +297,8 @@ def test_a_wrong_number_of_coordinates_is_named(case: Case) -> None:
 def test_integers_are_refused_where_coordinates_are_meant(case: Case) -> None:
     encoder = case.make()
     whole = torch.zeros(case.draw(3).shape, dtype=torch.long)
-    if isinstance(encoder, ne.SinusoidalEncoder | ne.GridSinusoidalEncoder | Rotation):
+    positional = ne.SinusoidalEncoder | ne.GridSinusoidalEncoder | ne.PoPEEncoder | Rotation
+    if isinstance(encoder, positional):
         torch.testing.assert_close(encoded(encoder, whole), encoded(encoder, whole.float()))
         return
     with pytest.raises(TypeError, match=r"floating-point.*got torch\.int64"):
