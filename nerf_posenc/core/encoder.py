@@ -100,7 +100,8 @@ class Encoder(nn.Module):
         return super().__repr__()
 
     def _apply(self, fn: Any, recurse: bool = True) -> "Encoder":
-        before = {name: getattr(self, name).detach() for name in self.uncast}
+        held = {name: getattr(self, name) for name in self.uncast}
+        before = {name: value.detach() for name, value in held.items() if value is not None}
         super()._apply(fn, recurse)
         self.move_constants(self.device)
         for name, value in before.items():
@@ -116,9 +117,9 @@ class Encoder(nn.Module):
     ) -> None:
         # With assign=True a checkpoint in half precision would replace what is not to be cast.
         for name in self.uncast:
-            value = state_dict.get(prefix + name)
-            if isinstance(value, Tensor):
-                state_dict[prefix + name] = value.to(getattr(self, name).dtype)
+            value, own = state_dict.get(prefix + name), getattr(self, name)
+            if isinstance(value, Tensor) and own is not None:
+                state_dict[prefix + name] = value.to(own.dtype)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 

@@ -35,8 +35,10 @@ class GaussianEncoder(Encoder):
         matrix: frequencies to use instead of sampled ones, ``(num_features, in_dim)`` in
             cycles per unit.
         phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
+        offsets: phase of each frequency in cycles, ``(num_features,)``; the features are then the
+            cosines $\cos(2 \pi (B x + b))$ alone, as in AlphaFold 3 (Boltz, Chai), RoMa, and
+            EDM2, which multiplies them by the square root of 2.
         generator: random number generator; None is torch's own.
-
         out_dtype: type of the features; None is that of the coordinates.
 
     Raises:
@@ -48,10 +50,10 @@ class GaussianEncoder(Encoder):
     """
 
     takes_variance = True
-    is_stationary = True
-    uncast = ("matrix",)
+    uncast = ("matrix", "offsets")
 
     matrix: Tensor
+    offsets: Tensor | None
 
     def __init__(
         self,
@@ -61,23 +63,39 @@ class GaussianEncoder(Encoder):
         sigma: float = 10.0,
         matrix: Float[Tensor, "num_features in_dim"] | None = None,
         phases: Phases = ("sin", "cos"),
+        offsets: Float[Tensor, " num_features"] | None = None,
         generator: torch.Generator | None = None,
         out_dtype: torch.dtype | None = None,
     ) -> None:
         matrix = _frequencies(in_dim, num_features, sigma, matrix, generator)
-        super().__init__(in_dim, 2 * len(matrix))
+        if offsets is not None:
+            if offsets.shape != matrix.shape[:1]:
+                raise ValueError(
+                    f"offsets must have shape ({len(matrix)},), one for each frequency; got "
+                    f"{tuple(offsets.shape)}"
+                )
+            offsets = offsets.detach().to(matrix.dtype).clone()
+            phases = ("cos", "sin")
+        super().__init__(in_dim, (2 if offsets is None else 1) * len(matrix))
         self.out_dtype = out_dtype
         one_cycle = torch.tensor([2 * math.pi], dtype=torch.float64, device="cpu")
         self.sincos = SinCos(len(matrix), one_cycle, layout="pka", phases=phases)
-        self._hold(matrix)
+        self._hold(matrix, offsets)
 
-    def _hold(self, matrix: Tensor) -> None:
+    def _hold(self, matrix: Tensor, offsets: Tensor | None) -> None:
         self.register_buffer("matrix", matrix)
+        self.register_buffer("offsets", offsets)
+
+    @property
+    def is_stationary(self) -> bool:  # type: ignore[override]
+        """Whether the inner product of two points' features depends on their offset alone."""
+        return self.offsets is None
 
     @property
     def frequencies(self) -> Float[Tensor, "out_dim in_dim"]:
         """Angular frequency of each column, rad per unit."""
-        return torch.cat([self.matrix, self.matrix]) * (2 * math.pi)
+        omega = self.matrix * (2 * math.pi)
+        return torch.cat([omega, omega]) if self.offsets is None else omega
 
     def forward(
         self,
@@ -104,7 +122,11 @@ class GaussianEncoder(Encoder):
         require_coordinates(x, self.in_dim)
         along = None if variance is None else variance @ self.matrix.T.square().to(variance)
         cycles = project(x, self.matrix).to(x.device)
+        if self.offsets is not None:
+            cycles = cycles + self.offsets.to(cycles)
         features: Tensor = self.sincos(cycles, variance=along, out_dtype=self.out_dtype or x.dtype)
+        if self.offsets is not None:
+            features = features[..., : self.out_dim]  # The cosines.
         return features if filter is None else filtered(features, filter, self.frequencies)
 
     def extra_repr(self) -> str:
@@ -112,6 +134,7 @@ class GaussianEncoder(Encoder):
         return (
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, matrix={described(self.matrix)}, "
             f"phases={self.sincos.phases!r}"
+            + (f", offsets={described(self.offsets)}" if self.offsets is not None else "")
             + (f", out_dtype={self.out_dtype}" if self.out_dtype else "")
         )
 
@@ -128,6 +151,7 @@ class LearnedFourierEncoder(GaussianEncoder):
         sigma: standard deviation of the frequencies to start with, in cycles per unit.
         matrix: start from these frequencies.
         phases: order of sine and cosine.
+        offsets: start from these phases in cycles, with the cosines alone.
         generator: random number generator; None is torch's own.
         out_dtype: type of the features; None is that of the coordinates.
 
@@ -139,8 +163,9 @@ class LearnedFourierEncoder(GaussianEncoder):
         ['matrix']
     """
 
-    def _hold(self, matrix: Tensor) -> None:
+    def _hold(self, matrix: Tensor, offsets: Tensor | None) -> None:
         self.matrix = nn.Parameter(matrix)
+        self.offsets = None if offsets is None else nn.Parameter(offsets)
 
 
 def _frequencies(

@@ -55,6 +55,14 @@ CASES = {
     ),
     "gaussian": Case(lambda: ne.GaussianEncoder(2, 16, sigma=3.0), coordinates(2)),
     "learned-fourier": Case(lambda: ne.LearnedFourierEncoder(2, 16, sigma=3.0), coordinates(2)),
+    "cosines": Case(
+        lambda: ne.GaussianEncoder(2, 16, sigma=3.0, offsets=torch.linspace(-0.4, 0.7, 16)),
+        coordinates(2),
+    ),
+    "learned-cosines": Case(
+        lambda: ne.LearnedFourierEncoder(2, 16, sigma=3.0, offsets=torch.linspace(-0.4, 0.7, 16)),
+        coordinates(2),
+    ),
     "cafe": Case(lambda: ne.CAFEEncoder(2, 6, num_frequencies=4, sigma=1.0), coordinates(2)),
     "one-blob": Case(lambda: ne.OneBlobEncoder(2, 8), coordinates(2)),
     "triangle-wave": Case(lambda: ne.TriangleWaveEncoder(2, 4), coordinates(2), derivatives=1),

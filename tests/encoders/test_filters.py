@@ -15,6 +15,7 @@ ENCODERS = {
     "fourier": lambda: FourierEncoder(3, 5, include_input="front"),
     "ragged": lambda: FourierEncoder(3, (2, 4, 1), layout="kpa"),
     "lifted": lambda: FourierEncoder(3, 3, basis=icosahedron_basis()),
+    "cosines": lambda: GaussianEncoder(3, 7, sigma=1.0, offsets=torch.rand(7)),
     "gaussian": lambda: GaussianEncoder(3, 7, sigma=1.5, matrix=torch.randn(7, 3).double()),
 }
 

@@ -110,6 +110,19 @@ FIELDS = [
         remark=ROUNDED,
     ),
     Recipe(
+        "Boltz, FourierEmbedding (AlphaFold 3)",
+        "GaussianEncoder(1, matrix=matrix, offsets=offsets)(times)",
+        "library/boltz/output_features",
+    ),
+    Recipe(
+        "EDM2, MPFourier",
+        "2**0.5 * GaussianEncoder(1, matrix=freqs[:, None] / (2 * pi), "
+        "offsets=phases / (2 * pi))(noise)",
+        "library/edm2/output_features",
+        tolerance=5e-6,
+        remark="computed in float32 there",
+    ),
+    Recipe(
         "light field networks, plucker_embedding",
         "plucker_rays(origins, directions)",
         "library/plucker-lfn/output_rays",

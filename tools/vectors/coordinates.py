@@ -245,6 +245,34 @@ def sam(libraries: Libraries) -> Arrays:
     return arrays | dict(output_grid=grid, output_points=features)
 
 
+@entry("boltz", "default dtype, here float64")
+def boltz(libraries: Libraries) -> Arrays:
+    """FourierEmbedding(32)(times), as AlphaFold 3's algorithm 22."""
+    name = "boltz.model.modules.encoders"
+    module = libraries.module("jwohlwend/boltz", "src", name, "fairscale")
+    embedding, times = module.FourierEmbedding(32), points(16, 9, low=-3.0, high=3.0)
+    matrix, offsets = embedding.proj.weight, embedding.proj.bias
+    return dict(
+        input_times=times[:, None],
+        input_matrix=matrix,
+        input_offsets=offsets,
+        output_features=embedding(times),
+    )
+
+
+@entry("edm2", "float32")
+def edm2(libraries: Libraries) -> Arrays:
+    """MPFourier(32, bandwidth=0.5)(noise)."""
+    module = libraries.module("NVlabs/edm2", "", "training.networks_edm2")
+    embedding, noise = module.MPFourier(32, bandwidth=0.5), points(17, 9, low=-3.0, high=3.0)
+    return dict(
+        input_noise=noise[:, None],
+        input_freqs=embedding.freqs,
+        input_phases=embedding.phases,
+        output_features=embedding(noise),
+    )
+
+
 @entry("loftr")
 def loftr(libraries: Libraries) -> Arrays:
     """PositionEncodingSine(16, (5, 6), temp_bug_fix=True or False).pe."""

@@ -24,8 +24,8 @@ OUTPUT = Path(__file__).parents[2] / "tests" / "data" / "library_vectors.npz"
 
 # Repositories of which files are run, and their commits.
 COMMITS = {
-    "autonomousvision/gta": "1dcbd37d243ea7482e381f4a849a5c3d80866c41",
     "ashawkey/torch-ngp": "b6e080468925f0bb44827b4f8f0ed08291dcf8a9",
+    "autonomousvision/gta": "1dcbd37d243ea7482e381f4a849a5c3d80866c41",
     "black-forest-labs/flux": "802fb4713906133fcbd0d8dc5351620ca4773036",
     "Caoang327/HexPlane": "fc99b61da94fc406702d9e080ca5e37f5d7dcfad",
     "cvg/LightGlue": "1fd587b6f5a7a0befd31188f1e5d2f05740006d7",
@@ -34,10 +34,12 @@ COMMITS = {
     "facebookresearch/sam2": "2b90b9f5ceec907a1c18123530e92e794ad901a4",
     "google-research/multinerf": "5b4d4f64608ec8077222c52fdf814d40acc10bc1",
     "hehao13/CameraCtrl": "af45a7a0dbeedb7f6ed66aac4a9e5411a279f0d2",
+    "jwohlwend/boltz": "832486dafed7b80e1246a3fed895e9bb03976558",
     "kxhit/EscherNet": "569240f81d729aae413167a898c2af21dc969dd2",
     "microsoft/satclip": "1ead1067e9a00d44b132403b6bb2ce061e48d48e",
-    "naver/croco": "d7de0705845239092414480bd829228723bf20de",
     "naver-ai/rope-vit": "ce85c2e56c5ff3aadc10e1a849872081f7b86293",
+    "naver/croco": "d7de0705845239092414480bd829228723bf20de",
+    "NVlabs/edm2": "4bf8162f601bcc09472ce8a32dd0cbe8889dc8fc",
     "ojus1/Time2Vec-PyTorch": "5517dbfa2877c83c848200f575e755a40fca3391",
     "seai-lab/TorchSpatial": "9f8d83361d84da2524596ad099d797d550e76139",
     "TsinghuaC3I/Fourier-Position-Embedding": "bd94b20d82bf11240ad3584c515c790d255da919",
