@@ -20,8 +20,11 @@ PACKAGES = ("app", "scenes", "sequences", "baselines", "nerf_posenc")
 MAX_MODULE_LINES = 600
 MAX_BODY_LINES = 50
 
-# Modules with sines of no coordinate: bands of spherical harmonics, activations of networks.
-OTHER_SINES = {"core.sinusoids", "core.bands", "networks.activations", "networks.implicit"}
+# Modules with sines of no coordinate: bands of spherical harmonics, responses of filters,
+# activations of networks.
+OTHER_SINES = {f"core.{name}" for name in ("sinusoids", "bands", "filters")} | {
+    f"networks.{name}" for name in ("activations", "implicit")
+}
 
 
 @functools.cache
