@@ -1,7 +1,8 @@
 """What COLMAP makes of photographs of a room, and whether spoilt ones are named rightly.
 
-Sixty photographs of the built-in room are rendered; twelve are spoilt in four ways, three each:
-out of focus, black, of something else, and with a finger over the lens.
+Sixty photographs of the built-in room are rendered, from a walk around what stands in it, from
+before it, or from over it; twelve are spoilt in four ways, three each: out of focus, black, of
+something else, and with a finger over the lens.
 Printed: the photographs that got a camera, the errors of rotations between two of them and of
 ratios of distances, seconds and memory, and the reason given for each spoilt one.
 
@@ -10,6 +11,7 @@ a scene that has them as images of the same names.
 """
 
 import argparse
+import math
 import resource
 import tempfile
 import time
@@ -21,9 +23,10 @@ import torch
 from skimage.filters import gaussian
 
 from benchmarks.timing import machine
+from nerf_posenc.radiance.poses import look_at
 from scenes import open_scene
 from scenes.photos import reconstruct
-from scenes.room import take_photographs
+from scenes.room import room_poses, take_photographs
 
 WAYS = {
     "out of focus": "blurred",
@@ -31,6 +34,33 @@ WAYS = {
     "something else": "too little in common",
     "a finger": "nothing to see",
 }
+
+
+UP = torch.tensor([0.0, 0.0, 1.0])
+
+
+def before(count: int) -> torch.Tensor:
+    """Forward-facing poses: from a disk before the balls, all toward the wall behind them."""
+    poses = []
+    for i in range(count):
+        radius, angle = 0.35 * math.sqrt((i + 0.5) / count), 2.399963 * i
+        position = (radius * math.cos(angle), -0.8, radius * math.sin(angle))
+        poses.append(look_at(torch.tensor(position), torch.tensor([0.0, 0.6, -0.2]), UP))
+    return torch.stack(poses)
+
+
+def over(count: int) -> torch.Tensor:
+    """Poses on a spiral over the balls: a turn and a half, up to the ceiling."""
+    poses = []
+    for i in range(count):
+        share = i / max(count - 1, 1)
+        angle, radius = 3 * math.pi * share, 0.8 - 0.4 * share
+        position = (radius * math.cos(angle), radius * math.sin(angle), -0.2 + 0.9 * share)
+        poses.append(look_at(torch.tensor(position), torch.tensor([0.0, 0.1, -0.3]), UP))
+    return torch.stack(poses)
+
+
+WALKS = {"around": room_poses, "before": before, "over": over}
 
 
 def spoil(file: Path, way: str, seed: int) -> None:
@@ -79,6 +109,7 @@ def errors(capture: Path, truth: dict[str, torch.Tensor]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=60, help="photographs")
+    parser.add_argument("--walk", choices=WALKS, default="around", help="where they are taken from")
     parser.add_argument("--width", type=int, default=1600, help="their width in pixels")
     parser.add_argument("--spoilt", type=int, default=3, help="photographs spoilt in each way")
     parser.add_argument("--photos", type=Path, help="photographs instead of the room's")
@@ -90,7 +121,8 @@ def main() -> None:
         photos = asked.photos or folder / "room"
         if asked.photos is None:
             height = asked.width * 3 // 4
-            poses = take_photographs(photos, asked.count, width=asked.width, height=height)
+            poses = WALKS[asked.walk](asked.count)
+            take_photographs(photos, poses, width=asked.width, height=height)
             files = sorted(photos.iterdir())
             truth = dict(zip([file.stem for file in files], poses.double(), strict=True))
             for i in range(asked.spoilt * len(WAYS)):

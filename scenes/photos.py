@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import imageio.v3 as iio
+import numpy as np
 
 from nerf_posenc.images import to_eight_bits
 from scenes.errors import SceneError
@@ -65,11 +66,14 @@ class Capture:
         folder: the folder, which `scenes.open_scene` reads.
         num_photos: number of photographs that were given.
         left_out: reasons why photographs have no camera, by their names.
+        exposure_stops: standard deviation, in stops, of how bright the photographs show the same
+            points.
     """
 
     folder: Path
     num_photos: int
     left_out: dict[str, str]
+    exposure_stops: float = 0.0
 
     @property
     def notes(self) -> list[str]:
@@ -200,10 +204,13 @@ def reconstruct(
     for name, copy in copies.items():
         if name in left_out:
             (images / copy.name).unlink()
+    found_capture = Capture(capture, count, left_out, _exposure_stops(model, images))
+    values = dataclasses.asdict(found_capture)
+    del values["folder"]
     partial = capture / f".{_RECORD}.partial"
-    partial.write_text(json.dumps({"num_photos": count, "left_out": left_out}, indent=1))
+    partial.write_text(json.dumps(values, indent=1))
     partial.replace(record)
-    return Capture(capture, count, left_out)
+    return found_capture
 
 
 def _plain(name: str) -> str:
@@ -310,6 +317,25 @@ def _mapped(pycolmap: Any, database: Path, images: Path, models: Path, count: in
         if best is not None and best.num_reg_images() >= _ENOUGH * count:
             break
     return best
+
+
+def _exposure_stops(model: Any, images: Path) -> float:
+    """How differently bright the photographs show the same points, in stops."""
+    points: dict[int, list[tuple[int, float]]] = {}
+    for number in model.reg_image_ids():
+        image = model.image(number)
+        gray = iio.imread(images / image.name).astype(np.float64).mean(-1)
+        for point in image.get_observation_points2D():
+            x, y = point.xy.astype(int)
+            # What is black or white has no brightness to compare.
+            if 5 < gray[y, x] < 250:
+                points.setdefault(point.point3D_id, []).append((number, np.log2(gray[y, x])))
+    differences: dict[int, list[float]] = {}
+    for seen in points.values():
+        mean = sum(value for _, value in seen) / len(seen)
+        for number, value in seen:
+            differences.setdefault(number, []).append(value - mean)
+    return float(np.std([float(np.median(each)) for each in differences.values()] or [0.0]))
 
 
 def _diagnosis(

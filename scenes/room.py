@@ -77,22 +77,17 @@ def room_view(camera: Camera, pose: Tensor) -> Tensor:
     return color.view(camera.height, camera.width, 3)
 
 
-def take_photographs(
-    folder: Path, count: int = 40, *, width: int = 800, height: int = 600
-) -> Tensor:
+def take_photographs(folder: Path, poses: Tensor, *, width: int = 800, height: int = 600) -> None:
     """Write photographs as a phone would: JPEG, with noise, exposures that vary, and EXIF.
 
     Args:
         folder: folder to write ``IMG_0000.jpg`` and so on into; created.
-        count: number of photographs.
+        poses: world-from-camera poses ``(count, 4, 4)``, which are written nowhere.
         width: width in pixels.
         height: height in pixels.
-
-    Returns:
-        World-from-camera poses ``(count, 4, 4)``, which are written nowhere.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    poses, camera = room_poses(count), room_camera(width, height)
+    camera = room_camera(width, height)
     exif = Image.Exif()
     millimeters = math.hypot(24, 36) * _FOCAL * width / math.hypot(width, height)
     exif.get_ifd(_EXIF)[_FOCAL_IN_35_MM] = round(millimeters)
@@ -103,4 +98,3 @@ def take_photographs(
         rgb = gain * rgb + _NOISE * torch.randn(rgb.shape, generator=generator)
         pixels = to_eight_bits(rgb.clamp(0, 1)).numpy()
         iio.imwrite(folder / f"IMG_{i:04d}.jpg", pixels, quality=95, exif=exif.tobytes())
-    return poses

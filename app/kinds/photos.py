@@ -1,23 +1,28 @@
 """Photographs without poses: their cameras are found first, and then they are a scene."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import torch
 from filelock import FileLock
 
-from app.kinds.scene import ViewsKind, ViewsOptions
+from app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
 from app.options import UsageError, require
 from app.terminal import printable
 from nerf_posenc.radiance.views import Scene
 from scenes import open_scene
 from scenes.photos import capture_folder, import_pycolmap, reconstruct
-from scenes.room import take_photographs
+from scenes.room import room_poses, take_photographs
 
 ROOM = "room"
 """Built-in photographs, where no folder has that name."""
 _RUNS = Path("runs")
 _SIZE = 400
+_NUM_PHOTOGRAPHS = 40
+# Standard deviation of exposures in stops from which gains are learned.
+_VARIED = 0.04
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +73,24 @@ class PhotosKind(ViewsKind[PhotosOptions]):
             raise
         except OSError as error:
             raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+        self._exposure_stops = capture.exposure_stops
         scene = open_scene(str(folder), size=options.size)
         notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
         return replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)
+
+    def resolve(
+        self, options: PhotosOptions, device: torch.device, log: Callable[[str], None]
+    ) -> PhotosOptions:
+        """Choose as for a scene, and exposures where the photographs vary in brightness."""
+        config = super().resolve(options, device, log)
+        if config.field not in WITH_SPACES or self._exposure_stops < _VARIED:
+            return config
+        if not config.exposure:
+            log(
+                f"exposure the photographs show the same points {self._exposure_stops:.2f} stops "
+                "apart; a gain is learned for each"
+            )
+        return replace(config, exposure=True)
 
 
 def _room() -> Path:
@@ -80,6 +100,6 @@ def _room() -> Path:
     with FileLock(_RUNS / f".photos-{ROOM}.lock"):
         if not photos.exists():
             import_pycolmap()  # Before what takes a while and would be in vain.
-            take_photographs(partial)
+            take_photographs(partial, room_poses(_NUM_PHOTOGRAPHS))
             partial.rename(photos)
     return photos

@@ -93,7 +93,7 @@ POSITION = Measure(
 )
 
 # Fields that take the coordinates that suit the views, and learn exposures.
-_WITH_SPACES = ("factored", "proposal")
+WITH_SPACES = ("factored", "proposal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class ViewsOptions(PixelOptions):
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
         require_encodings(self, suiting, f"--field {field}")
         require(
-            not self.exposure or field in _WITH_SPACES,
+            not self.exposure or field in WITH_SPACES,
             "--exposure is for --field factored, proposal or auto",
         )
         require(
@@ -256,7 +256,7 @@ class ViewsKind(Kind[AskedViews]):
         else:
             encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
         if on_cpu:
-            steps, batch_size = (3000 if field in _WITH_SPACES else 700), 1024
+            steps, batch_size = (3000 if field in WITH_SPACES else 700), 1024
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
         # A white wall in front of each camera would explain a white background at any pose.
@@ -292,7 +292,7 @@ class ViewsKind(Kind[AskedViews]):
             width=config.width,
             depth=config.depth,
             seed=config.seed,
-            space=space_for(self.scene.train) if field in _WITH_SPACES else "box",
+            space=space_for(self.scene.train) if field in WITH_SPACES else "box",
             num_exposures=len(self.scene.train) if config.exposure else 0,
             num_poses=len(self.scene.train) if config.refine_poses else 0,
         )

@@ -1,6 +1,7 @@
 """``--photos``: cameras that COLMAP finds, what it says of photographs without one, and a fit."""
 
 import json
+import re
 import shutil
 import sys
 from functools import partial
@@ -16,7 +17,7 @@ from app.cli import main
 from app.kinds import photos
 from scenes import SceneError, open_scene
 from scenes.photos import _copy, capture_folder, reconstruct
-from scenes.room import room_camera, take_photographs
+from scenes.room import room_camera, room_poses, take_photographs
 
 pytest.importorskip("pycolmap")
 pytestmark = pytest.mark.slow
@@ -30,7 +31,8 @@ def quiet(_: str) -> None:
 def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, torch.Tensor]:
     """Photographs of the room, the folder of what was found, and their true poses."""
     folder = tmp_path_factory.mktemp("photos")
-    poses = take_photographs(folder / "room", 10, width=400, height=300)
+    poses = room_poses(10)
+    take_photographs(folder / "room", poses, width=400, height=300)
     reconstruct(folder / "room", folder / "capture", log=quiet)
     return folder / "room", folder / "capture", poses
 
@@ -136,11 +138,36 @@ def test_photographs_are_fitted_in_one_command_and_resumed(
 
 
 @pytest.mark.usefixtures("no_report", "no_hull")
+def test_exposures_are_learned_where_the_photographs_vary(
+    captured: tuple[Path, Path, torch.Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    darkened = tmp_path / "darkened"
+    shutil.copytree(captured[0], darkened)
+    for path in sorted(darkened.iterdir())[::2]:
+        iio.imwrite(path, iio.imread(path) // 2, quality=95)
+    arguments = ["--photos", str(darkened), "--size", "32", "--steps", "5", "--out", "run"]
+    arguments += ["--width", "16", "--depth", "1", "--batch-size", "64", "--video", "0"]
+    assert main([*arguments, "--turntable", "0"]) == 0
+    # Half of them by one stop: a standard deviation of half a stop, beside what they had.
+    found = re.search(r"the same points (0\.\d+) stops apart", capsys.readouterr().out)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(0.5, abs=0.1)
+    assert json.loads((tmp_path / "run/metrics.json").read_text())["config"]["exposure"] is True
+    assert main([*arguments[:-2], "--field", "small", "--out", "other", "--steps", "2"]) == 0
+    assert json.loads((tmp_path / "other/metrics.json").read_text())["config"]["exposure"] is False
+
+
+@pytest.mark.usefixtures("no_report", "no_hull")
 def test_a_room_is_photographed_where_no_folder_has_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    few = partial(take_photographs, count=8, width=320, height=240)
+    monkeypatch.setattr(photos, "_NUM_PHOTOGRAPHS", 8)
+    few = partial(take_photographs, width=320, height=240)
     monkeypatch.setattr(photos, "take_photographs", few)
     arguments = ["--photos", "room", "--size", "24", "--steps", "5", "--encodings", "none"]
     arguments += ["--field", "small", "--width", "16", "--depth", "1", "--batch-size", "64"]
@@ -179,7 +206,7 @@ def test_an_interrupted_reconstruction_goes_on(
 ) -> None:
     import pycolmap
 
-    take_photographs(tmp_path / "room", 6, width=240, height=180)
+    take_photographs(tmp_path / "room", room_poses(6), width=240, height=180)
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
