@@ -45,6 +45,8 @@ _FEW = 15
 _BLACK = 0.02
 # With fewer features than this share of the others' a photograph is blurred or empty.
 _FEW_FEATURES = 0.2
+# With fewer points than this share of the others' a pose is a degree off.
+_FEW_POINTS = 0.1
 # Matches of two photographs that are no accident.
 _MATCHES = 15
 # A model of this share of the photographs is good enough not to try others.
@@ -194,7 +196,7 @@ def reconstruct(
         pycolmap.match_sequential(database)
     log("cameras ...")
     model = _mapped(pycolmap, database, images, capture / _PARTIAL, len(copies))
-    found = set() if model is None else {model.image(i).name for i in model.reg_image_ids()}
+    found = set() if model is None else _well_placed(model)
     left_out |= _diagnosis(pycolmap, database, names, found, copies)
     if model is None:
         raise SceneError(_failure(photos, count, left_out))
@@ -317,6 +319,16 @@ def _mapped(pycolmap: Any, database: Path, images: Path, models: Path, count: in
         if best is not None and best.num_reg_images() >= _ENOUGH * count:
             break
     return best
+
+
+def _well_placed(model: Any) -> set[str]:
+    """Names of the images of a model, from which those that few points hold are removed."""
+    images = [model.image(number) for number in model.reg_image_ids()]
+    usual = float(np.median([image.num_points3D for image in images]))
+    for image in images:
+        if image.num_points3D < _FEW_POINTS * usual:
+            model.deregister_frame(image.frame_id)
+    return {model.image(number).name for number in model.reg_image_ids()}
 
 
 def _exposure_stops(model: Any, images: Path) -> float:
