@@ -75,8 +75,8 @@ class IndexingSystem(BaseSystem):
     lesson = (
         "To answer, a model has to find a letter by what it is, and another by where it stands. "
         "Rotary embeddings mix the two, since features add to the angle of a position; polar ones "
-        "(PoPE) keep them apart and learn the task in a fraction of the steps. On longer strings "
-        "Gopalakrishnan et al. 2025 report 94.8% against 11.2%."
+        "(PoPE) keep them apart and learn the task in a fraction of the steps. By their own "
+        "protocol Gopalakrishnan et al. 2025 report 94.8% against 11.2%."
     )
 
     def __init__(self, data: Indexing, options: SystemOptions) -> None:
