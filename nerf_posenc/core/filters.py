@@ -45,8 +45,8 @@ class Box:
     $\prod_a \mathrm{sinc}(\omega_a w_a / 2)$ for the widths $w_a$.
 
     Args:
-        width: width of the box in units of the coordinates, one for all axes; or a tensor that
-            broadcasts to ``(*batch, in_dim)``, 0 or more.
+        width: width of the box in units of the coordinates, one for all axes; or one for each
+            axis, ``(in_dim,)``, or point, ``(*batch, in_dim)``.
 
     Examples:
         >>> from nerf_posenc import FourierEncoder
@@ -58,10 +58,21 @@ class Box:
     width: float | Float[Tensor, "*batch in_dim"]
 
     def __call__(self, omega: Float[Tensor, "num in_dim"]) -> Float[Tensor, "*batch num"]:
-        """Factor of each frequency."""
-        # torch.sinc(t) is sin(pi t) / (pi t): widths are in cycles. A width for each point goes
-        # along the frequencies.
-        width = self.width.unsqueeze(-2) if isinstance(self.width, Tensor) else self.width
+        """Factor of each frequency.
+
+        Raises:
+            ValueError: If the width is not that of one or each axis.
+        """
+        width = self.width
+        if isinstance(width, Tensor):
+            if width.shape[-1:] != omega.shape[-1:]:
+                raise ValueError(
+                    f"width must be a number or have shape (*batch, {omega.shape[-1]}), a width "
+                    f"for each axis; got {tuple(width.shape)}"
+                )
+            # Widths of each point, beside all frequencies.
+            width = width.unsqueeze(-2)
+        # torch.sinc(t) is sin(pi t) / (pi t), with t in cycles.
         return torch.sinc(omega / (2 * math.pi) * width).prod(-1)
 
 

@@ -91,6 +91,11 @@ def test_a_filter_beside_a_variance_multiplies() -> None:
     torch.testing.assert_close(both, encoder(x, variance=variance) * ratio)
 
 
+def test_a_box_without_a_width_for_each_axis_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"width must be a number or have shape \(\*batch, 2\)"):
+        FourierEncoder(2, 4)(torch.rand(5, 2), filter=Box(torch.ones(5)))
+
+
 @pytest.mark.parametrize(("width", "lobes"), [(0.0, 3), (-1.0, 3), (math.nan, 3), (1.0, 0)])
 def test_a_lanczos_filter_without_extent_is_refused(width: float, lobes: int) -> None:
     with pytest.raises(ValueError, match="must be"):
