@@ -55,7 +55,7 @@ class Box:
         >>> area = encoder(x, filter=Box(2 / 64))  # pixels of a 64 x 64 image on [-1, 1]^2
     """
 
-    width: float | Float[Tensor, "*batch in_dim"]
+    width: int | float | Float[Tensor, "*batch in_dim"]
 
     def __call__(self, omega: Float[Tensor, "num in_dim"]) -> Float[Tensor, "*batch num"]:
         """Factor of each frequency.
@@ -91,7 +91,7 @@ class Lanczos:
         ValueError: If an argument is out of its range.
     """
 
-    width: float
+    width: int | float
     lobes: int = 3
 
     def __post_init__(self) -> None:

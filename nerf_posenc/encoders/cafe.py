@@ -46,7 +46,7 @@ class CAFEEncoder(Encoder):
         num_features: int | None = None,
         *,
         num_frequencies: int = 88,
-        sigma: float = 30.0,
+        sigma: int | float = 30.0,
         num_polynomials: int = 30,
         num_branches: int = 3,
         generator: torch.Generator | None = None,
