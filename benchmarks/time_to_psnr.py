@@ -153,7 +153,7 @@ RECIPES = {
     "Gauss": Recipe(on_coordinates("gauss"), by_adam, (1e-3, 3e-3, 6e-3)),
     "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
-    # The network and the learning rates of the authors' code.
+    # The network and the learning rates of github.com/JunboKe0619/CAFE.
     "CAFE+": Recipe(cafe, by_adam, (5e-3, 1e-2, 2e-2), bfloat16=False),
     "CAFE+, Muon": Recipe(cafe, by_muon, (0.01, 0.02, 0.05), bfloat16=False),
     "instant-NGP": Recipe(

@@ -1,4 +1,4 @@
-"""Fit an image once and evaluate it at a quarter of its resolution, without aliasing.
+"""Fit an image once and evaluate it down to an eighth of its resolution, without aliasing.
 
 A field that has learned points gives points: at fewer pixels its fine rings become false ones. Here
 the field learns means over boxes of every size, each from a single random point of the box (Yaldiz

@@ -21,9 +21,9 @@ ROOM = "room"
 _RUNS = Path("runs")
 _SIZE = 400
 _NUM_PHOTOGRAPHS = 40
-# Standard deviation of exposures in stops from which gains are learned: at 0.05 (fox) the test
-# views, which have exposures of their own, lose 1 dB by them; at 0.09 (the room) they gain 0.3.
-_VARIED = 0.07
+# Spread of the brightness from which gains are learned: at 0.03 (fox) the test views, which have
+# exposures of their own, lose 1 dB by them; at 0.06 (the room) they gain 0.3.
+_VARIED = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
             raise
         except OSError as error:
             raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None
-        self._exposure_stops = capture.exposure_stops
+        self._brightness_spread = capture.brightness_spread
         scene = open_scene(str(folder), size=options.size)
         notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
         return replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)
@@ -84,12 +84,12 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     ) -> PhotosOptions:
         """Choose as for a scene, and exposures where the photographs vary in brightness."""
         config = super().resolve(options, device, log)
-        if config.field not in WITH_SPACES or self._exposure_stops < _VARIED:
+        if config.field not in WITH_SPACES or self._brightness_spread < _VARIED:
             return config
         if not config.exposure:
             log(
-                f"exposure the photographs show the same points {self._exposure_stops:.2f} stops "
-                "apart; a gain is learned for each"
+                "exposure the photographs show the same points "
+                f"{self._brightness_spread:.0%} apart in brightness; a gain is learned for each"
             )
         return replace(config, exposure=True)
 

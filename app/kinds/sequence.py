@@ -31,7 +31,7 @@ class SequenceOptions(CommonOptions, SystemOptions):
 
     sequence: str = "docstrings"
     """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or docstrings,
-    stories, numbers, sources."""
+    stories, numbers, sources, indexing."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
     """Models to train at once, from as many seeds; the table shows their median, of memory networks

@@ -95,7 +95,13 @@ class Encoder(nn.Module):
 
     def __repr__(self) -> str:
         # On one line, unless there are modules inside that have something to add.
-        if set(dict(self.named_children())) <= {"sincos", "rotary", "axes", "planes"}:
+        if set(dict(self.named_children())) <= {
+            "sincos",
+            "phase_sincos",
+            "rotary",
+            "axes",
+            "planes",
+        }:
             return f"{type(self).__name__}({self.extra_repr()})"
         return super().__repr__()
 

@@ -5,7 +5,6 @@ that a filtered encoding costs one factor for each column. The Gaussian has an a
 in the encoders, ``variance``.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +14,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc.core.encoder import require_positive
+from nerf_posenc.core.encoder import require_counts, require_positive
 
 Filter = Callable[[Tensor], Tensor]
 """From angular frequencies ``(num, in_dim)``, rad per unit, to factors ``(num,)`` or, where the
 filter differs from point to point, ``(*batch, num)``."""
 
 _NUM_NODES = 256
+# Gauss-Legendre nodes and weights of [0, 1].
+_NODES, _WEIGHTS = (
+    torch.from_numpy(values).double() for values in np.polynomial.legendre.leggauss(_NUM_NODES)
+)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_MOST_LOBES = 16
 
 
 def filtered(
@@ -33,9 +38,19 @@ def filtered(
         features: sines and cosines at the points.
         filter: the filter's frequency response.
         omega: angular frequency of each column.
+
+    Raises:
+        ValueError: If the filter does not give one factor for each frequency, or point and
+            frequency.
     """
     dtype = torch.promote_types(features.dtype, torch.float32)
-    return features * filter(omega.to(features.device, dtype)).to(features.dtype)
+    factors = filter(omega.to(features.device, dtype))
+    if factors.shape not in (features.shape[-1:], features.shape):
+        raise ValueError(
+            f"a filter must give factors of shape {tuple(features.shape[-1:])} or "
+            f"{tuple(features.shape)}; got {tuple(factors.shape)}"
+        )
+    return features * factors.to(features.dtype)
 
 
 @dataclass(frozen=True)
@@ -45,8 +60,12 @@ class Box:
     $\prod_a \mathrm{sinc}(\omega_a w_a / 2)$ for the widths $w_a$.
 
     Args:
-        width: width of the box in units of the coordinates, one for all axes; or one for each
-            axis, ``(in_dim,)``, or point, ``(*batch, in_dim)``.
+        width: width of the box in units of the coordinates, above 0, a number or a tensor without
+            dimensions for all axes; or one for each axis, ``(in_dim,)``, or for each axis and
+            point, ``(*batch, in_dim)``.
+
+    Raises:
+        ValueError: If a number is not above 0.
 
     Examples:
         >>> from nerf_posenc import FourierEncoder
@@ -55,16 +74,20 @@ class Box:
         >>> area = encoder(x, filter=Box(2 / 64))  # pixels of a 64 x 64 image on [-1, 1]^2
     """
 
-    width: int | float | Float[Tensor, "*batch in_dim"]
+    width: int | float | Float[Tensor, "*batch_and_axes"]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.width, Tensor):
+            require_positive(width=self.width)
 
     def __call__(self, omega: Float[Tensor, "num in_dim"]) -> Float[Tensor, "*batch num"]:
         """Factor of each frequency.
 
         Raises:
-            ValueError: If the width is not that of one or each axis.
+            ValueError: If there is not one width, or one for each axis.
         """
         width = self.width
-        if isinstance(width, Tensor):
+        if isinstance(width, Tensor) and width.ndim:
             if width.shape[-1:] != omega.shape[-1:]:
                 raise ValueError(
                     f"width must be a number or have shape (*batch, {omega.shape[-1]}), a width "
@@ -84,32 +107,30 @@ class Lanczos:
     for each axis, and the integral 1. Its response is integrated by quadrature, exact to 1e-6.
 
     Args:
-        width: pitch of the grid in units of the coordinates, above 0.
-        lobes: a, 1 or more.
+        pitch: distance of neighboring points of the grid in units of the coordinates, above 0, the
+            same along all axes.
+        lobes: a, 1 to 16.
 
     Raises:
         ValueError: If an argument is out of its range.
     """
 
-    width: int | float
+    pitch: int | float
     lobes: int = 3
 
     def __post_init__(self) -> None:
-        require_positive(width=self.width, lobes=self.lobes)
+        require_positive(pitch=self.pitch)
+        require_counts(lobes=self.lobes)
+        if self.lobes > _MOST_LOBES:
+            raise ValueError(f"lobes must be 1 to {_MOST_LOBES}; got {self.lobes}")
 
     def __call__(self, omega: Float[Tensor, "num in_dim"]) -> Float[Tensor, " num"]:
         """Factor of each frequency."""
-        cycles = omega * (self.width / (2 * math.pi))
-        u, weight = (torch.as_tensor(each).to(omega) for each in _lanczos_nodes(self.lobes))
+        cycles = omega * (self.pitch / (2 * math.pi))
+        # Half of the kernel, in grid steps, and the weights of its nodes, which add to 1.
+        u = self.lobes * _NODES
+        weight = _WEIGHTS * torch.sinc(u) * torch.sinc(u / self.lobes)
+        u, weight = u.to(omega), (weight / weight.sum()).to(omega)
         response = torch.cos(2 * math.pi * cycles[..., None] * u) @ weight
         # Beyond the frequencies that the nodes resolve the response is below 1e-6.
         return response.where(cycles.abs() * self.lobes < _NUM_NODES / 4, 0.0).prod(-1)
-
-
-@functools.cache
-def _lanczos_nodes(lobes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes of half the kernel, in grid steps, and their weights, which add to 1."""
-    node, weight = np.polynomial.legendre.leggauss(_NUM_NODES)
-    u = (node + 1) * lobes / 2
-    weight = weight * np.sinc(u) * np.sinc(u / lobes)
-    return u, weight / weight.sum()

@@ -51,11 +51,12 @@ class CAFEEncoder(Encoder):
         num_branches: int = 3,
         generator: torch.Generator | None = None,
     ) -> None:
-        require_counts(in_dim=in_dim, num_branches=num_branches)
+        width = 2 * num_frequencies + num_polynomials * in_dim
+        num_features = width if num_features is None else num_features
+        require_counts(in_dim=in_dim, num_branches=num_branches, num_features=num_features)
         if num_polynomials < 0:
             raise ValueError(f"num_polynomials must be 0 or more; got {num_polynomials}")
-        width = 2 * num_frequencies + num_polynomials * in_dim
-        super().__init__(in_dim, width if num_features is None else num_features)
+        super().__init__(in_dim, num_features)
         self.num_polynomials = num_polynomials
         self.frequencies = GaussianEncoder(
             in_dim, num_frequencies, sigma=sigma, generator=generator
@@ -76,12 +77,14 @@ class CAFEEncoder(Encoder):
             ValueError: If a shape does not fit.
         """
         require_coordinates(x, self.in_dim)
-        features = torch.cat([self.frequencies(x), *self._polynomials(x)], dim=-1)
+        # Polynomials of half-precision coordinates would lose all digits on the way.
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        features = torch.cat([self.frequencies(wide), *self._polynomials(wide)], dim=-1)
         product = torch.ones((), dtype=features.dtype, device=features.device)
         for branch in self.branches:
             weight, bias = (t.to(features.dtype) for t in branch.parameters())
             product = product * F.linear(features, weight, bias)
-        return product
+        return product.to(x.dtype)
 
     def _polynomials(self, x: Tensor) -> list[Tensor]:
         """Chebyshev polynomials by their recurrence, T_n = 2 x T_{n-1} - T_{n-2}."""

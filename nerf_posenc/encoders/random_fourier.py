@@ -37,7 +37,7 @@ class GaussianEncoder(Encoder):
         phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
         offsets: phase of each frequency in cycles, ``(num_features,)``; the features are then the
             cosines $\cos(2 \pi (B x + b))$ alone, as in AlphaFold 3 (Boltz, Chai), RoMa, and
-            EDM2, which multiplies them by the square root of 2.
+            EDM2, which multiplies them by the square root of 2. ``phases`` is not used then.
         generator: random number generator; None is torch's own.
         out_dtype: type of the features; None is that of the coordinates.
 
@@ -133,8 +133,11 @@ class GaussianEncoder(Encoder):
         """Show all that changes the numbers."""
         return (
             f"in_dim={self.in_dim}, out_dim={self.out_dim}, matrix={described(self.matrix)}, "
-            f"phases={self.sincos.phases!r}"
-            + (f", offsets={described(self.offsets)}" if self.offsets is not None else "")
+            + (
+                f"phases={self.sincos.phases!r}"
+                if self.offsets is None
+                else f"offsets={described(self.offsets)}"
+            )
             + (f", out_dtype={self.out_dtype}" if self.out_dtype else "")
         )
 

@@ -9,7 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, require_tensor
+from nerf_posenc.core.encoder import (
+    Encoder,
+    require_coordinates,
+    require_counts,
+    require_positive,
+    require_tensor,
+)
 from nerf_posenc.core.sinusoids import SinCos
 
 
@@ -22,9 +28,13 @@ class PoPEEncoder(Encoder):
     $$\sum_i \mathrm{softplus}(q_i)\,\mathrm{softplus}(k_i) \cos((t - s)\,\omega_i - \delta_i)$$
 
     with the bands $\omega_i = \text{base}^{-i/d}$, one for each feature, and a learned phase
-    $\delta_i$ in $[-2\pi, 0]$ for each head. In a rotary embedding the features themselves add to
-    the angle, so that what a token is and where it stands are mixed. The width of queries and keys
-    doubles, that of values stays; scores are divided by the square root of ``dim``.
+    $\delta_i$ in $[-2\pi, 0]$ for each head and feature. In a rotary embedding the features
+    themselves add to the angle, so that what a token is and where it stands are mixed. The width
+    of queries and keys doubles, that of values stays; scores are divided by the square root of
+    ``dim``: ``scaled_dot_product_attention`` needs ``scale=dim**-0.5``.
+
+    Phases begin at 0. Beyond their range they count as its end, with the gradient that they would
+    have there, so that they find back.
 
     Args:
         dim: width of a head before the embedding.
@@ -50,7 +60,7 @@ class PoPEEncoder(Encoder):
         self.base = base
         make = functools.partial(SinCos, 1, layout="kpa", phases=("cos", "sin"))
         self.sincos = make(geometric_bands(2 * dim, base=base))
-        self._of_phase = make([1.0])
+        self.phase_sincos = make([1.0])
         self.phases = nn.Parameter(torch.zeros(num_heads, dim))
 
     @property
@@ -65,11 +75,13 @@ class PoPEEncoder(Encoder):
             positions: positions of tokens, integers or reals of any sign.
         """
         require_tensor(positions, "positions")
+        if positions.dtype in (torch.float16, torch.bfloat16):
+            positions = positions.float()
         features: Tensor = self.sincos(positions[..., None])
         return features
 
     def rotate(
-        self, x: Float[Tensor, "*batch heads length dim"], positions: Num[Tensor, "*batch length"]
+        self, x: Float[Tensor, "*batch heads length dim"], positions: Num[Tensor, "*shape"]
     ) -> Float[Tensor, "*batch heads length twice_dim"]:
         """Embed queries.
 
@@ -78,13 +90,14 @@ class PoPEEncoder(Encoder):
             positions: positions of the tokens, ``(length,)`` or with the batch dimensions of x.
 
         Raises:
-            ValueError: If the width or the number of heads does not fit.
+            TypeError: If x does not hold floating-point numbers.
+            ValueError: If the width, the number of heads or that of the positions does not fit.
         """
-        self._require_shape(x)
+        self._require_shapes(x, positions)
         return self._placed(x, self(positions).unsqueeze(-3))
 
     def rotate_keys(
-        self, x: Float[Tensor, "*batch heads length dim"], positions: Num[Tensor, "*batch length"]
+        self, x: Float[Tensor, "*batch heads length dim"], positions: Num[Tensor, "*shape"]
     ) -> Float[Tensor, "*batch heads length twice_dim"]:
         """Embed keys, each head with its phases.
 
@@ -93,12 +106,15 @@ class PoPEEncoder(Encoder):
             positions: positions of the tokens, as for ``rotate``.
 
         Raises:
-            ValueError: If the width or the number of heads does not fit.
+            TypeError: If x does not hold floating-point numbers.
+            ValueError: If the width, the number of heads or that of the positions does not fit.
         """
-        self._require_shape(x)
+        self._require_shapes(x, positions)
         cosine, sine = self(positions).unsqueeze(-3).unflatten(-1, (-1, 2)).unbind(-1)
-        phase = self.phases.clamp(-2 * math.pi, 0)[:, None, :, None]
-        phase_cosine, phase_sine = self._of_phase(phase).unbind(-1)
+        phases = self.phases.to(torch.promote_types(self.phases.dtype, torch.float32))
+        # Bounded, and with the gradient of what is not.
+        phases = phases + (phases.clamp(-2 * math.pi, 0) - phases).detach()
+        phase_cosine, phase_sine = self.phase_sincos(phases[:, None, :, None]).unbind(-1)
         # The addition theorems: the angle of position and phase together.
         angle = (
             cosine * phase_cosine - sine * phase_sine,
@@ -111,12 +127,18 @@ class PoPEEncoder(Encoder):
         length = F.softplus(x.to(torch.promote_types(x.dtype, features.dtype)))
         return (length.repeat_interleave(2, dim=-1) * features).to(x.dtype)
 
-    def _require_shape(self, x: Tensor) -> None:
-        require_tensor(x, "x")
+    def _require_shapes(self, x: Tensor, positions: Tensor) -> None:
+        require_coordinates(x, self.dim)
         if x.ndim < 3 or x.shape[-3] != self.num_heads or x.shape[-1] != self.dim:
             raise ValueError(
                 f"x must have shape (*batch, {self.num_heads}, length, {self.dim}); "
                 f"got {tuple(x.shape)}"
+            )
+        require_tensor(positions, "positions")
+        if positions.shape not in (x.shape[-2:-1], (*x.shape[:-3], x.shape[-2])):
+            raise ValueError(
+                f"positions must have shape ({x.shape[-2]},), one for each token, or for each "
+                f"sequence its own, {(*x.shape[:-3], x.shape[-2])}; got {tuple(positions.shape)}"
             )
 
     def extra_repr(self) -> str:

@@ -152,10 +152,10 @@ def test_exposures_are_learned_where_the_photographs_vary(
     arguments = ["--photos", str(darkened), "--size", "32", "--steps", "5", "--out", "run"]
     arguments += ["--width", "16", "--depth", "1", "--batch-size", "64", "--video", "0"]
     assert main([*arguments, "--turntable", "0"]) == 0
-    # Half of them by one stop: a standard deviation of half a stop, beside what they had.
-    found = re.search(r"the same points (0\.\d+) stops apart", capsys.readouterr().out)
+    # Half of them by a factor of two: a standard deviation of half its logarithm, 0.35.
+    found = re.search(r"the same points (\d+)% apart", capsys.readouterr().out)
     assert found is not None
-    assert float(found[1]) == pytest.approx(0.5, abs=0.1)
+    assert float(found[1]) == pytest.approx(35, abs=7)
     assert json.loads((tmp_path / "run/metrics.json").read_text())["config"]["exposure"] is True
     assert main([*arguments[:-2], "--field", "small", "--out", "other", "--steps", "2"]) == 0
     assert json.loads((tmp_path / "other/metrics.json").read_text())["config"]["exposure"] is False

@@ -39,5 +39,7 @@ def test_weights_come_from_the_generator_alone() -> None:
 def test_counts_below_one_are_refused() -> None:
     with pytest.raises(ValueError, match="num_branches must be"):
         CAFEEncoder(2, num_branches=0)
+    with pytest.raises(ValueError, match="num_features must be"):
+        CAFEEncoder(2, 0)
     with pytest.raises(ValueError, match="num_polynomials must be 0 or more"):
         CAFEEncoder(2, num_polynomials=-1)

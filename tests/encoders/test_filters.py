@@ -91,12 +91,40 @@ def test_a_filter_beside_a_variance_multiplies() -> None:
     torch.testing.assert_close(both, encoder(x, variance=variance) * ratio)
 
 
+@pytest.mark.parametrize("filter", [Box(0.1), Lanczos(0.1)])
+def test_a_compiled_encoder_takes_a_filter(filter: Box | Lanczos) -> None:
+    encoder, x = FourierEncoder(2, 3), torch.rand(5, 2)
+    compiled = torch.compile(
+        lambda x: encoder(x, filter=filter), fullgraph=True, backend="aot_eager"
+    )
+    torch.testing.assert_close(compiled(x), encoder(x, filter=filter))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_wrong_widths_are_refused() -> None:
+    encoder, x = FourierEncoder(2, 4), torch.rand(8, 2)
+    torch.testing.assert_close(
+        encoder(x, filter=Box(torch.tensor(0.2))), encoder(x, filter=Box(0.2))
+    )
+    for width in (0.0, -0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="width must be"):
+            Box(width)
+    for shape in ((5, 2), (3, 8, 2)):
+        with pytest.raises(ValueError, match=r"a filter must give factors of shape \(16,\)"):
+            encoder(x, filter=Box(torch.ones(shape)))
+    with pytest.raises(ValueError, match="a filter must give factors"):
+        encoder(x, filter=lambda omega: torch.tensor(0.5))
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_a_box_without_a_width_for_each_axis_is_refused() -> None:
     with pytest.raises(ValueError, match=r"width must be a number or have shape \(\*batch, 2\)"):
         FourierEncoder(2, 4)(torch.rand(5, 2), filter=Box(torch.ones(5)))
 
 
-@pytest.mark.parametrize(("width", "lobes"), [(0.0, 3), (-1.0, 3), (math.nan, 3), (1.0, 0)])
-def test_a_lanczos_filter_without_extent_is_refused(width: float, lobes: int) -> None:
+@pytest.mark.parametrize(
+    ("pitch", "lobes"), [(0.0, 3), (-1.0, 3), (math.nan, 3), (1.0, 0), (1.0, 17)]
+)
+def test_a_lanczos_filter_without_extent_is_refused(pitch: float, lobes: int) -> None:
     with pytest.raises(ValueError, match="must be"):
-        Lanczos(width, lobes)
+        Lanczos(pitch, lobes)
