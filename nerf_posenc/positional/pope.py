@@ -143,4 +143,5 @@ class PoPEEncoder(Encoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        return f"dim={self.dim}, num_heads={self.num_heads}, base={self.base:g}"
+        sizes = f"dim={self.dim}, out_dim={self.out_dim}, num_heads={self.num_heads}"
+        return f"{sizes}, base={self.base:g}"
