@@ -91,6 +91,7 @@ def test_a_filter_beside_a_variance_multiplies() -> None:
     torch.testing.assert_close(both, encoder(x, variance=variance) * ratio)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("filter", [Box(0.1), Lanczos(0.1)])
 def test_a_compiled_encoder_takes_a_filter(filter: Box | Lanczos) -> None:
     encoder, x = FourierEncoder(2, 3), torch.rand(5, 2)
