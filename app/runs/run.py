@@ -285,8 +285,11 @@ def fit_one(prepared: Run, encoding: str, watcher: Watcher | None = None) -> Non
     world, file = prepared.context.world, prepared.fit_file(encoding)
     saved, batch_size = file.saved_steps(), file.saved_batch_size()
     if saved is not None:
-        of = f" of {saved[1]}" if prepared.config.seconds is None else ""
-        prepared.log(f"{encoding} goes on at step {saved[0]}{of}")
+        step, of = saved[0], f" of {saved[1]}" if prepared.config.seconds is None else ""
+        is_over = prepared.config.seconds is None and step == saved[1]
+        prepared.log(
+            f"{encoding} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
+        )
     try:
         try:
             result = _fit(prepared, encoding, file, watcher, batch_size)

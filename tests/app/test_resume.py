@@ -74,6 +74,7 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     assert "--resume two" in capsys.readouterr().err
     assert not Path("two/metrics.json").exists()
     assert train_fit.main(resume) == train_fit.main(["--resume", "two", "--quiet"]) == 0
+    assert "fourier was fitted before" in capsys.readouterr().out
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert [fit["steps"] for fit in fits] == [30, 30]
     one, two = content(Path("run")), content(Path("two"))
