@@ -84,13 +84,13 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     ) -> PhotosOptions:
         """Choose as for a scene, and exposures where the photographs vary in brightness."""
         config = super().resolve(options, device, log)
-        if config.field not in WITH_SPACES or self._brightness_spread < _VARIED:
+        varies = config.field in WITH_SPACES and self._brightness_spread >= _VARIED
+        if config.exposure or not varies:
             return config
-        if not config.exposure:
-            log(
-                "exposure the photographs show the same points "
-                f"{self._brightness_spread:.0%} apart in brightness; a gain is learned for each"
-            )
+        log(
+            "exposure the photographs show the same points "
+            f"{self._brightness_spread:.0%} apart in brightness; a gain is learned for each"
+        )
         return replace(config, exposure=True)
 
 

@@ -36,7 +36,7 @@ class GaussianEncoder(Encoder):
             cycles per unit.
         phases: ``("sin", "cos")`` as in the paper, ``("cos", "sin")`` as in the rff package.
         offsets: phase of each frequency in cycles, ``(num_features,)``; the features are then the
-            cosines $\cos(2 \pi (B x + b))$ alone, as in AlphaFold 3 (Boltz, Chai), RoMa, and
+            cosines $\cos(2 \pi (B x + b))$ alone, as in AlphaFold 3 (Boltz), RoMa, and
             EDM2, which multiplies them by the square root of 2. ``phases`` is not used then.
         generator: random number generator; None is torch's own.
         out_dtype: type of the features; None is that of the coordinates.

@@ -129,7 +129,7 @@ class PoPEEncoder(Encoder):
 
     def _require_shapes(self, x: Tensor, positions: Tensor) -> None:
         require_coordinates(x, self.dim)
-        if x.ndim < 3 or x.shape[-3] != self.num_heads or x.shape[-1] != self.dim:
+        if x.ndim < 3 or x.shape[-3] != self.num_heads:
             raise ValueError(
                 f"x must have shape (*batch, {self.num_heads}, length, {self.dim}); "
                 f"got {tuple(x.shape)}"
