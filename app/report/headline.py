@@ -25,13 +25,9 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
         return sign * result.scores[measure.name]
 
     def text(result: Result) -> str:
-        return score_text(result.scores[measure.name], measure) + unit
+        return score_text(result.scores[measure.name], measure) + measure.unit
 
-    # "PSNR (dB)": a quantity and its unit.
-    quantity, _, bracket = measure.label.partition(" (")
-    unit = f" {bracket[:-1]}" if bracket else ""
-    # A difference of shares is one of points.
-    unit, unit_of_gain = ("%", " points") if unit == " %" else (unit, unit)
+    quantity = measure.quantity
     known = [result for result in results if not math.isnan(result.scores[measure.name])]
     fits = [result for result in known if not result.is_reference]
     references = [result for result in known if result.is_reference]
@@ -62,7 +58,9 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
             f"{best.encoding}, {text(baseline)} without{beside}"
         )
     verb = "gains" if score(best) >= score(baseline) else "loses"
-    amount = f"{gained:.1f}{unit_of_gain}" if math.isfinite(gained) else "all that is missing"
+    # A difference of percentages is one of points.
+    unit = " points" if measure.unit == "%" else measure.unit
+    amount = f"{gained:.1f}{unit}" if math.isfinite(gained) else "all that is missing"
     return (
         f"{encoding_title(best.encoding)} {verb} {amount}: {quantity} {text(best)} against "
         f"{text(baseline)} without it{_alike(best, baseline)}{beside}"

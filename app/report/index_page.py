@@ -133,9 +133,7 @@ def _headline(scores: Scores, encodings: Sequence[str], measure: Measure, noun: 
     if not both:
         return None
     reached, without = (statistics.mean(column) for column in zip(*both, strict=True))
-    _, bracket, unit = measure.label.partition(" (")
-    unit = f" {unit[:-1]}" if bracket else ""
     return (
-        f"{encoding_title(best)} reaches {reached:.1f}{unit} on average over "
-        f"{_count(len(both), noun)}, {without:.1f}{unit} without it"
+        f"{encoding_title(best)} reaches {reached:.1f}{measure.unit} on average over "
+        f"{_count(len(both), noun)}, {without:.1f}{measure.unit} without it"
     )

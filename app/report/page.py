@@ -182,8 +182,7 @@ def _rank(result: Result, measure: Measure) -> float:
 def _score(result: Result, measure: Measure) -> str:
     """A score in a caption: fewer digits, with its unit."""
     text = score_text(result.scores[measure.name], Measure("", "", max(1, measure.digits - 1)))
-    _, bracket, unit = measure.label.partition(" (")
-    return f"{text} {unit[:-1]}" if bracket else f"{measure.label}: {text}"
+    return f"{text}{measure.unit}" if measure.unit else f"{measure.label}: {text}"
 
 
 def _row(

@@ -149,7 +149,7 @@ def training_charts(results: Sequence[Result], loss_name: LossName) -> list[Char
 def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list[Chart]:
     """Scores against the option that fits were made with several values of; the best is marked."""
     first, charts = measures[0], []
-    alike = [m for m in measures if m.label.split(" (")[0] == first.label.split(" (")[0]]
+    alike = [m for m in measures if m.quantity == first.quantity]
     sign = 1 if first.higher_is_better else -1
     for option in dict.fromkeys(name for r in results for name in r.details.get("swept", {})):
         fits = [
@@ -164,7 +164,7 @@ def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list
             if all(m.name in scores for _, scores in fits)
         ]
         chart = Chart(
-            title=f"{first.label.split(' (')[0]} against {option}",
+            title=f"{first.quantity} against {option}",
             x_label=option,
             y_label=first.label,
             lines=lines,
@@ -190,7 +190,7 @@ def parameter_charts(results: Sequence[Result], measure: Measure) -> list[Chart]
         Line(encoding, [x for x, _ in sorted(line)], [y for _, y in sorted(line)], i % NUM_STYLES)
         for i, (encoding, line) in enumerate(points.items())
     ]
-    label = measure.label.split(" (")[0]
+    label = measure.quantity
     return [
         Chart(
             title=f"{label} against parameters",

@@ -33,8 +33,7 @@ def gain(result: Result, results: Sequence[Result], measure: Measure) -> float |
 
 def gain_label(measure: Measure) -> str:
     """Heading of the gains, with the unit of the measure."""
-    _, bracket, unit = measure.label.partition("(")
-    return f"gain ({unit}" if bracket else "gain"
+    return f"gain ({measure.unit.strip()})" if measure.unit else "gain"
 
 
 def score_text(value: float, measure: Measure) -> str:

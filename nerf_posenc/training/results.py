@@ -22,6 +22,17 @@ class Measure:
     meaning: str = ""
 
     @property
+    def quantity(self) -> str:
+        """Label without its unit."""
+        return self.label.partition(" (")[0]
+
+    @property
+    def unit(self) -> str:
+        """Unit of the label as it follows a number: ``" dB"``, ``"%"``, or nothing."""
+        unit = self.label.partition(" (")[2].rstrip(")")
+        return unit if unit in ("", "%") else f" {unit}"
+
+    @property
     def direction(self) -> str:
         """Which values are better, in words."""
         return "higher is better" if self.higher_is_better else "lower is better"

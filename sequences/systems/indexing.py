@@ -212,7 +212,9 @@ def _draw_step(batch_size: int, seed: int, step: int) -> tuple[Tensor, Tensor]:
 
 
 def _text(symbol: int) -> str:
-    """Letter, signed shift, or nothing for padding."""
+    """Letter, shift with a minus that no line breaks after, or nothing for padding."""
     if symbol < len(ALPHABET):
         return ALPHABET[symbol]
-    return "" if symbol == _PADDING else f"{_SHIFTS[symbol - len(ALPHABET)]:+d}"
+    return (
+        "" if symbol == _PADDING else f"{_SHIFTS[symbol - len(ALPHABET)]:+d}".replace("-", "\u2212")
+    )
