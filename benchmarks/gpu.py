@@ -27,6 +27,7 @@ from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.captured_step import CapturedStep
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.ensemble import Ensemble
@@ -40,7 +41,7 @@ PUBLISHED = {(64, 1 << 14): 1.2e8, (64, 1 << 18): 1.9e8, (128, 1 << 18): 9.4e7}
 
 def seconds_of(call: Callable[[], object], device: torch.device, rounds: int) -> float:
     """Median seconds of a call, by the device's own clock where it has one."""
-    for _ in range(3):
+    for _ in range(5):
         call()
     times = []
     for _ in range(rounds):
@@ -79,15 +80,20 @@ def check(device: torch.device, rows: int) -> dict[str, float]:
         encoder = FourierEncoder(3, 16, base=base).to(device)
         x = (torch.rand(rows, 3, device=device) * 2 - 1).requires_grad_()
         wide = x.detach().double().requires_grad_()
-        features, expected = encoder(x), encoder(wide)
-        errors[name] = (features.double() - expected).abs().max().item()
-        upstream = torch.randn_like(features)
-        (grad,) = torch.autograd.grad(features, x, upstream)
-        (exact_grad,) = torch.autograd.grad(expected, wide, upstream.double())
-        error = (grad.double() - exact_grad).norm() / exact_grad.norm()
-        errors[f"{name}, gradient (relative)"] = error.item()
+        expected = encoder(wide)
+        upstream = torch.randn_like(expected)
+        (exact_grad,) = torch.autograd.grad(expected, wide, upstream)
+        forms: dict[str, Callable[[Tensor], Tensor]] = {name: encoder}
+        if device.type == "cuda":
+            forms[f"{name}, compiled"] = torch.compile(encoder)
+        for form, run in forms.items():
+            features = run(x)
+            errors[form] = (features.double() - expected).abs().max().item()
+            (grad,) = torch.autograd.grad(features, x, upstream.float())
+            error = (grad.double() - exact_grad).norm() / exact_grad.norm()
+            errors[f"{form}, gradient (relative)"] = error.item()
     for name, error in errors.items():
-        print(f"error, {name:<32} {error:.1e}")
+        print(f"error, {name:<40} {error:.1e}")
     return errors
 
 
@@ -108,39 +114,46 @@ def encoders(
     """Bandwidth of every form: coordinates read once and features written once."""
     heads = f"{'forward GB/s':>13} {'of copy':>8} {'backward':>9} {'of copy':>8}"
     print(f"\n{'':<34} {'points':>10} {heads}")
+    num_bands = 10
+    octaves = 2.0 ** torch.arange(num_bands, device=device)
     for in_dim in (2, 3):
-        for num_bands in (4, 10, 16):
-            octaves = 2.0 ** torch.arange(num_bands, device=device)
-            ours = SinCos(in_dim, octave_bands(num_bands)).to(device)
-            forms: dict[str, Callable[[Tensor], Tensor]] = {
-                "ours": ours,
-                "ours, to bfloat16": partial(ours, dtype=torch.bfloat16),
-            }
+        ours = SinCos(in_dim, octave_bands(num_bands)).to(device)
+        forms: dict[str, Callable[[Tensor], Tensor]] = {
+            "ours": ours,
+            "ours, to bfloat16": partial(ours, out_dtype=torch.bfloat16),
+        }
+        if device.type == "cuda":
+            forms |= {f"{name}, compiled": torch.compile(f) for name, f in list(forms.items())}
+        for library in (nerf_pytorch, nerfstudio, pytorch3d):
+            eager = _encoding(library, octaves)
+            forms[library.__name__] = eager
             if device.type == "cuda":
-                forms |= {f"{name}, compiled": torch.compile(f) for name, f in list(forms.items())}
-            for library in (nerf_pytorch, nerfstudio, pytorch3d):
+                forms[f"{library.__name__}, compiled"] = torch.compile(eager)
+        for num_points in points:
+            x = torch.rand(num_points, in_dim, device=device) * 2 - 1
+            for name, form in forms.items():
+                try:
+                    row = _bandwidth(form, x, copy, device, rounds)
+                except torch.OutOfMemoryError:
+                    row = {"forward": math.nan, "backward": math.nan}
+                yield dict(form=name, in_dim=in_dim, bands=num_bands, points=num_points, **row)
+                print(
+                    f"{name:<26} {in_dim}-D L={num_bands:<2} {num_points:>10,} "
+                    f"{row['forward'] / 1e9:13,.0f} {row['forward'] / copy:8.0%} "
+                    f"{row['backward'] / 1e9:9,.0f} {row['backward'] / copy:8.0%}",
+                    flush=True,
+                )
 
-                def eager(x: Tensor, form: Any = library, octaves: Tensor = octaves) -> Tensor:
-                    features: Tensor = form(x, octaves)
-                    return features
 
-                forms[library.__name__] = eager
-                if device.type == "cuda":
-                    forms[f"{library.__name__}, compiled"] = torch.compile(eager)
-            for num_points in points:
-                x = torch.rand(num_points, in_dim, device=device) * 2 - 1
-                for name, form in forms.items():
-                    try:
-                        row = _bandwidth(form, x, copy, device, rounds)
-                    except torch.OutOfMemoryError:
-                        row = {"forward": math.nan, "backward": math.nan}
-                    yield dict(form=name, in_dim=in_dim, bands=num_bands, points=num_points, **row)
-                    print(
-                        f"{name:<26} {in_dim}-D L={num_bands:<2} {num_points:>10,} "
-                        f"{row['forward'] / 1e9:13,.0f} {row['forward'] / copy:8.0%} "
-                        f"{row['backward'] / 1e9:9,.0f} {row['backward'] / copy:8.0%}",
-                        flush=True,
-                    )
+def _encoding(
+    library: Callable[[Tensor, Tensor], Tensor], octaves: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """A library's form as a function of the coordinates, which compiles on its own."""
+
+    def encoding(x: Tensor) -> Tensor:
+        return library(x, octaves)
+
+    return encoding
 
 
 def _bandwidth(
@@ -159,46 +172,59 @@ def _bandwidth(
 
 
 def training(
-    device: torch.device, peak: float, widths: list[int], batches: list[int], rounds: int
+    device: torch.device, peak: float, sizes: list[tuple[int, int]], rounds: int
 ) -> Iterator[dict[str, Any]]:
     """Steps per second of 10 bands and 4 hidden layers in bfloat16, and the share of the peak."""
     print(
-        f"\n{'training step':<26} {'batch':>10} {'steps/s':>9} {'samples/s':>10} "
+        f"\n{'training step':<20} {'width':>6} {'batch':>10} {'steps/s':>9} {'samples/s':>10} "
         f"{'of peak':>8} {'published':>10}"
     )
-    for width in widths:
-        for batch in batches:
-            for name in ("eager", "compiled") if device.type == "cuda" else ("eager",):
-                encoder = FourierEncoder(2, 10)
-                generator = torch.Generator().manual_seed(0)
-                network = MLP(encoder.out_dim, 3, width=width, depth=4, generator=generator)
-                model = nn.Sequential(encoder, network).to(device)
-                optimizer = recipes.make_optimizer(model, "adam", 1e-3)
-                run = model if name == "eager" else torch.compile(model, mode="max-autotune")
-                x, y = torch.rand(batch, 2, device=device), torch.rand(batch, 3, device=device)
+    forms = ("eager", "captured", "captured, compiled") if device.type == "cuda" else ("eager",)
+    for (width, batch), optimizer, form in itertools.product(sizes, ("adam", "muon"), forms):
+        encoder = FourierEncoder(2, 10)
+        network = MLP(encoder.out_dim, 3, width=width, depth=4)
+        model = nn.Sequential(encoder, network).to(device)
+        run = torch.compile(model, dynamic=False) if form.endswith("compiled") else model
+        x, y = torch.rand(batch, 2, device=device), torch.rand(batch, 3, device=device)
+        step = _training_step(model, optimizer, run, device, captured=form != "eager")
+        took = seconds_of(partial(step, (x, y)), device, rounds)
+        # A product and its two gradients; nothing follows the coordinates.
+        layers = [encoder.out_dim, *[width] * 4, 3]
+        products = sum(a * b for a, b in itertools.pairwise(layers))
+        share = (6 * products - 2 * layers[0] * layers[1]) * batch / took / peak
+        published = PUBLISHED.get((width, batch))
+        yield dict(
+            form=form, optimizer=optimizer, width=width, batch=batch, seconds=took, share=share
+        )
+        print(
+            f"{optimizer}, {form:<20} {width:>6} {batch:>10,} {1 / took:9,.0f} "
+            f"{batch / took:10.2e} "
+            f"{share:8.0%} {'' if published is None else f'{published:.1e}':>10}",
+            flush=True,
+        )
 
-                def step(
-                    run: Any = run, optimizer: Any = optimizer, x: Tensor = x, y: Tensor = y
-                ) -> None:
-                    optimizer.zero_grad()
-                    with autocast(device, torch.bfloat16):
-                        prediction = run(x)
-                    mse(prediction, y).backward()
-                    optimizer.step()
 
-                took = seconds_of(step, device, rounds)
-                # A product and its two gradients; nothing follows the coordinates.
-                sizes = [encoder.out_dim, *[width] * 4, 3]
-                products = sum(a * b for a, b in itertools.pairwise(sizes))
-                share = (6 * products - 2 * sizes[0] * sizes[1]) * batch / took / peak
-                published = PUBLISHED.get((width, batch))
-                yield dict(form=name, width=width, batch=batch, seconds=took, share=share)
-                print(
-                    f"{name:<12} width {width:<7} {batch:>10,} {1 / took:9,.0f} "
-                    f"{batch / took:10.2e} "
-                    f"{share:8.0%} {'' if published is None else f'{published:.1e}':>10}",
-                    flush=True,
-                )
+def _training_step(
+    model: nn.Module, optimizer: str, run: Any, device: torch.device, *, captured: bool
+) -> Callable[[Any], Tensor]:
+    """A step as `fit` takes it."""
+    lr = recipes.default_lr("relu", optimizer)
+    group = recipes.make_optimizer(model, optimizer, lr)
+
+    def step(batch: tuple[Tensor, Tensor]) -> Tensor:
+        x, y = batch
+        group.zero_grad()
+        with autocast(device, torch.bfloat16):
+            prediction = run(x)
+        loss = mse(prediction, y)
+        loss.backward()
+        group.step()
+        return loss.detach()
+
+    if not captured:
+        return step
+    group.make_capturable(device)
+    return CapturedStep(step, device)
 
 
 def ensembles(
@@ -274,7 +300,8 @@ def time_to(
             state,
             draw_batch,
             forward=forward,
-            autocast_dtype=torch.bfloat16,
+            autocast_dtype=None if encoding == "hash" else torch.bfloat16,
+            captured=True,
             on_record=look,
             should_stop=stop,
         )
@@ -301,13 +328,13 @@ def main() -> None:
     print(f"{machine()}; {name}")
     errors = check(device, 100 if tiny else 1 << 20)
     copy, peak = limits(device, 1 if tiny else 1024, 64 if tiny else 8192, rounds)
-    points = [64] if tiny else [1 << n for n in (16, 18, 20, 22, 24)]
+    points = [64] if tiny else [1 << n for n in (16, 20, 24)]
     record: dict[str, Any] = {"machine": machine(), "device": name, "errors": errors}
     record |= {"copy_bytes_per_second": copy, "bfloat16_flops": peak}
-    batches = [64] if tiny else [1 << n for n in (14, 16, 18, 20)]
+    sizes = [(64, 64)] if tiny else [(64, 1 << 14), (64, 1 << 18), (256, 1 << 16)]
     sections = {
         "encoders": encoders(device, copy, points, rounds),
-        "training": training(device, peak, [64] if tiny else [64, 128, 256], batches, rounds),
+        "training": training(device, peak, sizes, rounds),
         "ensembles": ensembles(device, [2] if tiny else [4, 16], 64 if tiny else 8192, rounds),
         "image": time_to(15 if tiny else 40, device, 16 if tiny else 512, 60),
     }

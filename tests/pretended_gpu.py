@@ -26,6 +26,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import torch
 import trimesh
@@ -36,6 +37,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 import train_fit
 from app.kinds import shape
 from app.runs.stop import Stop
+from nerf_posenc.training import loop
 from tests import small
 from tests.sequences.small_stories import task, write_stories
 from tests.sequences.texts import made_text
@@ -395,6 +397,7 @@ class PretendedGpu:
             for name in (f"{verb}_autocast_enabled", f"{verb}_autocast_dtype"):
                 if hasattr(torch, name):
                     self._replace(torch, name, self._of_device(getattr(torch, name)))
+        self._replace(loop, "CapturedStep", lambda step, device: step)
         for name in ("to", "cuda", "cpu"):
             self._replace(nn.Module, name, _swapping(getattr(nn.Module, name)))
         # torch.tensor(..., device="cuda") is then a copy that the mode sees.
@@ -461,7 +464,21 @@ MOST_WAITS = {"mlp": 4, "lens": 4, "factored": 5, "scan": 1}
 """Waits for the device that a training step takes: whatever is not named here takes none."""
 
 
-def interrupted_and_resumed(arguments: list[str]) -> "PretendedGpu":
+def write_data() -> None:
+    """Write what `RUNS` read to the current folder."""
+    Path("deep.png").write_bytes(image_corpus()["deep.png"])
+    for scene in ("synthetic", "transforms"):
+        shutil.copytree(scene_corpus()[scene], scene)
+    trimesh.creation.box((2.0, 2.0, 1.0)).export("box.ply")
+    Path("text.txt").write_text(made_text(6000))
+    pairs = (f"{word} {word[::-1]}\t{' '.join(word)}\n" for word in made_text(60).split())
+    Path("pairs.tsv").write_text("".join(pairs))
+    Path("stories").mkdir()
+    for part in ("train", "test"):
+        Path(f"stories/qa1_{part}.txt").write_text(write_stories(task("1", 40).train))
+
+
+def interrupted_and_resumed(arguments: list[str]) -> None:
     """Stop a run in the current folder in its first fit, and resume it."""
     asked, is_agreed = itertools.count(1), Stop.is_agreed
 
@@ -470,12 +487,10 @@ def interrupted_and_resumed(arguments: list[str]) -> "PretendedGpu":
             stop.request(run=True)
         return is_agreed(stop, world)
 
-    with PretendedGpu() as gpu:
-        Stop.is_agreed = stop_soon
-        assert train_fit.main([*arguments, "--out", "run"]) == 130
-        Stop.is_agreed = is_agreed
+    with small.without_hull(), small.without_figures():
+        with mock.patch.object(Stop, "is_agreed", stop_soon):
+            assert train_fit.main([*arguments, "--out", "run"]) == 130
         assert train_fit.main(["--resume", "run", "--quiet"]) == 0
-    return gpu
 
 
 def main() -> None:
@@ -485,18 +500,9 @@ def main() -> None:
     shape._VIEW_SIDE, shape._PREVIEW_SIDE = 24, 24
     for name in sys.argv[1:] or RUNS:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            Path("deep.png").write_bytes(image_corpus()["deep.png"])
-            for scene in ("synthetic", "transforms"):
-                shutil.copytree(scene_corpus()[scene], scene)
-            trimesh.creation.box((2.0, 2.0, 1.0)).export("box.ply")
-            Path("text.txt").write_text(made_text(6000))
-            pairs = (f"{word} {word[::-1]}\t{' '.join(word)}\n" for word in made_text(60).split())
-            Path("pairs.tsv").write_text("".join(pairs))
-            Path("stories").mkdir()
-            for part in ("train", "test"):
-                Path(f"stories/qa1_{part}.txt").write_text(write_stories(task("1", 40).train))
-            with small.without_hull(), small.without_figures():
-                gpu = interrupted_and_resumed(RUNS[name].split())
+            write_data()
+            with PretendedGpu() as gpu:
+                interrupted_and_resumed(RUNS[name].split())
             steps = 10 * len(list(Path("run").rglob("*.safetensors")))
         counts = collections.Counter[str]()
         for (kind, _), count in gpu.in_steps.items():

@@ -187,6 +187,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
             config,
             ShuffledBatches(times, values, config.batch_size, seed=config.seed),
             facts={"rate": self.sound.rate, "peak": self.peak},
+            captured=True,
             preview=lambda: [self._drawn(_played(model, times[:shown], self.peak))],
             originals=[self._drawn(self.sound.samples[:shown])],
         )

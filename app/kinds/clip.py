@@ -130,6 +130,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
             config,
             ShuffledBatches(points, values, config.batch_size, seed=config.seed),
             facts={"rate": self.clip.rate},
+            captured=True,
             preview=lambda: [self._frames(model, device, slice(middle, middle + 1))[0]],
             originals=[self.clip.frames[middle]],
         )

@@ -213,6 +213,7 @@ class Problem:
         ema_decay: replace the weights in the end by their exponential moving average with this
             decay per step; None for the last weights.
         compiled: run the model through ``torch.compile``.
+        captured: record a step as a CUDA graph, where there is a GPU; see `fit`.
         unit: unit of the loss, for the progress bar.
         histories: losses of an ensemble's members, saved with the fit; None for one model.
         preview: renders small images of the fit in progress.
@@ -232,6 +233,7 @@ class Problem:
     autocast_dtype: torch.dtype | None = None
     ema_decay: float | None = None
     compiled: bool = False
+    captured: bool = False
     unit: str = ""
     histories: Any = None
     preview: Callable[[], Sequence[Tensor]] = list

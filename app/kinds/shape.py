@@ -168,7 +168,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         def forward(batch: Tensor) -> tuple[Tensor, Tensor]:
             if config.eikonal == 0:
                 return _distance(model, batch), batch.new_ones(1)
-            batch = batch.requires_grad_()
+            batch = batch.detach().requires_grad_()
             found = _distance(model, batch)
             (slopes,) = torch.autograd.grad(found.sum(), batch, create_graph=True)
             return found, slopes.norm(dim=-1)
@@ -186,6 +186,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             draw,
             loss=loss,
             forward=forward,
+            captured=True,
             facts={"center": list(shape.center), "scale": shape.scale},
             preview=lambda: [
                 shaded_view(_queried(model), _AZIMUTHS["front"], side=_PREVIEW_SIDE, device=device)

@@ -199,6 +199,7 @@ def train(
                 schedule=problem.schedule,
                 autocast_dtype=problem.autocast_dtype,
                 compiled=problem.compiled,
+                captured=problem.captured,
                 after_step=after_step,
                 on_record=on_record,
                 should_stop=lambda: stop.is_agreed(world),

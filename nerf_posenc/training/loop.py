@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.captured_step import CapturedStep
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.distributed import ALONE, World, peer_errors
 from nerf_posenc.training.optimizers import OptimizerGroup
@@ -134,6 +135,7 @@ def fit(
     schedule: Callable[[float], float] = cosine_decay,
     autocast_dtype: torch.dtype | None = None,
     compiled: bool = False,
+    captured: bool = False,
     record_every: int = 10,
     after_step: Callable[[FitState], None] | None = None,
     on_record: Callable[[FitState], None] | None = None,
@@ -159,8 +161,11 @@ def fit(
         forward: function from the inputs of a batch to the prediction; None is the model itself.
         schedule: function from progress in [0, 1) to the factor of the learning rates.
         autocast_dtype: run the forward pass under autocast in this type; None for float32.
-        compiled: run the forward and backward pass through ``torch.compile``, on a GPU with
-            ``mode="max-autotune"``, which uses CUDA graphs; batches must keep their shape.
+        compiled: run the forward and backward pass through ``torch.compile``; batches must keep
+            their shape.
+        captured: on a CUDA device, record a step as a CUDA graph and replay it, as
+            [CapturedStep][nerf_posenc.training.captured_step.CapturedStep] describes with what it
+            asks of a step; several processes, and other devices, take the same steps without.
         record_every: steps from one record to the next.
         after_step: callback after each step, for example to update an occupancy grid.
         on_record: callback after each record, for example a progress bar; its time does not count
@@ -184,21 +189,27 @@ def fit(
     started = time.perf_counter() - state.seconds
     run = world.data_parallel(state.model, state.model if forward is None else forward)
     if compiled:
-        mode = "max-autotune" if device.type == "cuda" else None
-        run = torch.compile(run, mode=mode, dynamic=False)
+        run = torch.compile(run, dynamic=False)
+
+    def take_step(batch: tuple[Any, Tensor, int]) -> Tensor:
+        inputs, targets, num_rows = batch
+        state.optimizer.zero_grad()
+        with autocast(device, autocast_dtype):
+            prediction = run(inputs)
+        loss = _backward(loss_fn(prediction, targets), num_rows, world)
+        state.optimizer.step()
+        return loss
+
+    if captured and device.type == "cuda" and world.size == 1:
+        state.optimizer.make_capturable(device)
+        take_step = CapturedStep(take_step, device)
     while state.step < state.num_steps and not should_stop():
         inputs, targets = draw_batch(state.step)
         num_rows = len(targets)
         inputs, targets = world.share((inputs, targets), num_rows)
         progress = state.progress_at(_clock(state, started, world))
         state.optimizer.scale_lrs(schedule(progress))
-        state.optimizer.zero_grad()
-        if compiled:
-            torch.compiler.cudagraph_mark_step_begin()
-        with autocast(device, autocast_dtype):
-            prediction = run(inputs)
-        loss = _backward(loss_fn(prediction, targets), num_rows, world)
-        state.optimizer.step()
+        loss = take_step((inputs, targets, num_rows))
         state.losses.append(loss)
         state.step += 1
         state.estimate_length(_clock(state, started, world))

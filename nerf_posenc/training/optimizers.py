@@ -51,7 +51,21 @@ class OptimizerGroup:
         parts = zip(self.optimizers, self._initial_lrs, self._lr_powers, strict=True)
         for optimizer, initial_lrs, power in parts:
             for group, initial_lr in zip(optimizer.param_groups, initial_lrs, strict=True):
-                group["lr"] = initial_lr * factor**power
+                lr = initial_lr * factor**power
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(lr)
+                else:
+                    group["lr"] = lr
+
+    def make_capturable(self, device: torch.device) -> None:
+        """Keep learning rates and numbers of steps on a CUDA device, where a graph reads them."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = torch.tensor(float(group["lr"]), device=device)
+                group["capturable"] = True
+            for moments in optimizer.state.values():
+                if "step" in moments:
+                    moments["step"] = moments["step"].to(device)
 
     def zero_grad(self) -> None:
         """Set all gradients to None."""
@@ -181,9 +195,11 @@ class _Muon(torch.optim.Muon):
                 updates = _orthogonal_factors(
                     torch.stack(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"]
                 )
+                updates = updates.to(parameters[0].dtype)
                 lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
-                steps = updates.to(parameters[0].dtype).unbind()
-                torch._foreach_add_(parameters, list(steps), alpha=-lr)
+                if isinstance(lr, Tensor):
+                    updates, lr = updates * lr, 1.0
+                torch._foreach_add_(parameters, list(updates.unbind()), alpha=-lr)
 
     def _momentum_buffer(self, parameter: Tensor) -> Tensor:
         state = self.state[parameter]

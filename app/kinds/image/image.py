@@ -164,6 +164,7 @@ class ImageKind(Kind[ImageOptions]):
             ema_decay=None if held_out is None else held_out.ema_decay,
             autocast_dtype=None if dtype == torch.float32 else dtype,
             compiled=config.compile,
+            captured=True,
             preview=lambda: [
                 render(model, points, device, None if dtype == torch.float32 else dtype)
                 for points in previews
@@ -288,6 +289,8 @@ class ImageKind(Kind[ImageOptions]):
             optimizer=self._optimizer(ensemble, first.encoding, first.config, matrices),
             loss=losses,
             histories=losses,
+            # Each member's loss is noted by the host.
+            captured=False,
             preview=lambda: [image for fit in fits for image in fit.problem.preview()],
         )
         return ensemble, problem
