@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._functorch.config
 from torch import Tensor, nn
 
 from benchmarks.timing import machine
@@ -323,6 +324,8 @@ def main() -> None:
     device = torch.device("cpu" if tiny else "cuda")
     # Each form is compiled for many sizes; by default torch would run the ninth eagerly.
     torch._dynamo.config.recompile_limit = 1 << 10
+    # Backward passes are repeated on one graph.
+    torch._functorch.config.donated_buffer = False
     rounds = 1 if tiny else options.rounds
     name = "CPU: figures mean nothing" if tiny else torch.cuda.get_device_name()
     print(f"{machine()}; {name}")

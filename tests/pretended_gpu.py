@@ -429,8 +429,8 @@ _PLAIN = f"--steps 10 --batch-size 200 --width 16 --depth 1 {_QUICK}"
 _IMAGE = f"--size 24 {_PLAIN}"
 _VIEWS = f"--turntable 0 --test-views 1 {_IMAGE}"
 _SCENE = f"--scene synthetic {_VIEWS}"
-_SEQUENCE = f"--steps 10 --batch-size 8 --width 16 {_QUICK}"
-_ONE_LAYER = f"--depth 1 {_SEQUENCE}"
+SEQUENCE = f"--steps 10 --batch-size 8 --width 16 {_QUICK}"
+_ONE_LAYER = f"--depth 1 {SEQUENCE}"
 RUNS = {
     "image": f"--image cat --encodings none fourier gaussian hash {_IMAGE}",
     "16 bits": f"--image deep.png --encodings fourier {_IMAGE}",
@@ -454,7 +454,7 @@ RUNS = {
     "bert": f"--sequence text.txt --model bert {_ONE_LAYER}",
     "causal": f"--sequence text.txt --model causal --encodings alibi learned {_ONE_LAYER}",
     "convolutional text": f"--sequence text.txt --model conv {_ONE_LAYER}",
-    "stories": f"--sequence stories {_SEQUENCE}",
+    "stories": f"--sequence stories {SEQUENCE}",
     "pairs": f"--sequence pairs.tsv --model conv --seeds 2 {_ONE_LAYER}",
 }
 """Command lines of every kind, field and model; `sources` has an LSTM, which is not there."""

@@ -19,7 +19,7 @@ from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import adam, muon
 from tests.encoders.test_family import ALL, Case, encoded
-from tests.pretended_gpu import RUNS, interrupted_and_resumed, write_data
+from tests.pretended_gpu import RUNS, SEQUENCE, interrupted_and_resumed, write_data
 
 pytestmark = [
     pytest.mark.slow,
@@ -128,11 +128,11 @@ def test_an_ensemble_on_a_gpu_is_its_members() -> None:
     [
         *RUNS.values(),
         f"{RUNS['image']} --compile",
-        RUNS["text"].replace("text.txt", "sources").replace("--depth 1", ""),
+        f"--sequence sources --encodings none sinusoidal {SEQUENCE}",
     ],
     ids=[*RUNS, "compiled", "sources"],
 )
 def test_runs_are_stopped_and_resumed(arguments: str) -> None:
     write_data()
     interrupted_and_resumed(arguments.split())
-    assert Path("run", "index.html").stat().st_size > 10_000
+    assert Path("run", "report.html").stat().st_size > 10_000

@@ -20,9 +20,9 @@ class CapturedStep:
     recorded one lay, and `OptimizerGroup.make_capturable` keeps learning rates on the device.
 
     Args:
-        step: function from a batch, nested tuples of tensors, to the loss. It must not wait for
-            the device, nor draw random numbers of a generator of its own, nor compute by a value
-            of the host that changes.
+        step: function from a batch, nested tuples of tensors and constants, to the loss. It must
+            not wait for the device, nor draw random numbers of a generator of its own, nor compute
+            by a value of the host that changes.
         device: CUDA device of the batch and the model.
     """
 
@@ -49,7 +49,8 @@ class CapturedStep:
                 self._graph = self._capture(batch)
             held, given = pytree.tree_leaves(self._batch), pytree.tree_leaves(batch)
             for own, new in zip(held, given, strict=True):
-                own.copy_(new)
+                if isinstance(own, Tensor):
+                    own.copy_(new)
             self._graph.replay()
             return self._loss.clone()
 
@@ -64,7 +65,7 @@ class CapturedStep:
 
     def _capture(self, batch: Any) -> torch.cuda.CUDAGraph:
         """Record the step, which does not run it."""
-        self._batch = pytree.tree_map(torch.clone, batch)
+        self._batch = pytree.tree_map_only(Tensor, torch.clone, batch)
         graph = torch.cuda.CUDAGraph()
         # Other threads, such as those that save a fit, may use the device meanwhile.
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
