@@ -353,6 +353,9 @@ class ViewsKind(Kind[AskedViews]):
             forward=forward_for(renderer),
             after_step=update_renderer(renderer, autocast_dtype=dtype),
             autocast_dtype=dtype,
+            # Grids of occupied cells give each batch another number of samples, and poses that are
+            # refined open the encoding from coarse to fine.
+            captured=options.field in ("nerf", "mip", "proposal") and not options.num_poses,
             preview=lambda: [render(preview.cameras[0], preview.world_from_camera[0])],
             originals=[preview.over(0, gray)],
             render=render,

@@ -20,9 +20,9 @@ class CapturedStep:
     recorded one lay, and `OptimizerGroup.make_capturable` keeps learning rates on the device.
 
     Args:
-        step: function from a batch, nested tuples of tensors and constants, to the loss. It must
-            not wait for the device, nor draw random numbers of a generator of its own, nor compute
-            by a value of the host that changes.
+        step: function from a batch, nested tuples of tensors, random number generators and
+            constants, to the loss. It must not wait for the device, nor compute by a value of the
+            host that changes, nor draw random numbers of another generator.
         device: CUDA device of the batch and the model.
     """
 
@@ -51,6 +51,8 @@ class CapturedStep:
             for own, new in zip(held, given, strict=True):
                 if isinstance(own, Tensor):
                     own.copy_(new)
+                elif isinstance(own, torch.Generator):
+                    own.set_state(new.get_state())
             self._graph.replay()
             return self._loss.clone()
 
@@ -67,6 +69,9 @@ class CapturedStep:
         """Record the step, which does not run it."""
         self._batch = pytree.tree_map_only(Tensor, torch.clone, batch)
         graph = torch.cuda.CUDAGraph()
+        for part in pytree.tree_leaves(self._batch):
+            if isinstance(part, torch.Generator):
+                graph.register_generator_state(part)
         # Other threads, such as those that save a fit, may use the device meanwhile.
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
             self._loss = self._step(self._batch)

@@ -163,9 +163,9 @@ def fit(
         autocast_dtype: run the forward pass under autocast in this type; None for float32.
         compiled: run the forward and backward pass through ``torch.compile``; batches must keep
             their shape.
-        captured: on a CUDA device, record a step as a CUDA graph and replay it, as
-            [CapturedStep][nerf_posenc.training.captured_step.CapturedStep] describes with what it
-            asks of a step; several processes, and other devices, take the same steps without.
+        captured: on a CUDA device, record a step as a CUDA graph and replay it;
+            [CapturedStep][nerf_posenc.training.captured_step.CapturedStep] says what it asks of a
+            step. Several processes and other devices take the same steps without.
         record_every: steps from one record to the next.
         after_step: callback after each step, for example to update an occupancy grid.
         on_record: callback after each record, for example a progress bar; its time does not count
