@@ -31,7 +31,6 @@ from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.captured_step import CapturedStep
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
-from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit, mse, predict
 from scenes import open_image
 
@@ -228,37 +227,6 @@ def _training_step(
     return CapturedStep(step, device)
 
 
-def ensembles(
-    device: torch.device, counts: list[int], batches: list[int], rounds: int
-) -> Iterator[dict[str, Any]]:
-    """Seconds of a step of several images' models as one batched ensemble, and one by one."""
-    forms = ("eager", "captured") if device.type == "cuda" else ("eager",)
-    print(f"\n{'models':<26} {'batch':>10} {'alone ms':>10} {'batched ms':>11} {'ratio':>7}")
-    for count, batch, form in itertools.product(counts, batches, forms):
-        encoders = [FourierEncoder(2, 10) for _ in range(count)]
-        networks = [MLP(encoder.out_dim, 3) for encoder in encoders]
-        ensemble = Ensemble(networks, encoders).to(device)
-        models = [nn.Sequential(*pair) for pair in zip(encoders, networks, strict=True)]
-        x = torch.rand(count, batch, 2, device=device)
-        y = torch.rand(count, batch, 3, device=device)
-        captured = form == "captured"
-        together = _training_step(ensemble, "muon", ensemble, device, captured=captured)
-        alone = [_training_step(m, "muon", m, device, captured=captured) for m in models]
-
-        def step_alone(alone: Any = alone, x: Tensor = x, y: Tensor = y) -> None:
-            for step, *own in zip(alone, x, y, strict=True):
-                step(tuple(own))
-
-        took_alone = seconds_of(step_alone, device, rounds)
-        took = seconds_of(partial(together, (x, y)), device, rounds)
-        yield dict(models=count, batch=batch, form=form, alone=took_alone, batched=took)
-        print(
-            f"{count:<3} {form:<22} {batch:>10,} {took_alone * 1e3:10.2f} {took * 1e3:11.2f} "
-            f"{took_alone / took:7.2f}",
-            flush=True,
-        )
-
-
 def time_to(
     decibel: float, device: torch.device, size: int, most: float
 ) -> Iterator[dict[str, Any]]:
@@ -309,7 +277,7 @@ def time_to(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="run through on a CPU")
-    parser.add_argument("--only", nargs="+", help="sections: encoders training ensembles image")
+    parser.add_argument("--only", nargs="+", help="sections: encoders training image")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("runs/gpu.json"))
     options = parser.parse_args()
@@ -331,7 +299,6 @@ def main() -> None:
     sections = {
         "encoders": encoders(device, copy, points, rounds),
         "training": training(device, peak, sizes, rounds),
-        "ensembles": ensembles(device, [4, 16], [64] if tiny else [8192, 65_536], rounds),
         "image": time_to(15 if tiny else 40, device, 16 if tiny else 512, 60),
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from benchmarks.timing import machine
-from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
+from nerf_posenc.training.ensemble import Ensemble, member_losses, stacked_draws
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.stories import open_babi_folder
 from sequences.data.types import Stories, StoryTask
@@ -103,7 +103,6 @@ def measured(name: str, variant: Variant, stories: Stories, num_seeds: int) -> R
     ]
     recipe = system.recipe
     draws = [system.batches(variant.encoding, recipe.batch_size, seed) for seed in seeds]
-    loss = MemberLosses(system.loss)
     state = FitState(
         Ensemble(members), system.optimizer(members, recipe.lr), num_steps=recipe.steps
     )
@@ -111,17 +110,16 @@ def measured(name: str, variant: Variant, stories: Stories, num_seeds: int) -> R
     fit(
         state,
         stacked_draws(draws),
-        loss,
+        member_losses(system.loss),
         schedule=system.schedule,
         record_every=max(recipe.steps // 20, 1),
-        on_record=lambda _: loss.record(),
     )
     seconds = time.perf_counter() - started
     errors = [
         system.evaluate(member.eval(), variant.encoding).scores["error_percent"]
         for member in members
     ]
-    losses = loss.histories[-1]
+    losses = state.member_losses[-1]
     best = min(seeds, key=lambda seed: losses[seed])
     return Row(name, stories.tasks[0].name, errors[best], errors, losses, seconds)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
+from nerf_posenc.training.ensemble import Ensemble, member_losses, stacked_draws
 from nerf_posenc.training.loop import FitState, fit
 from sequences import open_sequence
 from sequences.system import System, SystemOptions
@@ -33,12 +33,11 @@ def steps_of(system: System, encoding: str, num_seeds: int) -> Callable[[int], f
     ensemble = Ensemble(members, is_stackable=system.recipe.is_stackable)
     optimizer = system.optimizer(members, system.recipe.lr)
     draws = [system.batches(encoding, system.recipe.batch_size, seed) for seed in range(num_seeds)]
-    loss = MemberLosses(system.loss)
 
     def run(num_steps: int) -> float:
         state = FitState(ensemble, optimizer, num_steps)
         started = time.perf_counter()
-        fit(state, stacked_draws(draws), loss)
+        fit(state, stacked_draws(draws), member_losses(system.loss))
         return time.perf_counter() - started
 
     return run

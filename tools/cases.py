@@ -259,7 +259,7 @@ _OPTIONS = {
     "--save-every": ["0", "0.01", "inf"],
     "--max-pixels": ["1", "0", "1000"],
 }
-_FLAGS = ["--held-out", "--figures", "--overwrite", "--quiet", "--stack=on", "--wrong", "-x", ""]
+_FLAGS = ["--held-out", "--figures", "--overwrite", "--quiet", "--wrong", "-x", ""]
 
 
 def make_command(folder: Path, rng: random.Random) -> list[str]:

@@ -34,12 +34,10 @@ from nerf_posenc.training.checkpoints import load_checkpoint
 
 _PLAIN = ["--batch-size", "200", "--width", "16", "--depth", "2", "--video", "4"]
 _QUICK = ["--size", "24", *_PLAIN]
-_MANY = ["--images", "cat", "coffee", "rocket", *_QUICK, "--steps", "40"]
 RUNS: dict[str, list[str]] = {
     "image": ["--image", "cat", *_QUICK, "--steps", "150"],
     "held-out": ["--image", "cat", "--held-out", *_QUICK, "--steps", "120"],
-    "images": _MANY,
-    "stacked": [*_MANY, "--stack", "on", "--encodings", "none", "fourier"],
+    "images": ["--images", "cat", "coffee", "rocket", *_QUICK, "--steps", "40"],
     "sound": ["--audio", "phrase", "--duration", "0.1", *_PLAIN, "--steps", "120"],
     "scan": ["--scan", "shepp-logan", "--projections", "4", *_QUICK, "--steps", "80"],
     "clip": ["--clip", "spheres", "--size", "16", "--num-frames", "6", *_PLAIN, "--steps", "120"],

@@ -215,7 +215,6 @@ class Problem:
         compiled: run the model through ``torch.compile``.
         captured: record a step as a CUDA graph, where there is a GPU; see `fit`.
         unit: unit of the loss, for the progress bar.
-        histories: losses of an ensemble's members, saved with the fit; None for one model.
         preview: renders small images of the fit in progress.
         originals: the true images of `preview`.
         passage: an example of the test data with predictions; None for none.
@@ -235,7 +234,6 @@ class Problem:
     compiled: bool = False
     captured: bool = False
     unit: str = ""
-    histories: Any = None
     preview: Callable[[], Sequence[Tensor]] = list
     originals: Sequence[Tensor] = ()
     passage: Callable[[], Passage | None] | None = None
@@ -436,22 +434,6 @@ class Kind(ABC, Generic[Config]):
     @classmethod
     def of_input(cls, options: Config, name: str) -> Config:
         """Options of one of several `inputs`."""
-        raise NotImplementedError
-
-    @classmethod
-    def stack_key(cls, config: Config) -> Any:
-        """Data whose configurations have equal keys can be trained as one batched ensemble."""
-        return None
-
-    def stack(
-        self, fits: Sequence["Fit[Config]"], kinds: Sequence["Kind[Config]"]
-    ) -> tuple[nn.Module, Problem]:
-        """One model and one problem for fits of several data with equal `stack_key`.
-
-        Args:
-            fits: fits with models of one architecture.
-            kinds: the data of each, this one first.
-        """
         raise NotImplementedError
 
     @classmethod

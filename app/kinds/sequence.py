@@ -16,7 +16,7 @@ from app.kinds.kind import Evaluation, Fit, Kind, Passage, Problem, Result, dige
 from app.options import CommonOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.training.batches import DrawBatch
-from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
+from nerf_posenc.training.ensemble import Ensemble, member_losses, stacked_draws
 from nerf_posenc.training.results import Measure
 from sequences import SequenceError, open_sequence
 from sequences.system import System, SystemOptions
@@ -114,7 +114,6 @@ class SequenceKind(Kind[SequenceOptions]):
         system, members = self.system, list(model.members)
         seeds = range(config.seed, config.seed + config.num_seeds)
         draws = [system.batches(encoding, config.batch_size, seed) for seed in seeds]
-        losses = MemberLosses(system.loss)
         return Problem(
             draw_batch=_on_device(stacked_draws(draws), torch.device(config.device)),
             optimizer=system.optimizer(members, config.lr),
@@ -125,11 +124,10 @@ class SequenceKind(Kind[SequenceOptions]):
                 "num_seeds": config.num_seeds,
                 "description": system.description(encoding),
             },
-            loss=losses,
+            loss=member_losses(system.loss),
             schedule=system.schedule,
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
             unit=system.recipe.loss_unit,
-            histories=losses,
             passage=lambda: self._preview(members[0], encoding),
             details={"lr": config.lr, "precision": config.precision},
         )
@@ -145,7 +143,7 @@ class SequenceKind(Kind[SequenceOptions]):
             for member in fit.model.members
         ]
         by_seed = [dict(evaluation.scores) for evaluation in evaluations]
-        losses = [_last_loss(fit.problem.histories.histories, i) for i in range(len(evaluations))]
+        losses = [_last_loss(fit.state.member_losses, i) for i in range(len(evaluations))]
         details = {"num_seeds": fit.config.num_seeds, "training_loss_by_seed": losses}
         if system.recipe.selects_seed:
             best = evaluations[losses.index(min(losses))]

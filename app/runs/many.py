@@ -1,14 +1,13 @@
-"""Runs of several data, one after the other or trained together as batched ensembles."""
+"""Runs of several data, one after the other."""
 
 import shlex
 import sys
-import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.kinds.kind import Fit, Kind, Snapshot, training_score
+from app.kinds.kind import Kind
 from app.options import PROGRAM, CommonOptions, UsageError
 from app.report.index_page import write_index
 from app.report.metrics import STATE, Metrics, read_metrics
@@ -29,27 +28,14 @@ from app.runs.processes import (
     require_own_gpu,
     require_same_data,
 )
-from app.runs.run import (
-    Context,
-    Run,
-    failure_reason,
-    finish,
-    fit_encodings,
-    fit_one,
-    prepare,
-    resolve_device,
-)
-from app.runs.train import FitFile, SaveError, begin_fit, checkpoint_values, result_of, train
+from app.runs.run import Context, Run, finish, fit_encodings, prepare, resolve_device
+from app.runs.train import SaveError
 from app.terminal import printable
-from nerf_posenc.training.checkpoints import CheckpointError, write_text
+from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc.training.distributed import ALONE
-from nerf_posenc.training.loop import FitState
 
 INDEX = "index.html"
 _TABLE = "table.txt"
-
-# A larger ensemble gains nothing: this many fill any GPU, and the memory grows with each.
-MAX_MEMBERS = 16
 
 
 def run_many(
@@ -156,10 +142,7 @@ def _fit_share(
     Returns:
         Names of the folders of all data, and why some could not be opened.
     """
-    world, stack = context.world, getattr(options, "stack", "off")
-    on_gpu = resolve_device(options.device).type == "cuda"
-    uses_ensembles = stack == "on" or (stack == "auto" and on_gpu)
-    waiting = _Waiting(folder) if uses_ensembles and not options.live else None
+    world = context.world
     context = replace(context, world=ALONE, is_part=True)
     failures: list[str] = []
     names = [f"{i:03}-{short_name(Path(file).stem)}" for i, file in enumerate(files)]
@@ -176,13 +159,11 @@ def _fit_share(
             print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
             failures.append(printable(str(error)))
             continue
-        if waiting is not None and (waiting.had_ensembles or not _is_fitted(prepared)):
-            waiting.add(prepared)
-        else:
-            fit_encodings(prepared)
-            _finish(prepared)
-    if waiting is not None:
-        waiting.fit_all()
+        fit_encodings(prepared)
+        try:
+            finish(prepared)
+        finally:
+            prepared.folder.close()
     return names, failures
 
 
@@ -194,19 +175,6 @@ def _prepare(kind: type[Kind[Any]], options: CommonOptions, context: Context) ->
     folder, state = open_run_folder(options.out)
     with closed_on_error(folder):
         return prepare(kind, options, replace(context, resumed=state), folder)
-
-
-def _is_fitted(prepared: Run) -> bool:
-    """Whether all fits are saved, and only the report is missing."""
-    return all(prepared.fit_file(name).is_complete() for name in prepared.config.chosen)
-
-
-def _finish(prepared: Run) -> None:
-    """Write a run folder and let go of it."""
-    try:
-        finish(prepared)
-    finally:
-        prepared.folder.close()
 
 
 def _has_all(metrics: Metrics, fits: Collection[str]) -> bool:
@@ -278,111 +246,3 @@ def _write_tables(
         name in runs and _has_all(runs[name], {fit.encoding for fit in runs[name].fits})
         for name in names
     )
-
-
-class _Waiting:
-    """Runs that wait to be fitted as ensembles, never more than one ensemble takes.
-
-    Args:
-        folder: folder of the run of all data, where ensembles in progress are saved.
-
-    Attributes:
-        had_ensembles: whether a run that is resumed was interrupted within one.
-    """
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
-        self._groups: dict[Any, list[Run]] = {}
-        self.had_ensembles = any(folder.fits.glob("ensemble-*"))
-
-    def add(self, prepared: Run) -> None:
-        """Let a run wait; fit the largest group if that makes enough."""
-        batch_size = min(prepared.config.batch_size or 0, prepared.kind.num_rows or 0)
-        key = batch_size, repr(prepared.kind.stack_key(prepared.config))
-        self._groups.setdefault(key, []).append(prepared)
-        if sum(map(len, self._groups.values())) >= MAX_MEMBERS:
-            self._fit(max(self._groups, key=lambda key: len(self._groups[key])))
-
-    def fit_all(self) -> None:
-        """Fit those that still wait."""
-        for key in list(self._groups):
-            self._fit(key)
-
-    def _fit(self, key: Any) -> None:
-        members = self._groups.pop(key)
-        for encoding in members[0].config.chosen:
-            names = [prepared.folder.path.name for prepared in members]
-            number = zlib.crc32("/".join(names).encode())
-            path = self._folder.fit_path(f"ensemble-{encoding}-{number}")
-            _fit_ensemble(members, encoding, path, self._folder.token)
-        for prepared in members:
-            _finish(prepared)
-
-
-def _fit_ensemble(runs: Sequence[Run], encoding: str, path: Path, token: str) -> None:
-    """Train data of equal configurations as one batched ensemble; if that fails, each alone.
-
-    Args:
-        runs: the runs of the data.
-        encoding: one of all of them.
-        path: file that the ensemble is saved in until each member is saved in its own run folder.
-        token: part of the names of files in progress.
-
-    Raises:
-        SaveError: If a fit cannot be saved.
-        Stopped: If the run was asked to end.
-    """
-    runs[0].log(f"\n{encoding}: {', '.join(run.kind.title for run in runs)}")
-    files = [run.fit_file(encoding) for run in runs]
-    is_begun = path.exists() or not any(file.is_complete() for file in files)
-    if len(runs) > 1 and is_begun:
-        try:
-            file = FitFile(path, seconds=runs[0].config.save_every, token=token)
-            _train_together(runs, encoding, file, files)
-        except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
-            reason = failure_reason(error)
-            print(f"note: {encoding}: {reason}; now each alone", file=sys.stderr)
-            path.unlink(missing_ok=True)
-        else:
-            return
-    for run in runs:
-        fit_one(run, encoding)
-
-
-def _train_together(
-    runs: Sequence[Run], encoding: str, file: FitFile, files: Collection[FitFile]
-) -> None:
-    """Train an ensemble, and save and evaluate its members as if each had been alone.
-
-    Their seconds are those of the whole ensemble.
-    """
-    kind, config = runs[0].kind, runs[0].config
-    fits = [begin_fit(run.kind, encoding, run.config) for run in runs]
-    model, problem = kind.stack(fits, [run.kind for run in runs])
-    state = FitState(model, problem.optimizer, config.steps or 0, limit_seconds=config.seconds)
-    whole = Fit(encoding=encoding, config=config, model=model, problem=problem, state=state)
-    stop = runs[0].context.stop
-    snapshots = train(whole, stop, loss_name=kind.loss_name, file=file)
-    losses = problem.histories.histories
-    for i, (run, fit, own_file) in enumerate(zip(runs, fits, files, strict=True)):
-        history = [
-            replace(record, loss=each[i])
-            for record, each in zip(state.history, losses, strict=True)
-        ]
-        own = replace(state, model=fit.model, history=history, losses=[])
-        shots = _member_snapshots(snapshots, i, len(fit.problem.originals), own, kind)
-        if state.is_complete:
-            own_file.write(checkpoint_values(own, shots, fit.problem))
-        run.originals = fit.problem.originals
-        run.add(result_of(run.kind, replace(fit, state=own, snapshots=shots)), None)
-    if state.is_complete:
-        file.path.unlink(missing_ok=True)
-
-
-def _member_snapshots(
-    snapshots: Sequence[Snapshot], member: int, count: int, state: FitState, kind: Kind[Any]
-) -> list[Snapshot]:
-    """Previews of one member of an ensemble."""
-    score_at = {r.step: training_score(kind.loss_name, r.loss) for r in state.history}
-    own = slice(member * count, (member + 1) * count)
-    return [Snapshot(s.step, score_at.get(s.step, s.score), s.images[own]) for s in snapshots]

@@ -182,8 +182,6 @@ def train(
     def on_record(state: FitState) -> None:
         bar.set_postfix_str(_loss_text(state, problem, loss_name), refresh=False)
         bar.update(_done(state) - bar.n)
-        if problem.histories is not None:
-            problem.histories.record()
         session.take_snapshot_if_due()
         if watcher is not None:
             watcher.show(fit.encoding, state, problem)
@@ -348,12 +346,10 @@ class _Session:
         """What the checkpoint contains."""
         # The model of a complete fit has its averaged weights already.
         averages = self._average is not None and not self._state.is_complete
-        histories = self._problem.histories
         return {
             **checkpoint_values(self._state, self.snapshots, self._problem),
             "ema": self._average.state_dict() if averages and self._average else None,
             "halved_batch_size": self._halved_batch_size,
-            "members": None if histories is None else histories.state_dict(),
         }
 
     def restore(self) -> None:
@@ -371,8 +367,6 @@ class _Session:
             if self._average is not None and saved["ema"] is not None:
                 self._average.load_state_dict(saved["ema"])
             self._restore_snapshots(saved["snapshots"])
-            if self._problem.histories is not None:
-                self._problem.histories.load_state_dict(saved["members"])
         except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
             reason = " ".join(str(error).split())
             path = "the fit" if file is None else file.path
@@ -397,7 +391,7 @@ class _Session:
 def checkpoint_values(
     state: FitState, snapshots: Sequence[Snapshot], problem: Problem
 ) -> dict[str, Any]:
-    """What the checkpoint of a fit contains, without an average and an ensemble's histories.
+    """What the checkpoint of a fit contains, without an average.
 
     Args:
         state: the fit.
@@ -416,6 +410,5 @@ def checkpoint_values(
             }
             for snapshot in snapshots
         ],
-        "members": None,
         "model": dict(problem.description),
     }

@@ -66,7 +66,7 @@ class SphericalHarmonicsEncoder(Encoder):
         x, y, z = flat.unbind(-1)
         # 1, sqrt(2), sqrt(2), ..., made on the device, since a copy would make a GPU wait.
         scales = x.new_full((self.num_levels,), math.sqrt(2))
-        scales[0] = 1
+        scales[0].fill_(1)
         if self.condon_shortley:
             scales[1::2] *= -1
         real, imaginary = _powers(x, y, scales)

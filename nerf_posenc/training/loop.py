@@ -18,7 +18,7 @@ from nerf_posenc.training.results import Record
 from nerf_posenc.training.schedules import cosine_decay
 
 Loss = Callable[[Any, Tensor], Tensor]
-"""From a batch's prediction and targets to a scalar."""
+"""From a batch's prediction and targets to a scalar, or to the loss of each of several models."""
 
 
 @dataclass
@@ -33,7 +33,8 @@ class FitState:
         step: steps taken.
         seconds: training time so far.
         history: records so far.
-        losses: losses of the steps since the last record, scalars.
+        losses: losses of the steps since the last record.
+        member_losses: mean loss of each of several models in one, at every record.
         limit_seconds: length of the whole fit in seconds of training, which the schedule spans
             instead; None for a length in steps.
     """
@@ -45,6 +46,7 @@ class FitState:
     seconds: float = 0.0
     history: list[Record] = field(default_factory=list)
     losses: list[Tensor] = field(default_factory=list)
+    member_losses: list[list[float]] = field(default_factory=list)
     limit_seconds: float | None = None
 
     @property
@@ -87,7 +89,8 @@ class FitState:
             "step": self.step,
             "seconds": self.seconds,
             "history": [asdict(record) for record in self.history],
-            "losses": [float(loss) for loss in self.losses],
+            "losses": [loss.tolist() for loss in self.losses],
+            "member_losses": [list(each) for each in self.member_losses],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -115,6 +118,7 @@ class FitState:
         self.history = [Record(**record) for record in state["history"]]
         device = next(self.model.parameters()).device
         self.losses = [torch.tensor(loss, device=device) for loss in state["losses"]]
+        self.member_losses = [[float(loss) for loss in each] for each in state["member_losses"]]
 
 
 def _length(num_steps: int, limit_seconds: float | None) -> str:
@@ -157,13 +161,14 @@ def fit(
         state: the fit, new or resumed; it is changed in place.
         draw_batch: function from the step to its inputs and targets.
         loss_fn: function from prediction and targets to a scalar; with several processes a mean
-            over rows.
+            over rows. Of several models in one, the loss of each: the gradient is that of the sum,
+            so that each model's is its own, and the history is their mean.
         forward: function from the inputs of a batch to the prediction; None is the model itself.
         schedule: function from progress in [0, 1) to the factor of the learning rates.
         autocast_dtype: run the forward pass under autocast in this type; None for float32.
         compiled: run the forward and backward pass through ``torch.compile``; batches must keep
             their shape.
-        captured: on a CUDA device, record a step as a CUDA graph and replay it;
+        captured: record a step as a CUDA graph, on a device that has them, and replay it;
             [CapturedStep][nerf_posenc.training.captured_step.CapturedStep] says what it asks of a
             step. Several processes and other devices take the same steps without.
         record_every: steps from one record to the next.
@@ -228,7 +233,7 @@ def fit(
 def _backward(loss: Tensor, num_rows: int, world: World) -> Tensor:
     """Backward pass; return the loss of the global batch."""
     if world.size == 1:
-        loss.backward()
+        loss.sum().backward()
         return loss.detach()
     weighted = loss * world.weight(num_rows)
     with peer_errors():
@@ -245,7 +250,8 @@ def _clock(state: FitState, started: float, world: World) -> float:
 
 
 def _record(state: FitState, started: float) -> None:
-    loss = float(torch.stack(state.losses).mean())
+    means = torch.stack(state.losses).mean(0)
+    loss = float(means.mean())
     state.losses = []
     state.seconds = time.perf_counter() - started
     if not math.isfinite(loss):
@@ -253,6 +259,8 @@ def _record(state: FitState, started: float) -> None:
             f"the loss became {loss} at step {state.step}; use a smaller learning rate"
         )
     state.history.append(Record(state.step, state.seconds, loss))
+    if means.ndim:
+        state.member_losses.append(means.tolist())
 
 
 @torch.no_grad()

@@ -179,7 +179,7 @@ def test_a_run_says_where_interpolation_is_ahead(capsys: pytest.CaptureFixture[s
 def test_many_images_are_held_out_of_alike() -> None:
     options = ["--held-out", "--encodings", "fourier", "--quiet", "--video", "0", *SMALL_RUN]
     assert train_fit.main(["--image", "cat", "--out", "alone", *options]) == 0
-    arguments = ["--images", "cat", "cat", "--stack", "on", "--out", "both", *options]
+    arguments = ["--images", "cat", "cat", "--out", "both", *options]
     assert train_fit.main(arguments) == 0
     alone, *both = (
         json.loads(Path(name, "metrics.json").read_text())["fits"][0]["psnr_db"]

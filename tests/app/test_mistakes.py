@@ -27,8 +27,6 @@ def bad_inputs() -> dict[str, list[str]]:
         "a folder without images": ["--images", "folder"],
         "image and scene": ["--image", "cat", "--scene", "spheres"],
         "network of an image": ["--scene", "spheres", "--network", "siren"],
-        "steps shared by one image": ["--image", "cat", "--stack", "on"],
-        "a live page of shared steps": ["--images", "cat", "cat", "--stack", "on", "--live"],
         "compiling a scene": ["--scene", "spheres", "--compile"],
         "holding pixels out of a scene": ["--scene", "spheres", "--held-out"],
         "no test views": ["--scene", "spheres", "--test-views", "0"],

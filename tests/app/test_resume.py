@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import train_fit
-from app.runs import many, train
+from app.runs import train
 from app.runs.run import resume_command
 from tests.signals import run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE
@@ -19,11 +19,10 @@ from tools.soak import content, same
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 
-MANY = ["--images", "cat", "rocket", "--stack", "on", "--encodings", "none", "fourier"]
 RUNS = {
     "image": ["--image", "cat", "--encodings", "none", "fourier", *SMALL_RUN],
     "held-out": ["--held-out", "--encodings", "fourier", *SMALL_RUN],
-    "stacked": [*MANY, *SMALL_RUN],
+    "images": ["--images", "cat", "rocket", "--encodings", "none", "fourier", *SMALL_RUN],
     "scene": [*SMALL_SCENE, "--turntable", "1"],
     "poses": [*SMALL_SCENE, "--field", "auto", "--refine-poses", "--disturb-poses", "0.1"],
 }
@@ -35,7 +34,7 @@ RUNS = {
         ("image", 1),
         ("image", 5),
         pytest.param("held-out", 2, marks=pytest.mark.slow),
-        pytest.param("stacked", 5, marks=pytest.mark.slow),
+        pytest.param("images", 5, marks=pytest.mark.slow),
         pytest.param("scene", 4, marks=pytest.mark.slow),
         pytest.param("poses", 2, marks=pytest.mark.slow),
     ],
@@ -175,21 +174,3 @@ def test_several_images_go_on_with_those_that_are_missing(
     assert "mean of 3" in table
     assert train_fit.main(["--resume", "run/000-a"]) == 2
     assert "it is one of several" in capsys.readouterr().err
-
-
-def test_no_more_images_wait_than_one_ensemble_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-    original = many._train_together
-
-    def noted(runs: Any, *args: Any) -> None:
-        sizes.append(len(runs))
-        original(runs, *args)
-
-    monkeypatch.setattr(many, "MAX_MEMBERS", 2)
-    monkeypatch.setattr(many, "_train_together", noted)
-    names = ["cat", "rocket", "coffee"]
-    options = ["--stack", "on", "--encodings", "none", "--quiet", *SMALL_RUN, "--video", "0"]
-    assert train_fit.main(["--images", *names, *options, "--out", "run"]) == 0
-    # The last one waits alone and is fitted alone.
-    assert sizes == [2]
-    assert "mean of 3" in Path("run/table.txt").read_text()

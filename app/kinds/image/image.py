@@ -45,15 +45,12 @@ from nerf_posenc.fits import ImageFit, describe_fit, load_fit
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import ssim
 from nerf_posenc.networks import MLP
-from nerf_posenc.networks.mlp import hidden_matrices
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import make_coordinate_model
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
-from nerf_posenc.training.ensemble import Ensemble, MemberLosses, stacked_draws
-from nerf_posenc.training.loop import mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant, cosine_decay
@@ -261,39 +258,6 @@ class ImageKind(Kind[ImageOptions]):
     def of_input(cls, options: ImageOptions, name: str) -> ImageOptions:
         """Options of one of several images."""
         return replace(options, image=name, images=None)
-
-    @classmethod
-    def stack_key(cls, config: ImageOptions) -> ImageOptions:
-        """All of the configuration but the image, its file and its random frequencies."""
-        return replace(config, image="", out=None, sigma=None)
-
-    def stack(
-        self, fits: Sequence[Fit[ImageOptions]], kinds: Sequence[Kind[ImageOptions]]
-    ) -> tuple[nn.Module, Problem]:
-        """Networks whose weights are stacked, each after its own encoder."""
-        models = [fit.model for fit in fits]
-        encoders, networks = zip(*(model.children() for model in models), strict=True)
-        ensemble = Ensemble(networks, encoders)
-        first = fits[0]
-        matrices = [matrix for network in networks for matrix in hidden_matrices(network)]
-        draws = [
-            kind._batches(fit.config)
-            for kind, fit in zip(kinds, fits, strict=True)
-            if isinstance(kind, ImageKind)
-        ]
-        losses = MemberLosses(mse)
-        problem = replace(
-            first.problem,
-            draw_batch=stacked_draws(draws),
-            forward=None,
-            optimizer=self._optimizer(ensemble, first.encoding, first.config, matrices),
-            loss=losses,
-            histories=losses,
-            # Each member's loss is noted by the host.
-            captured=False,
-            preview=lambda: [image for fit in fits for image in fit.problem.preview()],
-        )
-        return ensemble, problem
 
     @classmethod
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:

@@ -41,9 +41,6 @@ class ImageOptions(PixelOptions):
     images: tuple[str, ...] | None = None
     """Several images, or folders of images, each with a run of its own."""
 
-    stack: Literal["auto", "on", "off"] = "auto"
-    """Train the models of --images as one batched ensemble; auto: on a GPU."""
-
     held_out: bool = False
     """Fit every second pixel of every second row, and evaluate on those between."""
 
@@ -84,14 +81,9 @@ class ImageOptions(PixelOptions):
     def check(self) -> None:
         """Check ranges, and that no two options exclude each other."""
         super().check()
-        is_several, names = self.images is not None, (self.image, *(self.images or ()))
+        names = (self.image, *(self.images or ()))
         require("" not in names, "--image needs a path or a name")
         require(self.images != (), "--images needs a path or a name")
-        require(self.stack != "on" or is_several, "--stack on is for several images: --images")
-        require(
-            self.stack != "on" or not self.live,
-            "--live shows one image at a time; leave out --stack on",
-        )
         require(
             self.num_parameters is None or self.width is None,
             "--parameters chooses the width; give one of the two",
