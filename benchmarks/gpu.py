@@ -21,18 +21,28 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
+from benchmarks.captures import FIELDS
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, octave_bands
 from nerf_posenc.core import SinCos
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
+from nerf_posenc.radiance.field_training import (
+    forward_for,
+    make_batches,
+    make_field_optimizer,
+    update_renderer,
+)
+from nerf_posenc.radiance.occupancy import visual_hull
+from nerf_posenc.radiance.recipes import make_renderer
+from nerf_posenc.radiance.renderers import photometric_loss
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.captured_step import CapturedStep
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState, fit, mse, predict
-from scenes import open_image
+from scenes import open_image, open_scene
 
 # README of tiny-cuda-nn (RTX 3090, read off its plot): training samples per second by width and
 # batch, fully fused network without an encoding.
@@ -274,10 +284,36 @@ def time_to(
         )
 
 
+def fields(device: torch.device, size: int, batch: int, steps: int) -> Iterator[dict[str, Any]]:
+    """Seconds of a training step of each radiance field, and the operations that take most."""
+    scene = open_scene("spheres", size=size)
+    for name, options in FIELDS.items():
+        renderer = make_renderer(options, scene.train, hull=visual_hull(scene.train)).to(device)
+        batches = make_batches(renderer, scene.train, batch, seed=0, device=device)
+        optimizer = make_field_optimizer(renderer, "muon")
+        train = partial(
+            fit,
+            draw_batch=batches,
+            loss_fn=photometric_loss,
+            forward=forward_for(renderer),
+            autocast_dtype=torch.bfloat16,
+            captured=name == "proposal",
+            after_step=update_renderer(renderer, autocast_dtype=torch.bfloat16),
+        )
+        train(FitState(renderer, optimizer, steps))
+        state = train(FitState(renderer, optimizer, steps))
+        with torch.profiler.profile() as profiled:
+            train(FitState(renderer, optimizer, steps))
+        column = f"self_{device.type}_time_total"
+        table = profiled.key_averages().table(sort_by=column, row_limit=8, max_name_column_width=60)
+        yield dict(field=name, seconds=state.seconds / steps, operations=table)
+        print(f"\n{name}: {1e3 * state.seconds / steps:.2f} ms for {batch:,} rays\n{table}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="run through on a CPU")
-    parser.add_argument("--only", nargs="+", help="sections: encoders training image")
+    parser.add_argument("--only", nargs="+", help="sections: encoders training fields image")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--out", type=Path, default=Path("runs/gpu.json"))
     options = parser.parse_args()
@@ -299,6 +335,7 @@ def main() -> None:
     sections = {
         "encoders": encoders(device, copy, points, rounds),
         "training": training(device, peak, sizes, rounds),
+        "fields": fields(device, 16 if tiny else 200, 64 if tiny else 8192, 10 if tiny else 100),
         "image": time_to(15 if tiny else 40, device, 16 if tiny else 512, 60),
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
