@@ -44,8 +44,9 @@ def rotation_pairs(encoder: RotaryEncoder) -> list[Pair]:
     for column, pair in enumerate(pair_of_column):
         columns[pair].append(column)
     bands = encoder.frequency_bands[:, 0].tolist()
+    first = encoder.dim - encoder.rotary_dim if encoder.trailing else 0
     return [
-        Pair(a, b, axis, band)
+        Pair(first + a, first + b, axis, band)
         for (a, b), axis, band in zip(columns, encoder.pair_axes, bands, strict=True)
     ]
 

@@ -52,6 +52,7 @@ class RotaryEncoder(Rotation):
             DINOv3 in transformers); ``"axis-half"``: the same within the columns of each axis
             (CroCo, DUSt3R, VGGT); ``"tiled"``: V-JEPA 2, whose code repeats the bands of each axis
             as for halves and rotates neighbors, so that lengths are not preserved.
+        trailing: rotate the last columns, so that those left over are the first (DeepSeek V4, LTX).
         scale: factor of the cosines and sines, YaRN's attention temperature.
 
     Raises:
@@ -80,6 +81,7 @@ class RotaryEncoder(Rotation):
         axis_order: Sequence[int] | None = None,
         pair_axes: Sequence[int] | None = None,
         pairing: Pairing = "interleaved",
+        trailing: bool = False,
         scale: float = 1.0,
     ) -> None:
         require_counts(dim=dim, num_axes=num_axes)
@@ -105,7 +107,7 @@ class RotaryEncoder(Rotation):
                 for _ in range(width // 2)
             ]
         blocks = self.axis_dims if pairing in _BY_AXIS else (2 * len(pair_axes),)
-        super().__init__(num_axes, dim, pairing=pairing, blocks=blocks)
+        super().__init__(num_axes, dim, pairing=pairing, blocks=blocks, trailing=trailing)
         self.base = base
         self.scale = scale
         self.pair_axes = tuple(pair_axes)
@@ -176,6 +178,8 @@ class RotaryEncoder(Rotation):
             parts.append(f"base={self.base:g}")
         if self._has_sections or list(self.pair_axes) != sorted(self.pair_axes):
             parts.append(f"pair_axes={self.pair_axes}")
+        if self.trailing:
+            parts.append("trailing=True")
         if self.scale != 1:
             parts.append(f"scale={self.scale}")
         return ", ".join(parts)

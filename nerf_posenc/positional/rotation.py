@@ -21,8 +21,9 @@ class Rotation(Encoder):
         in_dim: number of axes of the positions.
         dim: width of a head.
         pairing: columns that form a pair; see [RotaryEncoder][nerf_posenc.RotaryEncoder].
-        blocks: widths of the blocks of columns within which halves are paired. Columns beyond
-            their sum are not rotated.
+        blocks: widths of the blocks of columns within which halves are paired. The columns that
+            they leave over are not rotated.
+        trailing: rotate the last columns, and not the first, where some are left over.
         num_heads: heads with angles of their own, for which ``forward`` gives tables
             ``(*batch, num_heads, length, rotary_dim)``; None for the same in all heads.
     """
@@ -34,12 +35,14 @@ class Rotation(Encoder):
         *,
         pairing: Pairing,
         blocks: Sequence[int],
+        trailing: bool = False,
         num_heads: int | None = None,
     ) -> None:
         super().__init__(in_dim, dim)
         self.num_heads = num_heads
         self.pairing = pairing
         self._blocks = tuple(blocks)
+        self.trailing = trailing
 
     @property
     def dim(self) -> int:
@@ -48,7 +51,7 @@ class Rotation(Encoder):
 
     @property
     def rotary_dim(self) -> int:
-        """Number of columns that are rotated, from the first on."""
+        """Number of columns that are rotated."""
         return sum(self._blocks)
 
     def rotate(
@@ -144,8 +147,12 @@ class Rotation(Encoder):
         cosine, sine = view(cosine, x, sequence_dim), view(sine, x, sequence_dim)
         if self.rotary_dim == self.dim:
             return self._rotated(x, cosine, sine)
-        rotated, rest = x.split([self.rotary_dim, self.dim - self.rotary_dim], dim=-1)
-        return torch.cat([self._rotated(rotated, cosine, sine), rest], dim=-1)
+        num_rest = self.dim - self.rotary_dim
+        if self.trailing:
+            rest, part = x.split([num_rest, self.rotary_dim], dim=-1)
+            return torch.cat([rest, self._rotated(part, cosine, sine)], dim=-1)
+        part, rest = x.split([self.rotary_dim, num_rest], dim=-1)
+        return torch.cat([self._rotated(part, cosine, sine), rest], dim=-1)
 
     def _beside_heads(self, table: Tensor, x: Tensor, sequence_dim: int) -> Tensor:
         """View tables of each head, ``(*batch, heads, length, rotary_dim)``, beside x."""

@@ -1,5 +1,6 @@
 """Positions of tokens as models count them, from the sizes of a grid."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -100,15 +101,33 @@ def _product(axes: list[Tensor]) -> Tensor:
     return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)
 
 
-def fitted_into_30_by_45(shape: Sequence[int]) -> Tensor:
-    """Patches of the frame that is fitted into the model's own grid of 30 rows and 45 columns."""
-    _require_sizes(shape, 3)
-    frames, height, width = shape
-    scale = 30 / height if height / width > 30 / 45 else 45 / width
-    axes = [torch.arange(frames, dtype=torch.float64)]
-    for size, whole in ((height, 30), (width, 45)):
+def fitted_into(rows: int, columns: int, num_axes: int, shape: Sequence[int]) -> Tensor:
+    """Patches of an image or a video that is fitted into the middle of the model's own grid."""
+    _require_sizes(shape, num_axes)
+    *frames, height, width = shape
+    scale = rows / height if height / width > rows / columns else columns / width
+    axes = [torch.arange(count, dtype=torch.float64) for count in frames]
+    for size, whole in ((height, rows), (width, columns)):
         fitted = min(whole, round(scale * size))
         start = round((whole - fitted) / 2)
         last = (start + fitted) * (size - 1) / size
         axes.append(torch.linspace(start, last, size, dtype=torch.float64))
     return _product(axes)
+
+
+def seconds_and_pixels(shape: Sequence[int]) -> Tensor:
+    """Twice the share of 20 seconds and of 2048 pixels, less 1, at 25 frames a second.
+
+    A latent stands for 8 frames and 32 pixels.
+    """
+    pitch = torch.tensor([8 / 25 / 20, 32 / 2048, 32 / 2048], dtype=torch.float64)
+    return 2 * frames(shape) * pitch - 1
+
+
+def centered_area(shape: Sequence[int]) -> Tensor:
+    """Frames from 0; rows and columns from the middle, as if of 192 x 192 patches in all."""
+    _require_sizes(shape, 3)
+    count, height, width = shape
+    scale = math.sqrt(192 * 192 / (height * width))
+    sides = [(torch.arange(n, dtype=torch.float64) + 0.5 - n / 2) * scale for n in (height, width)]
+    return _product([torch.arange(count, dtype=torch.float64), *sides])

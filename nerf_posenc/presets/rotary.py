@@ -92,6 +92,13 @@ def _alternating_bands(dim: int) -> Tensor:
     return geometric_bands(dim // 2).repeat_interleave(2)
 
 
+def _ltx_bands(dim: int) -> Tensor:
+    """From a quarter of a cycle to 10,000 times as much, each band for all axes in turn."""
+    num_bands = dim // 6
+    bands = ratio_bands(num_bands, first=math.pi / 2, ratio=1e4 ** (1 / max(num_bands - 1, 1)))
+    return bands.repeat_interleave(3)
+
+
 def _pixtral_bands(dim: int) -> list[Tensor]:
     bands = geometric_bands(dim)
     return [bands[::2], bands[1::2]]
@@ -156,6 +163,20 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             pairing="half",
         ),
         "llama": _row(128, f"{_TRANSFORMERS}llama", positions.sequence, pairing="half"),
+        "deepseek-v4": _row(
+            512,
+            f"{_TRANSFORMERS}deepseek_v4, the last 64 columns, layers without compression",
+            positions.sequence,
+            axis_dims=(64,),
+            trailing=True,
+        ),
+        "stable-audio": _row(
+            64,
+            f"{_DIFFUSERS}attention_processor.py, StableAudioAttnProcessor2_0",
+            positions.sequence,
+            axis_dims=lambda dim: (dim // 2,),
+            pairing="half",
+        ),
         "llama3": _row(
             128,
             f"{_TRANSFORMERS}llama, rope_type 'llama3' with factor 8 (Llama 3.1)",
@@ -365,7 +386,55 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "black-forest-labs/flux, src/flux/math.py; text tokens have position (0, 0, 0)",
             positions.images_and_frames,
             3,
+            aliases=("chroma",),
             axis_dims=_flux_widths,
+        ),
+        "hidream-image": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_hidream_image.py, of I1; text tokens have "
+            "position (0, 0, 0)",
+            positions.images_and_frames,
+            3,
+            axis_dims=lambda dim: (dim // 2, dim // 4, dim // 4),
+        ),
+        "krea2": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_krea2.py; text tokens have position (0, 0, 0)",
+            positions.images_and_frames,
+            3,
+            axis_dims=lambda dim: (dim // 4, 3 * dim // 8, 3 * dim // 8),
+            base=1000.0,
+        ),
+        "hunyuan-image": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_hunyuanimage.py, of HunyuanImage 2.1",
+            positions.rows_and_columns,
+            2,
+            base=256.0,
+        ),
+        "hunyuan-dit": _row(
+            88,
+            f"{_DIFFUSERS}embeddings.py, get_2d_rotary_pos_embed, as HunyuanDiT calls it",
+            partial(positions.fitted_into, 32, 32, 2),
+            2,
+            axis_order=(1, 0),
+        ),
+        "lumina-next": _row(
+            96,
+            f"{_DIFFUSERS}embeddings.py, get_2d_rotary_pos_embed_lumina, without its factors",
+            positions.rows_and_columns,
+            2,
+            pair_axes=lambda dim: (0, 1) * (dim // 4),
+            bands=_alternating_bands,
+        ),
+        "ltx-video": _row(
+            2048,
+            f"{_DIFFUSERS}transformers/transformer_ltx.py; all heads as one, 25 frames a second",
+            positions.seconds_and_pixels,
+            3,
+            pair_axes=lambda dim: (0, 1, 2) * (dim // 6),
+            bands=_ltx_bands,
+            trailing=True,
         ),
         "hunyuan-video": _row(
             128,
@@ -392,7 +461,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
         "cogvideox-1.0": _row(
             64,
             f"{_DIFFUSERS}embeddings.py, get_3d_rotary_pos_embed, of CogVideoX 1.0 5B",
-            positions.fitted_into_30_by_45,
+            partial(positions.fitted_into, 30, 45, 3),
             3,
             axis_dims=_cogvideox_widths,
         ),

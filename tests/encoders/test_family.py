@@ -109,6 +109,11 @@ CASES = {
     "rotary-unequal": Case(
         lambda: ne.RotaryEncoder(16, 2, axis_dims=(4, 8), pairing="axis-half"), coordinates(2)
     ),
+    "rotary-trailing": Case(
+        lambda: ne.RotaryEncoder(8, axis_dims=(4,), pairing="half", trailing=True),
+        positions,
+        has_axes=False,
+    ),
     "rotary-sections": Case(
         lambda: ne.RotaryEncoder(8, 3, pair_axes=mrope_axes((2, 1, 1))), coordinates(3)
     ),

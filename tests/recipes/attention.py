@@ -36,7 +36,7 @@ _YARN = "yarn_bands(128, factor={factor}, trained_length=4096{more})"
 _LONG = "[1 + 0.5 * i for i in range(64)]"
 
 # Of those whose positions, times their float32 bands, are large.
-_TOLERANCES = {"timm-pixel": 6e-5, "cogview4": 2e-5}
+_TOLERANCES = {"timm-pixel": 6e-5, "cogview4": 2e-5, "ltx-video": 6e-3}
 
 ROTARY = [
     Recipe(
@@ -150,6 +150,15 @@ ROTARY = [
             1e-6,
             "",
             "",
+        ),
+        (
+            "Mochi, trained frequencies",
+            "MixedRotaryEncoder(16, 3, num_heads=3, matrix=frequencies.permute(1, 2, 0))"
+            ".rotate(q, positions.centered_area((2, 3, 4)))",
+            "mochi/after",
+            3e-5,
+            "",
+            FLOAT32,
         ),
         (
             "LightGlue, learnable Fourier encoding",

@@ -5,13 +5,14 @@ preset's own positions are tested with them.
 """
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tools.vectors.harness import Arrays, Libraries, before, entry, grid
+from tools.vectors.harness import Arrays, Libraries, before, definitions, entry, grid
 
 
 def _transformer(libraries: Libraries, name: str) -> Any:
@@ -90,6 +91,97 @@ def cosmos(libraries: Libraries) -> Arrays:
     tables = embed(torch.zeros(1, 16, 2, 6, 8))
     after = _by_tables(libraries, before(24, 128), tables, -2)
     return dict(shape=torch.tensor([2, 3, 4]), after=after)
+
+
+@entry("hidream-image", "float32")
+def hidream_image(libraries: Libraries) -> Arrays:
+    """HiDreamImageEmbedND(10_000, [64, 32, 32]) of an image of 3 x 5 patches; apply_rope."""
+    module = _transformer(libraries, "hidream_image")
+    positions = grid(1, 3, 5)
+    matrices = module.HiDreamImageEmbedND(10_000, [64, 32, 32])(positions[None].double())
+    after, _ = module.apply_rope(*[before(15, 128)[None, :, None]] * 2, matrices)
+    return dict(positions=positions, after=after[0, :, 0])
+
+
+@entry("krea2", "float32")
+def krea2(libraries: Libraries) -> Arrays:
+    """Krea2RotaryPosEmbed(1000, [32, 48, 48]) of an image of 3 x 5 patches; apply_rotary_emb."""
+    embed = _transformer(libraries, "krea2").Krea2RotaryPosEmbed(1000, [32, 48, 48])
+    positions = grid(1, 3, 5)
+    return dict(positions=positions, after=_by_tables(libraries, before(15, 128), embed(positions)))
+
+
+@entry("hunyuan-image", "float32")
+def hunyuan_image(libraries: Libraries) -> Arrays:
+    """HunyuanImageRotaryPosEmbed((1, 1), (64, 64), 256.0) of 3 x 5 patches; apply_rotary_emb."""
+    embed = _transformer(libraries, "hunyuanimage").HunyuanImageRotaryPosEmbed
+    tables = embed((1, 1), (64, 64), 256.0)(torch.zeros(1, 4, 3, 5))
+    return dict(positions=grid(3, 5), after=_by_tables(libraries, before(15, 128), tables))
+
+
+@entry("hunyuan-dit", "float32")
+def hunyuan_dit(libraries: Libraries) -> Arrays:
+    """get_2d_rotary_pos_embed(88, get_resize_crop_region_for_grid((5, 7), 32), (5, 7))."""
+    file = Path(libraries.installed("diffusers").__file__).parent
+    crop = definitions(
+        file / "pipelines/hunyuandit/pipeline_hunyuandit.py", "get_resize_crop_region_for_grid"
+    ).get_resize_crop_region_for_grid
+    embed = libraries.installed("diffusers.models.embeddings").get_2d_rotary_pos_embed
+    tables = embed(88, crop((5, 7), 32), (5, 7))
+    after = _by_tables(libraries, before(35, 88), tables)
+    return dict(shape=torch.tensor([5, 7]), after=after)
+
+
+@entry("lumina-next", "float32")
+def lumina_next(libraries: Libraries) -> Arrays:
+    """get_2d_rotary_pos_embed_lumina(96, 3, 5); apply_rotary_emb(..., use_real=False)."""
+    embed = libraries.installed("diffusers.models.embeddings").get_2d_rotary_pos_embed_lumina
+    after = _by_complex(before(15, 96), embed(96, 3, 5).flatten(0, 1))
+    return dict(positions=grid(3, 5), after=after)
+
+
+@entry("ltx-video", "float32")
+def ltx_video(libraries: Libraries) -> Arrays:
+    """LTXVideoRotaryPosEmbed(2048)(..., 2, 3, 2, (8 / 25, 32, 32)); apply_rotary_emb."""
+    module = _transformer(libraries, "ltx")
+    embed = module.LTXVideoRotaryPosEmbed(2048)
+    tables = embed(torch.zeros(1, 12, 1), 2, 3, 2, (8 / 25, 32, 32))
+    after = module.apply_rotary_emb(before(12, 2048)[None], tables)[0]
+    return dict(shape=torch.tensor([2, 3, 2]), after=after)
+
+
+@entry("mochi", "float32")
+def mochi(libraries: Libraries) -> Arrays:
+    """MochiRoPE()(frequencies, 2, 3, 4) of 3 heads of 16 columns, rotated as complex numbers."""
+    frequencies = torch.sin(torch.arange(3 * 3 * 8.0)).view(3, 3, 8).float()
+    cosine, sine = _transformer(libraries, "mochi").MochiRoPE()(
+        frequencies, 2, 3, 4, dtype=torch.float32
+    )
+    query = before(3, 24, 16)
+    table = torch.complex(cosine, sine).movedim(0, 1)
+    return dict(frequencies=frequencies, after=_by_complex(query, table))
+
+
+@entry("stable-audio", "float32")
+def stable_audio(libraries: Libraries) -> Arrays:
+    """get_1d_rotary_pos_embed(32, 20); StableAudioAttnProcessor2_0.apply_partial_rotary_emb."""
+    embeddings = libraries.installed("diffusers.models.embeddings")
+    tables = embeddings.get_1d_rotary_pos_embed(32, 20, use_real=True, repeat_interleave_real=False)
+    processor = libraries.installed("diffusers.models.attention_processor")
+    rotate = processor.StableAudioAttnProcessor2_0().apply_partial_rotary_emb
+    after = rotate(before(20, 64)[None, None], tables)[0, 0]
+    return dict(positions=torch.arange(20), after=after)
+
+
+@entry("deepseek-v4", "float32")
+def deepseek_v4(libraries: Libraries) -> Arrays:
+    """DeepseekV4RotaryEmbedding(DeepseekV4Config()), layer_type="main"; apply_rotary_pos_emb."""
+    model = libraries.model("deepseek_v4")
+    embed = model.DeepseekV4RotaryEmbedding(libraries.config("deepseek_v4", "DeepseekV4Config"))
+    positions = torch.arange(20)
+    tables = embed(torch.zeros(1), positions[None], layer_type="main")
+    after = model.apply_rotary_pos_emb(before(20, 512)[None, None], *tables)[0, 0]
+    return dict(positions=positions, after=after)
 
 
 def _rope(**values: Any) -> dict[str, Any]:
