@@ -25,7 +25,13 @@ def test_every_preset_is_made_by_its_name() -> None:
         if row.arguments.get("bands", 0) is None:
             continue
         sizes = {**FOURIER, **GRID, **SEQUENCE}
-        given = (3,) if name in FOURIER else (48, 3) if name == "cogvideox-sincos" else (48,)
+        given = (
+            (3,)
+            if name in FOURIER
+            else (48, 3)
+            if name in ("cogvideox-sincos", "prithvi")
+            else (48,)
+        )
         made = preset(name, *(given if name in sizes else ()))
         assert made.out_dim > 0
     assert repr(preset("dust3r", 64)) == repr(preset("croco"))

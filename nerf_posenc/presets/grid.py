@@ -4,11 +4,20 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from nerf_posenc.core.bands import geometric_bands
+from torch import Tensor
+
+from nerf_posenc.core.bands import geometric_bands, ratio_bands
 from nerf_posenc.presets.preset import Preset
 
 _WIDTH_FIRST = dict(layout="apk", axis_order=(1, 0))
 _TRANSFORMERS = "transformers, models/"
+
+
+def _clay_bands(dim: int, num_axes: int) -> Tensor:
+    """All but equal: the exponent is divided by the width once more."""
+    count = dim // (2 * num_axes)
+    return ratio_bands(count, first=1.0, ratio=1e4 ** (-2 / (dim * max(count - 1, 1))))
+
 
 GRID: Mapping[str, Preset] = MappingProxyType(
     {
@@ -69,6 +78,21 @@ GRID: Mapping[str, Preset] = MappingProxyType(
                 bands=lambda dim, num_axes: geometric_bands(dim // num_axes, last_reached=True),
             ),
             "The longest wavelength is reached: 10000 ** (k / (n - 1)) for n bands.",
+        ),
+        "prithvi": Preset(
+            "IBM/terratorch, terratorch/models/backbones/prithvi_mae.py",
+            dict(
+                layout="apk",
+                axis_order=(2, 1, 0),
+                axis_dims=lambda dim, _: (dim // 16 * 6, dim // 16 * 6, dim // 16 * 4),
+            ),
+            "Three axes, (frames, rows, columns). Years and days of the year, or latitudes and "
+            "longitudes, are ``GridSinusoidalEncoder(dim, 2, layout='apk')``.",
+        ),
+        "clay": Preset(
+            "Clay-foundation/model, claymodel/utils.py, posemb_sincos_2d_with_gsd",
+            dict(**_WIDTH_FIRST, bands=_clay_bands),
+            "For pixels of ``gsd`` meters ``position_scale=1 / gsd``.",
         ),
         "tatp22": Preset("positional-encodings, torch_encodings.py", dict(layout="akp")),
         "loftr": Preset(

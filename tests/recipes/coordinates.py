@@ -187,6 +187,30 @@ IMAGES = [
         "library/detr-sine/output_dab_detr_masked",
     ),
     Recipe(
+        "Prithvi-EO, patches",
+        'GridSinusoidalEncoder.preset("prithvi", 64, 3).table((2, 3, 4)).flatten(0, -2)',
+        "library/prithvi/output_grid",
+    ),
+    Recipe(
+        "Prithvi-EO, years and days",
+        'GridSinusoidalEncoder(64, 2, layout="apk")(times)',
+        "library/prithvi/output_times",
+        tolerance=3e-4,
+        remark=FLOAT32,
+    ),
+    Recipe(
+        "Clay",
+        'GridSinusoidalEncoder.preset("clay", 32, position_scale=1 / 10).table((3, 5)).flatten(0, 1)',
+        "library/clay/output_grid",
+    ),
+    Recipe(
+        "PETR, points",
+        "GridSinusoidalEncoder(48, 3, axis_order=(1, 0, 2))(2 * pi * points)",
+        "library/petr/output_features",
+        tolerance=4e-6,
+        remark=FLOAT32,
+    ),
+    Recipe(
         "Conditional DETR and DAB-DETR, boxes (cx, cy, w, h)",
         "GridSinusoidalEncoder(64, 4)(2 * pi * boxes[..., [1, 0, 2, 3]])",
         "library/detr-anchors/output_boxes",
