@@ -200,7 +200,7 @@ IMAGES = [
     ),
     Recipe(
         "Clay",
-        'GridSinusoidalEncoder.preset("clay", 32, position_scale=1 / 10).table((3, 5)).flatten(0, 1)',
+        'GridSinusoidalEncoder.preset("clay", 32, position_scale=0.1).table((3, 5)).flatten(0, 1)',
         "library/clay/output_grid",
     ),
     Recipe(
