@@ -351,7 +351,7 @@ class ViewsKind(Kind[AskedViews]):
             description=describe_scene_fit(options, self.scene, gray),
             loss=make_loss(options),
             forward=forward_for(renderer),
-            after_step=update_renderer(renderer, autocast_dtype=dtype),
+            after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
             autocast_dtype=dtype,
             # Grids of occupied cells give each batch another number of samples, and poses that are
             # refined open the encoding from coarse to fine.

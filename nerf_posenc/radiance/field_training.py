@@ -8,6 +8,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.radiance.evaluation import render
 from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
@@ -90,7 +91,10 @@ def make_batches(
 
 
 def update_renderer(
-    renderer: nn.Module, *, autocast_dtype: torch.dtype | None = None
+    renderer: nn.Module,
+    batches: RayBatches | None = None,
+    *,
+    autocast_dtype: torch.dtype | None = None,
 ) -> Callable[[FitState], None]:
     """Make the callback that updates a renderer after training steps.
 
@@ -99,13 +103,21 @@ def update_renderer(
 
     Args:
         renderer: without a grid and poses, the callback does nothing.
+        batches: rays by which views are looked for whose poses went astray; None for not.
         autocast_dtype: type of autocast, as for the fit.
     """
     every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
 
     def update(state: FitState) -> None:
         if isinstance(renderer, ProposalRenderer) and renderer.poses is not None:
-            renderer.poses.update(state.step / state.num_steps)
+            poses, progress = renderer.poses, state.step / state.num_steps
+            if poses.opens(progress) and batches is not None:
+                with autocast(poses.corrections.device, autocast_dtype):
+                    poses.find_strays(
+                        lambda rays: render(renderer, rays).rgb,
+                        lambda view, count, seed: batches.of_view(view, count, seed=seed),
+                    )
+            poses.update(progress)
         if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
             return
         if isinstance(renderer, PackedRenderer):

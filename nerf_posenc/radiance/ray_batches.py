@@ -94,19 +94,35 @@ class RayBatches:
             view, pixel = self._live.select(drawn)
         else:
             view, pixel = drawn // num_pixels, drawn % num_pixels
+        rays, rgb = self._rays_of(view, pixel, generator)
+        return RayBatch(rays, generator, view), rgb
+
+    @torch.no_grad()
+    def of_view(self, view: int, count: int, *, seed: int) -> tuple[Rays, Float[Tensor, "n 3"]]:
+        """Rays of random pixels of one view, and their colors."""
+        device = self._poses.device
+        generator = torch.Generator(device).manual_seed(seed)
+        last = self._pixels.shape[1]
+        pixel = torch.randint(last, (count,), generator=generator, device=device)
+        return self._rays_of(torch.full_like(pixel, view), pixel, generator)
+
+    def _rays_of(
+        self, view: Tensor, pixel: Tensor, generator: torch.Generator
+    ) -> tuple[Rays, Tensor]:
+        device = self._poses.device
         camera = self._camera_of[view]
         poses = self._poses[view]
         directions, radii = self._directions(camera, pixel)
         directions = (poses[:, :3, :3] @ directions[..., None])[..., 0]
         if self.background == "random":
-            background = torch.rand(self.batch_size, 3, generator=generator, device=device)
+            background = torch.rand(len(view), 3, generator=generator, device=device)
         else:
             gray = background_gray(self.background)
-            background = torch.full((self.batch_size, 3), gray, device=device)
+            background = torch.full((len(view), 3), gray, device=device)
         rays = Rays(poses[:, :3, 3], F.normalize(directions, dim=-1), radii, background)
         stored = self._pixels.device
         pixels = pixels_at(self._pixels, view.to(stored), pixel.to(stored)).to(device)
-        return RayBatch(rays, generator, view), over_background(pixels, background)
+        return rays, over_background(pixels, background)
 
 
 class PixelSet:

@@ -2,8 +2,12 @@
 
 Adam moves each number of a pose at the same rate, also one that its rays do not determine, and
 needs some 100,000 steps (Lin et al. 2021, BARF). Here every view has the matrix of its own step, a
-running mean over recent batches, from gradients that the backward pass gives anyway.
+running mean over recent batches, from gradients that the backward pass gives anyway. A view that is
+caught in another minimum meanwhile is looked for anew.
 """
+
+import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -30,6 +34,15 @@ _OPEN_AT = 0.6
 # coarsest bands alone would blur it beyond recognition.
 _STILL_IN_BOX, _OPEN_IN_BOX = 0.05, 0.0
 _STILL, _OPEN = 0.15, 0.25
+# Times the median error of all views from which on one is a stray, how many rays show it, and the
+# largest share of the views that are looked for anew.
+_STRAY, _CHECKED, _MOST_STRAYS = 5.0, 512, 0.1
+# Of the search: candidates in each of the rounds, the best that are kept, rays that they are judged
+# by, and the standard deviation of the first, in radians and in units of the scene.
+_CANDIDATES, _ROUNDS, _KEPT, _RAYS, _SPREAD = 256, 12, 16, 128, 0.15
+
+DrawOfView = Callable[[int, int, int], tuple[Rays, Tensor]]
+"""From a view, a number of rays and a seed to rays from its pose as given, and their colors."""
 
 
 class PoseRefinement(nn.Module):
@@ -63,6 +76,7 @@ class PoseRefinement(nn.Module):
         self.register_buffer("slope", torch.zeros(num_views, 6))
         self._rays: tuple[Tensor, Tensor, Tensor] | None = None
         self._rgb: Tensor | None = None
+        self._has_opened = False
 
     def forward(self, rays: Rays, views: Int[Tensor, " n"]) -> Rays:
         """Rays from the corrected poses.
@@ -72,21 +86,64 @@ class PoseRefinement(nn.Module):
             views: view of each ray.
         """
         with torch.no_grad():
-            poses = self.corrections[views]
-            # No matrix products, which autocast would round to half precision.
-            origins = (rays.origins[:, None] * poses[:, :3, :3]).sum(-1) + poses[:, :3, 3]
-            directions = (rays.directions[:, None] * poses[:, :3, :3]).sum(-1)
+            moved = _moved(rays, self.corrections[views])
         if torch.is_grad_enabled():
-            origins.requires_grad_()
-            directions.requires_grad_()
-            self._rays = views, origins, directions
-        return rays._replace(origins=origins, directions=directions)
+            self._rays = views, moved.origins.requires_grad_(), moved.directions.requires_grad_()
+        return moved
 
     def watch(self, rgb: Float[Tensor, "n 3"]) -> None:
         """Keep the gradient of the colors that the rays of the last call were rendered to."""
         if self._rays is not None and rgb.requires_grad:
             rgb.retain_grad()
             self._rgb = rgb
+
+    def opens(self, progress: float) -> bool:
+        """Whether the next `update` opens the last band: once in a fit, resumed or not."""
+        if self._has_opened or progress < _OPEN_AT:
+            return False
+        self._has_opened = True
+        return bool(self.progress < 1)
+
+    @torch.no_grad()
+    def find_strays(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
+        """Look anew for views that the field shows far worse than most, wherever it shows them.
+
+        Gauss-Newton leads to the next minimum, and from 30 degrees that may be another one. The
+        cross-entropy method (Rubinstein 1999) draws many poses, and each time more closely around
+        the best of them. What it finds is taken if the error is less than half.
+
+        Args:
+            render: function from rays to colors.
+            draw: rays of a view.
+        """
+        views = range(len(self.corrections))
+        errors = torch.cat(
+            [_errors(render, draw(i, _CHECKED, 0), self.corrections[i : i + 1]) for i in views]
+        )
+        most = math.ceil(_MOST_STRAYS * len(errors))
+        for view in errors.argsort(descending=True)[:most].tolist():
+            if errors[view] > _STRAY * errors.median():
+                self._look_for(view, render, draw)
+
+    def _look_for(self, view: int, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
+        present = self.corrections[view]
+        generator = torch.Generator(present.device).manual_seed(view)
+        mean, spread = (
+            torch.zeros_like(self.slope[view]),
+            torch.full_like(self.slope[view], _SPREAD),
+        )
+        for round_number in range(1, _ROUNDS + 1):
+            size, device = (_CANDIDATES, 6), present.device
+            twists = mean + spread * torch.randn(size, generator=generator, device=device)
+            rays = draw(view, _RAYS, round_number)
+            best = _errors(render, rays, exp_se3(twists) @ present).argsort()[:_KEPT]
+            mean, spread = twists[best].mean(0), twists[best].std(0)
+        both = torch.stack([present, exp_se3(mean) @ present])
+        before, after = _errors(render, draw(view, _CHECKED, 0), both)
+        if after < before / 2:
+            self.corrections[view] = both[1]
+            self.curvature[view] = 0
+            self.slope[view] = 0
 
     @torch.no_grad()
     def update(self, progress: float) -> None:
@@ -142,3 +199,21 @@ class PoseRefinement(nn.Module):
         twist: Tensor = -torch.linalg.solve_ex(system, self.slope).result
         limit: Tensor = _LONGEST / twist.norm(dim=-1, keepdim=True).clamp(min=_LONGEST)
         return twist * limit
+
+
+def _moved(rays: Rays, poses: Float[Tensor, "*n 4 4"]) -> Rays:
+    """Rays moved by rigid transforms; no matrix products, which autocast would round."""
+    origins = (rays.origins[..., None, :] * poses[..., :3, :3]).sum(-1) + poses[..., :3, 3]
+    directions = (rays.directions[..., None, :] * poses[..., :3, :3]).sum(-1)
+    return rays._replace(origins=origins, directions=directions)
+
+
+def _errors(
+    render: Callable[[Rays], Tensor], drawn: tuple[Rays, Tensor], poses: Float[Tensor, "n 4 4"]
+) -> Float[Tensor, " n"]:
+    """Mean squared error of the same rays at each of several poses."""
+    rays, rgb = drawn
+    count = len(poses)
+    many = Rays(*(part.repeat(count, *[1] * (part.ndim - 1)) for part in rays))
+    shown = render(_moved(many, poses.repeat_interleave(len(rgb), dim=0)))
+    return (shown.view(count, *rgb.shape) - rgb).square().mean((1, 2))

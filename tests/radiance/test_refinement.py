@@ -1,6 +1,7 @@
 """Refined poses: motions and alignment in closed form, steps against finite differences."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from nerf_posenc.radiance.evaluation import with_refined_poses
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
 from nerf_posenc.radiance.refinement import PoseRefinement
@@ -198,3 +200,40 @@ def test_a_renderer_refines_poses_of_its_training_views_alone() -> None:
     # Moved away, the camera sees the background.
     torch.testing.assert_close(moved, torch.ones(64, 3))
     assert float((plain - moved).abs().max()) > 0.01
+
+
+def test_a_view_that_went_astray_is_found_again_and_others_stay() -> None:
+    renderer, poses = Waves(), random_poses(4).float()
+    camera = Camera.from_angle(24, 24, 0.9)
+    blank = Views(torch.zeros(4, 24, 24, 3), [camera] * 4, poses, ["a", "b", "c", "d"])
+    with torch.no_grad():
+        pixels = [renderer(blank.rays(view)).rgb.view(24, 24, 3) for view in range(4)]
+    batches = RayBatches(replace(blank, pixels=torch.stack(pixels)), 8, seed=0)
+    noise = 0.002 * torch.randn(4, 6, generator=torch.Generator().manual_seed(3))
+    noise[2] = torch.tensor([0.3, -0.2, 0.25, 0.1, 0.0, -0.1])
+    refinement = PoseRefinement(4)
+    refinement.corrections.copy_(exp_se3(noise))
+    assert not refinement.opens(0.5)
+    assert refinement.opens(0.7)
+    assert not refinement.opens(0.8)
+    refinement.find_strays(
+        lambda rays: renderer(rays).rgb,
+        lambda view, count, seed: batches.of_view(view, count, seed=seed),
+    )
+    found = refinement.corrections
+    torch.testing.assert_close(found[[0, 1, 3]], exp_se3(noise)[[0, 1, 3]], rtol=0, atol=0)
+    assert float((found[2] - torch.eye(4)).norm()) < 0.1 * float(
+        (exp_se3(noise[2]) - torch.eye(4)).norm()
+    )
+
+
+def test_rays_of_a_view_are_those_of_its_pixels() -> None:
+    camera, poses = Camera.from_angle(5, 4, 0.7), random_poses(3).float()
+    pixels = torch.rand(3, 4, 5, 3, generator=torch.Generator().manual_seed(0))
+    views = Views(pixels, [camera] * 3, poses, ["a", "b", "c"])
+    rays, rgb = RayBatches(views, 8, seed=0).of_view(1, 50, seed=2)
+    every = views.rays(1)
+    # Each color is that of the pixel whose direction the ray has.
+    number = (rays.directions[:, None] - every.directions).norm(dim=-1).argmin(1)
+    torch.testing.assert_close(rays.directions, every.directions[number])
+    torch.testing.assert_close(rgb, pixels[1].reshape(-1, 3)[number])
