@@ -175,7 +175,7 @@ def test_encodings_of_coordinates_are_found(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GRID))
 def test_embeddings_of_grids_are_found_from_their_table(name: str) -> None:
-    num_axes = 3 if name == "cogvideox-sincos" else 2
+    num_axes = 3 if name in ("cogvideox-sincos", "prithvi") else 2
     shape = (3, 4, 5) if num_axes == 3 else (7, 9)
     output = GridSinusoidalEncoder.preset(name, 32, num_axes).table(shape).flatten(0, -2)
     best = identify(output, shape=shape)[0]

@@ -102,8 +102,8 @@ class RayBatches:
         """Rays of random pixels of one view, and their colors."""
         device = self._poses.device
         generator = torch.Generator(device).manual_seed(seed)
-        last = self._pixels.shape[1]
-        pixel = torch.randint(last, (count,), generator=generator, device=device)
+        num_pixels = self._pixels.shape[1]
+        pixel = torch.randint(num_pixels, (count,), generator=generator, device=device)
         return self._rays_of(torch.full_like(pixel, view), pixel, generator)
 
     def _rays_of(

@@ -128,18 +128,15 @@ class PoseRefinement(nn.Module):
     def _look_for(self, view: int, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
         present = self.corrections[view]
         generator = torch.Generator(present.device).manual_seed(view)
-        mean, spread = (
-            torch.zeros_like(self.slope[view]),
-            torch.full_like(self.slope[view], _SPREAD),
-        )
+        mean, spread = present.new_zeros(6), present.new_full((6,), _SPREAD)
         for round_number in range(1, _ROUNDS + 1):
-            size, device = (_CANDIDATES, 6), present.device
-            twists = mean + spread * torch.randn(size, generator=generator, device=device)
+            drawn = torch.randn(_CANDIDATES, 6, generator=generator, device=present.device)
+            twists = mean + spread * drawn
             rays = draw(view, _RAYS, round_number)
             best = _errors(render, rays, exp_se3(twists) @ present).argsort()[:_KEPT]
             mean, spread = twists[best].mean(0), twists[best].std(0)
         both = torch.stack([present, exp_se3(mean) @ present])
-        before, after = _errors(render, draw(view, _CHECKED, 0), both)
+        before, after = _errors(render, draw(view, _CHECKED, _ROUNDS + 1), both)
         if after < before / 2:
             self.corrections[view] = both[1]
             self.curvature[view] = 0
