@@ -251,3 +251,19 @@ def test_muon_takes_the_steps_of_torchs_own() -> None:
         reference.step()
     for a, b, start in zip(ours, theirs, before, strict=True):
         assert (a - b).norm() < 0.02 * (b - start).norm()
+
+
+def test_muon_takes_learning_rates_that_lie_on_a_device() -> None:
+    def stepped(on_device: bool) -> torch.Tensor:
+        torch.manual_seed(3)
+        layer = nn.Linear(8, 6, bias=False)
+        group = muon(layer, [layer.weight], lr=0.1)
+        if on_device:
+            group.make_capturable(torch.device("cpu"))
+        for factor in (1.0, 0.3):
+            group.scale_lrs(factor)
+            layer.weight.grad = torch.cos(layer.weight.detach() * 30)
+            group.step()
+        return layer.weight.detach()
+
+    torch.testing.assert_close(stepped(True), stepped(False))
