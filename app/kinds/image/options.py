@@ -76,7 +76,7 @@ class ImageOptions(PixelOptions):
     """Nodes per axis of hash's finest level; one per pixel."""
 
     compile: bool = False
-    """Compile the model first, on a GPU with CUDA graphs: a minute's wait before a long fit."""
+    """Compile the model first: up to a minute's wait before a long fit."""
 
     def check(self) -> None:
         """Check ranges, and that no two options exclude each other."""
