@@ -208,7 +208,7 @@ class SinCos(Encoder):
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         if x.dtype in (torch.float16, torch.bfloat16):
             x = x.float()
-        flat = x.reshape(-1, self.in_dim)
+        flat = x if x.ndim == 2 else x.reshape(-1, self.in_dim)
         if is_recorded():
             features = self._evaluate(flat, sine_dtype)
         elif (flat.requires_grad and torch.is_grad_enabled()) or inside_transform():
@@ -220,7 +220,8 @@ class SinCos(Encoder):
             features = self._weighted(features, weight, variance)
         if features.dtype != dtype:
             features = features.to(dtype)
-        features = features.reshape(*x.shape[:-1], self.out_dim)
+        if x.ndim != 2:
+            features = features.reshape(*x.shape[:-1], self.out_dim)
         if include_input is None:
             return features
         parts = [x.to(dtype), features]
@@ -253,7 +254,7 @@ class SinCos(Encoder):
             omega = self._cycles.to(variance) * RADIANS_PER_CYCLE
             exponent = self.placed(variance, "a") * omega * omega
             features = features * torch.exp(-0.5 * exponent)
-        return features
+        return features.flatten(1)
 
     def _evaluate(
         self,

@@ -200,8 +200,10 @@ class Rotation(Encoder):
 
     def _rotated(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Rotate all columns of x; the tables broadcast with it."""
-        dtype = torch.promote_types(x.dtype, cosine.dtype)
-        wide, cosine, sine = x.to(dtype), cosine.to(dtype), sine.to(dtype)
+        wide = x
+        if not x.dtype == cosine.dtype == sine.dtype:
+            dtype = torch.promote_types(x.dtype, cosine.dtype)
+            wide, cosine, sine = x.to(dtype), cosine.to(dtype), sine.to(dtype)
         if self.pairing == "tiled":
             a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
             rotated = wide * cosine + torch.stack([-b, a], dim=-1).flatten(-2) * sine
@@ -215,7 +217,7 @@ class Rotation(Encoder):
             rotated = _RotationFunction.apply(wide, cosine, sine, self)
         else:
             rotated = self.in_place(wide, cosine, sine)
-        return rotated.to(x.dtype)
+        return rotated if rotated.dtype == x.dtype else rotated.to(x.dtype)
 
     def _differentiable(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Rotate by plain operations on real numbers, which compilers and ONNX have."""
