@@ -162,5 +162,6 @@ def test_an_ensemble_on_a_gpu_is_its_members() -> None:
 def test_runs_are_stopped_and_resumed(arguments: str) -> None:
     write_data()
     interrupted_and_resumed(arguments.split())
-    assert all(path.stat().st_size > 10_000 for path in Path("run").rglob("report.html"))
+    pages = list(Path("run").rglob("report.html"))
+    assert min(page.stat().st_size for page in pages) > 10_000
     assert list(Path("run").rglob("*.safetensors"))

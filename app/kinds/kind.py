@@ -213,7 +213,7 @@ class Problem:
         ema_decay: replace the weights in the end by their exponential moving average with this
             decay per step; None for the last weights.
         compiled: run the model through ``torch.compile``.
-        captured: record a step as a CUDA graph, where there is a GPU; see `fit`.
+        captured: capture a step as a CUDA graph, where there is a GPU; see `fit`.
         unit: unit of the loss, for the progress bar.
         preview: renders small images of the fit in progress.
         originals: the true images of `preview`.

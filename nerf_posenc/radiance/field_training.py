@@ -103,7 +103,7 @@ def update_renderer(
 
     Args:
         renderer: without a grid and poses, the callback does nothing.
-        batches: rays by which views are looked for whose poses went astray; None for not.
+        batches: rays by which outliers among the refined poses are relocalized; None for not.
         autocast_dtype: type of autocast, as for the fit.
     """
     every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
@@ -113,7 +113,7 @@ def update_renderer(
             poses, progress = renderer.poses, state.step / state.num_steps
             if poses.opens(progress) and batches is not None:
                 with autocast(poses.corrections.device, autocast_dtype):
-                    poses.find_strays(
+                    poses.relocalize_outliers(
                         lambda rays: render(renderer, rays).rgb,
                         lambda view, count, seed: batches.of_view(view, count, seed=seed),
                     )

@@ -3,7 +3,7 @@
 Adam moves each number of a pose at the same rate, also one that its rays do not determine, and
 needs some 100,000 steps (Lin et al. 2021, BARF). Here every view has the matrix of its own step, a
 running mean over recent batches, from gradients that the backward pass gives anyway. A view that is
-caught in another minimum meanwhile is looked for anew.
+caught in another minimum is relocalized by a search.
 """
 
 import math
@@ -34,9 +34,9 @@ _OPEN_AT = 0.6
 # coarsest bands alone would blur it beyond recognition.
 _STILL_IN_BOX, _OPEN_IN_BOX = 0.05, 0.0
 _STILL, _OPEN = 0.15, 0.25
-# Times the median error of all views from which on one is a stray, how many rays show it, and the
-# largest share of the views that are looked for anew.
-_STRAY, _CHECKED, _MOST_STRAYS = 5.0, 512, 0.1
+# A view is an outlier if its error is so many times the median of all; how many rays of each view
+# show that, and the largest share of the views that are relocalized.
+_OUTLIER, _CHECKED, _MOST_OUTLIERS = 5.0, 512, 0.1
 # Of the search: candidates in each of the rounds, the best that are kept, rays that they are judged
 # by, and the standard deviation of the first, in radians and in units of the scene.
 _CANDIDATES, _ROUNDS, _KEPT, _RAYS, _SPREAD = 256, 12, 16, 128, 0.15
@@ -105,12 +105,13 @@ class PoseRefinement(nn.Module):
         return bool(self.progress < 1)
 
     @torch.no_grad()
-    def find_strays(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
-        """Look anew for views that the field shows far worse than most, wherever it shows them.
+    def relocalize_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
+        """Search for the poses of the views whose errors are far above the median.
 
-        Gauss-Newton leads to the next minimum, and from 30 degrees that may be another one. The
-        cross-entropy method (Rubinstein 1999) draws many poses, and each time more closely around
-        the best of them. What it finds is taken if the error is less than half.
+        Gauss-Newton steps end in the nearest minimum, which may be a wrong one if a pose begins 30
+        degrees off. The cross-entropy method (Rubinstein 1999) draws many poses, and then others
+        around the best of them, more and more closely. The pose that it finds is taken if its error
+        is less than half of the present one.
 
         Args:
             render: function from rays to colors.
@@ -120,12 +121,12 @@ class PoseRefinement(nn.Module):
         errors = torch.cat(
             [_errors(render, draw(i, _CHECKED, 0), self.corrections[i : i + 1]) for i in views]
         )
-        most = math.ceil(_MOST_STRAYS * len(errors))
+        most = math.ceil(_MOST_OUTLIERS * len(errors))
         for view in errors.argsort(descending=True)[:most].tolist():
-            if errors[view] > _STRAY * errors.median():
-                self._look_for(view, render, draw)
+            if errors[view] > _OUTLIER * errors.median():
+                self._relocalize(view, render, draw)
 
-    def _look_for(self, view: int, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
+    def _relocalize(self, view: int, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
         present = self.corrections[view]
         generator = torch.Generator(present.device).manual_seed(view)
         mean, spread = present.new_zeros(6), present.new_full((6,), _SPREAD)

@@ -1,4 +1,4 @@
-"""A training step recorded as a CUDA graph, which takes one launch instead of hundreds."""
+"""A training step captured as a CUDA graph, which takes one launch instead of hundreds."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,17 +7,17 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-# What the first steps set up, such as the moments of an optimizer, must not be recorded.
+# What the first steps set up, such as the moments of an optimizer, must not be captured.
 _EAGER_STEPS = 3
 
 
 class CapturedStep:
-    """Run a training step a few times, then record it and replay the recording.
+    """Run a training step a few times, then capture it as a CUDA graph and replay that.
 
     A small network's step is hundreds of operations of microseconds each, and a GPU waits for the
-    host between them. A recorded one is launched as a whole: the same operations on the same
+    host between them. A graph is launched as a whole: the same operations on the same
     memory, so what the step reads must stay where it is. The batch is copied to where the
-    recorded one lay, and `OptimizerGroup.make_capturable` keeps learning rates on the device.
+    captured one lay, and `OptimizerGroup.make_capturable` keeps learning rates on the device.
 
     Args:
         step: function from a batch, nested tuples of tensors, random number generators and
@@ -57,7 +57,7 @@ class CapturedStep:
             return self._loss.clone()
 
     def _run_eagerly(self, batch: Any) -> Tensor:
-        # Beside the main stream, where autograd and the libraries may set up what is recorded.
+        # Beside the main stream, where autograd and the libraries may set up what is captured.
         main = torch.cuda.current_stream()
         self._stream.wait_stream(main)
         with torch.cuda.stream(self._stream):
@@ -66,7 +66,7 @@ class CapturedStep:
         return loss
 
     def _capture(self, batch: Any) -> torch.cuda.CUDAGraph:
-        """Record the step, which does not run it."""
+        """Capture the step, which does not run it."""
         self._batch = pytree.tree_map_only(Tensor, torch.clone, batch)
         graph = torch.cuda.CUDAGraph()
         for part in pytree.tree_leaves(self._batch):

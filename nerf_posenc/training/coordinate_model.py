@@ -28,7 +28,7 @@ class CoordinateModel:
         sigma: standard deviation of ``"gaussian"``; None for its default.
         num_parameters: the model is as large as it can be with at most so many: the tables of a
             grid, else the width of the network; None for the width and the tables' default size.
-        max_resolution: nodes per axis of a grid's finest level; None for one per sample.
+        max_resolution: nodes per axis of a grid's last level; None for one per sample.
         in_dim: number of coordinates.
         out_dim: number of outputs.
     """

@@ -29,9 +29,9 @@ def hash_grid(
     Args:
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_parameters: most features of all tables together; the finest level then has a node per
+        num_parameters: most features of all tables together; the last level then has a node per
             sample.
-        max_resolution: nodes per axis of the finest level, 16 or more; None for one per sample.
+        max_resolution: nodes per axis of the last level, 16 or more; None for one per sample.
         generator: random number generator of the initial features.
 
     Raises:
@@ -48,7 +48,7 @@ def hash_grid(
         )
     if num_parameters is not None:
         if max_resolution is not None:
-            raise ValueError("give a grid's finest level or its num_parameters, not both")
+            raise ValueError("give a grid's last level or its num_parameters, not both")
         base, log2_rows = _layout(in_dim, resolution, num_parameters)
     return HashGridEncoder(
         in_dim,
@@ -65,7 +65,7 @@ def level_nodes(max_resolution: int, *, base: int = COARSEST) -> tuple[int, ...]
     """Nodes per axis of each level of a grid.
 
     Args:
-        max_resolution: number of nodes of the finest level; a level is rounded up to whole nodes.
+        max_resolution: number of nodes of the last level; a level is rounded up to whole nodes.
         base: number of nodes of the coarsest level.
 
     Examples:

@@ -169,7 +169,7 @@ def fit(
         autocast_dtype: run the forward pass under autocast in this type; None for float32.
         compiled: run the forward and backward pass through ``torch.compile``; batches must keep
             their shape.
-        captured: record a step as a CUDA graph, on a device that has them, and replay it;
+        captured: capture a step as a CUDA graph, on a device that has them, and replay it;
             [CapturedStep][nerf_posenc.training.captured_step.CapturedStep] says what it asks of a
             step. Several processes and other devices take the same steps without.
         record_every: steps from one record to the next.

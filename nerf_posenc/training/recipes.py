@@ -227,7 +227,7 @@ def make_encoder(
         sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
             ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
-        max_resolution: nodes per axis of a grid's finest level, 16 or more; None for one per
+        max_resolution: nodes per axis of a grid's last level, 16 or more; None for one per
             sample.
         generator: random number generator of frequencies and initial features.
 

@@ -202,7 +202,7 @@ def test_a_renderer_refines_poses_of_its_training_views_alone() -> None:
     assert float((plain - moved).abs().max()) > 0.01
 
 
-def test_a_view_that_went_astray_is_found_again_and_others_stay() -> None:
+def test_an_outlier_among_the_views_is_relocalized_and_others_stay() -> None:
     renderer, poses = Waves(), random_poses(4).float()
     camera = Camera.from_angle(24, 24, 0.9)
     blank = Views(torch.zeros(4, 24, 24, 3), [camera] * 4, poses, ["a", "b", "c", "d"])
@@ -216,7 +216,7 @@ def test_a_view_that_went_astray_is_found_again_and_others_stay() -> None:
     assert not refinement.opens(0.5)
     assert refinement.opens(0.7)
     assert not refinement.opens(0.8)
-    refinement.find_strays(
+    refinement.relocalize_outliers(
         lambda rays: renderer(rays).rgb,
         lambda view, count, seed: batches.of_view(view, count, seed=seed),
     )

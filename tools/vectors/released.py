@@ -1,4 +1,4 @@
-"""Rotary embeddings with the configurations of released models of language, images and video.
+"""Embeddings with the configurations of released models of language, images and video.
 
 ``positions`` are given to the library where it takes them; elsewhere it counts for itself, and the
 preset's own positions are tested with them.
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tools.vectors.coordinates import points
 from tools.vectors.harness import Arrays, Libraries, before, definitions, entry, grid
 
 
@@ -313,3 +314,37 @@ def _register(name: str) -> None:
 
 for _name in _LANGUAGE:
     _register(_name)
+
+
+@entry("prithvi", "float64, times float32")
+def prithvi(libraries: Libraries) -> Arrays:
+    """get_3d_sincos_pos_embed(64, (2, 3, 4)); TemporalEncoder(64)(years and days of the year)."""
+    module = libraries.definitions(
+        "IBM/terratorch",
+        "terratorch/models/backbones/prithvi_mae.py",
+        "get_3d_sincos_pos_embed get_1d_sincos_pos_embed_from_grid "
+        "_get_1d_sincos_embed_from_grid_torch TemporalEncoder",
+    )
+    times = torch.tensor([[[2018.0, 26.0], [2018.0, 106.0], [2021.0, 365.0]]])
+    return dict(
+        output_grid=module.get_3d_sincos_pos_embed(64, (2, 3, 4)),
+        input_times=times,
+        output_times=module.TemporalEncoder(64)(times.float()),
+    )
+
+
+@entry("clay")
+def clay(libraries: Libraries) -> Arrays:
+    """posemb_sincos_2d_with_gsd(3, 5, 32, gsd=10 meters)."""
+    module = libraries.file("Clay-foundation/model", "claymodel/utils.py")
+    table = module.posemb_sincos_2d_with_gsd(3, 5, 32, gsd=torch.tensor(10.0), dtype=torch.float64)
+    return dict(output_grid=table)
+
+
+@entry("petr", "bands float32, the rest float64")
+def petr(libraries: Libraries) -> Arrays:
+    """pos2posemb3d(points in [0, 1], num_pos_feats=16)."""
+    path = "projects/mmdet3d_plugin/models/dense_heads/petr_head.py"
+    module = libraries.definitions("megvii-research/PETR", path, "pos2posemb3d")
+    x = points(18, 6, 3, low=0.0)
+    return dict(input_points=x, output_features=module.pos2posemb3d(x, num_pos_feats=16))

@@ -73,10 +73,10 @@ class ImageOptions(PixelOptions):
     max_resolution: Annotated[
         int | None, Range(16, 1 << 17), tyro.conf.arg(name="max-resolution", aliases=["--finest"])
     ] = None
-    """Nodes per axis of hash's finest level; one per pixel."""
+    """Nodes per axis of hash's last level; one per pixel."""
 
     compile: bool = False
-    """Compile the model first: up to a minute's wait before a long fit."""
+    """Compile the model before the first step, for a long fit."""
 
     def check(self) -> None:
         """Check ranges, and that no two options exclude each other."""
