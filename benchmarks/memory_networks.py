@@ -23,10 +23,10 @@ import torch
 from torch import nn
 
 from benchmarks.timing import machine
-from nerf_posenc.training.ensemble import Ensemble, member_losses, stacked_draws
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.stories import open_babi_folder
 from sequences.data.types import Stories, StoryTask
+from sequences.ensemble import Ensemble, member_batches, member_losses
 from sequences.system import System, SystemOptions
 from sequences.systems.memn2n import MemN2NSystem
 from sequences.systems.memory_network import MemoryNetworkSystem
@@ -109,7 +109,7 @@ def measured(name: str, variant: Variant, stories: Stories, num_seeds: int) -> R
     started = time.perf_counter()
     fit(
         state,
-        stacked_draws(draws),
+        member_batches(draws),
         member_losses(system.loss),
         schedule=system.schedule,
         record_every=max(recipe.steps // 20, 1),

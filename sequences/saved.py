@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
-from nerf_posenc.training.ensemble import Ensemble
+from sequences.ensemble import Ensemble
 from sequences.system import System
 
 

@@ -59,8 +59,6 @@ class SystemRecipe:
         steps: length of a fit on a CPU.
         batch_size: examples per step.
         lr: peak learning rate.
-        is_stackable: whether seeds can be trained as one batched ensemble; if not, they run one
-            after the other within a step.
         selects_seed: whether the seed of the least training loss is reported, as some papers do,
             instead of the median over all.
         loss_unit: unit of the training loss; empty for none.
@@ -69,7 +67,6 @@ class SystemRecipe:
     steps: int
     batch_size: int
     lr: float
-    is_stackable: bool = True
     selects_seed: bool = False
     loss_unit: str = "nats"
 
@@ -232,8 +229,8 @@ class System(Protocol):
     def batches(self, encoding: str, batch_size: int, seed: int) -> DrawBatch:
         """Batches of training examples: inputs, a tensor or a tuple of tensors, and targets.
 
-        Shapes stay the same from step to step, so that batches of several seeds can be stacked. A
-        batch depends on the seed and the step alone, and not on the encoding if it can be avoided.
+        A batch depends on the seed and the step alone, and not on the encoding if that can be
+        avoided.
         """
         ...
 

@@ -15,7 +15,6 @@ from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.networks import finer, hidden_matrices, siren, wire
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
 from tests.encoders.test_family import ALL, Case, encoded
@@ -139,14 +138,6 @@ def test_a_captured_step_draws_the_samples_of_its_batch() -> None:
         losses.append([record.loss for record in state.history])
     assert len(set(losses[0])) == 12
     assert losses[1] == losses[0]
-
-
-def test_an_ensemble_on_a_gpu_is_its_members() -> None:
-    torch.manual_seed(0)
-    members = [MLP(8, 3, width=32, depth=2) for _ in range(4)]
-    x = torch.rand(4, 100, 8)
-    alone = torch.stack([member(rows) for member, rows in zip(members, x, strict=True)])
-    torch.testing.assert_close(Ensemble(members).cuda()(x.cuda()).cpu(), alone)
 
 
 @pytest.mark.usefixtures("own_folder")

@@ -16,9 +16,9 @@ from app.kinds.kind import Evaluation, Fit, Kind, Passage, Problem, Result, dige
 from app.options import CommonOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.training.batches import DrawBatch
-from nerf_posenc.training.ensemble import Ensemble, member_losses, stacked_draws
 from nerf_posenc.training.results import Measure
 from sequences import SequenceError, open_sequence
+from sequences.ensemble import Ensemble, member_batches, member_losses
 from sequences.system import System, SystemOptions
 
 # The training loss of a seed is the mean over this many of its last records.
@@ -34,8 +34,8 @@ class SequenceOptions(CommonOptions, SystemOptions):
     stories, numbers, sources, indexing."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
-    """Models to train at once, from as many seeds; the table shows their median, of memory networks
-    the one with the least training loss."""
+    """Models to train side by side, from as many seeds; the table shows their median, of memory
+    networks the one with the least training loss."""
 
     def check(self) -> None:
         """Check ranges, and that a sequence is named."""
@@ -104,7 +104,7 @@ class SequenceKind(Kind[SequenceOptions]):
         """One model per seed, as an ensemble."""
         seeds = range(config.seed, config.seed + config.num_seeds)
         members = [self.system.build(encoding, torch.Generator().manual_seed(s)) for s in seeds]
-        return Ensemble(members, is_stackable=self.system.recipe.is_stackable)
+        return Ensemble(members)
 
     def problem(self, model: nn.Module, encoding: str, config: SequenceOptions) -> Problem:
         """Batches of every seed, and the loss of each."""
@@ -115,7 +115,7 @@ class SequenceKind(Kind[SequenceOptions]):
         seeds = range(config.seed, config.seed + config.num_seeds)
         draws = [system.batches(encoding, config.batch_size, seed) for seed in seeds]
         return Problem(
-            draw_batch=_on_device(stacked_draws(draws), torch.device(config.device)),
+            draw_batch=_on_device(member_batches(draws), torch.device(config.device)),
             optimizer=system.optimizer(members, config.lr),
             description={
                 "kind": self.name,
@@ -173,9 +173,9 @@ class SequenceKind(Kind[SequenceOptions]):
 
 
 def _on_device(draw_batch: DrawBatch, device: torch.device) -> DrawBatch:
-    def draw(step: int) -> tuple[Any, torch.Tensor]:
-        inputs, targets = draw_batch(step)
-        return pytree.tree_map(lambda t: t.to(device), inputs), targets.to(device)
+    def draw(step: int) -> tuple[Any, Any]:
+        batch: tuple[Any, Any] = pytree.tree_map(lambda t: t.to(device), draw_batch(step))
+        return batch
 
     return draw
 

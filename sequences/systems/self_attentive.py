@@ -141,7 +141,7 @@ class SelfAttentiveSystem(BaseSystem):
         self.penalty = options.penalty
         if self.width % 2:
             raise SequenceError(f"--width must be even for two directions; got {self.width}")
-        self.recipe = SystemRecipe(steps=500, batch_size=64, lr=2e-3, is_stackable=False)
+        self.recipe = SystemRecipe(steps=500, batch_size=64, lr=2e-3)
         self.labels = sorted({label for label, _ in data.train})
         self.vocabulary = Vocabulary(
             most_frequent((word for _, words in data.train for word in words), _MOST_WORDS),

@@ -498,3 +498,26 @@ def test_a_comparison_is_written_as_csv() -> None:
     before = Path("ab.csv").read_bytes()
     assert train_fit.main(["compare", "a", "--out", "a.html", "--csv", "ab.csv"]) == 2
     assert Path("ab.csv").read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiled_fit_takes_the_same_steps() -> None:
+    small = [*SMALL_RUN, "--encodings", "fourier", "--quiet", "--video", "0"]
+    assert train_fit.main([*small, "--out", "plain"]) == 0
+    assert train_fit.main([*small, "--compile", "--out", "compiled"]) == 0
+    plain, compiled = (
+        [r["mse"] for r in json.loads(Path(f, "metrics.json").read_text())["fits"][0]["history"]]
+        for f in ("plain", "compiled")
+    )
+    assert compiled == pytest.approx(plain, rel=1e-2)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_compiler_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    torch.compiler.reset()
+    arguments = ["--compile", "--encodings", "none", "--quiet", "--out", "run", *SMALL_RUN]
+    with torch._inductor.config.patch({"force_disable_caches": True, "cpp.cxx": (None, "/no/c++")}):
+        assert train_fit.main(arguments) == 1
+    assert "leave out --compile" in capsys.readouterr().err
+    assert not Path("run").exists()

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.training.ensemble import Ensemble
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel
@@ -101,20 +100,6 @@ def test_positions_and_segments_are_what_lets_the_model_tell_words_apart(encodin
     assert same == ("position" not in encoding)
     other = model((words, 1 - segments, masked))[1]
     assert torch.allclose(other, model((words, segments, masked))[1]) == ("segment" not in encoding)
-
-
-def test_seeds_of_bert_are_stacked() -> None:
-    made = system()
-    members = [
-        made.build("position-segment", torch.Generator().manual_seed(seed)) for seed in (0, 1)
-    ]
-    inputs, _ = batch(made, 3)
-    stacked = tuple(torch.stack([part, part.flip(0)]) for part in inputs)
-    words, pairs = Ensemble(members)(stacked)
-    for i, member in enumerate(members):
-        alone = member(tuple(part[i] for part in stacked))
-        torch.testing.assert_close(words[i], alone[0])
-        torch.testing.assert_close(pairs[i], alone[1])
 
 
 def test_the_loss_of_equal_logits_is_that_of_a_guess() -> None:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from app.kinds.sequence import SequenceKind, SequenceOptions
-from nerf_posenc.training.ensemble import Ensemble
 from sequences.data.types import Text
 from sequences.errors import SequenceError
 from sequences.layers.attention import Attention
@@ -202,30 +201,6 @@ def test_positions_let_a_masked_model_read() -> None:
     without, rotary = scores_of("none", steps=300), scores_of("rotary", steps=300)
     assert rotary["perplexity"] < without["perplexity"] / 1.5
     assert rotary["accuracy_percent"] > without["accuracy_percent"] + 20
-
-
-@pytest.mark.parametrize("is_causal", [False, True])
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_seeds_of_every_encoding_are_stacked(encoding: str, is_causal: bool) -> None:
-    members = [
-        TransformerLM(
-            11,
-            encoding,
-            torch.Generator().manual_seed(seed),
-            width=16,
-            depth=1,
-            num_heads=2,
-            max_length=12,
-            is_causal=is_causal,
-        )
-        for seed in (0, 1)
-    ]
-    x = torch.stack([symbols(), symbols().flip(0)])
-    together = Ensemble(members)(x)
-    together.sum().backward()
-    for i, member in enumerate(members):
-        torch.testing.assert_close(together[i], member(x[i]))
-        assert all(parameter.grad is not None for parameter in member.parameters())
 
 
 def test_text_is_encoded_and_decoded() -> None:

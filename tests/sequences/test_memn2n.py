@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from app.kinds.kind import Curve, HeatMap, Passage
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, TemporalEncoder
-from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Story
 from sequences.errors import SequenceError
@@ -120,16 +119,6 @@ def test_without_positions_the_order_of_words_does_not_matter() -> None:
         model = system.build(encoding, generator())
         other = model((flipped, questions, ages))
         assert torch.allclose(other, model((memories, questions, ages)), atol=1e-6) != matters
-
-
-def test_members_that_are_stacked_are_as_alone() -> None:
-    system = small_system()
-    members = [system.build("position-temporal", generator(seed)) for seed in range(3)]
-    inputs = [system.batches("", 8, seed)(0)[0] for seed in range(3)]
-    stacked = tuple(torch.stack(parts) for parts in zip(*inputs, strict=True))
-    together = Ensemble(members)(stacked)
-    for member, own, scores in zip(members, inputs, together, strict=True):
-        torch.testing.assert_close(member(own), scores)
 
 
 @pytest.mark.parametrize("wrong", [{"width": 1}, {"hops": 0}, {"tying": "loose"}])

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from app.kinds.kind import HeatMap, Passage
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
-from nerf_posenc.training.ensemble import Ensemble
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Stories, Story, StoryTask, Words
 from sequences.errors import SequenceError
@@ -146,16 +145,6 @@ def test_gradients_are_finite(encoding: str) -> None:
     inputs, targets = system.batches(encoding, 4, 0)(0)
     system.loss(model(inputs), targets).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
-
-
-def test_members_that_are_stacked_are_as_alone(encoding: str) -> None:
-    system = small_system()
-    members = [system.build(encoding, generator(seed)) for seed in range(2)]
-    inputs = [system.batches(encoding, 3, seed)(0)[0] for seed in range(2)]
-    stacked = tuple(torch.stack(parts) for parts in zip(*inputs, strict=True))
-    together = Ensemble(members)(stacked)
-    for i, member in enumerate(members):
-        torch.testing.assert_close(member(inputs[i]), tuple(part[i] for part in together))
 
 
 @pytest.mark.parametrize("wrong", [{"width": 1}, {"hops": 0}])

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from app.kinds.kind import Curve, HeatMap, Passage
-from nerf_posenc.training.ensemble import Ensemble
 from sequences.data.numbers import make_numbers
 from sequences.data.types import Pair, Pairs
 from sequences.errors import SequenceError
@@ -151,18 +150,6 @@ def test_learned_positions_are_where_the_placement_says(
     names = dict(model_of("conv", placement).named_parameters())
     assert ("source_positions.learned.codes" in names) is encoder
     assert ("target_positions.learned.codes" in names) is decoder
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models_of_an_ensemble_are_as_if_alone(name: str) -> None:
-    encoding = {"transformer": "learned", "conv": "both"}[name]
-    members = [model_of(name, encoding, seed) for seed in (0, 1)]
-    source, target = symbols(2, 3, 6), symbols(2, 3, 5, seed=2)
-    source[:, :, 4:] = PADDING
-    together = Ensemble(members)((source, target))
-    for index, member in enumerate(members):
-        alone = member((source[index], target[index]))
-        assert torch.allclose(together[index], alone, atol=1e-5)
 
 
 # ConvS2S in formulas.
