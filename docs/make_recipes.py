@@ -38,9 +38,9 @@ torch.Size([1500, 384])
 (16, 56, 56) torch.Size([24, 3])
 ```
 
-From a terminal: `python -m nerf_posenc presets qwen`. {count} presets; how far each is from its
-library's own numbers is on the page of [recipes](recipes.md). This page is written by
-`python -m docs.make_recipes`.
+From a terminal: `python -m nerf_posenc presets qwen`. {count} presets; how far they are from their
+libraries' own numbers is on the page of [recipes](recipes.md), by preset or by the arguments. This
+page is written by `python -m docs.make_recipes`.
 
 <p><input type="search" id="search-presets" placeholder="Search, as: qwen"
 aria-label="Search the presets" style="border: 1px solid; border-radius: 3px; padding: 4px"></p>
@@ -67,8 +67,9 @@ this page is written by `python -m docs.make_recipes` from the same lines. {coun
 
 The errors are the largest differences from the library's numbers, for float32 and float64 inputs.
 Where the one in float64 is not near 1e-7, the library has float32 tables or bands: give its own
-bands (`bands=library.inv_freq`) to have its numbers to the bit. Large bands multiply the rounding
-of float32 coordinates, which the library's numbers in float64 do not have. In the lines `q` is a
+bands (`bands=library.inv_freq`), and what stays is the rounding of its float32 angles, 4e-3 rad at
+position 131,072, which the lines here do not have. Large bands multiply the rounding of float32
+coordinates, which the library's numbers in float64 do not have. In the lines `q` is a
 query, `x`, `points`, `boxes` and so on are inputs, `pi` is `math.pi`, and an `encoder` was given
 the library's weights.
 

@@ -9,7 +9,7 @@ from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE, Preset
-from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.row import canonical_name
 
 AnyEncoder = FourierEncoder | GridSinusoidalEncoder | RotaryEncoder | SinusoidalEncoder
 

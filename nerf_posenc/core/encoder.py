@@ -238,8 +238,8 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> str:
         >>> unknown_name("preset", "nerfstudo", ["barf", "nerfstudio"])
         "no preset 'nerfstudo'; did you mean nerfstudio? There are barf, nerfstudio"
     """
-    names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=3)
+    names = sorted(set(known))
+    near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.75)
     guess = f"did you mean {' or '.join(near)}? There are" if near else "there are"
     return f"no {kind} {name!r}; {guess} {', '.join(names)}"
 

@@ -88,7 +88,7 @@ def yarn_bands(
         trained_length: length used in training.
         base: base used in training.
         fast_cycles: the paper's beta.
-        slow_cycles: the paper's alpha.
+        slow_cycles: the paper's alpha; equal to beta in Kimi K2.
         truncate: begin and end the ramp at whole bands, as the paper's code; gpt-oss does not.
 
     Returns:
@@ -151,7 +151,8 @@ def llama3_bands(
             small models of Llama 3.2.
         trained_length: length used in training.
         base: base used in training.
-        slow_cycles: ``low_freq_factor``; bands with fewer cycles are divided by the factor.
+        slow_cycles: ``low_freq_factor``; bands with fewer cycles are divided by the factor. Equal
+            to the other in Llama 4.
         fast_cycles: ``high_freq_factor``; bands with more cycles are kept.
 
     Returns:
@@ -164,7 +165,8 @@ def llama3_bands(
     _require_ramp(trained_length, slow_cycles, fast_cycles)
     bands = geometric_bands(dim, base=base)
     cycles = trained_length * bands / (2 * math.pi)
-    kept = ((cycles - slow_cycles) / (fast_cycles - slow_cycles)).clamp(0, 1)
+    # Equal limits, as in Llama 4, are a step.
+    kept = ((cycles - slow_cycles) / max(fast_cycles - slow_cycles, 1e-12)).clamp(0, 1)
     return bands * kept + bands / factor * (1 - kept)
 
 
@@ -259,8 +261,8 @@ def _require_scaling(dim: int, factor: float) -> None:
 
 
 def _require_ramp(trained_length: int, slow_cycles: float, fast_cycles: float) -> None:
-    if trained_length < 1 or not 0 < slow_cycles < fast_cycles:
+    if trained_length < 1 or not 0 < slow_cycles <= fast_cycles:
         raise ValueError(
-            "trained_length must be 1 or more and 0 < slow_cycles < fast_cycles; got "
+            "trained_length must be 1 or more and 0 < slow_cycles <= fast_cycles; got "
             f"{trained_length}, {slow_cycles} and {fast_cycles}"
         )

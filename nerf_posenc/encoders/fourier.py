@@ -20,7 +20,7 @@ from nerf_posenc.core.encoder import (
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
-from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.row import canonical_name
 
 Column = tuple[int, str, int]
 """Band (-1 for the raw input), phase ("sin", "cos" or "x") and axis of a column."""
@@ -43,8 +43,7 @@ class FourierEncoder(Encoder):
             without the raw input would leave no column and are refused.
         bands: other bands instead of doubling ones: rad per unit of the coordinate,
             float64, ``(num_bands,)`` or ``(num_bands, num_axes)``. ``num_bands``,
-            ``min_octave`` and ``base`` are then not used. A library's own float32 bands give
-            that library's numbers to the bit.
+            ``min_octave`` and ``base`` are then not used.
         min_octave: octave of the first band.
         max_octave: octave of the last band, with the others at equal ratios between them; None
             is one octave from each band to the next.

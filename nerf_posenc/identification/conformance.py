@@ -37,7 +37,7 @@ from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets import Preset
-from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.row import canonical_name
 
 FORMAT = "nerf_posenc vector 1"
 

@@ -33,7 +33,7 @@ from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.grid import GRID
-from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.row import canonical_name
 from nerf_posenc.presets.sequence import SEQUENCE
 
 _MOST_OCTAVES = 64

@@ -24,8 +24,8 @@ from nerf_posenc.identification.motions import (
 from nerf_posenc.identification.tables import Pair, rotation_pairs
 from nerf_posenc.identification.waves import Waves, measure_rotation
 from nerf_posenc.positional.rotary import RotaryEncoder
-from nerf_posenc.presets.preset import canonical_name
 from nerf_posenc.presets.rotary import ROTARY
+from nerf_posenc.presets.row import canonical_name
 
 _OTHER_WIDTH = 0.5
 

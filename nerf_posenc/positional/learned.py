@@ -70,15 +70,17 @@ class LearnedPositionEncoder(Encoder):
         return F.embedding(positions, self.codes)
 
     def table(
-        self, length: int, *, offset: int = 0, interpolate: bool = False
+        self, length: int, *, offset: int = 0, interpolate: bool = False, align_corners: bool = True
     ) -> Float[Tensor, "length dim"]:
         """Embeddings of ``length`` positions from ``offset`` on.
 
         Args:
             length: number of positions, 0 or more.
             offset: the first position.
-            interpolate: resample all embeddings linearly to ``length`` positions, ends on
-                ends, for sequences longer than in training.
+            interpolate: resample all embeddings linearly to ``length`` positions, for sequences
+                longer than in training.
+            align_corners: whether the first and the last one stay at the ends then; they do not in
+                SAM and MViTv2.
 
         Returns:
             One row per position.
@@ -92,7 +94,7 @@ class LearnedPositionEncoder(Encoder):
                     f"interpolate needs a length of 1 or more and no offset; got {length}, {offset}"
                 )
             stretched = F.interpolate(
-                self.codes.T[None], size=length, mode="linear", align_corners=True
+                self.codes.T[None], size=length, mode="linear", align_corners=align_corners
             )
             return stretched[0].T
         if length < 0 or offset < 0 or offset + length > self.max_length:

@@ -1,7 +1,7 @@
 """Learned position embeddings of image patches, resized to other resolutions."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -20,7 +20,7 @@ class LearnedGridEncoder(Encoder):
     At another resolution than in training the embeddings are resampled as an image (Dosovitskiy
     et al. 2021, section 3.2). Libraries do it with different settings, which change the
     numbers: transformers' ViT and CLIP ``antialias=False``, timm ``antialias=True``, DINOv2's
-    first release ``scale_offset=0.1``.
+    first release ``scale_offset=0.1``, Qwen3-VL ``mode="bilinear"`` and ``align_corners=True``.
 
     Args:
         shape: rows and columns of patches in training.
@@ -105,6 +105,7 @@ class LearnedGridEncoder(Encoder):
         *,
         mode: Literal["bicubic", "bilinear"] = "bicubic",
         antialias: bool = False,
+        align_corners: bool = False,
         scale_offset: float = 0.0,
     ) -> Float[Tensor, "count dim"]:
         """Embeddings of all tokens of an image.
@@ -113,6 +114,7 @@ class LearnedGridEncoder(Encoder):
             shape: rows and columns of patches; None is that of training.
             mode: mode of resampling.
             antialias: smooth before the image is made smaller, as timm does.
+            align_corners: let the first and last patches stay at the ends, as Qwen3-VL does.
             scale_offset: resample by the factor ``(size + scale_offset) / trained size`` instead of
                 by the sizes: 0.1 in DINOv2's first release.
 
@@ -136,14 +138,19 @@ class LearnedGridEncoder(Encoder):
         image = patches.unflatten(0, self.shape).movedim(-1, 0)[None]
         # Resampled in float32 at least: half precision has no bicubic kernel everywhere.
         image = image.to(torch.promote_types(image.dtype, torch.float32))
+        options: dict[str, Any] = {
+            "mode": mode,
+            "antialias": antialias,
+            "align_corners": align_corners,
+        }
         if scale_offset:
             factors = [
                 (size + scale_offset) / trained
                 for size, trained in zip(shape, self.shape, strict=True)
             ]
-            resized = F.interpolate(image, scale_factor=factors, mode=mode, antialias=antialias)
+            resized = F.interpolate(image, scale_factor=factors, **options)
         else:
-            resized = F.interpolate(image, size=shape, mode=mode, antialias=antialias)
+            resized = F.interpolate(image, size=shape, **options)
         patches = resized[0].movedim(0, -1).flatten(0, 1).to(prefix.dtype)
         return torch.cat([prefix, patches])
 

@@ -10,8 +10,8 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import checked_order, described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
-from nerf_posenc.presets.preset import canonical_name
 from nerf_posenc.presets.rotary import ROTARY
+from nerf_posenc.presets.row import canonical_name
 
 Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " _bands_of_the_axis"]]
 

@@ -10,7 +10,7 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings, require_tensor
 from nerf_posenc.core.sinusoids import SinCos
-from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.row import canonical_name
 from nerf_posenc.presets.sequence import SEQUENCE
 
 

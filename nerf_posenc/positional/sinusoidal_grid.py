@@ -19,7 +19,7 @@ from nerf_posenc.core.encoder import (
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.presets.grid import GRID
-from nerf_posenc.presets.preset import canonical_name
+from nerf_posenc.presets.row import canonical_name
 
 
 class GridSinusoidalEncoder(Encoder):

@@ -18,6 +18,8 @@ class WindowBias(nn.Module):
     Args:
         num_heads: number of heads, 1 or more.
         window: height and width in patches, 1 or more each.
+        has_class_token: whether a class token stands before the patches, as in BEiT: the last three
+            rows of the table are the bias from it to patches, from patches to it, and its own.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -27,20 +29,32 @@ class WindowBias(nn.Module):
         torch.Size([4, 49, 49])
     """
 
-    def __init__(self, num_heads: int, window: tuple[int, int]) -> None:
+    def __init__(
+        self, num_heads: int, window: tuple[int, int], *, has_class_token: bool = False
+    ) -> None:
         height, width = window
         require_counts(num_heads=num_heads, height=height, width=width)
         super().__init__()
         self.window = window
-        self.table = nn.Parameter(torch.zeros((2 * height - 1) * (2 * width - 1), num_heads))
+        self.has_class_token = has_class_token
+        self._num_offsets = (2 * height - 1) * (2 * width - 1)
+        self.table = nn.Parameter(torch.zeros(self._num_offsets + 3 * has_class_token, num_heads))
 
     def forward(self) -> Float[Tensor, "num_heads length length"]:
-        """Bias to add to the attention scores of the window's patches, row by row."""
-        return _pair_biases(self.table.unflatten(0, (2 * self.window[0] - 1, -1)), self.window)
+        """Bias to add to the attention scores of the window's tokens, patches row by row."""
+        offsets = self.table[: self._num_offsets].unflatten(0, (2 * self.window[0] - 1, -1))
+        patches = _pair_biases(offsets, self.window)
+        if not self.has_class_token:
+            return patches
+        to_patches, from_patches, own = self.table[self._num_offsets :, :, None, None]
+        length = patches.shape[-1]
+        first = torch.cat([own, to_patches.expand(-1, 1, length)], dim=-1)
+        others = torch.cat([from_patches.expand(-1, length, 1), patches], dim=-1)
+        return torch.cat([first, others], dim=-2)
 
     def extra_repr(self) -> str:
         """Show the window."""
-        return f"window={self.window}"
+        return f"window={self.window}" + ", has_class_token=True" * self.has_class_token
 
 
 class LogCPBBias(nn.Module):

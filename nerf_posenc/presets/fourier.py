@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from nerf_posenc.presets.preset import Preset
+from nerf_posenc.presets.row import Preset
 
 _NERF = dict(base=1.0, layout="kpa", include_input="front")
 _MIPNERF = dict(base=1.0, layout="pka", include_input="front")
@@ -101,6 +101,11 @@ FOURIER: Mapping[str, Preset] = MappingProxyType(
             "pytorch3d, renderer/implicit/harmonic_embedding.py, HarmonicEmbedding, logarithmic",
             dict(base=1.0, layout="pak", include_input="back"),
             "Linear has ``bands=linear_bands(n, first=1.0, last=2.0 ** (n - 1))``.",
+        ),
+        "tensorf": Preset(
+            "apchenstu/TensoRF, models/tensorBase.py, positional_encoding",
+            dict(base=1.0, layout="pak"),
+            "The coordinates stand beside it in the network's input.",
         ),
         "barf": Preset(
             "chenhsuanlin/bundle-adjusting-NeRF, model/nerf.py",

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, ratio_bands
-from nerf_posenc.presets.preset import Preset
+from nerf_posenc.presets.row import Preset
 
 _WIDTH_FIRST = dict(layout="apk", axis_order=(1, 0))
 _TRANSFORMERS = "transformers, models/"
@@ -30,14 +30,18 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             "facebookresearch/detr, models/position_encoding.py, normalize=True",
             dict(layout="akp", start=1, span=2 * math.pi),
             "With padding, ``masked_table``.",
+            aliases=("mask2former",),
         ),
         "deformable-detr": Preset(
-            f"{_TRANSFORMERS}deformable_detr; also DINO and Grounding DINO",
+            f"{_TRANSFORMERS}deformable_detr",
             dict(layout="akp", start=0.5, span=2 * math.pi),
             "Positions half a cell earlier than DETR's.",
         ),
         "dab-detr": Preset(
-            f"{_TRANSFORMERS}dab_detr", dict(layout="akp", start=1, span=2 * math.pi, base=20.0)
+            f"{_TRANSFORMERS}dab_detr and grounding_dino; DINO",
+            dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
+            "With padding, ``masked_table``.",
+            aliases=("dino", "grounding-dino"),
         ),
         "timm": Preset(
             "timm, layers/pos_embed_sincos.py, build_sincos2d_pos_embed", dict(layout="pak")
@@ -45,6 +49,8 @@ GRID: Mapping[str, Preset] = MappingProxyType(
         "timm-interleaved": Preset(
             "timm, layers/pos_embed_sincos.py, interleave_sin_cos=True",
             dict(layout="apk"),
+            "Of RT-DETR as transformers has it; its authors count columns first, "
+            "``table((columns, rows))``.",
             aliases=("rt-detr", "bros"),
         ),
         "mae": Preset("facebookresearch/mae, util/pos_embed.py", _WIDTH_FIRST),

@@ -11,7 +11,7 @@ from torch import Tensor
 from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
 from nerf_posenc.core.scaled_bands import llama3_bands, ntk_bands
 from nerf_posenc.presets import positions
-from nerf_posenc.presets.preset import Preset
+from nerf_posenc.presets.row import Preset
 
 
 def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[int, ...]:
@@ -138,10 +138,11 @@ def _row(
     token_positions: Callable[[Sequence[int]], Tensor],
     num_axes: int = 1,
     aliases: tuple[str, ...] = (),
+    note: str = "",
     **arguments: Any,
 ) -> Preset:
     arguments = {"num_axes": num_axes, **arguments}
-    return Preset(source, arguments, aliases=aliases, dim=dim, token_positions=token_positions)
+    return Preset(source, arguments, note, aliases, dim, token_positions)
 
 
 _TRANSFORMERS = "transformers, models/"
@@ -181,6 +182,8 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             128,
             f"{_TRANSFORMERS}llama, rope_type 'llama3' with factor 8 (Llama 3.1)",
             positions.sequence,
+            note="Llama 3.2 has ``bands=llama3_bands(dim, factor=32)``, Llama 4 Scout "
+            "``llama3_bands(128, factor=16, fast_cycles=1)`` with ``pairing='interleaved'``.",
             bands=llama3_bands,
             pairing="half",
         ),

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, ratio_bands
-from nerf_posenc.presets.preset import Preset
+from nerf_posenc.presets.row import Preset
 
 
 def _last_reached(dim: int) -> Tensor:
@@ -27,7 +27,10 @@ def _between(shortest: float, longest: float, dim: int) -> Tensor:
 SEQUENCE: Mapping[str, Preset] = MappingProxyType(
     {
         "transformer": Preset(
-            "Vaswani et al. 2017, section 3.5; PyTorch's tutorial", aliases=("act", "parakeet")
+            "Vaswani et al. 2017, section 3.5; PyTorch's tutorial",
+            note="Of n frames, Parakeet and Wav2Vec2-Conformer embed the distances from n - 1 down "
+            "to 1 - n: call it with ``torch.arange(n - 1, -n, -1)``.",
+            aliases=("act", "parakeet"),
         ),
         "xlnet": Preset(
             "transformers, models/xlnet; Transformer-XL; x-transformers, ScaledSinusoidalEmbedding",
@@ -37,17 +40,17 @@ SEQUENCE: Mapping[str, Preset] = MappingProxyType(
         ),
         "whisper": Preset(
             "openai/whisper, model.py, sinusoids; tensor2tensor, get_timing_signal_1d; fairseq; "
-            "diffusers, get_timestep_embedding",
+            "diffusers, get_timestep_embedding; NVlabs/edm, SongUNet with positional embeddings",
             dict(split=True, bands=_last_reached),
             "``SinusoidalEncoder.timestep(dim)``. Fairseq counts from its padding index plus 1.",
-            aliases=("tensor2tensor", "fairseq", "timestep", "diffusion-policy"),
+            aliases=("tensor2tensor", "fairseq", "timestep", "diffusion-policy", "edm-ddpm++"),
         ),
         "stable-diffusion": Preset(
             "diffusers, get_timestep_embedding(flip_sin_to_cos=True, downscale_freq_shift=0); "
-            "guided-diffusion; NVlabs/edm, PositionalEmbedding",
+            "guided-diffusion; NVlabs/edm, DhariwalUNet",
             dict(split=True, phases=("cos", "sin"), bands=_even),
             "``SinusoidalEncoder.timestep(dim, flip=True)``.",
-            aliases=("guided-diffusion", "edm"),
+            aliases=("guided-diffusion", "edm-adm"),
         ),
         "pi0": Preset(
             "Physical-Intelligence/openpi, models/pi0.py, posemb_sincos; lerobot; time in [0, 1]",

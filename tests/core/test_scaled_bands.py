@@ -23,6 +23,12 @@ from tests.recipes.vectors import arrays
     ("entry", "bands", "scale"),
     [
         ("llama3", llama3_bands(128), 1.0),
+        ("llama4-scout", llama3_bands(128, factor=16.0, fast_cycles=1.0), 1.0),
+        (
+            "kimi-k2",
+            yarn_bands(128, factor=32.0, trained_length=4096, base=50_000.0, fast_cycles=1.0),
+            1.0,
+        ),
         ("dynamic-ntk", dynamic_ntk_bands(128, length=64, trained_length=32, factor=4.0), 1.0),
         ("yarn", yarn_bands(128, factor=4.0, trained_length=4096), yarn_scale(4.0)),
         (
@@ -76,7 +82,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: longrope_bands(8, [1.0, 2.0]), "4 positive numbers"),
         (lambda: longrope_scale(0.5, 64), "factor must be 1 or more"),
         (lambda: p_rope_bands(8, fraction=1.5), "fraction must be 0 to 1"),
-        (lambda: llama3_bands(8, slow_cycles=4.0), "0 < slow_cycles < fast_cycles"),
+        (lambda: llama3_bands(8, slow_cycles=5.0), "0 < slow_cycles <= fast_cycles"),
         (lambda: dynamic_ntk_bands(8, length=0, trained_length=4), "length must be 1 or more"),
     ):
         with pytest.raises(ValueError, match=message):

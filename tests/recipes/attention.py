@@ -93,6 +93,32 @@ ROTARY = [
             FLOAT32,
         ),
         (
+            "BEiT, with the class token",
+            "bias()[None]",
+            "beit/output",
+            1e-6,
+            "bias = WindowBias(2, (3, 3), has_class_token=True)\nbias.table.data = table",
+            "",
+        ),
+        (
+            "Kimi K2, YaRN",
+            _LLAMA.format(
+                bands=_YARN.format(factor=32.0, more=", base=50_000.0, fast_cycles=1.0"), scale=""
+            ),
+            "kimi-k2/after",
+            5e-6,
+            "",
+            FLOAT32,
+        ),
+        (
+            "Llama 4 Scout",
+            _LLAMA.format(bands="llama3_bands(128, factor=16.0, fast_cycles=1.0)", scale=""),
+            "llama4-scout/after",
+            5e-6,
+            "",
+            FLOAT32,
+        ),
+        (
             "DeepSeek, YaRN with mscale",
             _LLAMA.format(
                 bands=_YARN.format(factor=40.0, more=""),

@@ -187,6 +187,29 @@ IMAGES = [
         "library/detr-sine/output_dab_detr_masked",
     ),
     Recipe(
+        "Grounding DINO, with padding",
+        'GridSinusoidalEncoder.preset("grounding-dino", 32).masked_table(mask > 0).movedim(-1, 1)',
+        "library/detr-sine/output_grounding_dino_masked",
+        remark=FLOAT32,
+    ),
+    Recipe(
+        "EDM, ADM architecture",
+        'SinusoidalEncoder.preset("edm-adm", 32)(labels)',
+        "library/edm/output_adm",
+        remark=FLOAT32,
+    ),
+    Recipe(
+        "EDM, DDPM++ architecture",
+        'SinusoidalEncoder.preset("edm-ddpm++", 32)(labels)',
+        "library/edm/output_song",
+        remark=FLOAT32,
+    ),
+    Recipe(
+        "TensoRF, positional_encoding",
+        'FourierEncoder.preset("tensorf", 3, 6)(points)',
+        "library/tensorf/output",
+    ),
+    Recipe(
         "Prithvi-EO, patches",
         'GridSinusoidalEncoder.preset("prithvi", 64, 3).table((2, 3, 4)).flatten(0, -2)',
         "library/prithvi/output_grid",
@@ -264,6 +287,20 @@ IMAGES = [
         "DINOv2, first release (offset 0.1)",
         "LearnedGridEncoder.from_table(table, (4, 4)).table((6, 7), scale_offset=0.1)[None]",
         "library/position-table-dinov2/output_6_7_offset_0.1",
+    ),
+    Recipe(
+        "Qwen3-VL, resized table",
+        "LearnedGridEncoder.from_table(table, (4, 4))"
+        '.table((6, 7), mode="bilinear", align_corners=True)[1:]',
+        "library/position-table-qwen3-vl/output",
+        remark=FLOAT32,
+    ),
+    Recipe(
+        "SAM and MViTv2, get_rel_pos",
+        "encoder.table(9, interpolate=True, align_corners=False)"
+        "[torch.arange(5)[:, None] - torch.arange(5) + 4]",
+        "library/position-table-sam/output",
+        setup="encoder = LearnedPositionEncoder(5, 3)\nencoder.codes.data = table",
     ),
     Recipe(
         "K-Planes in nerfstudio, space and time",

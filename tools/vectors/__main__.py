@@ -27,7 +27,9 @@ MODULES = (coordinates, attention, released)
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sources", type=Path, help="folder with the repositories' files")
-    parser.add_argument("--only", nargs="+", choices=sorted(ENTRIES), help="names of entries")
+    parser.add_argument(
+        "--only", nargs="+", choices=sorted(ENTRIES), metavar="NAME", help="names of entries"
+    )
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from tools.vectors.coordinates import points
 from tools.vectors.harness import Arrays, Libraries, before, entry, grid
 
 CAST = "float64, then cast to float32"
@@ -168,11 +169,16 @@ _LLAMA: dict[str, tuple[int, dict[str, Any]]] = {
     "llama3": (131072, dict(rope_type="llama3", rope_theta=500000.0, factor=8.0,
                             low_freq_factor=1.0, high_freq_factor=4.0,
                             original_max_position_embeddings=8192)),
+    "llama4-scout": (10485760, dict(rope_type="llama3", rope_theta=500000.0, factor=16.0,
+                                    low_freq_factor=1.0, high_freq_factor=1.0,
+                                    original_max_position_embeddings=8192)),
     "linear": (4096, dict(rope_type="linear", rope_theta=10000.0, factor=4.0)),
     "dynamic-ntk": (32, dict(rope_type="dynamic", rope_theta=10000.0, factor=4.0)),
     "yarn": (16384, dict(_YARN, factor=4.0)),
     "yarn-mscale": (163840, dict(_YARN, factor=40.0, mscale=1.0, mscale_all_dim=0.5)),
     "yarn-no-truncate": (131072, dict(_YARN, rope_theta=150000.0, factor=32.0, truncate=False)),
+    "kimi-k2": (131072, dict(_YARN, rope_theta=50000.0, factor=32.0, beta_fast=1.0, beta_slow=1.0,
+                             mscale=1.0, mscale_all_dim=1.0)),
     "longrope": (256, dict(_LONG, original_max_position_embeddings=32)),
     "longrope-short": (256, dict(_LONG, original_max_position_embeddings=64)),
 }  # fmt: skip
@@ -566,3 +572,13 @@ def _swinv2(libraries: Libraries, window: int, pretrained: int) -> Arrays:
 for _name, _sizes in (("swinv2", (7, 0)), ("swinv2-pretrained", (12, 6))):
     _run = partial(_swinv2, window=_sizes[0], pretrained=_sizes[1])
     entry(_name, "float32", f"{_swinv2.__doc__} Windows: {_sizes}.")(_run)
+
+
+@entry("beit", "float64")
+def beit(libraries: Libraries) -> Arrays:
+    """BeitRelativePositionBias(config)((3, 3)) of 2 heads, and its table."""
+    sizes = dict(hidden_size=4, num_attention_heads=2, image_size=12, patch_size=4)
+    config = libraries.config("beit", "BeitConfig", **sizes)
+    bias = libraries.model("beit").BeitRelativePositionBias(config)
+    bias.relative_position_bias_table.data = points(41, 28, 2)
+    return dict(input_table=bias.relative_position_bias_table, output=bias((3, 3)))

@@ -25,6 +25,7 @@ OUTPUT = Path(__file__).parents[2] / "tests" / "data" / "library_vectors.npz"
 # Repositories of which files are run, and their commits.
 COMMITS = {
     "ashawkey/torch-ngp": "b6e080468925f0bb44827b4f8f0ed08291dcf8a9",
+    "apchenstu/TensoRF": "6a1e23b10b9521221049aec843ab370a747a7982",
     "autonomousvision/gta": "1dcbd37d243ea7482e381f4a849a5c3d80866c41",
     "black-forest-labs/flux": "802fb4713906133fcbd0d8dc5351620ca4773036",
     "Caoang327/HexPlane": "fc99b61da94fc406702d9e080ca5e37f5d7dcfad",
@@ -42,6 +43,7 @@ COMMITS = {
     "microsoft/satclip": "1ead1067e9a00d44b132403b6bb2ce061e48d48e",
     "naver-ai/rope-vit": "ce85c2e56c5ff3aadc10e1a849872081f7b86293",
     "naver/croco": "d7de0705845239092414480bd829228723bf20de",
+    "NVlabs/edm": "008a4e5316c8e3bfe61a62f874bddba254295afb",
     "NVlabs/edm2": "4bf8162f601bcc09472ce8a32dd0cbe8889dc8fc",
     "ojus1/Time2Vec-PyTorch": "5517dbfa2877c83c848200f575e755a40fca3391",
     "seai-lab/TorchSpatial": "9f8d83361d84da2524596ad099d797d550e76139",

@@ -98,4 +98,7 @@ def canonical_name(table: Mapping[str, Preset], name: str) -> str:
         if name in preset.aliases:
             return key
     aliases = [alias for preset in table.values() for alias in preset.aliases]
-    raise ValueError(unknown_name("preset", name, [*table, *aliases]))
+    raise ValueError(
+        f"{unknown_name('preset', name, [*table, *aliases])}; docs/encoders/recipes.md has a line "
+        "for other libraries"
+    )
