@@ -225,6 +225,9 @@ ROTATIONS: dict[str, Callable[[], dict[str, Any]]] = {
     "hunyuan-image-3": lambda: rotated(
         RotaryEncoder(64, 2, pair_axes=(0, 1) * 16, pairing="half"), grid(4, 5) + 0.5
     ),
+    "phi4-mini": lambda: rotated(
+        RotaryEncoder(128, axis_dims=(96,), pairing="half", scale=1.19), torch.arange(60)
+    ),
 }
 
 EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -328,5 +331,20 @@ EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
     ),
     "monai 3d": lambda: embedded(
         GridSinusoidalEncoder(24, 3, layout="apk"), grid(2, 3, 4)[:, [1, 0, 2]]
+    ),
+    "signed bands": lambda: embedded(
+        FourierEncoder(1, bands=torch.tensor([1.0, -2.0, 3.0]), phases=("cos", "sin")), reals(60, 1)
+    ),
+    "bands of its own for each axis": lambda: embedded(FourierEncoder(2, (3, 5)), reals(50, 2)),
+    "descending positions": lambda: embedded(
+        lambda x: SinusoidalEncoder(64)(48 - x), torch.arange(97), shape=(97,)
+    ),
+    "framediff": lambda: embedded(
+        lambda x: SinusoidalEncoder(32, base=2056.0, split=True)(x * pi),
+        torch.arange(128),
+        shape=(128,),
+    ),
+    "x-transformers": lambda: embedded(
+        lambda x: 64**-0.5 * SinusoidalEncoder.preset("xlnet", 64)(x), torch.arange(50), shape=(50,)
     ),
 }

@@ -122,11 +122,17 @@ def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
     torch.testing.assert_close(reproduced(best.line, before=before), moved, atol=1e-5, rtol=0)
 
 
-# LTX-Video's bands reach so far that float32 positions do not determine its angles, and axes of
-# uneven widths with bands of their own are no single encoder's.
-NOT_FOUND = ("ltx-video", "prithvi 3d", "3detr")
+# LTX-Video's bands reach so far that float32 positions do not determine its angles.
+NOT_FOUND = ("ltx-video",)
 UNNAMED = {name: c for name, c in {**ROTATIONS, **EMBEDDINGS}.items() if name not in NOT_FOUND}
-FAST = ("deepseek-v4", "kimi-k2.5", "graphcast", "sam3 boxes", "stable-audio3 time")
+FAST = (
+    "deepseek-v4",
+    "kimi-k2.5",
+    "graphcast",
+    "sam3 boxes",
+    "signed bands",
+    "descending positions",
+)
 
 
 @pytest.mark.parametrize(

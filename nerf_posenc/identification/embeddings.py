@@ -74,6 +74,12 @@ def embedding_candidates(
     plain = counted(shape, positions)
     width, num_axes = output.shape[1], plain.axes.shape[1]
     waves = measure_embedding(output, plain.axes, tolerance)
+    if waves is not None and not waves.raw and abs(waves.amplitude - 1) > tolerance:
+        # Some libraries multiply by a constant, as by 1 / sqrt(width).
+        factor = waves.amplitude
+        rest = embedding_candidates(output / factor, shape, positions, expected, tolerance)
+        yield from (candidate.times(factor) for candidate in rest)
+        return
     arranged = [] if waves is None else _arrangements(waves, width, num_axes)
     for made in _presets(width, num_axes, expected, arranged):
         if shape is not None and isinstance(made.encoder, GridSinusoidalEncoder):
@@ -89,6 +95,8 @@ def embedding_candidates(
             yield from _changed(made, found, at)
     if expected is None:
         yield from _unnamed(arranged, plain)
+        if waves is not None and not arranged:
+            yield from _reordered(waves, width, plain)
 
 
 def _table(made: _Made, shape: tuple[int, ...]) -> Candidate:
@@ -169,6 +177,11 @@ def _made(name: str, sizes: tuple[int, int], arguments: dict[str, Any]) -> _Made
 def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
     """An encoder at moved positions and with another base, as measured."""
     reference = Slots.of(sinusoid_columns(made.encoder))
+    # Positions may also be counted backwards.
+    backwards = _measured(waves, len(reference.axis), is_signed=True)
+    motion = find_motion(reference, backwards, own.extent, waves.near)
+    if motion is not None and min(motion.factor) < 0:
+        yield _moved(made, motion, own)
     measured = _measured(waves, len(reference.axis))
     motion = find_motion(reference, measured, own.extent, waves.near)
     if motion is not None:
@@ -187,15 +200,21 @@ def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
         )
 
 
-def _measured(waves: Waves, width: int) -> Slots:
-    """The sine that each column was measured to be."""
+def _measured(waves: Waves, width: int, *, is_signed: bool = False) -> Slots:
+    """The sine that each column was measured to be, of a positive band if not signed."""
     slots = Slots.unknown(width)
     parts = (waves.axis, waves.band, waves.phase)
     for (a, b), axis, band, phase in zip(waves.pairs, *map(Tensor.tolist, parts), strict=True):
         # cos(t) = sin(t + pi / 2); a wave that runs backwards: sin(t) = sin(pi - t).
         for column, angle in ((a, phase), (b, phase + math.pi / 2)):
             if column < width:
-                slots.fill(column, axis, abs(band), angle if band >= 0 else math.pi - angle)
+                is_turned = band < 0 and not is_signed
+                slots.fill(
+                    column,
+                    axis,
+                    -band if is_turned else band,
+                    math.pi - angle if is_turned else angle,
+                )
     return slots
 
 
@@ -215,7 +234,7 @@ def _arrangements(waves: Waves, width: int, num_axes: int) -> list[_Arrangement]
         for column, (k, phase, a) in enumerate(column_labels(num_axes, num_bands, layout, phases)):
             axis, band, measured = columns.get(first + column, (0, 0.0, ""))
             known = float(bands[k, a])
-            is_same = math.isnan(known) or abs(known - band) <= CLOSE * max(known, CLOSE)
+            is_same = math.isnan(known) or abs(known - band) <= CLOSE * max(abs(known), CLOSE)
             if measured != phase or order.setdefault(a, axis) != axis or not is_same:
                 break
             bands[k, a] = band
@@ -227,11 +246,20 @@ def _arrangements(waves: Waves, width: int, num_axes: int) -> list[_Arrangement]
 
 
 def _phases(waves: Waves) -> dict[int, tuple[int, float, str]]:
-    """Axis, band and phase of each column; a wave that runs backwards has its cosine first."""
+    """Axis, band and phase of each column.
+
+    A cosine first is a wave that runs backwards from pi / 2. Where positions begin elsewhere, so
+    that phases do not tell, all bands are taken to be positive.
+    """
+    quarters = (waves.phase / (math.pi / 2)).remainder(4)
+    tells = bool(((quarters.round() - quarters).abs() < NOISE).all())
+    tells &= bool((quarters.round().remainder(4) <= 1).all())
     columns = {}
-    for pair, axis, band in zip(waves.pairs, waves.axis.tolist(), waves.band.tolist(), strict=True):
-        for column, phase in zip(pair, _PHASES[0 if band >= 0 else 1], strict=True):
-            columns[column] = (axis, abs(band), phase)
+    parts = (waves.axis, waves.band, quarters.round())
+    for pair, axis, band, quarter in zip(waves.pairs, *map(Tensor.tolist, parts), strict=True):
+        is_cosine_first = quarter == 1 if tells else band < 0
+        for column, phase in zip(pair, _PHASES[is_cosine_first], strict=True):
+            columns[column] = (axis, -band if is_cosine_first else band, phase)
     return columns
 
 
@@ -248,3 +276,31 @@ def _unnamed(arranged: list[_Arrangement], own: Counted) -> Iterator[Candidate]:
         encoder = FourierEncoder(num_axes, **values_of(arguments))
         made = _Made("FourierEncoder", (), code, encoder, None, UNNAMED)
         yield _moved(made, Motion(order, still.factor, still.offset), own)
+
+
+def _reordered(waves: Waves, width: int, own: Counted) -> Iterator[Candidate]:
+    """One band for each pair of columns, where no layout has their order."""
+    if waves.raw or width % 2 or float(waves.error.max()) > NOISE:
+        return
+    columns = _phases(waves)
+    sines = [a if columns[a][2] == "sin" else b for a, b in waves.pairs]
+    cosines = [a + b - sine for (a, b), sine in zip(waves.pairs, sines, strict=True)]
+    axes, bands, _ = zip(*(columns[sine] for sine in sines), strict=True)
+    # The encoder has the sine and the cosine of each pair side by side.
+    place = {
+        column: i for i, column in enumerate(itertools.chain(*zip(sines, cosines, strict=True)))
+    }
+    order = [place[column] for column in range(width)]
+    arguments = {"bands": Bands(torch.tensor([bands], dtype=torch.float64)), "layout": "apk"}
+    encoder = FourierEncoder(len(axes), **values_of(arguments))
+    code = f"FourierEncoder({len(axes)}{shown(arguments)})"
+    positions = own.axes[:, list(axes)]
+    at = own.code if own.positions.ndim == 2 else f"{own.code}[:, None]"
+    at += "" if own.positions.is_floating_point() else ".float()"
+    yield Candidate(
+        "FourierEncoder",
+        ("columns in another order",),
+        f"{code}({at}[:, {list(axes)}])[:, {order}]",
+        lambda rows: encoder(positions[rows])[:, order],
+        UNNAMED,
+    )

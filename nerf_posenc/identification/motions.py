@@ -42,6 +42,14 @@ class Candidate(NamedTuple):
     evaluate: Callable[[Tensor], Tensor]
     handicap: float = 0.0
 
+    def times(self, factor: float) -> "Candidate":
+        """The same, multiplied by a constant."""
+        return self._replace(
+            changes=(*self.changes, f"a factor of {factor:.6g}"),
+            line=f"{factor:.10g} * {self.line}",
+            evaluate=lambda rows: factor * self.evaluate(rows),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Counted:
@@ -136,7 +144,8 @@ class Motion:
         """Words for each difference."""
         words = [] if self.is_in_order else [f"axes in the order {self.order}"]
         if set(self.factor) == {-1.0}:
-            words.append("rotations the other way")
+            backwards = "positions counted backwards"
+            words.append(backwards if any(self.offset) else "rotations the other way")
         elif set(self.factor) != {1.0}:
             words.append(f"positions times {_brief(self.factor)}")
         if len(self.offset) == 3 and self.offset[0] == 0 and self.offset[1] == self.offset[2] != 0:
@@ -151,7 +160,7 @@ def find_motion(own: Slots, measured: Slots, extent: Tensor, near: float) -> Mot
 
     Args:
         own: waves of the encoder.
-        measured: measured waves, in the same order.
+        measured: measured waves, in the same order; a negative band runs backwards.
         extent: length of each axis of the positions.
         near: difference from a simple fraction that rounding explains.
 
@@ -229,6 +238,8 @@ class Bands:
 
     def __repr__(self) -> str:
         """Code for them."""
+        if len(self.value) == 1:
+            return f"torch.tensor({self.value.tolist()}, dtype=torch.float64)"
         if self.value.ndim == 2:
             return f"torch.stack([{', '.join(map(_series_code, self.value.unbind(-1)))}], -1)"
         return _series_code(self.value)

@@ -42,7 +42,9 @@ def rotary_candidates(
     names = ROTARY if expected is None else [canonical_name(ROTARY, expected)]
     dim = before.shape[-1]
     # YaRN and LongRoPE scale what they rotate.
-    ratio = output.norm(dim=-1) / before.norm(dim=-1)
+    # Not the columns that they leave as they are.
+    is_moved = ((output - before).abs() > tolerance).any(dim=0)
+    ratio = output[:, is_moved].norm(dim=-1) / before[:, is_moved].norm(dim=-1)
     scale = float(ratio.mean())
     is_scaled = bool((ratio - scale).abs().max() < 1e-4) and abs(scale - 1) > 1e-4
     scaled = {"scale": scale} if is_scaled else {}
@@ -170,7 +172,10 @@ def _unnamed(waves: Waves, own: Counted, before: Tensor, scale: float) -> Candid
     motion = find_motion(zero, wave, own.extent, waves.near) or Motion.none(num_axes)
     motion = Motion(Motion.none(num_axes).order, motion.factor, motion.offset)
     arguments: dict[str, Any] = {} if pairing == "interleaved" else {"pairing": pairing}
-    arguments["pair_axes"] = tuple(axes)
+    if num_axes > 1:
+        arguments["pair_axes"] = tuple(axes)
+    elif width < before.shape[1] - first:
+        arguments["axis_dims"] = (width,)
     arguments["bands"] = Bands(torch.tensor(bands, dtype=torch.float64))
     arguments |= {} if scale == 1 else {"scale": scale}
     head, at = before.shape[1] - first, motion.moved(own)

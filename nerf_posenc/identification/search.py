@@ -159,7 +159,8 @@ def _nearest(
 
     few = torch.linspace(0, len(output) - 1, min(_FEW, len(output))).round().long()
     best = [candidate for candidate, _ in ranked(few, candidates)[: max(4 * count, 20)]]
-    return [
-        Match(candidate.name, candidate.changes, candidate.line, largest, tolerance)
-        for candidate, largest in ranked(torch.arange(len(output)), best)[:count]
-    ]
+    matches: dict[str, Match] = {}
+    for found, largest in ranked(torch.arange(len(output)), best):
+        match = Match(found.name, found.changes, found.line, largest, tolerance)
+        matches.setdefault(found.line, match)
+    return list(matches.values())[:count]

@@ -7,7 +7,7 @@ phase are found without any assumption about their series.
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -41,6 +41,7 @@ class Waves:
         error: largest difference from the output, of each pair.
         near: difference of bands and positions that rounding of the output explains.
         raw: axis of each column that is a coordinate itself; -1 for one that is 0.
+        amplitude: that of all waves of an embedding; 1 where they differ.
     """
 
     pairs: list[tuple[int, int]]
@@ -50,6 +51,7 @@ class Waves:
     error: Tensor
     near: float
     raw: dict[int, int] = field(default_factory=dict)
+    amplitude: float = 1.0
 
 
 def measure_rotation(
@@ -114,7 +116,9 @@ def measure_embedding(output: Tensor, positions: Tensor, tolerance: float) -> Wa
     a, b = (torch.tensor(columns) for columns in zip(*pairs, strict=True))
     waves = torch.complex(output[:, b], output[:, a])
     amplitude = waves.abs().mean(dim=0)
-    return _measured(waves / amplitude, amplitude, positions, pairs, tolerance, raw)
+    found = _measured(waves / amplitude, amplitude, positions, pairs, tolerance, raw)
+    common = float(amplitude.median())
+    return replace(found, amplitude=common) if _largest(amplitude - common) < tolerance else found
 
 
 def _some_rows(length: int) -> Tensor:
@@ -188,6 +192,9 @@ def _measured(
         chosen = todo[better]
         best_error[chosen], axis[chosen] = error[better], number
         band[chosen], phase[chosen] = omega[better], angle[better]
+    # Half a cycle from each position to the next is the same forwards and backwards.
+    turned = (positions[:, axis] * band).sin().abs().amax(dim=0)
+    band = torch.where(turned < tolerance, band.abs(), band)
     return Waves(pairs, axis, band, phase, best_error, _NEAR * tolerance, raw or {})
 
 
