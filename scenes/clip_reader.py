@@ -31,14 +31,17 @@ def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8]
     try:
         with path.open("rb") as file:
             is_animation = file.read(4) in _ANIMATIONS
-        frames, rate = (_animation if is_animation else _video)(path)
+        frames, rate = (_animation if is_animation else _video)(path, most)
         reduced = [_reduced(frame, size) for frame in itertools.islice(frames, most)]
     except (SceneError, MemoryError):
         raise
     except OSError as error:
         raise SceneError(f"cannot read {path}: {error.strerror or error}") from None
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        # The last line says why; ffmpeg has its version and how it was built before it.
+        lines = str(error).split("\n") or [""]
+        said = next((line for line in reversed(lines) if line.strip()), type(error).__name__)
+        reason = " ".join(said.split())[:200]
         raise SceneError(f"cannot read {path}: {reason}; export it anew as GIF or MP4") from None
     return np.stack(reduced), rate
 
@@ -51,9 +54,14 @@ def _reduced(frame: PIL.Image.Image, size: int) -> npt.NDArray[np.uint8]:
     return np.asarray(frame)
 
 
-def _animation(path: Path) -> tuple[Iterator[PIL.Image.Image], float]:
+def _animation(path: Path, most: int) -> tuple[Iterator[PIL.Image.Image], float]:
     image = PIL.Image.open(path, formats=("GIF", "WEBP", "PNG"))
-    milliseconds = float(image.info.get("duration") or 1000 / _USUAL_RATE)
+    durations = []
+    for index in range(min(most, getattr(image, "n_frames", 1))):
+        image.seek(index)
+        durations.append(float(image.info.get("duration") or 1000 / _USUAL_RATE))
+    # Frames that are shown longer than others have the mean rate.
+    milliseconds = sum(durations) / len(durations)
 
     def frames() -> Iterator[PIL.Image.Image]:
         for index in range(getattr(image, "n_frames", 1)):
@@ -63,7 +71,7 @@ def _animation(path: Path) -> tuple[Iterator[PIL.Image.Image], float]:
     return frames(), 1000 / milliseconds
 
 
-def _video(path: Path) -> tuple[Iterator[PIL.Image.Image], float]:
+def _video(path: Path, most: int) -> tuple[Iterator[PIL.Image.Image], float]:
     try:
         import imageio_ffmpeg
     except ImportError:

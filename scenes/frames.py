@@ -94,6 +94,11 @@ def load_scene(
     train_views = _load_views(train, box, max_pixels, size)
     _require_sight(train_views, folder)
     test_views = _load_views(test, box, max_pixels, size)
+    paths = [frame.path for frame in train]
+    if shared := sum(frame.path in paths for frame in test):
+        notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
+    if repeated := len(paths) - len(set(paths)):
+        notes = [*notes, f"{repeated} of the {len(train)} views to fit have an image of another"]
     mapped = [views.pixels for views in (train_views, test_views) if views.is_mapped]
     if mapped:
         notes = [*notes, mapped_note(sum(pixels.nbytes for pixels in mapped))]
@@ -118,8 +123,8 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
         if len(shapes) > 1:
             sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
             raise SceneError(
-                f"the images beside {frames[0].path} have several sizes ({sizes}); bring them to "
-                "one"
+                f"the images beside {frames[0].path} have several sizes ({sizes}; the first other "
+                f"one is {frames[i].path.name}); bring them to one"
             )
         image = _reduced(image, size)
         if len(frames) * image.nbytes > _MOST_BYTES + _MOST_BYTES_PER_BYTE * allowance.size:

@@ -35,7 +35,9 @@ def read_triangles(path: Path, most: int) -> tuple[npt.NDArray[np.float64], npt.
     try:
         with path.open("rb") as file:
             # From an open file, beside which nothing is looked for: no materials, no textures.
-            mesh: Any = trimesh.load_mesh(file, file_type=path.suffix[1:].lower(), process=True)
+            mesh: Any = trimesh.load_mesh(file, file_type=path.suffix[1:].lower(), process=False)
+        if np.isfinite(mesh.vertices).all():
+            mesh.merge_vertices()
         vertices, faces = np.asarray(mesh.vertices, float), np.asarray(mesh.faces)
     except MemoryError:
         raise

@@ -20,6 +20,12 @@ MAX_TRIANGLES = 2_000_000
 # Half of the longest side of a shape in [-1, 1]^3: around it there is space to be told apart.
 _HALF = 0.8
 _BRICK_NODES = 160
+_HOLES = "the mesh has holes: inside is where its winding number is above one half"
+_INWARDS = "all triangles of the mesh faced inwards, and were turned around"
+_INCONSISTENT = (
+    "the triangles of the mesh do not all face the same way: its normals, and errors of normals, "
+    "mean little"
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class Shape:
         scale: length of one unit in those of the file.
         is_closed: whether every edge has two triangles; else inside is where the generalized
             winding number (Jacobson et al. 2013) is above one half.
+        notes: remarks for the report.
     """
 
     name: str
@@ -44,6 +51,7 @@ class Shape:
     center: tuple[float, float, float]
     scale: float
     is_closed: bool
+    notes: tuple[str, ...] = ()
 
     def distance(
         self, points: Float[Tensor, "n 3"]
@@ -116,19 +124,31 @@ def open_shape(name_or_path: str) -> Shape:
     center, scale = (low + high) / 2, float((high - low).max()) / (2 * _HALF)
     if not scale > 0:
         raise SceneError(f"{source} has no extent")
+    if not float((high - low).min()) > 0:
+        raise SceneError(f"{source} lies in a plane, which has no inside")
+    vertices = (vertices - center) / scale
+    is_closed, is_consistent = _edges(faces.numpy())
+    notes = [] if is_closed else [_HOLES]
+    if is_closed and not is_consistent:
+        notes.append(_INCONSISTENT)
+    elif is_closed and _volume(vertices, faces) < 0:
+        faces = faces.flip(1)
+        notes.append(_INWARDS)
     x, y, z = center.tolist()
     return Shape(
-        path.stem,
-        source,
-        ((vertices - center) / scale).float(),
-        faces,
-        (x, y, z),
-        scale,
-        _is_closed(faces.numpy()),
+        path.stem, source, vertices.float(), faces, (x, y, z), scale, is_closed, tuple(notes)
     )
 
 
-def _is_closed(faces: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> bool:
-    edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
-    _, counts = np.unique(edges, axis=0, return_counts=True)
-    return bool((counts == 2).all())
+def _edges(faces: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> tuple[bool, bool]:
+    """Whether every edge has two triangles, and whether these run through it in both directions."""
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    _, counts = np.unique(np.sort(edges, axis=1), axis=0, return_counts=True)
+    _, directed = np.unique(edges, axis=0, return_counts=True)
+    return bool((counts == 2).all()), bool((directed == 1).all())
+
+
+def _volume(vertices: Tensor, faces: Tensor) -> float:
+    """Volume inside a closed mesh; negative if its triangles face inwards."""
+    a, b, c = vertices[faces].unbind(1)
+    return float((a * torch.linalg.cross(b, c)).sum() / 6)

@@ -207,6 +207,11 @@ def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
     if matrix.shape != (4, 4) or not (np.abs(matrix) < _LARGEST).all():
         raise SceneError(f"{where}: transform_matrix must be 4 x 4 finite numbers")
     require_rigid(matrix, where)
+    if not np.allclose(matrix[3], [0, 0, 0, 1]):
+        raise SceneError(
+            f"{where}: the last row of transform_matrix must be 0, 0, 0, 1; got "
+            f"{matrix[3].tolist()}; a position there means that it is transposed"
+        )
     return matrix
 
 

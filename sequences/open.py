@@ -89,6 +89,8 @@ def open_sequence(name_or_path: str, options: SystemOptions) -> System:
             f"{', '.join(systems)}"
         )
     _require_used(options, model)
+    if options.beam != 1 and not isinstance(data, Pairs):
+        raise SequenceError(f"--beam is for pairs, and this is {_KINDS[type(data)]}")
     return systems[model](data, replace(options, model=model))
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import logging
+import math
 import shlex
 import warnings
 from collections.abc import Iterable
@@ -97,7 +98,15 @@ def _write_mesh(mesh: MeshOfFit, path: Path, suffix: str) -> None:
     import trimesh
 
     made = trimesh.Trimesh(mesh.vertices.numpy(), mesh.faces.numpy(), process=False)
-    made.export(str(path), file_type=suffix[1:])
+    # Eight digits of the longest side. Other formats have float32.
+    digits = {"digits": 8 - math.floor(math.log10(made.extents.max()))} if suffix == ".obj" else {}
+    made.export(str(path), file_type=suffix[1:], **digits)
+    is_rounded = len(mesh.vertices.float().unique(dim=0)) < len(mesh.vertices.unique(dim=0))
+    if suffix != ".obj" and is_rounded:
+        print(
+            f"note: float32, which {suffix} files have, does not tell vertices apart so far from "
+            "the origin; write an .obj file"
+        )
 
 
 def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite: bool) -> None:

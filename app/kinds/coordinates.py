@@ -56,7 +56,7 @@ _COLLAPSED_DB = 0.5
 # An image this near to its mean color is one constant color: 8 bits store no difference.
 _CONSTANT_DB = 60.0
 _CHUNK_PIXELS = 1 << 18
-_KERNEL_POINTS = 800
+_KERNEL_POINTS = 801
 
 
 Coordinates = TypeVar("Coordinates", bound=CoordinateOptions)
@@ -215,14 +215,16 @@ def kernel_curves(encoder: Encoder) -> list[Curve]:
     if not encoder.is_stationary:
         return []
     found = kernel(encoder)
-    step = 1 + len(found.displacement) // _KERNEL_POINTS
+    # The middle, where the peak is, and both ends are among them.
+    length = len(found.displacement)
+    shown = torch.linspace(0, length - 1, min(length, _KERNEL_POINTS)).round().long()
     return [
         Curve(
             "Similarity of features by distance",
             "distance along x (units)",
             "similarity of features",
-            found.displacement[::step].tolist(),
-            found.similarity[::step].tolist(),
+            found.displacement[shown].tolist(),
+            found.similarity[shown].tolist(),
             section="Kernel",
             about="How alike the features of two points are, by their distance: the network can "
             "tell points apart where it is low. A narrow peak recovers fine detail, and what it is "
@@ -247,8 +249,8 @@ def notes_on_flat_fits(
     for fit in fits:
         if fit.scores[PSNR.name] < flat + _COLLAPSED_DB and flat < _CONSTANT_DB:
             yield (
-                f"{fit.encoding} is hardly better than one constant color, which has {flat:.1f} "
-                f"dB; try more {length}, another --seed or a smaller --lr"
+                f"the fit {fit.encoding} is hardly better than one constant color, which has "
+                f"{flat:.1f} dB; try more {length}, another --seed or a smaller --lr"
             )
 
 

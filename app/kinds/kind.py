@@ -295,7 +295,7 @@ class MeshOfFit:
     """A saved fit as ``export --mesh`` writes it.
 
     Attributes:
-        vertices: corners of the triangles, in the units of the data.
+        vertices: corners of the triangles, in float64, in the units of the data.
         faces: numbers of the corners, counterclockwise as seen from outside.
     """
 

@@ -287,6 +287,7 @@ def _opened(options: ScanOptions) -> Float[Tensor, "side side"]:
         side = min(options.size or max(values.shape), max(values.shape))
     height, width = values.shape
     require(min(height, width) >= 8, f"--scan {name} has {width} x {height} pixels; 8 are needed")
+    require(bool(values.any()), f"--scan {name} is 0 everywhere, and there is nothing to find")
     # Centered in a square of its longer side.
     longer = max(height, width)
     top, left = (longer - height) // 2, (longer - width) // 2
@@ -312,6 +313,8 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "height width"]:
         return (rgb * torch.tensor(_LUMA)).sum(-1)
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise UsageError(f"--scan {name}: there is no file") from None
     except Exception as error:  # A header is Python source, whose parser may raise anything.
         reason = printable(str(error)).replace("\n", " ")
         raise UsageError(f"--scan {name}: not an array of NumPy: {reason}") from None
@@ -323,6 +326,9 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "height width"]:
     require(array.size <= max_pixels, f"--scan {name} has {array.size:,} pixels; see --max-pixels")
     with np.errstate(all="ignore"):  # What does not fit into float32 is refused below.
         values = torch.from_numpy(np.array(array, dtype=np.float32))
-    fits = bool(((values >= 0) & (values <= 1)).all())
-    require(fits, f"--scan {name} must hold values in [0, 1]; divide it by its largest value")
+    if not bool(((values >= 0) & (values <= 1)).all()):
+        raise UsageError(
+            f"--scan {name} must hold values in [0, 1]; got {float(values.min()):g} to "
+            f"{float(values.max()):g}: subtract the least and divide by the largest"
+        )
     return values

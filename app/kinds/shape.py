@@ -117,10 +117,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             raise UsageError(f"--shape: {error}") from None
         self.title, self.source = printable(self.shape.name), printable(self.shape.source)
         self.facts = {"triangles": len(self.shape.faces), "is_closed": self.shape.is_closed}
-        if not self.shape.is_closed:
-            self.notes_on_data = [
-                "the mesh has holes: inside is where its winding number is above one half"
-            ]
+        self.notes_on_data = self.shape.notes
         generator = torch.Generator().manual_seed(options.seed)
         surface, _ = self.shape.sample_surface(_POOL // 2, generator)
         spread = torch.tensor(_NEAR).repeat_interleave(_POOL // 4)[:, None]
@@ -255,9 +252,10 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
 
     def notes(self, results: Sequence[Result], config: ShapeOptions) -> Iterator[str]:
         """Name fits that have no surface."""
+        length = "--steps" if config.seconds is None else "--seconds"
         for fit in results:
             if math.isnan(fit.scores[CHAMFER.name]):
-                yield f"{fit.encoding} has no surface; try more --steps"
+                yield f"the fit {fit.encoding} has no surface; try more {length}"
 
     @classmethod
     def mesh(cls, path: Path, nodes: int, device: torch.device) -> MeshOfFit:
@@ -276,8 +274,12 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         )
         query = _queried(fit.model)
         vertices, faces = surface_mesh(lambda points: query(points.to(device)), nodes)
-        require(len(faces) > 0, f"{path} has no surface; train it longer")
-        return MeshOfFit(vertices * scale + center, faces)
+        require(
+            len(faces) > 0,
+            f"{path} has no surface between {nodes} nodes an axis; take more --nodes, or train it "
+            "longer",
+        )
+        return MeshOfFit(vertices.double() * scale + center.double(), faces)
 
 
 def _distance(model: nn.Module, points: Float[Tensor, "n 3"]) -> Float[Tensor, "n 1"]:

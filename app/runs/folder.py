@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from app.options import UsageError
 from app.report.metrics import METRICS, STATE
-from app.runs.train import SaveError
+from app.runs.train import FitFile, SaveError
 from app.terminal import printable
 from app.values import from_json, read_json
 from nerf_posenc.training.checkpoints import synchronize, write_text
@@ -173,10 +173,14 @@ class RunFolder:
                     file.unlink()
 
     def clear(self, encodings: Sequence[str]) -> None:
-        """Remove checkpoints of these encodings that an earlier run left under ``--overwrite``."""
-        for encoding in encodings:
-            file = self.fits / f"{encoding}{_SUFFIX}"
-            if _is_file(file):
+        """Remove the checkpoints that an earlier run left under ``--overwrite``.
+
+        Args:
+            encodings: encodings of the new run, whose files are removed even if unreadable.
+        """
+        for file in self.fits.glob(f"*{_SUFFIX}"):
+            is_chosen = file.name.removesuffix(_SUFFIX) in encodings
+            if _is_file(file) and (is_chosen or FitFile(file).summary()):
                 file.unlink()
 
     def close(self) -> None:

@@ -2,7 +2,9 @@
 
 import os
 import socket
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -12,12 +14,13 @@ from nerf_posenc.training.distributed import World, find_world
 
 def command_words(python: str = "python") -> list[str]:
     """First words of a command line that starts the program as it was started."""
+    program = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else PROGRAM
     if find_world().size == 1:
-        return [python, PROGRAM]
+        return [python, program]
     per_machine = os.environ.get("LOCAL_WORLD_SIZE", "1")
     num_machines = os.environ.get("GROUP_WORLD_SIZE", "1")
     machines = [] if num_machines == "1" else ["--nnodes", num_machines]
-    return ["torchrun", *machines, "--nproc-per-node", per_machine, PROGRAM]
+    return ["torchrun", *machines, "--nproc-per-node", per_machine, program]
 
 
 def require_distributable(options: CommonOptions, world: World) -> None:

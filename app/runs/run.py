@@ -45,7 +45,7 @@ from nerf_posenc.training.distributed import ALONE, World
 # have others.
 _FREE = (
     *("device", "out", "overwrite", "save_every", "figures", "live", "open", "quiet", "video"),
-    *("max_pixels", "images", "stack"),
+    *("max_pixels", "images"),
 )
 
 

@@ -41,7 +41,7 @@ class Waves:
         error: largest difference from the output, of each pair.
         near: difference of bands and positions that rounding of the output explains.
         raw: axis of each column that is a coordinate itself; -1 for one that is 0.
-        amplitude: that of all waves of an embedding; 1 where they differ.
+        amplitude: amplitude of all waves of an embedding; 1 where they differ.
     """
 
     pairs: list[tuple[int, int]]
@@ -193,8 +193,9 @@ def _measured(
         best_error[chosen], axis[chosen] = error[better], number
         band[chosen], phase[chosen] = omega[better], angle[better]
     # Half a cycle from each position to the next is the same forwards and backwards.
-    turned = (positions[:, axis] * band).sin().abs().amax(dim=0)
-    band = torch.where(turned < tolerance, band.abs(), band)
+    half_cycles = positions[:, axis] * band / math.pi
+    apart = math.pi * (half_cycles - half_cycles.round()).abs().amax(dim=0)
+    band = torch.where(apart < tolerance, band.abs(), band)
     return Waves(pairs, axis, band, phase, best_error, _NEAR * tolerance, raw or {})
 
 

@@ -89,7 +89,8 @@ def octave_edges(height: int, width: int) -> list[float]:
     highest = math.hypot(*cycles) * max(height, width)
     if highest == 0:
         return [0.0, math.inf]
-    num_octaves = max(0, math.floor(math.log2(highest) + 0.5) + 1)
+    # The corners of 3 x 3 and 5 x 5 pixels lie on a bound, of which rounding must not fall short.
+    num_octaves = max(0, math.floor(math.log2(highest) + 0.5 + 1e-9) + 1)
     return [0.0, *(2 ** (k - 0.5) * math.pi for k in range(num_octaves + 1))]
 
 

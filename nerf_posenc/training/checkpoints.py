@@ -181,7 +181,9 @@ def _require_format(path: Path, metadata: Mapping[str, str]) -> None:
 
 def bytes_of(tensor: Tensor) -> memoryview:
     """Bytes of a contiguous tensor on the CPU, not copied."""
-    values: Any = tensor.reshape(-1).view(torch.uint8).numpy()
+    flat = tensor.reshape(-1)
+    # A single value may have any stride, which `view` refuses.
+    values: Any = flat.as_strided(flat.shape, (1,)).view(torch.uint8).numpy()
     return memoryview(values)
 
 

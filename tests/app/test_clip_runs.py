@@ -8,6 +8,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import train_fit
 from app.kinds.clip import ClipKind, ClipOptions, frame_points, frame_times
@@ -39,6 +40,12 @@ def test_frames_and_their_rate_are_those_that_were_written(name: str, error: int
     assert clip.rate == pytest.approx(10, rel=0.01)
     difference = (255 * clip.frames.numpy() - written.astype(float)).round()
     assert np.abs(difference).mean() <= error
+
+
+def test_frames_that_are_shown_longer_than_others_have_the_mean_rate() -> None:
+    frames = [Image.new("RGB", (8, 8), (60 * i, 0, 0)) for i in range(4)]
+    frames[0].save("a.gif", save_all=True, append_images=frames[1:], duration=[50, 200, 50, 100])
+    assert open_clip("a.gif", num_frames=9, size=8).rate == pytest.approx(10)
 
 
 def test_frames_are_averaged_down_and_cut_to_those_that_are_asked_for() -> None:

@@ -62,6 +62,10 @@ def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
 
 
 def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
+    # Of many bands some points are shown, the peak and both ends among them.
+    (dense,) = kernel_curves(FourierEncoder(1, 12))
+    assert (dense.xs[0], dense.xs[400], dense.xs[-1]) == (-1, 0, 1)
+    assert dense.ys[400] == pytest.approx(1.0)
     (kernel,) = kernel_curves(FourierEncoder(2, 3))
     at_zero = list(kernel.xs).index(0.0)
     assert kernel.ys[at_zero] == pytest.approx(1.0)

@@ -115,10 +115,14 @@ def test_overwrite_begins_anew(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main([*arguments, "--quiet"]) == 0
     shutil.copy("run/none.png", "first.png")
     Path("run/mine.txt").write_text("mine")
+    # Fits of the earlier run would pass for those of the new one; other files are not ours.
+    shutil.copy("run/fits/none.safetensors", "run/fits/fourier.safetensors")
+    Path("run/fits/mine.safetensors").write_text("mine")
     assert train_fit.main([*arguments, "--overwrite", "--seed", "1"]) == 0
     assert Path("run/none.png").read_bytes() != Path("first.png").read_bytes()
     assert "wrote run/; open run/report.html" in capsys.readouterr().out
     assert Path("run/mine.txt").read_text() == "mine"
+    assert sorted(file.stem for file in Path("run/fits").iterdir()) == ["mine", "none"]
 
 
 def test_a_folder_that_is_lost_is_one_line(

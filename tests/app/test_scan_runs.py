@@ -136,7 +136,8 @@ def test_the_encoding_decides_what_few_projections_show() -> None:
         (lambda: np.save("a.npy", np.zeros((4, 20, 20))), "must be (height, width) numbers"),
         (lambda: np.save("a.npy", np.array([[{}]]), allow_pickle=True), "not an array of NumPy"),
         (lambda: Path("a.npy").write_bytes(b"\x93NUMPY"), "not an array of NumPy"),
-        (lambda: None, "No such file"),
+        (lambda: None, "there is no file"),
+        (lambda: np.save("a.npy", np.zeros((9, 9))), "0 everywhere"),
     ],
 )
 def test_what_is_no_slice_is_refused_in_one_line(

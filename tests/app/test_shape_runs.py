@@ -13,6 +13,8 @@ import trimesh
 from torch import Tensor
 
 import train_fit
+from app.commands.export import _write_mesh
+from app.kinds.kind import MeshOfFit
 from app.kinds.shape import ShapeKind, ShapeOptions
 from scenes import SceneError
 from scenes.meshes import open_shape
@@ -39,6 +41,27 @@ def test_the_mesh_of_a_sphere_lies_on_it_and_looks_outward() -> None:
     volume = float((a * torch.linalg.cross(b, c)).sum() / 6)
     assert volume == pytest.approx(4 / 3 * math.pi * 0.5**3, rel=5e-3)
     assert len(surface_mesh(lambda points: sphere(points) + 5, 16)[1]) == 0
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".obj"])
+def test_triangles_that_face_inwards_are_turned_around(suffix: str) -> None:
+    vertices, faces = surface_mesh(sphere, 16)
+    mesh = trimesh.Trimesh(vertices.numpy(), faces.flip(1).numpy())
+    mesh.export(f"a{suffix}")
+    shape = open_shape(f"a{suffix}")
+    assert shape.notes == ("all triangles of the mesh faced inwards, and were turned around",)
+    places, normals = shape.sample_surface(100, torch.Generator().manual_seed(0))
+    assert bool(((places * normals).sum(-1) > 0).all())
+    faces[::2] = faces[::2].flip(1)
+    trimesh.Trimesh(vertices.numpy(), faces.numpy(), process=False).export(f"a{suffix}")
+    assert "do not all face the same way" in open_shape(f"a{suffix}").notes[0]
+
+
+def test_a_small_mesh_is_written_with_all_its_digits() -> None:
+    vertices, faces = surface_mesh(sphere, 16)
+    _write_mesh(MeshOfFit(1e-6 * vertices.double(), faces), Path("a.obj"), ".obj")
+    found = trimesh.load_mesh("a.obj", process=False).vertices
+    np.testing.assert_allclose(found, 1e-6 * vertices.double().numpy(), atol=1e-14)
 
 
 def test_a_traced_sphere_covers_its_disk() -> None:
@@ -175,7 +198,8 @@ def test_loss_is_least_for_the_distances_themselves(monkeypatch: pytest.MonkeyPa
     [
         ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\n", "a mesh needs faces"),
         ("a.obj", b"v 0 0 0\nv 0 0 0\nv 0 0 0\nf 1 2 3\n", "no triangles"),
-        ("a.obj", b"v inf 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "no triangles"),
+        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "lies in a plane"),
+        ("a.obj", b"v inf 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "not finite"),
         ("a.obj", b"", "a.obj"),
         ("a.ply", b"ply\nformat ascii 1.0\n", "cannot read a.ply"),
         ("a.png", b"\x89PNG\r\n\x1a\n", "is no mesh: .obj, .ply, .stl, .off, .glb are read"),

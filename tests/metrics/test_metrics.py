@@ -186,3 +186,11 @@ def test_the_smallest_images_have_bands(shape: tuple[int, int, int]) -> None:
     image = torch.rand(shape)
     assert len(psnr_by_band(image, image)) >= 1
     power_spectrum(image)
+
+
+@pytest.mark.parametrize("side", range(1, 8))
+def test_octaves_of_few_pixels_add_up(side: int) -> None:
+    # The corners of 3 x 3 and 5 x 5 frequencies lie on the bound of an octave.
+    a, b = torch.rand(2, side, side, 3, dtype=torch.float64)
+    lost = sum(10 ** (-band.psnr / 10) for band in psnr_by_band(a, b))
+    assert lost == pytest.approx(float((a - b).square().mean()))

@@ -240,6 +240,10 @@ def broken_folders() -> dict[str, Any]:
         "no camera": (meta(camera_angle_x=None), "camera_angle_x must be a finite number"),
         "wide camera": (meta(camera_angle_x=4.0), "field of view"),
         "stretched": (frame(transform_matrix=stretched), "not rigid"),
+        "transposed": (
+            frame(transform_matrix=torch.tensor(POSE).T.tolist()),
+            "the last row of transform_matrix",
+        ),
         "mirrored": (frame(transform_matrix=mirrored), "not rigid"),
         "short matrix": (frame(transform_matrix=[[1, 2], [3, 4]]), "4 x 4"),
         "ragged matrix": (frame(transform_matrix=[[1, 2], [3]]), "4 x 4"),

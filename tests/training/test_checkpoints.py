@@ -26,6 +26,7 @@ def sample() -> dict[str, Any]:
             "bits": weights > 0,
             "empty": torch.zeros(0, 3),
             "scalar": torch.tensor(2.5),
+            "strided": torch.tensor([1.0, 2.0, 3.0])[::3],
             "infinite": torch.full((2,), torch.inf),
         },
         "numbers": [0, -1, 2**53, 0.1, 1e-300, True, None, "caf\udce9 日本"],
