@@ -71,6 +71,14 @@ def test_a_larger_rendering_samples_the_same_function(runs: Path) -> None:
     torch.testing.assert_close(strips, large, atol=2e-5, rtol=0)
 
 
+def test_a_smaller_rendering_is_the_mean_over_its_pixels(runs: Path) -> None:
+    fit = image_fit(runs / "image/fits/fourier.safetensors")
+    means = fit.render().unflatten(0, (-1, 2)).unflatten(2, (-1, 2)).mean((1, 3))
+    torch.testing.assert_close(fit.render(12), means, atol=2e-5, rtol=0)
+    strips = torch.cat(list(fit.strips(12, num_pixels=24)))
+    torch.testing.assert_close(strips, means, atol=2e-5, rtol=0)
+
+
 @pytest.mark.parametrize(
     ("size", "window"), [(0, None), (None, (0, 0, 0, 1)), (None, (-1, 0, 2, 2)), (8, (20, 0, 9, 9))]
 )

@@ -99,7 +99,8 @@ def render(
         reason = f"{error.filename or out or folder}: {error.strerror or error}"
         raise UsageError(f"cannot write {reason}") from None
     if not quiet:
-        for note in (note_of_choice(run, encoding, name), note_of_progress(name, saved)):
+        notes = [note_of_choice(run, encoding, name), note_of_progress(name, saved)]
+        for note in [*notes, rendered.note if isinstance(rendered, Rendered) else None]:
             if note is not None:
                 print(printable(note))
         print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))

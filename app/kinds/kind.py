@@ -251,6 +251,7 @@ class Rendered:
         strips: rows of a single image from top to bottom, or whole frames.
         num_frames: number of frames.
         rate: frames per second.
+        note: remark for the user; None for none.
     """
 
     size: tuple[int, int]
@@ -258,6 +259,7 @@ class Rendered:
     strips: Iterator[Float[Tensor, "_rows _width 3"]]
     num_frames: int = 1
     rate: float = 24.0
+    note: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Fitted images, sounds, shapes and radiance fields, as functions that are queried and rendered."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +70,7 @@ class ImageFit(CoordinateFit):
     def render(
         self, size: int | None = None, *, window: Window | None = None
     ) -> Float[Tensor, "height width 3"]:
-        """Render the image or a part of it at any resolution.
+        """Render the image or a part of it at any resolution; a smaller one is averaged.
 
         Args:
             size: pixels along the longer side of the result; None for one per fitted pixel.
@@ -100,12 +101,19 @@ class ImageFit(CoordinateFit):
         columns, rows = self.rendered_size(size, window=window)
         left, top, width, height = self._window(window)
         unit = 2 / max(self.size)
-        x = left + (torch.arange(columns, dtype=torch.float64) + 0.5) * (width / columns)
-        y = top + (torch.arange(rows, dtype=torch.float64) + 0.5) * (height / rows)
+        # Samples along each side of a rendered pixel, one or more to a fitted pixel.
+        count = max(1, math.ceil(max(width / columns, height / rows) - 1e-6))
+        x = left + (torch.arange(count * columns, dtype=torch.float64) + 0.5) * (
+            width / (count * columns)
+        )
+        y = top + (torch.arange(count * rows, dtype=torch.float64) + 0.5) * (
+            height / (count * rows)
+        )
         x, y = (x - self.size[0] / 2) * unit, (y - self.size[1] / 2) * unit
-        for part in y.split(max(1, num_pixels // columns)):
+        for part in y.split(count * max(1, num_pixels // (count * count * columns))):
             grid = torch.stack(torch.meshgrid(x, part, indexing="xy"), dim=-1).float()
-            yield self(grid).clamp(0, 1).cpu()
+            samples = self(grid).clamp(0, 1).unflatten(0, (-1, count)).unflatten(2, (-1, count))
+            yield samples.mean((1, 3)).cpu()
 
     def _window(self, window: Window | None) -> Window:
         if window is None:

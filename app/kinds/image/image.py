@@ -272,14 +272,22 @@ class ImageKind(Kind[ImageOptions]):
         assert isinstance(fit, ImageFit)
         longer_side = asked["size"]
         try:
+            own = fit.rendered_size(window=asked["crop"])
             if asked["scale"] is not None:
-                own = max(fit.rendered_size(window=asked["crop"]))
-                longer_side = max(1, round(own * asked["scale"]))
+                longer_side = max(1, round(max(own) * asked["scale"]))
             size = fit.rendered_size(longer_side, window=asked["crop"])
         except ValueError as error:
             raise UsageError(f"--crop: {error}") from None
         strips = fit.strips(longer_side, window=asked["crop"])
-        return Rendered(size, f"{path.stem}-{size[0]}x{size[1]}", strips)
+        enough = max(1, defaults.bands_to_nyquist(max(fit.size)) - 1)
+        bands = fit.options.num_bands if fit.options.encoding == "fourier" else 0
+        note = None
+        if size > own and bands > enough:
+            note = (
+                f"between {max(fit.size)} pixels more than {enough} bands add noise, and this fit "
+                f"has {bands}: to enlarge it, fit it with --bands {enough}"
+            )
+        return Rendered(size, f"{path.stem}-{size[0]}x{size[1]}", strips, note=note)
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
