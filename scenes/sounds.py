@@ -63,7 +63,7 @@ def open_sound(
     length = len(samples) if duration is None else max(1, round(duration * rate))
     samples = samples[:length]
     if len(samples) < 64:
-        raise SceneError(f"{source} has {len(samples)} samples; 64 are needed")
+        raise SceneError(f"{source} has {len(samples)} samples to fit; 64 are needed")
     if not bool(samples.isfinite().all()):
         raise SceneError(f"{source} has samples that are not finite; export it anew")
     if float(samples.abs().max()) == 0 and not may_be_silent:

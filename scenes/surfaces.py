@@ -16,7 +16,7 @@ Distance = Callable[[Tensor], Tensor]
 """From points ``(n, 3)`` to signed distances ``(n, 1)``, negative inside."""
 
 _CHUNK = 1 << 16
-_FIELD_OF_VIEW = 0.6
+_FIELD_OF_VIEW = 0.78
 _NUM_STEPS = 64
 _HIT = 2e-3
 _LIGHT = (0.4, 0.5, 0.77)

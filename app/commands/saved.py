@@ -63,7 +63,7 @@ def kind_of_fit(file: Path) -> tuple[type[Kind[Any]], Mapping[str, Any]]:
     except (CheckpointError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
     except (KeyError, TypeError):
-        raise UsageError(f"{file} is no fit of this program") from None
+        raise UsageError(f"{file} has no model that can be rendered or exported") from None
 
 
 def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:

@@ -372,8 +372,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
         }
         places = self._outlined(self.truth, self.image), self._outlined(model, image)
         views = [
-            View(f"{self.title}, where the patches are", *places),
             View(self.title, self.image, image),
+            View(f"{self.title}, where the patches are", *places),
         ]
         curve = Curve(
             "Error of each patch",
@@ -389,9 +389,9 @@ class AlignKind(CoordinateKind[AlignOptions]):
     def notes(self, results: Sequence[Result], config: AlignOptions) -> Iterator[str]:
         """Say how far the patches were in the beginning, and name fits that left them there."""
         start = float(self.truth.norm(dim=-1).mean())
-        yield f"the warp error was {start:.4f} in the beginning"
+        yield f"the warp error, a mean over all patches, was {start:.4f} in the beginning"
         for fit in results:
-            if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2:
+            if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2 > 0:
                 yield f"{fit.encoding} has not found the positions of the patches"
 
 

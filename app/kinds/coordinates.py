@@ -26,8 +26,7 @@ PSNR = Measure(
     "PSNR (dB)",
     2,
     meaning="-10 log10(MSE) over all pixels of an image, with --held-out over those that were not "
-    "fitted, or its mean over the test views; values clamped to [0, 1], float64; the string inf "
-    "for a perfect fit, null if undefined",
+    "fitted, or its mean over the test views; values clamped to [0, 1], float64",
 )
 SSIM = Measure(
     "ssim",
@@ -221,7 +220,7 @@ def kernel_curves(encoder: Encoder) -> list[Curve]:
     return [
         Curve(
             "Similarity of features by distance",
-            "distance along x (units)",
+            "distance along x (units)" if encoder.in_dim > 1 else "distance (units)",
             "similarity of features",
             found.displacement[shown].tolist(),
             found.similarity[shown].tolist(),

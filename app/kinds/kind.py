@@ -467,7 +467,7 @@ class Kind(ABC, Generic[Config]):
         Raises:
             UsageError: If this kind cannot be exported.
         """
-        raise UsageError(f"{path} is the fit of a {cls.name}, which cannot be exported")
+        raise UsageError(f"{path} is a fit of the kind {cls.name}, which cannot be exported")
 
     @classmethod
     def volume(cls, path: Path, device: torch.device) -> Volume:
@@ -491,7 +491,7 @@ class Kind(ABC, Generic[Config]):
         Raises:
             UsageError: If this kind has no surface.
         """
-        raise UsageError(f"{path} is the fit of a {cls.name}, which has no surface")
+        raise UsageError(f"{path} is a fit of the kind {cls.name}, which has no surface")
 
 
 def digest_of(parts: Iterable[tuple[Sequence[int], Iterable[Tensor]]]) -> str:

@@ -370,14 +370,8 @@ class ViewsKind(Kind[AskedViews]):
         test, pose_scores, blocks = self.scene.test, dict[str, float](), list[Block]()
         details = dict[str, Any]()
         if config.refine_poses or config.disturb_poses:
-            difference = pose_difference(poses, self.given_poses)
-            pose_scores = {
-                ROTATION.name: float(difference.degrees.mean()),
-                POSITION.name: 100 * float(difference.distances.mean()),
-            }
-            numbers = list(range(len(poses)))
-            title, degrees = "Rotation of each view", difference.degrees.tolist()
-            blocks = [Curve(title, "training view", "degrees from as given", numbers, degrees)]
+            pose_scores, curve = self._pose_scores(poses)
+            blocks = [curve]
             aligned = align_poses(self.given_poses, poses)(test.world_from_camera)
             test = replace(test, world_from_camera=aligned)
         if config.refine_poses:
@@ -400,7 +394,10 @@ class ViewsKind(Kind[AskedViews]):
         moving: list[Video | Volume] = []
         if config.turntable:
             scene = self.scene.train
-            volume = make_volume(fit.model, scene.cameras[0], poses, gray)
+            with progress_bar(f"{fit.encoding} orbit", 1, "field", quiet=config.quiet) as bar:
+                volume = make_volume(fit.model, scene.cameras[0], poses, gray)
+                bar.update()
+                sum_up(bar)
             moving = [volume, self._turntable(fit, poses, gray)]
         return Evaluation(
             {
@@ -414,6 +411,17 @@ class ViewsKind(Kind[AskedViews]):
                 "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores],
             },
         )
+
+    def _pose_scores(self, poses: Tensor) -> tuple[dict[str, float], Curve]:
+        """How far the poses of the training views are from those of the files."""
+        difference = pose_difference(poses, self.given_poses)
+        scores = {
+            ROTATION.name: float(difference.degrees.mean()),
+            POSITION.name: 100 * float(difference.distances.mean()),
+        }
+        numbers = list(range(len(poses)))
+        title, degrees = "Rotation of each view", difference.degrees.tolist()
+        return scores, Curve(title, "training view", "degrees from as given", numbers, degrees)
 
     def _found_poses(self, model: nn.Module) -> Tensor:
         """Poses of the training views as a fit has refined them."""

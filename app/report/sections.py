@@ -230,7 +230,7 @@ def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyConte
             style,
             "Energy recovered by octave",
             "recovered (%)",
-            lambda band: 100 * max(0.0, band.recovered),
+            lambda band: 100 * max(band.recovered, 0.0),
         ),
         _spectrum_chart(panel, content, style),
     ]
@@ -298,10 +298,10 @@ def _octave_rows(content: Spectra, names: Sequence[str]) -> list[dict[str, Any]]
         cells = []
         for name in names:
             score = content.bands[name][i]
-            recovered = 0.0 if math.isnan(score.recovered) else max(0.0, score.recovered)
-            cells.append(
-                {"psnr": score_text(score.psnr, decibels), "percent": f"{100 * recovered:.1f}"}
+            recovered = (
+                "-" if math.isnan(score.recovered) else f"{100 * max(0, score.recovered):.1f}"
             )
+            cells.append({"psnr": score_text(score.psnr, decibels), "percent": recovered})
         rows.append(
             {
                 "octave": "below" if band.octave is None else f"{band.octave}",

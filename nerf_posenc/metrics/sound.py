@@ -7,6 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 _LOWEST_HZ = 20.0
+# Less of a sound's energy is rounding.
+_LEAST_SHARE = 1e-10
 
 
 def snr(
@@ -60,16 +62,17 @@ def snr_by_octave(
 
     Returns:
         Middle of each octave in Hz, on a logarithmic axis, and the ratio in dB, NaN if the original
-        has nothing there.
+        has nothing there, less than 1e-10 of its energy.
     """
     # By Parseval, energies of bands are sums over the squared magnitudes of the spectrum.
     signal = torch.fft.rfft(original.double(), dim=0).abs().square().sum(-1)
     noise = torch.fft.rfft(fit.double() - original.double(), dim=0).abs().square().sum(-1)
     hertz = torch.fft.rfftfreq(len(original), 1 / rate, dtype=torch.float64)
-    rows = []
+    rows, least = [], _LEAST_SHARE * float(signal.sum())
     for low, high in octaves(rate):
         inside = (hertz > low) & (hertz <= high)
-        ratio = _decibels(float(signal[inside].sum()), float(noise[inside].sum()))
+        energy = float(signal[inside].sum())
+        ratio = _decibels(energy, float(noise[inside].sum())) if energy > least else math.nan
         rows.append((math.sqrt(low * high), ratio))
     return rows
 

@@ -16,6 +16,8 @@ from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
 # Rows that are transformed at once, then columns.
 _STRIP_ROWS = 64
 _BLOCK_COLUMNS = 256
+# Less of an image's energy is rounding.
+_LEAST_SHARE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class BandScore:
             rings add up to the mean squared error of the image.
         energy: mean square of the original within the ring.
         recovered: 1 - error / energy: 1 for all of the detail, 0 or less for none; NaN if
-            the original has none.
+            the original has none, less than 1e-10 of its energy.
     """
 
     octave: int | None
@@ -199,12 +201,13 @@ def spectra(
                 high=high,
                 psnr=psnr_from_mse(lost),
                 energy=energy,
-                recovered=1 - lost / energy if energy > 0 else math.nan,
+                recovered=1 - lost / energy if energy > least else math.nan,
             )
             for k, ((low, high), lost, energy) in enumerate(rings)
         ]
 
     energies = _energy_by_octave(pixels, shape)
+    least = _LEAST_SHARE * sum(energies)
     frequencies, power = power_spectrum(original)
     return Spectra(
         frequencies,

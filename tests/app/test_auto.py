@@ -56,9 +56,9 @@ def test_auto_takes_the_held_out_encoding_without_a_forecast() -> None:
 def test_only_fits_within_the_calibration_are_forecast() -> None:
     image = noise(512)
     usual = config(image, encodings=("fourier",), num_bands=6, steps=300)
-    found = forecast_blocks(image, "fourier", usual, image.rgb).details["forecast"]
+    found = forecast_blocks(image, "fourier", usual, image.rgb, steps=300).details["forecast"]
     assert found == forecast(image, usual.model("fourier"), steps=300).as_json()
-    assert forecast_blocks(image, "none", usual, image.rgb).details == {}
+    assert forecast_blocks(image, "none", usual, image.rgb, steps=300).details == {}
     split, small = image.split_held_out(), noise(64)
     cases = [
         (split, usual, "not of those between"),
@@ -69,16 +69,16 @@ def test_only_fits_within_the_calibration_are_forecast() -> None:
         ),
     ]
     for data, changed_config, words in cases:
-        blocks = forecast_blocks(data, "fourier", changed_config, data.evaluated.rgb)
+        blocks = forecast_blocks(data, "fourier", changed_config, data.evaluated.rgb, steps=300)
         assert words in blocks.details["no_forecast"]
-        assert blocks.remarks == [f"No forecast: {blocks.details['no_forecast']}."]
+        assert blocks.remarks == [f"No forecast of fourier: {blocks.details['no_forecast']}."]
 
 
 def test_the_forecast_stands_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.kinds.image.forecasts.MAX_ERROR", math.inf)
     image = noise()
     usual = config(image, encodings=("hash",), steps=300)
-    measured, dashed = forecast_blocks(image, "hash", usual, image.rgb * 0.9).curves
+    measured, dashed = forecast_blocks(image, "hash", usual, image.rgb * 0.9, steps=300).curves
     assert measured.title == dashed.title
     assert not measured.is_dashed
     assert dashed.is_dashed

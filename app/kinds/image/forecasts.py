@@ -41,7 +41,7 @@ class ForecastBlocks:
 
 
 def forecast_blocks(
-    image: Image, encoding: str, config: ImageOptions, reconstruction: Tensor
+    image: Image, encoding: str, config: ImageOptions, reconstruction: Tensor, *, steps: int
 ) -> ForecastBlocks:
     """Forecast a fit from the image and the configuration alone, and compare it with the fit.
 
@@ -50,13 +50,16 @@ def forecast_blocks(
         encoding: name of the encoding.
         config: configuration of the run.
         reconstruction: values of all evaluated pixels.
+        steps: steps of the fit.
     """
     model = config.model(encoding)
     if model.encoding not in LAWS:
         return ForecastBlocks()
-    found = _forecast(image, model, config)
+    found = _forecast(image, model, config, steps)
     if isinstance(found, str):
-        return ForecastBlocks(remarks=[f"No forecast: {found}."], details={"no_forecast": found})
+        return ForecastBlocks(
+            remarks=[f"No forecast of {encoding}: {found}."], details={"no_forecast": found}
+        )
     scores = spectra(image.evaluated.pixels, {encoding: reconstruction}).bands[encoding]
     measured = [(score.octave, score.psnr) for score in scores if score.octave is not None]
     octaves = [(octave.octave, octave.psnr) for octave in found.octaves]
@@ -78,9 +81,10 @@ def forecast_blocks(
     return ForecastBlocks(curves, details={"forecast": found.as_json()})
 
 
-def _forecast(image: Image, model: CoordinateModel, config: ImageOptions) -> Forecast | str:
+def _forecast(
+    image: Image, model: CoordinateModel, config: ImageOptions, steps: int
+) -> Forecast | str:
     """Forecast of a fit, or why there is none."""
-    assert config.steps
     assert config.batch_size
     assert config.optimizer != "auto"
     if image.held_out is not None:
@@ -94,12 +98,12 @@ def _forecast(image: Image, model: CoordinateModel, config: ImageOptions) -> For
             f"calibrated for {depth} ReLU layers of {width}, Muon at its default rate and "
             f"{BATCH_SIZE:,} pixels per step alone"
         )
-    found = forecast(image, model, steps=config.steps)
+    found = forecast(image, model, steps=max(1, steps))
     if found.error <= MAX_ERROR:
         return found
     law = LAWS[model.encoding]
     return (
         f"it might be {found.error:.0f} dB off: calibrated on images of {law.resolution} pixels "
         f"after {law.steps[0]:,} to {law.steps[-1]:,} steps, and this one has "
-        f"{image.resolution:,} pixels after {config.steps:,}"
+        f"{image.resolution:,} pixels after {steps:,}"
     )

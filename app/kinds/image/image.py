@@ -214,7 +214,7 @@ class ImageKind(Kind[ImageOptions]):
             return_freed_memory()
         encoder = encoder_of(fit.model)
         view = View(self.title, self._truth, values, bands=frequency_bands(encoder))
-        forecast = forecast_blocks(self.image, fit.encoding, config, values)
+        forecast = forecast_blocks(self.image, fit.encoding, config, values, steps=fit.state.step)
         return Evaluation(
             scores,
             [view, *kernel_curves(encoder), *forecast.curves],
