@@ -29,6 +29,8 @@ from nerf_posenc.training.loop import FitState
 
 # Seconds between two images of a fit while the camera rests.
 _SECONDS = 1.0
+# Seconds in which browsers get the last message.
+_GOODBYE = 0.3
 # Of the panel beside a field, and of that with the predictions of a sequence.
 _NARROW, _WIDE = 340, 760
 _BRAND = 108, 184, 232
@@ -134,6 +136,11 @@ class LivePage:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.server.get_clients():
+            # A page cannot tell a server that has ended from one that it lost.
+            self._status.value = "all fits have ended; the run folder gets their report"
+            self.server.flush()
+            time.sleep(_GOODBYE)
         self.close()
 
     def close(self) -> None:

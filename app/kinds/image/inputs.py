@@ -6,7 +6,7 @@ from pathlib import Path
 from app.options import UsageError, require
 from scenes import SceneError, open_image
 
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm")
 
 
 def find_images(names: Sequence[str], max_pixels: int) -> list[str]:
