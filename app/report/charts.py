@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 from app.report.palette import figure_color
 
 _WIDTH, _HEIGHT = 640.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 14.0, 44.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78.0, 14.0, 14.0, 44.0
 # A chart with more points than it has pixels is only slower.
 _MAX_POINTS = 400
 # Labels of marks: rows that they are spread over, and the width of one.
@@ -135,9 +135,10 @@ def _label_rows(positions: Sequence[float]) -> list[int]:
     rows: list[int] = []
     free = [-math.inf] * _LABEL_ROWS
     for x in positions:
-        row = next((i for i, end in enumerate(free) if end <= x), -1)
+        start = x if _has_room(x) else x - _LABEL_WIDTH
+        row = next((i for i, end in enumerate(free) if end <= start), -1)
         if row >= 0:
-            free[row] = x + _LABEL_WIDTH
+            free[row] = start + _LABEL_WIDTH
         rows.append(row)
     return rows
 
@@ -157,9 +158,14 @@ def _mark(mark: Mark, at: float, row: int, *, is_thinned: bool) -> str:
     )
 
 
+def _has_room(at: float) -> bool:
+    """Whether a label fits to the right of a mark."""
+    return at + _LABEL_WIDTH < _WIDTH
+
+
 def _beside(at: float) -> str:
     """Attributes that put a label beside its mark, on the side where there is room."""
-    if at + _LABEL_WIDTH < _WIDTH:
+    if _has_room(at):
         return f'x="{at + 3}"'
     return f'x="{at - 3}" text-anchor="end"'
 
