@@ -47,11 +47,11 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     if baseline is None:
         rest = sorted((fit for fit in others if fit is not best), key=score, reverse=True)
         named = [*rest, *([] if reference is None else [reference])]
-        if not named:
-            return None
-        compared = ", ".join(f"{_in_sentence(fit.encoding)} {text(fit)}" for fit in named)
-        return f"{encoding_title(best.encoding)} reaches {quantity} {text(best)}, {compared}"
-    gained = abs(score(best) - score(baseline))
+        compared = [f"{_in_sentence(fit.encoding)} {text(fit)}" for fit in named]
+        found = f"{encoding_title(best.encoding)} reaches {quantity} {text(best)}"
+        return ", ".join([found, *compared])
+    # Of the numbers that are shown, so that they add up.
+    gained = abs(round(score(best), measure.digits) - round(score(baseline), measure.digits))
     if _is_unclear(best, baseline, measure) or gained < 0.05:
         return (
             f"No encoding is clearly better than none: {quantity} {text(best)} with "
