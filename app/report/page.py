@@ -352,20 +352,22 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
 def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any]]:
     """Passages by title, each with one text for every encoding."""
     found = [(result, passage) for result in results for passage in result.blocks(Passage)]
+    titles = dict.fromkeys(passage.title for _, passage in found)
     return [
         {
             "title": title,
             "texts": [
                 {
                     "name": result.encoding,
-                    "score": _score(result, measure),
+                    # Of several tasks it is the mean, and not of the one below.
+                    "score": _score(result, measure) if len(titles) == 1 else "",
                     "spans": Markup(passage_spans(passage)),
                 }
                 for result, passage in found
                 if passage.title == title
             ],
         }
-        for title in dict.fromkeys(passage.title for _, passage in found)
+        for title in titles
     ]
 
 
