@@ -101,6 +101,18 @@ ROTARY = [
             "",
         ),
         (
+            "LTX-2, 32 heads with bands of their own",
+            "encoder.rotate(q.view(12, 32, 128), positions, sequence_dim=-3).flatten(1)",
+            "ltx-2/after",
+            2e-3,
+            "bands = ratio_bands(682, first=pi / 2, ratio=1e4 ** (1 / 681))\n"
+            "matrix = torch.zeros(2048, 3, dtype=torch.float64)\n"
+            "matrix[torch.arange(2, 2048), torch.arange(2046) % 3] = bands.repeat_interleave(3)\n"
+            "matrix = matrix.view(32, 64, 3)\n"
+            "encoder = MixedRotaryEncoder(128, 3, num_heads=32, matrix=matrix, pairing='half')",
+            FLOAT32,
+        ),
+        (
             "Kimi K2, YaRN",
             _LLAMA.format(
                 bands=_YARN.format(factor=32.0, more=", base=50_000.0, fast_cycles=1.0"), scale=""

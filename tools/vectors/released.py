@@ -151,6 +151,23 @@ def ltx_video(libraries: Libraries) -> Arrays:
     return dict(shape=torch.tensor([2, 3, 2]), after=after)
 
 
+@entry("ltx-2", "float32")
+def ltx_2(libraries: Libraries) -> Arrays:
+    """LTX2AudioVideoRotaryPosEmbed(4096, rope_type="split", num_attention_heads=32), 32 heads.
+
+    Of 2 x 2 x 3 latents, 24 frames a second; apply_split_rotary_emb. Positions are the middles of
+    the latents, as shares of 20 s and 2,048 pixels, in [-1, 1].
+    """
+    module = _transformer(libraries, "ltx2")
+    embed = module.LTX2AudioVideoRotaryPosEmbed(
+        4096, rope_type="split", num_attention_heads=32, double_precision=True
+    )
+    spans = embed.prepare_video_coords(1, 2, 2, 3, "cpu", fps=24.0)
+    after = module.apply_split_rotary_emb(before(12, 4096)[None], embed(spans))[0]
+    shares = spans[0].double().mean(-1).T / torch.tensor([20.0, 2048.0, 2048.0])
+    return dict(positions=2 * shares - 1, after=after)
+
+
 @entry("mochi", "float32")
 def mochi(libraries: Libraries) -> Arrays:
     """MochiRoPE()(frequencies, 2, 3, 4) of 3 heads of 16 columns, rotated as complex numbers."""
