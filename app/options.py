@@ -51,9 +51,13 @@ class Range:
         return self.low < value <= self.high if self.is_open else self.low <= value <= self.high
 
     def __str__(self) -> str:
+        low, high = (
+            f"{bound:,}" if isinstance(bound, int) else f"{bound:,g}"
+            for bound in (self.low, self.high)
+        )
         if self.high < math.inf:
-            return f"{'above ' if self.is_open else ''}{self.low:,g} to {self.high:,g}"
-        return f"above {self.low:g}" if self.is_open else f"{self.low:,g} or more"
+            return f"{'above ' if self.is_open else ''}{low} to {high}"
+        return f"above {low}" if self.is_open else f"{low} or more"
 
 
 Count = Annotated[int | None, Range(1)]

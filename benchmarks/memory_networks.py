@@ -90,7 +90,7 @@ class Row:
 
 
 def measured(name: str, variant: Variant, stories: Stories, num_seeds: int) -> Row:
-    """Fit all seeds of one task as one model."""
+    """Fit all seeds of one task side by side."""
     options = SystemOptions()
     system: System = (
         MemN2NSystem(stories, options)

@@ -140,9 +140,9 @@ def main() -> None:
     print(machine())
     with sync_playwright() as running:
         browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        report(browser, options.image)
         orbit(browser, options.orbit)
         article(browser)
-        report(browser, options.image)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8]
     try:
         with path.open("rb") as file:
             is_animation = file.read(4) in _ANIMATIONS
-        frames, rate = (_animation if is_animation else _video)(path, most)
+        frames, rate = _animation(path, most) if is_animation else _video(path)
         reduced = [_reduced(frame, size) for frame in itertools.islice(frames, most)]
     except (SceneError, MemoryError):
         raise
@@ -71,7 +71,7 @@ def _animation(path: Path, most: int) -> tuple[Iterator[PIL.Image.Image], float]
     return frames(), 1000 / milliseconds
 
 
-def _video(path: Path, most: int) -> tuple[Iterator[PIL.Image.Image], float]:
+def _video(path: Path) -> tuple[Iterator[PIL.Image.Image], float]:
     try:
         import imageio_ffmpeg
     except ImportError:

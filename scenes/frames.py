@@ -94,11 +94,11 @@ def load_scene(
     train_views = _load_views(train, box, max_pixels, size)
     _require_sight(train_views, folder)
     test_views = _load_views(test, box, max_pixels, size)
-    paths = [frame.path for frame in train]
+    paths = {frame.path for frame in train}
     if shared := sum(frame.path in paths for frame in test):
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
-    if repeated := len(paths) - len(set(paths)):
-        notes = [*notes, f"{repeated} of the {len(train)} views to fit have an image of another"]
+    if repeated := len(train) - len(paths):
+        notes = [*notes, f"{repeated} of the {len(train)} views to fit share an image with another"]
     mapped = [views.pixels for views in (train_views, test_views) if views.is_mapped]
     if mapped:
         notes = [*notes, mapped_note(sum(pixels.nbytes for pixels in mapped))]

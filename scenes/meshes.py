@@ -20,6 +20,8 @@ MAX_TRIANGLES = 2_000_000
 # Half of the longest side of a shape in [-1, 1]^3: around it there is space to be told apart.
 _HALF = 0.8
 _BRICK_NODES = 160
+# Mean distance from a plane, in units, of what has no inside.
+_FLAT = 1e-6
 _HOLES = "the mesh has holes: inside is where its winding number is above one half"
 _INWARDS = "all triangles of the mesh faced inwards, and were turned around"
 _INCONSISTENT = (
@@ -124,9 +126,9 @@ def open_shape(name_or_path: str) -> Shape:
     center, scale = (low + high) / 2, float((high - low).max()) / (2 * _HALF)
     if not scale > 0:
         raise SceneError(f"{source} has no extent")
-    if not float((high - low).min()) > 0:
-        raise SceneError(f"{source} lies in a plane, which has no inside")
     vertices = (vertices - center) / scale
+    if float(torch.linalg.svdvals(vertices - vertices.mean(0))[-1]) < _FLAT * len(vertices) ** 0.5:
+        raise SceneError(f"{source} lies in a plane, which has no inside")
     is_closed, is_consistent = _edges(faces.numpy())
     notes = [] if is_closed else [_HOLES]
     if is_closed and not is_consistent:
@@ -143,9 +145,11 @@ def open_shape(name_or_path: str) -> Shape:
 def _edges(faces: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> tuple[bool, bool]:
     """Whether every edge has two triangles, and whether these run through it in both directions."""
     edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
-    _, counts = np.unique(np.sort(edges, axis=1), axis=0, return_counts=True)
-    _, directed = np.unique(edges, axis=0, return_counts=True)
-    return bool((counts == 2).all()), bool((directed == 1).all())
+    # One number for each edge sorts many times as fast as a pair.
+    count = int(faces.max()) + 1
+    _, shared = np.unique(edges.min(1) * count + edges.max(1), return_counts=True)
+    _, directed = np.unique(edges[:, 0] * count + edges[:, 1], return_counts=True)
+    return bool((shared == 2).all()), bool((directed == 1).all())
 
 
 def _volume(vertices: Tensor, faces: Tensor) -> float:

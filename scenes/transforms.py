@@ -196,7 +196,7 @@ def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
     """Check a pose, 3 x 4 or 4 x 4 numbers, and return it as ``(4, 4)``.
 
     Raises:
-        SceneError: If it is not finite, stretches or mirrors.
+        SceneError: If it is not finite, stretches, mirrors, or is transposed.
     """
     try:
         matrix = np.array(value, dtype=np.float64)

@@ -3,7 +3,7 @@
     python -m tools.soak [--kills 100] [--interrupts 20] [--terminations 20]
 
 Each trial starts a short run in a process of its own (an image, a held-out image, several images
-one by one or stacked, a sound, a scan, a clip, an alignment, a scene), ends it by a signal at a
+one by one, a sound, a scan, a clip, an alignment, a scene), ends it by a signal at a
 random moment, also while it writes, checks that no file looks whole and is not, and resumes it,
 which half of the time is ended by a signal as well. The run that comes out must have the same
 scores, losses, images and weights, to the bit, as one that was not interrupted. Prints one line per

@@ -99,10 +99,11 @@ def _write_mesh(mesh: MeshOfFit, path: Path, suffix: str) -> None:
 
     made = trimesh.Trimesh(mesh.vertices.numpy(), mesh.faces.numpy(), process=False)
     # Eight digits of the longest side. Other formats have float32.
-    digits = {"digits": 8 - math.floor(math.log10(made.extents.max()))} if suffix == ".obj" else {}
-    made.export(str(path), file_type=suffix[1:], **digits)
-    is_rounded = len(mesh.vertices.float().unique(dim=0)) < len(mesh.vertices.unique(dim=0))
-    if suffix != ".obj" and is_rounded:
+    digits = max(0, 8 - math.floor(math.log10(made.extents.max())))
+    made.export(str(path), file_type=suffix[1:], **({"digits": digits} if suffix == ".obj" else {}))
+    if suffix == ".obj":
+        return
+    if len(mesh.vertices.float().unique(dim=0)) < len(mesh.vertices.unique(dim=0)):
         print(
             f"note: float32, which {suffix} files have, does not tell vertices apart so far from "
             "the origin; write an .obj file"

@@ -335,6 +335,7 @@ class Kind(ABC, Generic[Config]):
         rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
             to render.
         is_orbited: whether its fits are radiance fields, which `volume` loads for the browser.
+        is_distributable: whether several processes can share its batches.
         loss_name: ``"mse"`` if the training loss is a mean squared error of values in [0, 1].
         title: name of the data.
         source: source of the data.
@@ -351,6 +352,7 @@ class Kind(ABC, Generic[Config]):
     Options: ClassVar[type[CommonOptions]]
     rendered_by: ClassVar[Sequence[str]] = ()
     is_orbited: ClassVar[bool] = False
+    is_distributable: ClassVar[bool] = True
     loss_name: ClassVar[LossName] = "mse"
 
     title: str

@@ -326,6 +326,7 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "height width"]:
     require(array.size <= max_pixels, f"--scan {name} has {array.size:,} pixels; see --max-pixels")
     with np.errstate(all="ignore"):  # What does not fit into float32 is refused below.
         values = torch.from_numpy(np.array(array, dtype=np.float32))
+    require(bool(values.isfinite().all()), f"--scan {name} must hold finite numbers")
     if not bool(((values >= 0) & (values <= 1)).all()):
         raise UsageError(
             f"--scan {name} must hold values in [0, 1]; got {float(values.min()):g} to "

@@ -1,4 +1,4 @@
-"""Sequences: a system of the literature, fitted by one seed or by several at once."""
+"""Sequences: a system of the literature, fitted by one seed or by several side by side."""
 
 import copy
 import math
@@ -53,6 +53,7 @@ class SequenceKind(Kind[SequenceOptions]):
 
     name = "sequence"
     Options = SequenceOptions
+    is_distributable = False
     loss_name = "loss"
 
     def __init__(self, options: SequenceOptions, system: System | None = None) -> None:

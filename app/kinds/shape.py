@@ -276,8 +276,8 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         vertices, faces = surface_mesh(lambda points: query(points.to(device)), nodes)
         require(
             len(faces) > 0,
-            f"{path} has no surface between {nodes} nodes an axis; take more --nodes, or train it "
-            "longer",
+            f"{path} has no surface on a grid of {nodes} nodes per axis; take more --nodes, or "
+            "train it longer",
         )
         return MeshOfFit(vertices.double() * scale + center.double(), faces)
 

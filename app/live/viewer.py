@@ -135,13 +135,18 @@ class LivePage:
     def __enter__(self) -> "LivePage":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self._say_goodbye()
+        self.close()
+
+    @_errors_as_warnings
+    def _say_goodbye(self) -> None:
+        """Say that it is over: a page cannot tell a server that has ended from one it has lost."""
         if self.server.get_clients():
-            # A page cannot tell a server that has ended from one that it lost.
             self._status.value = "all fits have ended; the run folder gets their report"
             self.server.flush()
             time.sleep(_GOODBYE)
-        self.close()
 
     def close(self) -> None:
         """Stop serving."""

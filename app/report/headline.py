@@ -10,14 +10,14 @@ from nerf_posenc.training.results import Measure
 
 
 def headline(results: Sequence[Result], measure: Measure) -> str | None:
-    """Say what the best encoding scores beside the model without one, or beside a reference.
+    """Say what the best encoding scores, with the model without one and others beside it.
 
     Args:
         results: the fits and references of one run.
         measure: what they are compared by.
 
     Returns:
-        A sentence with the numbers of the table; None if there is nothing to compare.
+        A sentence with the numbers of the table; None if there is no fit with an encoding.
     """
     sign = 1 if measure.higher_is_better else -1
 

@@ -57,7 +57,7 @@ def run_many(
         Stopped: If the run was asked to end.
         UsageError: If an input cannot be found, or the run folder cannot be created.
     """
-    require_distributable(options, context.world)
+    require_distributable(kind, options, context.world)
     context.world.broadcast((kind.name, options))
     require_own_gpu(resolve_device(options.device), context.world)
     resumed = context.resumed

@@ -5,9 +5,11 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from app.kinds.kind import Kind
 from app.options import PROGRAM, CommonOptions, UsageError
 from nerf_posenc.training.distributed import World, find_world
 
@@ -23,7 +25,9 @@ def command_words(python: str = "python") -> list[str]:
     return ["torchrun", *machines, "--nproc-per-node", per_machine, program]
 
 
-def require_distributable(options: CommonOptions, world: World) -> None:
+def require_distributable(
+    kind_class: type[Kind[Any]], options: CommonOptions, world: World
+) -> None:
     """Raise if several processes shall do what one process does alone.
 
     Raises:
@@ -32,7 +36,7 @@ def require_distributable(options: CommonOptions, world: World) -> None:
     for option, is_alone in {
         "--compile": getattr(options, "compile", False),
         "--refine-poses": getattr(options, "refine_poses", False),
-        "--seeds above 1": getattr(options, "num_seeds", 1) > 1,
+        f"--{kind_class.name}": not kind_class.is_distributable,
         f"--device {options.device}": options.device not in ("auto", "cpu", "cuda"),
     }.items():
         if is_alone and world.size > 1:

@@ -158,7 +158,7 @@ def run(
         UsageError: If the data cannot be opened, or options conflict.
     """
     world = context.world
-    require_distributable(options, world)
+    require_distributable(kind_class, options, world)
     world.broadcast((kind_class.name, options))
     prepared = prepare(kind_class, options, context, folder)
     with contextlib.closing(prepared.folder):

@@ -30,7 +30,7 @@ class KPlanesEncoder(Encoder):
     """One plane of trained features for each pair of axes.
 
     The features at the projections onto the planes are multiplied (K-Planes, Fridovich-Keil et
-    al. 2023), added (the tri-planes of EG3D, Chan et al. 2022) or concatenated; or those of
+    al. 2023), added (tri-planes, Chan et al. 2022) or concatenated; or those of
     complementary planes are multiplied and the products concatenated (HexPlane, Cao and Johnson
     2023). With 4 axes the last one is time.
 
@@ -43,7 +43,7 @@ class KPlanesEncoder(Encoder):
         interpolation: ``"linear"`` or ``"smoothstep"``.
         bounds: the box that the planes cover. Coordinates outside are moved to its edge.
         align_corners: whether the first and the last node lie on the edges of the box; otherwise,
-            as in the tri-planes of EG3D, LRM and TripoSR, they lie half a cell inside, and what is
+            as in the tri-planes of LRM and TripoSR, they lie half a cell inside, and what is
             beyond them counts as 0.
         generator: random number generator of the initial features. What is multiplied starts
             uniform in 0.1 to 0.5, or at 1 in planes with time; what is added or concatenated starts

@@ -1,6 +1,5 @@
 """Fitted images, sounds, shapes and radiance fields, as functions that are queried and rendered."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,18 +100,16 @@ class ImageFit(CoordinateFit):
         columns, rows = self.rendered_size(size, window=window)
         left, top, width, height = self._window(window)
         unit = 2 / max(self.size)
-        # Samples along each side of a rendered pixel, one or more to a fitted pixel.
-        count = max(1, math.ceil(max(width / columns, height / rows) - 1e-6))
-        x = left + (torch.arange(count * columns, dtype=torch.float64) + 0.5) * (
-            width / (count * columns)
+        # Samples in a rendered pixel along each axis: as many as it has fitted pixels.
+        across, down = max(1, round(width / columns)), max(1, round(height / rows))
+        x = left + (torch.arange(across * columns, dtype=torch.float64) + 0.5) * (
+            width / (across * columns)
         )
-        y = top + (torch.arange(count * rows, dtype=torch.float64) + 0.5) * (
-            height / (count * rows)
-        )
+        y = top + (torch.arange(down * rows, dtype=torch.float64) + 0.5) * (height / (down * rows))
         x, y = (x - self.size[0] / 2) * unit, (y - self.size[1] / 2) * unit
-        for part in y.split(count * max(1, num_pixels // (count * count * columns))):
+        for part in y.split(down * max(1, num_pixels // (across * down * columns))):
             grid = torch.stack(torch.meshgrid(x, part, indexing="xy"), dim=-1).float()
-            samples = self(grid).clamp(0, 1).unflatten(0, (-1, count)).unflatten(2, (-1, count))
+            samples = self(grid).clamp(0, 1).unflatten(0, (-1, down)).unflatten(2, (-1, across))
             yield samples.mean((1, 3)).cpu()
 
     def _window(self, window: Window | None) -> Window:

@@ -23,6 +23,7 @@ from nerf_posenc.identification.motions import (
     counted,
     find_bases,
     find_motion,
+    nice,
     shown,
     values_of,
     words,
@@ -76,7 +77,7 @@ def embedding_candidates(
     waves = measure_embedding(output, plain.axes, tolerance)
     if waves is not None and not waves.raw and abs(waves.amplitude - 1) > tolerance:
         # Some libraries multiply by a constant, as by 1 / sqrt(width).
-        factor = waves.amplitude
+        factor = nice(waves.amplitude, waves.near)
         rest = embedding_candidates(output / factor, shape, positions, expected, tolerance)
         yield from (candidate.times(factor) for candidate in rest)
         return
@@ -179,11 +180,11 @@ def _changed(made: _Made, waves: Waves, own: Counted) -> Iterator[Candidate]:
     reference = Slots.of(sinusoid_columns(made.encoder))
     # Positions may also be counted backwards.
     backwards = _measured(waves, len(reference.axis), is_signed=True)
-    motion = find_motion(reference, backwards, own.extent, waves.near)
+    motion = find_motion(reference, backwards, own, waves.near)
     if motion is not None and min(motion.factor) < 0:
         yield _moved(made, motion, own)
     measured = _measured(waves, len(reference.axis))
-    motion = find_motion(reference, measured, own.extent, waves.near)
+    motion = find_motion(reference, measured, own, waves.near)
     if motion is not None:
         yield _moved(made, motion, own)
     if made.rebased is None or motion is None:
@@ -287,10 +288,10 @@ def _reordered(waves: Waves, width: int, own: Counted) -> Iterator[Candidate]:
     cosines = [a + b - sine for (a, b), sine in zip(waves.pairs, sines, strict=True)]
     axes, bands, _ = zip(*(columns[sine] for sine in sines), strict=True)
     # The encoder has the sine and the cosine of each pair side by side.
-    place = {
+    position = {
         column: i for i, column in enumerate(itertools.chain(*zip(sines, cosines, strict=True)))
     }
-    order = [place[column] for column in range(width)]
+    order = [position[column] for column in range(width)]
     arguments = {"bands": Bands(torch.tensor([bands], dtype=torch.float64)), "layout": "apk"}
     encoder = FourierEncoder(len(axes), **values_of(arguments))
     code = f"FourierEncoder({len(axes)}{shown(arguments)})"

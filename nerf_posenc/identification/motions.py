@@ -155,36 +155,38 @@ class Motion:
         return tuple(words)
 
 
-def find_motion(own: Slots, measured: Slots, extent: Tensor, near: float) -> Motion | None:
+def find_motion(own: Slots, measured: Slots, at: Counted, near: float) -> Motion | None:
     """Motion of the positions with which an encoder would give the measured waves.
 
     Args:
         own: waves of the encoder.
         measured: measured waves, in the same order; a negative band runs backwards.
-        extent: length of each axis of the positions.
+        at: positions of the tokens.
         near: difference from a simple fraction that rounding explains.
 
     Returns:
         The motion; None if two axes would be the same.
     """
-    num_axes = len(extent)
+    extent, num_axes = at.extent, len(at.extent)
     order, factor, offset = (list(part) for part in Motion.none(num_axes).__dict__.values())
     for axis in range(num_axes):
         slots = (own.axis == axis) & (own.band > 0) & measured.band.isfinite()
         if not slots.any():
             continue
         band, ratio = own.band[slots], measured.band[slots] / own.band[slots]
-        # The wave of the largest angle has the surest axis and band.
-        sure = int((measured.band[slots].abs() * extent[measured.axis[slots]]).argmax())
-        order[axis] = int(measured.axis[slots][sure])
-        factor[axis] = _nice(float(ratio[sure]), near) or float(ratio[sure])
+        if extent[axis] > 0:
+            # The wave of the largest angle has the surest axis and band.
+            sure = int((measured.band[slots].abs() * extent[measured.axis[slots]]).argmax())
+            order[axis] = int(measured.axis[slots][sure])
+            factor[axis] = nice(float(ratio[sure]), near) or float(ratio[sure])
         # From the slowest wave to the fastest, each says more exactly where positions begin.
         begins = 0.0
         phase = (measured.phase - own.phase)[slots]
         for slot in band.argsort().tolist():
             left = float(phase[slot]) - float(band[slot]) * begins
             begins += math.remainder(left, 2 * math.pi) / float(band[slot])
-        offset[axis] = _nice(begins, near)
+        # Positions that are all the same tell their sum with the offset, as if they began at 0.
+        offset[axis] = nice(begins, near) - (float(at.axes[0, axis]) if extent[axis] == 0 else 0)
     if len(set(order)) < num_axes:
         return None
     return Motion(tuple(order), tuple(factor), tuple(offset))
@@ -217,7 +219,7 @@ def find_bases(own: Slots, measured: Slots, extent: Tensor, base: float) -> list
     return [b for b in dict.fromkeys(bases) if abs(math.log(b / base)) > 1e-6 and b != 1]
 
 
-def _nice(value: float, near: float) -> float:
+def nice(value: float, near: float) -> float:
     """The simple fraction that a measured number is, or is of pi, or ten digits of it."""
     for unit in (1.0, math.pi):
         simple = unit * float(Fraction(value / unit).limit_denominator(_LARGEST_DENOMINATOR))

@@ -67,15 +67,19 @@ def rotary_candidates(
         except ValueError:
             # The model's axes do not divide such a width.
             continue
-        for own in (_own_positions(name, shape), plain):
+        theirs = _own_positions(name, shape)
+        is_plain = theirs is None or torch.equal(theirs.axes, plain.axes)
+        for own in (theirs, plain):
             if own is None or own.axes.shape[1] != encoder.in_dim:
                 continue
+            counting = () if own is theirs or is_plain else ("positions counted as indices",)
             found = [(sized, Motion.none(encoder.in_dim))]
             waves = measure(own)
             if waves is not None:
                 found += [({**a, **scaled}, m) for a, m in _changed(name, sized, waves, own)]
             for arguments, motion in found:
-                yield _preset(name, arguments, motion.moved(own), motion.changes, before)
+                changes = (*motion.changes, *counting)
+                yield _preset(name, arguments, motion.moved(own), changes, before)
     waves = measure(plain)
     is_right = waves is not None and float(waves.error.max()) < NOISE
     # Blocks of columns that are each paired within themselves are left to presets.
@@ -133,7 +137,7 @@ def _changed(
         bases = find_bases(_slots(pairs), measured, own.extent, own_base) if own_base else []
         for changed in (arguments, *({**arguments, "base": base} for base in bases)):
             pairs = rotation_pairs(RotaryEncoder.preset(name, **changed))
-            motion = find_motion(_slots(pairs), measured, own.extent, waves.near)
+            motion = find_motion(_slots(pairs), measured, own, waves.near)
             if motion is not None:
                 yield changed, motion
 
@@ -169,7 +173,7 @@ def _unnamed(waves: Waves, own: Counted, before: Tensor, scale: float) -> Candid
     # Where positions begin, if all waves of an axis have an angle of 0 there.
     wave = Slots(waves.axis, waves.band.abs(), waves.phase * waves.band.sign())
     zero = wave._replace(phase=torch.zeros_like(wave.phase))
-    motion = find_motion(zero, wave, own.extent, waves.near) or Motion.none(num_axes)
+    motion = find_motion(zero, wave, own, waves.near) or Motion.none(num_axes)
     motion = Motion(Motion.none(num_axes).order, motion.factor, motion.offset)
     arguments: dict[str, Any] = {} if pairing == "interleaved" else {"pairing": pairing}
     if num_axes > 1:

@@ -12,12 +12,14 @@ from nerf_posenc.core.encoder import require_tensor
 from nerf_posenc.identification.embeddings import embedding_candidates
 from nerf_posenc.identification.motions import Candidate
 from nerf_posenc.identification.rotations import rotary_candidates
+from nerf_posenc.identification.waves import measure_embedding
 
 # Candidates are compared on this many tokens first.
 _FEW = 12
 # Differences that the rounding of a library explains: of float32 tables, of half precision.
 _EXACT = {torch.bfloat16: 5e-2, torch.float16: 5e-3}
 _EXACT_FLOAT32 = 1e-4
+_FAR_CLOSER = 4
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,15 @@ def identify(
     found = list(candidates)
     # Angles in float32 are the less exact the further the position.
     if positions is not None and len(positions):
-        size = 1.0 if before is None else float(before.abs().max())
+        size = float(_largest_band(output, positions) if before is None else before.abs().max())
         tolerance += torch.finfo(torch.float32).eps * float(positions.abs().max()) * size
     return _nearest(output, found, count, tolerance)
+
+
+def _largest_band(output: Tensor, positions: Tensor) -> float:
+    """Of an embedding, 1 or more; 1 if it is none."""
+    waves = measure_embedding(output, positions.double().reshape(len(output), -1), 0.01)
+    return 1.0 if waves is None else max(1.0, float(waves.band.abs().max()))
 
 
 def _nearest(
@@ -146,12 +154,15 @@ def _nearest(
 
     def ranked(rows: Tensor, found: list[Candidate]) -> list[tuple[Candidate, float]]:
         """By the mean difference; those that are exact, by the number of changes."""
+        errors = [(candidate.evaluate(rows) - output[rows]).abs() for candidate in found]
+        # Where the tolerance is large, one that is far closer than another is not its equal.
+        least = min(float(error.max()) for error in errors)
+        equal = min(tolerance, max(_EXACT_FLOAT32, _FAR_CLOSER * least))
         scored = []
-        for index, candidate in enumerate(found):
-            difference = (candidate.evaluate(rows) - output[rows]).abs()
-            largest, mean = float(difference.max()), float(difference.mean())
+        for index, (candidate, error) in enumerate(zip(found, errors, strict=True)):
+            largest, mean = float(error.max()), float(error.mean())
             distance = len(candidate.changes) + candidate.handicap
-            rank = (0.0 if largest < tolerance else mean, distance, index)
+            rank = (0.0 if largest < equal else mean, distance, index)
             scored.append((rank, candidate, largest))
         return [
             (candidate, largest) for _, candidate, largest in sorted(scored, key=lambda s: s[0])

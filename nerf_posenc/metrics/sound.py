@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 _LOWEST_HZ = 20.0
-# Less of a sound's energy is rounding.
+# Bands with a smaller share of the energy hold rounding errors alone.
 _LEAST_SHARE = 1e-10
 
 

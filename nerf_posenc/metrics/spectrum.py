@@ -16,7 +16,7 @@ from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
 # Rows that are transformed at once, then columns.
 _STRIP_ROWS = 64
 _BLOCK_COLUMNS = 256
-# Less of an image's energy is rounding.
+# Bands with a smaller share of the energy hold rounding errors alone.
 _LEAST_SHARE = 1e-10
 
 

@@ -54,7 +54,7 @@ class WindowBias(nn.Module):
 
     def extra_repr(self) -> str:
         """Show the window."""
-        return f"window={self.window}" + ", has_class_token=True" * self.has_class_token
+        return f"window={self.window}, has_class_token={self.has_class_token}"
 
 
 class LogCPBBias(nn.Module):

@@ -51,7 +51,7 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             dict(layout="apk"),
             "Of RT-DETR as transformers has it; its authors count columns first, "
             "``table((columns, rows))``.",
-            aliases=("rt-detr", "bros"),
+            aliases=("rt-detr", "d-fine", "bros"),
         ),
         "mae": Preset("facebookresearch/mae, util/pos_embed.py", _WIDTH_FIRST),
         "diffusers": Preset(

@@ -160,10 +160,13 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             96,
             f"{_TRANSFORMERS}gpt_neox",
             positions.sequence,
+            aliases=("stablelm",),
             axis_dims=_first_quarter,
             pairing="half",
         ),
-        "llama": _row(128, f"{_TRANSFORMERS}llama", positions.sequence, pairing="half"),
+        "llama": _row(
+            128, f"{_TRANSFORMERS}llama", positions.sequence, aliases=("moshi",), pairing="half"
+        ),
         "deepseek-v4": _row(
             512,
             f"{_TRANSFORMERS}deepseek_v4, the last 64 columns, layers without compression",
@@ -258,6 +261,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "facebookresearch/dinov3, dinov3/layers/rope_position_encoding.py",
             positions.centers,
             2,
+            aliases=("sapiens2",),
             bands=_dinov3_bands,
             pairing="half",
         ),
@@ -279,7 +283,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "timm, layers/pos_embed_sincos.py, RotaryEmbeddingCat(in_pixels=False)",
             positions.rows_and_columns,
             2,
-            aliases=("timm",),
+            aliases=("timm", "prx"),
         ),
         "timm-pixel": _row(
             64,
@@ -389,7 +393,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "black-forest-labs/flux, src/flux/math.py; text tokens have position (0, 0, 0)",
             positions.images_and_frames,
             3,
-            aliases=("chroma",),
+            aliases=("chroma", "bria"),
             axis_dims=_flux_widths,
         ),
         "hidream-image": _row(
@@ -444,6 +448,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "Tencent/HunyuanVideo, hyvideo/modules/posemb_layers.py",
             positions.frames,
             3,
+            aliases=("hunyuan-video-1.5",),
             axis_dims=_flux_widths,
             base=256.0,
         ),
@@ -452,6 +457,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             f"{_DIFFUSERS}transformers/transformer_wan.py",
             positions.frames,
             3,
+            aliases=("skyreels-v2", "chronoedit"),
             axis_dims=_wan_widths,
         ),
         "cogvideox": _row(
@@ -466,6 +472,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             f"{_DIFFUSERS}embeddings.py, get_3d_rotary_pos_embed, of CogVideoX 1.0 5B",
             partial(positions.fitted_into, 30, 45, 3),
             3,
+            aliases=("easyanimate",),
             axis_dims=_cogvideox_widths,
         ),
         "flux2": _row(

@@ -28,9 +28,10 @@ SEQUENCE: Mapping[str, Preset] = MappingProxyType(
     {
         "transformer": Preset(
             "Vaswani et al. 2017, section 3.5; PyTorch's tutorial",
-            note="Of n frames, Parakeet and Wav2Vec2-Conformer embed the distances from n - 1 down "
-            "to 1 - n: call it with ``torch.arange(n - 1, -n, -1)``.",
-            aliases=("act", "parakeet"),
+            note="Of n frames, conformers (Parakeet, Wav2Vec2-Conformer, Seamless M4T, FastSpeech2) "
+            "embed the distances from n - 1 down to 1 - n: call it with "
+            "``torch.arange(n - 1, -n, -1)``.",
+            aliases=("act", "parakeet", "seamless-m4t", "fastspeech2-conformer"),
         ),
         "xlnet": Preset(
             "transformers, models/xlnet; Transformer-XL; x-transformers, ScaledSinusoidalEmbedding",
@@ -42,7 +43,8 @@ SEQUENCE: Mapping[str, Preset] = MappingProxyType(
             "openai/whisper, model.py, sinusoids; tensor2tensor, get_timing_signal_1d; fairseq; "
             "diffusers, get_timestep_embedding; NVlabs/edm, SongUNet with positional embeddings",
             dict(split=True, bands=_last_reached),
-            "``SinusoidalEncoder.timestep(dim)``. Fairseq counts from its padding index plus 1.",
+            "``SinusoidalEncoder.timestep(dim)``. Fairseq counts from its padding index plus 1; "
+            "padded tokens have zeros and are not counted.",
             aliases=("tensor2tensor", "fairseq", "timestep", "diffusion-policy", "edm-ddpm++"),
         ),
         "stable-diffusion": Preset(

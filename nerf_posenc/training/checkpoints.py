@@ -181,6 +181,7 @@ def _require_format(path: Path, metadata: Mapping[str, str]) -> None:
 
 def bytes_of(tensor: Tensor) -> memoryview:
     """Bytes of a contiguous tensor on the CPU, not copied."""
+    assert tensor.is_contiguous()
     flat = tensor.reshape(-1)
     # A single value may have any stride, which `view` refuses.
     values: Any = flat.as_strided(flat.shape, (1,)).view(torch.uint8).numpy()

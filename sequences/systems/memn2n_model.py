@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.positional.learned import LearnedPositionEncoder
 from sequences.system import Tying
-from sequences.systems.sentences import SentenceEncoder, product
+from sequences.systems.sentences import SentenceEncoder
 from sequences.systems.story_batches import StoryInputs
 
 INITIAL_STD = 0.1
@@ -93,7 +93,7 @@ class MemN2N(nn.Module):
             slots = torch.arange(1, self.max_memories + 1, device=ages.device)
             encoders = [e for e in self.ages if isinstance(e, LearnedPositionEncoder)]
             codes = torch.cat([encoder.table(len(slots)) for encoder in encoders], 1)
-            aged = product((ages[..., None] == slots).to(codes), codes)
+            aged = (ages[..., None] == slots).to(codes) @ codes
             added = aged.split(self.sentences.width, -1)
             embedded = tuple(a + b for a, b in zip(embedded, added, strict=True))
         first = self.embeddings[0] if self.question_embedding is None else self.question_embedding

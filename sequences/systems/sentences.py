@@ -57,15 +57,7 @@ class SentenceEncoder(nn.Module):
         places = words[..., None, :].expand(*words.shape[:-1], parts, words.shape[-1])
         counts = weights.new_zeros(*words.shape[:-1], parts, len(tables[0]) + 1)
         counts = counts.scatter_add(-1, places, weights)[..., 1:]
-        columns = product(counts, torch.cat(tables, 1))
+        columns = counts @ torch.cat(tables, 1)
         mix = self._mix.repeat(1, len(tables))
         embedded = columns[..., 0, :] if parts == 1 else (columns * mix).sum(-2)
         return tuple(torch.split(embedded, self.width, -1))
-
-
-def product(
-    rows: Float[Tensor, "*batch inputs"], table: Float[Tensor, "inputs outputs"]
-) -> Float[Tensor, "*batch outputs"]:
-    """One product of all rows with a table, which ``torch.vmap`` would split by the batch."""
-    flat = rows.reshape(-1, rows.shape[-1]) @ table
-    return flat.reshape(*rows.shape[:-1], table.shape[1])

@@ -71,7 +71,7 @@ def test_only_fits_within_the_calibration_are_forecast() -> None:
     for data, changed_config, words in cases:
         blocks = forecast_blocks(data, "fourier", changed_config, data.evaluated.rgb, steps=300)
         assert words in blocks.details["no_forecast"]
-        assert blocks.remarks == [f"No forecast of fourier: {blocks.details['no_forecast']}."]
+        assert blocks.remarks == [f"No forecast: {blocks.details['no_forecast']}."]
 
 
 def test_the_forecast_stands_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ class Others(World):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--sequence", "docstrings", "--seeds", "2"], "--seeds above 1"),
+        (["--sequence", "docstrings"], "--sequence"),
         (["--compile"], "--compile"),
         (["--device", "cuda:1"], "--device cuda:1"),
         (["--device", "mps"], "--device mps"),
@@ -74,10 +74,10 @@ class Others(World):
 def test_what_one_process_does_alone_is_refused_for_several(
     arguments: list[str], named: str
 ) -> None:
-    _, options = parse(arguments)
-    require_distributable(options, ALONE)
+    kind, options = parse(arguments)
+    require_distributable(kind, options, ALONE)
     with pytest.raises(UsageError, match=f"{named} is for one process"):
-        require_distributable(options, World(size=2))
+        require_distributable(kind, options, World(size=2))
 
 
 def test_a_batch_with_fewer_rows_than_processes_is_refused() -> None:

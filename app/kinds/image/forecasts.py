@@ -57,9 +57,7 @@ def forecast_blocks(
         return ForecastBlocks()
     found = _forecast(image, model, config, steps)
     if isinstance(found, str):
-        return ForecastBlocks(
-            remarks=[f"No forecast of {encoding}: {found}."], details={"no_forecast": found}
-        )
+        return ForecastBlocks(remarks=[f"No forecast: {found}."], details={"no_forecast": found})
     scores = spectra(image.evaluated.pixels, {encoding: reconstruction}).bands[encoding]
     measured = [(score.octave, score.psnr) for score in scores if score.octave is not None]
     octaves = [(octave.octave, octave.psnr) for octave in found.octaves]

@@ -284,8 +284,8 @@ class ImageKind(Kind[ImageOptions]):
         note = None
         if size > own and bands > enough:
             note = (
-                f"between {max(fit.size)} pixels more than {enough} bands add noise, and this fit "
-                f"has {bands}: to enlarge it, fit it with --bands {enough}"
+                f"bands above {enough} are noise between the {max(fit.size)} fitted pixels, and "
+                f"this fit has {bands}: to enlarge it, fit it with --bands {enough}"
             )
         return Rendered(size, f"{path.stem}-{size[0]}x{size[1]}", strips, note=note)
 
