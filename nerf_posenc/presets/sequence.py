@@ -28,7 +28,7 @@ SEQUENCE: Mapping[str, Preset] = MappingProxyType(
     {
         "transformer": Preset(
             "Vaswani et al. 2017, section 3.5; PyTorch's tutorial",
-            note="Of n frames, conformers (Parakeet, Wav2Vec2-Conformer, Seamless M4T, FastSpeech2) "
+            note="Of n frames conformers (Parakeet, Wav2Vec2-Conformer, Seamless M4T, FastSpeech2) "
             "embed the distances from n - 1 down to 1 - n: call it with "
             "``torch.arange(n - 1, -n, -1)``.",
             aliases=("act", "parakeet", "seamless-m4t", "fastspeech2-conformer"),

@@ -205,3 +205,15 @@ def test_a_fit_is_rendered_at_a_multiple_of_its_size() -> None:
 def test_help_is_a_command_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(words) == 0
     assert "--out" in capsys.readouterr().out
+
+
+def test_an_enlarged_image_with_bands_beyond_its_pixels_is_said_to_be_noise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--encodings", "fourier", *SMALL_RUN, "--quiet", "--bands", "5", "--out", "noisy"]
+    assert train_fit.main(["--image", "cat", *options]) == 0
+    capsys.readouterr()
+    # 24 pixels hold four bands, and three lie an octave below their Nyquist frequency.
+    for scale, is_said in (("2", True), ("1", False), ("0.5", False)):
+        assert train_fit.main(["render", "noisy", "--scale", scale]) == 0
+        assert ("bands above 3 are noise" in capsys.readouterr().out) == is_said

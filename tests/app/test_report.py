@@ -13,7 +13,7 @@ from PIL import Image, ImageSequence
 from app.crops import most_detailed_window
 from app.kinds.coordinates import PSNR, SSIM, kernel_curves
 from app.kinds.kind import Evaluation, Result, Snapshot, View
-from app.report.charts import save_charts
+from app.report.charts import _label_rows, save_charts
 from app.report.figures import save_comparison
 from app.report.images import nearness
 from app.report.metrics import write_metrics
@@ -61,11 +61,18 @@ def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
     assert [gain(r, results, PSNR) for r in results] == [None, 11.0, None, 5.0]
 
 
-def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
-    # Of many bands some points are shown, the peak and both ends among them.
+def test_the_peak_and_both_ends_of_a_kernel_of_many_bands_are_shown() -> None:
     (dense,) = kernel_curves(FourierEncoder(1, 12))
     assert (dense.xs[0], dense.xs[400], dense.xs[-1]) == (-1, 0, 1)
     assert dense.ys[400] == pytest.approx(1.0)
+
+
+def test_labels_of_marks_do_not_meet_at_the_right_edge() -> None:
+    # The last one stands to the left of its mark, where the one before it stands to the right.
+    assert _label_rows([100.0, 570.0, 626.0]) == [0, 0, 1]
+
+
+def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
     (kernel,) = kernel_curves(FourierEncoder(2, 3))
     at_zero = list(kernel.xs).index(0.0)
     assert kernel.ys[at_zero] == pytest.approx(1.0)

@@ -174,6 +174,7 @@ def mistakes() -> dict[str, tuple[list[str], str]]:
         ),
         "bands": (["--sequence", "text.txt", "--bands", "4"], "--bands is for --image"),
         "hops of an image": (["--image", "cat", "--hops", "3"], "--hops is for --sequence"),
+        "a beam of a text": (["--sequence", "text.txt", "--beam", "3"], "--beam is for pairs"),
         "hops of a transformer": (
             ["--sequence", "text.txt", "--hops", "3"],
             "--hops is for memn2n",

@@ -140,6 +140,14 @@ def write_single(folder: Path, count: int = 9, **changes: Any) -> dict[str, Any]
     return meta
 
 
+def test_views_that_are_fitted_and_tested_or_share_an_image_are_named(tmp_path: Path) -> None:
+    names = [f"images/{i:03}.png" for i in range(9)]
+    write_single(tmp_path, train_filenames=names[:6] + names[:1], test_filenames=names[5:])
+    notes = open_scene(str(tmp_path)).notes
+    assert "1 of the 4 test views are fitted as well" in notes
+    assert "1 of the 7 views to fit share an image with another" in notes
+
+
 def test_an_instant_ngp_folder_is_read(tmp_path: Path) -> None:
     meta = write_single(tmp_path)
     (tmp_path / "images/003.png").unlink()
