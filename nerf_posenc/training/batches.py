@@ -12,9 +12,10 @@ from nerf_posenc.training.permutations import index_permutation
 # The order of more rows is not stored, but computed for each batch.
 _MOST_SHUFFLED = 1 << 22
 
-DrawBatch = Callable[[int], tuple[Any, Tensor]]
-"""From the step number to that step's inputs and targets. As a function of the step alone, it needs
-no state of its own for a fit to be resumed."""
+DrawBatch = Callable[[int], tuple[Any, Any]]
+"""From the step number to that step's inputs and targets: a tensor with a row for each example, or
+one for each of several models. As a function of the step alone, it needs no state of its own for a
+fit to be resumed."""
 
 
 class ShuffledRows:

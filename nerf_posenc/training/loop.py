@@ -17,7 +17,7 @@ from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Record
 from nerf_posenc.training.schedules import cosine_decay
 
-Loss = Callable[[Any, Tensor], Tensor]
+Loss = Callable[[Any, Any], Tensor]
 """From a batch's prediction and targets to a scalar, or to the loss of each of several models."""
 
 
@@ -197,7 +197,7 @@ def fit(
     if compiled:
         run = torch.compile(run, dynamic=False)
 
-    def take_step(batch: tuple[Any, Tensor, int]) -> Tensor:
+    def take_step(batch: tuple[Any, Any, int]) -> Tensor:
         inputs, targets, num_rows = batch
         state.optimizer.zero_grad()
         with autocast(device, autocast_dtype):
