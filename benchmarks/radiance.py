@@ -27,7 +27,7 @@ from nerf_posenc.radiance.field_training import make_batches, make_field_optimiz
 from nerf_posenc.radiance.fields import RadianceField, hash_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.ray_batches import RayBatch
-from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, without_pruning
+from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Background, Views
@@ -135,12 +135,7 @@ def whole_views(views: Views, device: torch.device) -> DrawBatch:
 
 
 def fit_for(
-    recipe: Recipe,
-    train: Views,
-    test: Views,
-    seconds: float,
-    device: torch.device,
-    large: Views | None,
+    recipe: Recipe, train: Views, test: Views, seconds: float, device: torch.device
 ) -> dict[str, float]:
     """Fit for so many seconds, the schedule laid over them, and score the held-out views.
 
@@ -150,7 +145,6 @@ def fit_for(
         test: the views to measure by.
         seconds: training time.
         device: device of the fit.
-        large: a view to be timed with and without the occupancy grid; None for none.
     """
     dtype = torch.bfloat16 if computes_bfloat16(device) else None
     # Over white, a hole in front of a white wall costs nothing.
@@ -185,20 +179,13 @@ def fit_for(
     state = run(seconds)
     started = time.perf_counter()
     scores = evaluate_views(state.model, test)
-    row = {
+    return {
         "psnr_db": statistics.mean(score.psnr for score in scores),
         "ssim": statistics.mean(score.ssim for score in scores),
         "steps": state.step,
         "seconds": state.seconds,
         "seconds_a_view": (time.perf_counter() - started) / len(test),
     }
-    if large is not None and isinstance(state.model, GridRenderer):
-        forms = {"pruned": state.model, "unpruned": without_pruning(state.model)}
-        for name, renderer in forms.items():
-            started = time.perf_counter()
-            row[f"{name}_view_psnr_db"] = evaluate_views(renderer, large)[0].psnr
-            row[f"{name}_view_seconds"] = time.perf_counter() - started
-    return row
 
 
 def main() -> None:
@@ -208,7 +195,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--test-views", type=int, default=25)
     parser.add_argument("--table", action="store_true", help="encodings of our field")
-    parser.add_argument("--view", type=int, help="longer side of a view to be timed")
     parser.add_argument("--recipes", nargs="+", help="beginnings of their names; all")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("runs/radiance.json"))
@@ -219,28 +205,17 @@ def main() -> None:
     print(f"{machine()}\n{scene.source}, {scene.train.size}, {len(test)} test views", flush=True)
     print(f"{'recipe':<34} {'dB':>6} {'SSIM':>7} {'steps':>6} {'s':>6} {'s per view':>9}")
     results = {}
-    large = None
-    if options.view is not None:
-        large = open_scene(options.scene, size=options.view).test.subset(1)
     device = pick_device(options.device)
     for name, recipe in (TABLE if options.table else RECIPES).items():
         if options.recipes and not name.startswith(tuple(options.recipes)):
             continue
-        row = fit_for(recipe, scene.train, test, options.seconds, device, large)
+        row = fit_for(recipe, scene.train, test, options.seconds, device)
         results[name] = row
         print(
             f"{name:<34} {row['psnr_db']:6.2f} {row['ssim']:7.4f} {row['steps']:6.0f} "
             f"{row['seconds']:6.1f} {row['seconds_a_view']:9.2f}",
             flush=True,
         )
-        for form in ("pruned", "unpruned"):
-            if f"{form}_view_seconds" in row:
-                print(
-                    f"    a view of {options.view} pixels, {form:<8} "
-                    f"{row[f'{form}_view_psnr_db']:6.2f} dB "
-                    f"{row[f'{form}_view_seconds']:6.2f} s",
-                    flush=True,
-                )
         options.out.parent.mkdir(parents=True, exist_ok=True)
         record = {"machine": machine(), "scene": scene.source, "results": results}
         options.out.write_text(json.dumps(record, indent=1))

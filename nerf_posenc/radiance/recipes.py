@@ -243,14 +243,3 @@ def _proposal_renderer(
 def fields_of(renderer: nn.Module) -> list[RadianceField | FactoredField]:
     """Radiance fields of a renderer: a coarse and a fine one, or one."""
     return [m for m in renderer.modules() if isinstance(m, RadianceField | FactoredField)]
-
-
-def without_pruning(renderer: GridRenderer) -> GridRenderer:
-    """Return a renderer of the same field in the whole visual hull, to measure what pruning saves.
-
-    Outside the hull the field was never fitted and may have any value.
-    """
-    hull = None
-    if renderer.grid is not None:
-        hull = OccupancyGrid(renderer.grid.resolution, possible=renderer.grid.possible)
-    return GridRenderer(renderer.field, hull, num_samples=renderer.num_samples)

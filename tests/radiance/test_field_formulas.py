@@ -18,7 +18,7 @@ from nerf_posenc.radiance.field_training import (
 )
 from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
-from nerf_posenc.radiance.recipes import FieldName, FieldOptions, renderer_for, without_pruning
+from nerf_posenc.radiance.recipes import FieldName, FieldOptions, renderer_for
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -216,20 +216,6 @@ def test_the_grid_is_updated_every_32_steps_from_step_100_on_by_quarters() -> No
     assert grid.calls == [(128, 0.25), (160, 0.25), (192, 0.25)]
     renderer.grid = None
     update(state)
-
-
-def test_without_pruning_the_whole_hull_is_rendered_again() -> None:
-    hull = torch.zeros(128**3, dtype=torch.bool)
-    hull[:1000] = True
-    renderer = renderer_for(FieldOptions(width=4, depth=1, num_samples=7), 8, hull)
-    assert isinstance(renderer, GridRenderer)
-    assert renderer.grid is not None
-    renderer.grid.occupied.zero_()
-    whole = without_pruning(renderer)
-    assert whole.grid is not None
-    assert torch.equal(whole.grid.occupied, hull)
-    assert (whole.field, whole.num_samples) == (renderer.field, 7)
-    assert without_pruning(GridRenderer(renderer.field, None)).grid is None
 
 
 def test_rays_are_drawn_of_the_pixels_that_meet_an_occupied_cell() -> None:
