@@ -82,7 +82,8 @@ class T5RelativeBias(_LookedUpBias):
     Args:
         num_heads: number of heads, 1 or more.
         num_buckets: number of buckets, an even number of 4 or more.
-        max_distance: offset from which all share a bucket, above ``num_buckets``.
+        max_distance: offset from which all share a bucket, above the half of a direction's buckets
+            that have one offset each.
         bidirectional: use half of the buckets for keys after the query (encoders); else those
             keys share bucket 0 (decoders, which mask them).
 
@@ -103,10 +104,11 @@ class T5RelativeBias(_LookedUpBias):
         bidirectional: bool = True,
     ) -> None:
         require_counts(num_heads=num_heads)
-        if num_buckets < 4 or num_buckets % 2 or max_distance <= num_buckets:
+        exact = num_buckets // (4 if bidirectional else 2)
+        if num_buckets < 4 or num_buckets % 2 or max_distance <= exact:
             raise ValueError(
-                "num_buckets must be an even number of 4 or more and max_distance above it; got "
-                f"{num_buckets} and {max_distance}"
+                f"num_buckets must be an even number of 4 or more and max_distance above {exact}; "
+                f"got {num_buckets} and {max_distance}"
             )
         super().__init__()
         self.num_buckets = num_buckets

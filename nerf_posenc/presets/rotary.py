@@ -18,7 +18,8 @@ def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[i
     """Axis of each pair of Qwen-VL's multimodal rotary embedding (M-RoPE), for ``pair_axes``.
 
     One series of bands goes through all pairs; each pair takes the position along time, height
-    or width. A text token has the same position along all three.
+    or width. A text token has the same position along all three. The sections are as many as half
+    of the head: in a wider one, as in Ideogram 4, the first axis has the rest.
 
     Args:
         sections: number of pairs of each axis: ``(16, 24, 24)`` in Qwen2-VL, ``(24, 20, 20)`` in

@@ -56,6 +56,15 @@ def test_fire_is_a_network_of_the_distance_over_the_position() -> None:
     torch.testing.assert_close(bias(2, 9), values[:, -2:], atol=1e-6, rtol=0)
 
 
+def test_t5_buckets_may_end_before_as_many_offsets_as_there_are_buckets() -> None:
+    # 16 offsets of each direction have a bucket of their own, and 16 more buckets reach to 50.
+    buckets = T5RelativeBias(1, num_buckets=64, max_distance=50).buckets(torch.arange(-60, 1))
+    assert buckets[-17:].tolist() == list(range(16, -1, -1))
+    assert buckets[:11].tolist() == [31] * 11
+    wide = 16 + (math.log(30 / 16) / math.log(50 / 16)) * 16
+    assert int(buckets[30]) == int(wide)
+
+
 def test_t5_buckets_are_exact_for_small_offsets_and_share_for_large_ones() -> None:
     buckets = T5RelativeBias(2).buckets(torch.tensor([0, -1, -7, 1, 7, -127, -1000, 128]))
     assert buckets.tolist() == [0, 1, 7, 17, 23, 15, 15, 31]
@@ -146,6 +155,7 @@ def test_what_does_not_fit_is_refused() -> None:
     for call, message in (
         (lambda: relative_positions(4, 3), "num_keys must be num_queries or more"),
         (lambda: T5RelativeBias(2, num_buckets=5), "num_buckets must be an even number"),
+        (lambda: T5RelativeBias(2, num_buckets=64, max_distance=16), "max_distance above 16"),
         (lambda: T5RelativeBias(0), "num_heads must be 1 or more"),
         (lambda: WindowBias(2, (0, 3)), "height must be 1 or more"),
         (lambda: ClippedRelativeBias(2, ends=(3, -3)), "a least offset and a largest"),
