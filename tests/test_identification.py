@@ -205,22 +205,27 @@ def test_embeddings_of_a_models_width_are_found() -> None:
     assert identify(whisper, shape=(20,))[0].name == "whisper"
 
 
-def test_positions_that_are_counted_otherwise_are_named() -> None:
-    before, plain = torch.randn(48, 64), grid_positions((6, 8)).flatten(0, 1)
-    after = RotaryEncoder.preset("dinov3").rotate(before, plain)
-    best = identify(after, before=before, shape=(6, 8), expected="dinov3")[0]
+@pytest.mark.parametrize(
+    ("name", "positions", "change"),
+    [
+        ("dinov3", grid_positions((8, 10)).flatten(0, 1), "positions counted as indices"),
+        # An image after 32 tokens of text: nothing varies along the first axis.
+        (
+            "z-image",
+            ROTARY["z-image"].positions((8, 10)) + torch.tensor([32, 0, 0]),
+            "positions (32, 0, 0)",
+        ),
+    ],
+)
+def test_positions_that_are_counted_otherwise_are_named(
+    name: str, positions: Tensor, change: str
+) -> None:
+    encoder = RotaryEncoder.preset(name)
+    before = torch.randn(80, encoder.dim)
+    after = encoder.rotate(before, positions)
+    best = identify(after, before=before, shape=(8, 10), expected=name)[0]
     assert best.is_exact
-    assert best.changes == ("positions counted as indices",)
-
-
-def test_an_offset_on_an_axis_along_which_nothing_varies_is_found() -> None:
-    # An image after 32 tokens of text.
-    before = torch.randn(80, 128)
-    positions = ROTARY["z-image"].positions((8, 10)) + torch.tensor([32, 0, 0])
-    after = RotaryEncoder.preset("z-image").rotate(before, positions)
-    best = identify(after, before=before, shape=(8, 10), expected="z-image")[0]
-    assert best.is_exact
-    assert best.changes == ("positions (32, 0, 0)",)
+    assert best.changes == (change,)
 
 
 def test_the_nearest_is_given_and_said_not_to_be_it() -> None:

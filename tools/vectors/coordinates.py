@@ -476,25 +476,6 @@ def position_table_transformers(libraries: Libraries) -> Arrays:
     return arrays
 
 
-@entry("position-table-qwen3-vl", "float32")
-def position_table_qwen3_vl(libraries: Libraries) -> Arrays:
-    """get_vision_interpolation_indices_and_weights("bilinear", align_corners=True), 4x4 to 6x7."""
-    table = points(19, 1, 17, 3)
-    utils = libraries.installed("transformers.vision_utils")
-    index, weight = utils.get_vision_interpolation_indices_and_weights(
-        torch.tensor([[1, 6, 7]]), 4, "bilinear", align_corners=True
-    )
-    return dict(input_table=table, output=(table[0, 1:][index] * weight[..., None]).sum(1))
-
-
-@entry("position-table-sam")
-def position_table_sam(libraries: Libraries) -> Arrays:
-    """SamVisionAttention.get_rel_pos(5, 5, table) of 5 rows."""
-    table = points(20, 5, 3)
-    attention = libraries.model("sam").SamVisionAttention
-    return dict(input_table=table, output=attention.get_rel_pos(None, 5, 5, table))
-
-
 @entry("position-table-timm", "float32")
 def position_table_timm(libraries: Libraries) -> Arrays:
     """resample_abs_pos_embed(table, size, antialias=True or False), 4x4 to 6x7 and 3x2."""
@@ -597,31 +578,3 @@ def plucker_lfn(libraries: Libraries) -> Arrays:
     rays = module.plucker_embedding(poses, pixels, matrices)
     arrays = dict(input_intrinsics=intrinsics, input_poses=poses, input_pixels=pixels)
     return arrays | dict(output_rays=rays)
-
-
-@entry("edm", "bands float32")
-def edm(libraries: Libraries) -> Arrays:
-    """PositionalEmbedding(32)(labels) of DhariwalUNet; and of SongUNet, sine and cosine swapped."""
-    names = libraries.definitions(
-        "NVlabs/edm",
-        "training/networks.py",
-        "PositionalEmbedding",
-        persistence=Record(persistent_class=lambda cls: cls),
-    )
-    labels = torch.linspace(-2.0, 1.5, 7)
-    song = names.PositionalEmbedding(32, endpoint=True)(labels)
-    return dict(
-        input_labels=labels,
-        output_adm=names.PositionalEmbedding(32)(labels),
-        output_song=song.reshape(7, 2, -1).flip(1).reshape(7, 32),
-    )
-
-
-@entry("tensorf", "bands float32")
-def tensorf(libraries: Libraries) -> Arrays:
-    """positional_encoding(points, 6)."""
-    encode = libraries.definitions(
-        "apchenstu/TensoRF", "models/tensorBase.py", "positional_encoding"
-    ).positional_encoding
-    where = points(24, 6, 3)
-    return dict(input_points=where, output=encode(where, 6))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tools.vectors.coordinates import points
+from tools.vectors.coordinates import Record, points
 from tools.vectors.harness import Arrays, Libraries, before, definitions, entry, grid
 
 
@@ -365,3 +365,50 @@ def petr(libraries: Libraries) -> Arrays:
     module = libraries.definitions("megvii-research/PETR", path, "pos2posemb3d")
     x = points(18, 6, 3, low=0.0)
     return dict(input_points=x, output_features=module.pos2posemb3d(x, num_pos_feats=16))
+
+
+@entry("position-table-qwen3-vl", "float32")
+def position_table_qwen3_vl(libraries: Libraries) -> Arrays:
+    """get_vision_interpolation_indices_and_weights("bilinear", align_corners=True), 4x4 to 6x7."""
+    table = points(19, 1, 17, 3)
+    utils = libraries.installed("transformers.vision_utils")
+    index, weight = utils.get_vision_interpolation_indices_and_weights(
+        torch.tensor([[1, 6, 7]]), 4, "bilinear", align_corners=True
+    )
+    return dict(input_table=table, output=(table[0, 1:][index] * weight[..., None]).sum(1))
+
+
+@entry("position-table-sam")
+def position_table_sam(libraries: Libraries) -> Arrays:
+    """SamVisionAttention.get_rel_pos(5, 5, table) of 5 rows."""
+    table = points(20, 5, 3)
+    attention = libraries.model("sam").SamVisionAttention
+    return dict(input_table=table, output=attention.get_rel_pos(None, 5, 5, table))
+
+
+@entry("edm", "bands float32")
+def edm(libraries: Libraries) -> Arrays:
+    """PositionalEmbedding(32)(labels) of DhariwalUNet; and of SongUNet, sine and cosine swapped."""
+    names = libraries.definitions(
+        "NVlabs/edm",
+        "training/networks.py",
+        "PositionalEmbedding",
+        persistence=Record(persistent_class=lambda cls: cls),
+    )
+    labels = torch.linspace(-2.0, 1.5, 7)
+    song = names.PositionalEmbedding(32, endpoint=True)(labels)
+    return dict(
+        input_labels=labels,
+        output_adm=names.PositionalEmbedding(32)(labels),
+        output_song=song.reshape(7, 2, -1).flip(1).reshape(7, 32),
+    )
+
+
+@entry("tensorf", "bands float32")
+def tensorf(libraries: Libraries) -> Arrays:
+    """positional_encoding(points, 6)."""
+    encode = libraries.definitions(
+        "apchenstu/TensoRF", "models/tensorBase.py", "positional_encoding"
+    ).positional_encoding
+    where = points(24, 6, 3)
+    return dict(input_points=where, output=encode(where, 6))
