@@ -23,7 +23,7 @@ _BRICK_NODES = 160
 # Mean distance from a plane, in units, of what has no inside.
 _FLAT = 1e-6
 _HOLES = "the mesh has holes: inside is where its winding number is above one half"
-_INWARDS = "all triangles of the mesh faced inwards, and were turned around"
+_INWARDS = "all triangles of the mesh faced inwards, and were flipped"
 _INCONSISTENT = (
     "the triangles of the mesh do not all face the same way: its normals, and errors of normals, "
     "mean little"

@@ -392,7 +392,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         yield f"the warp error, a mean over all patches, was {start:.4f} in the beginning"
         for fit in results:
             if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2 > 0:
-                yield f"{fit.encoding} has not found the positions of the patches"
+                yield f"the fit {fit.encoding} has not found the positions of the patches"
 
 
 def held_cosine(progress: float) -> float:

@@ -60,7 +60,8 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     verb = "gains" if score(best) >= score(baseline) else "loses"
     # A difference of percentages is one of points.
     unit = " points" if measure.unit == "%" else measure.unit
-    amount = f"{gained:.1f}{unit}" if math.isfinite(gained) else "all that is missing"
+    digits = 1 if measure.unit else measure.digits
+    amount = f"{gained:.{digits}f}{unit}" if math.isfinite(gained) else "all that is missing"
     return (
         f"{encoding_title(best.encoding)} {verb} {amount}: {quantity} {text(best)} against "
         f"{text(baseline)} without it{_alike(best, baseline)}{beside}"

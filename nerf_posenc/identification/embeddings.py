@@ -209,12 +209,12 @@ def _measured(waves: Waves, width: int, *, is_signed: bool = False) -> Slots:
         # cos(t) = sin(t + pi / 2); a wave that runs backwards: sin(t) = sin(pi - t).
         for column, angle in ((a, phase), (b, phase + math.pi / 2)):
             if column < width:
-                is_turned = band < 0 and not is_signed
+                is_reversed = band < 0 and not is_signed
                 slots.fill(
                     column,
                     axis,
-                    -band if is_turned else band,
-                    math.pi - angle if is_turned else angle,
+                    -band if is_reversed else band,
+                    math.pi - angle if is_reversed else angle,
                 )
     return slots
 

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nerf_posenc.metrics.spectrum import LEAST_SHARE
+
 _LOWEST_HZ = 20.0
-# Bands with a smaller share of the energy hold rounding errors alone.
-_LEAST_SHARE = 1e-10
 
 
 def snr(
@@ -68,7 +68,7 @@ def snr_by_octave(
     signal = torch.fft.rfft(original.double(), dim=0).abs().square().sum(-1)
     noise = torch.fft.rfft(fit.double() - original.double(), dim=0).abs().square().sum(-1)
     hertz = torch.fft.rfftfreq(len(original), 1 / rate, dtype=torch.float64)
-    rows, least = [], _LEAST_SHARE * float(signal.sum())
+    rows, least = [], LEAST_SHARE * float(signal.sum())
     for low, high in octaves(rate):
         inside = (hertz > low) & (hertz <= high)
         energy = float(signal[inside].sum())

@@ -16,8 +16,8 @@ from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
 # Rows that are transformed at once, then columns.
 _STRIP_ROWS = 64
 _BLOCK_COLUMNS = 256
-# Bands with a smaller share of the energy hold rounding errors alone.
-_LEAST_SHARE = 1e-10
+LEAST_SHARE = 1e-10
+"""Bands with a smaller share of the energy hold rounding errors alone."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def spectra(
         ]
 
     energies = _energy_by_octave(pixels, shape)
-    least = _LEAST_SHARE * sum(energies)
+    least = LEAST_SHARE * sum(energies)
     frequencies, power = power_spectrum(original)
     return Spectra(
         frequencies,

@@ -34,8 +34,8 @@ _OPEN_AT = 0.6
 # coarsest bands alone would blur it beyond recognition.
 _STILL_IN_BOX, _OPEN_IN_BOX = 0.05, 0.0
 _STILL, _OPEN = 0.15, 0.25
-# A view is an outlier if its error is so many times the median of all; how many rays of each view
-# show that, and the largest share of the views that are relocalized.
+# The error of an outlier over the median of all views, the rays of each view by which errors are
+# measured, and the largest share of the views that are relocalized.
 _OUTLIER, _CHECKED, _MOST_OUTLIERS = 5.0, 512, 0.1
 # Of the search: candidates in each of the rounds, the best that are kept, rays that they are judged
 # by, and the standard deviation of the first, in radians and in units of the scene.

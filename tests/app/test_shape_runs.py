@@ -44,12 +44,12 @@ def test_the_mesh_of_a_sphere_lies_on_it_and_looks_outward() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".obj"])
-def test_triangles_that_face_inwards_are_turned_around(suffix: str) -> None:
+def test_triangles_that_face_inwards_are_flipped(suffix: str) -> None:
     vertices, faces = surface_mesh(sphere, 16)
     mesh = trimesh.Trimesh(vertices.numpy(), faces.flip(1).numpy())
     mesh.export(f"a{suffix}")
     shape = open_shape(f"a{suffix}")
-    assert shape.notes == ("all triangles of the mesh faced inwards, and were turned around",)
+    assert shape.notes == ("all triangles of the mesh faced inwards, and were flipped",)
     places, normals = shape.sample_surface(100, torch.Generator().manual_seed(0))
     assert bool(((places * normals).sum(-1) > 0).all())
     faces[::2] = faces[::2].flip(1)

@@ -284,8 +284,8 @@ class ImageKind(Kind[ImageOptions]):
         note = None
         if size > own and bands > enough:
             note = (
-                f"bands above {enough} are noise between the {max(fit.size)} fitted pixels, and "
-                f"this fit has {bands}: to enlarge it, fit it with --bands {enough}"
+                f"note: bands above {enough} are noise between the {max(fit.size)} fitted pixels, "
+                f"and this fit has {bands}: to enlarge it, fit it with --bands {enough}"
             )
         return Rendered(size, f"{path.stem}-{size[0]}x{size[1]}", strips, note=note)
 
