@@ -82,8 +82,8 @@ class T5RelativeBias(_LookedUpBias):
     Args:
         num_heads: number of heads, 1 or more.
         num_buckets: number of buckets, an even number of 4 or more.
-        max_distance: offset from which all share a bucket, above the half of a direction's buckets
-            that have one offset each.
+        max_distance: offset from which all share a bucket, above the number of small offsets that
+            have a bucket each: a quarter of ``num_buckets``, or half of them in one direction.
         bidirectional: use half of the buckets for keys after the query (encoders); else those
             keys share bucket 0 (decoders, which mask them).
 
