@@ -1,6 +1,7 @@
 """COLMAP models: ``sparse/0`` or ``colmap/sparse/0`` and ``images/``, read by pycolmap.
 
-The box contains the middle 98% of the points along each axis.
+The box contains the middle 98% of the points along each axis. Where images show points, their
+distances are known, which a fit may use.
 """
 
 from pathlib import Path
@@ -37,10 +38,10 @@ def open_colmap(
     """
     for file in model.iterdir():
         path_inside(folder, str(file.relative_to(folder)))
-    values = read_model(model)
+    values, shown = read_model(model)
     require_views(len(values["images"]), model)
     frames, missing = [], 0
-    for image in sorted(values["images"], key=lambda image: image["name"]):
+    for index, image in sorted(enumerate(values["images"]), key=lambda pair: pair[1]["name"]):
         path = path_inside(folder, f"images/{image['name']}")
         if not path.is_file():
             missing += 1
@@ -53,7 +54,8 @@ def open_colmap(
         pose[:3, 1:3] *= -1  # From OpenCV's axes, y down and looking along +z.
         require_rigid(pose, f"{model}: {image['name']}")
         camera = _camera_from_lens(values["cameras"][image["camera"]], model)
-        frames.append(Frame(path, camera.resized, pose))
+        points = shown[shown[:, 0] == index, 1:]
+        frames.append(Frame(path, camera.resized, pose, points[np.isfinite(points).all(axis=1)]))
     if values["num_points"] < 10:
         raise SceneError(
             f"{model} has {values['num_points']} points, too few to tell where the scene is"

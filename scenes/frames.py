@@ -1,7 +1,7 @@
 """Posed image files, and the views loaded from them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
-from nerf_posenc.radiance.views import Scene, Views, premultiplied
+from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from scenes.errors import SceneError
 from scenes.image_files import pixels_from_file
 from scenes.pixel_stacks import mapped_note, stack_images
@@ -43,11 +43,14 @@ class Frame:
         camera: function from the file's width and height to its camera, for example
             ``Camera.resized``.
         world_from_camera: pose, ``(4, 4)``.
+        points: points of surfaces that the image shows, ``(n, 5)``: column and row as shares of
+            its width and height, and the position in units of the file.
     """
 
     path: Path
     camera: Callable[[int, int], Camera]
     world_from_camera: npt.NDArray[np.float64]
+    points: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 5)))
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,22 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
         [frame.path.name for frame in frames],
         None if box.near is None else box.near / box.half_size,
         is_mapped,
+        _surface_points(frames, box),
     )
+
+
+def _surface_points(frames: Sequence[Frame], box: Box) -> SurfacePoints | None:
+    """Points that the images show, in the coordinates of the box; None if there are none."""
+    points = np.concatenate([frame.points for frame in frames])
+    # Of those at the edge, some lie outside by rounding.
+    is_inside = ((points[:, :2] >= 0) & (points[:, :2] < 1)).all(axis=1)
+    if not is_inside.any():
+        return None
+    views = np.repeat(np.arange(len(frames)), [len(frame.points) for frame in frames])
+    views, points = views[is_inside], points[is_inside]
+    positions = (points[:, 2:] - box.center) / box.half_size
+    places, found = (torch.from_numpy(each).float() for each in (points[:, :2], positions))
+    return SurfacePoints(torch.from_numpy(views), places, found)
 
 
 def _coarse(camera: Camera) -> Camera:

@@ -132,16 +132,15 @@ def _ask_file(what: str, path: Path, arguments: list[Any]) -> "tuple[dict[str, A
     return answer, [torch.from_numpy(array) for array in arrays]
 
 
-def read_model(folder: Path) -> dict[str, Any]:
+def read_model(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     """Read a COLMAP model as `scenes.colmap_reader.read_model` does.
 
     Raises:
         SceneError: If it cannot be read within the limits.
     """
     files = [file for file in folder.iterdir() if file.is_file()]
-    answer, _ = _WORKER.ask("model", folder, [], Allowance(files, _MODEL_BYTES_PER_BYTE))
-    model: dict[str, Any] = answer["model"]
-    return model
+    answer, (shown,) = _WORKER.ask("model", folder, [], Allowance(files, _MODEL_BYTES_PER_BYTE))
+    return answer["model"], shown
 
 
 class _Worker:
@@ -263,7 +262,8 @@ def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], 
         return {}, list(read_triangles(path, *arguments))
     from scenes.colmap_reader import read_model
 
-    return {"model": read_model(path)}, []
+    values, shown = read_model(path)
+    return {"model": values}, [shown]
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:

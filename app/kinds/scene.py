@@ -205,8 +205,9 @@ class ViewsKind(Kind[AskedViews]):
             noise = options.disturb_poses * torch.randn(
                 len(self.given_poses), 6, generator=generator
             )
+            # Points would say where the cameras really are.
             disturbed = replace(
-                self.scene.train, world_from_camera=exp_se3(noise) @ self.given_poses
+                self.scene.train, world_from_camera=exp_se3(noise) @ self.given_poses, points=None
             )
             self.scene = replace(self.scene, train=disturbed)
         self.title, self.source = self.scene.name, self.scene.source
@@ -240,7 +241,7 @@ class ViewsKind(Kind[AskedViews]):
             parts += [
                 ((*shape, 3), map(partial(views.over, background=0.0), every)),
                 (shape, map(views.opacity, every)),
-                *((tensor.shape, [tensor]) for tensor in tensors),
+                *((tensor.shape, [tensor]) for tensor in (*tensors, *(views.points or ()))),
             ]
         return digest_of(parts)
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.radiance.evaluation import render
 from nerf_posenc.radiance.packed import PackedRenderer
-from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.proposals import KNOWN_SHARE, ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
 from nerf_posenc.radiance.recipes import STRIDES, FieldName, FieldOptions, Renderer, fields_of
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
@@ -87,7 +87,15 @@ def make_batches(
     """Draw rays of all views; with an occupancy grid, those that meet an occupied cell."""
     grid = getattr(renderer, "grid", None)
     live = None if grid is None or not _is_boxed(renderer) else occupied_pixels(grid, views)
-    return RayBatches(views, batch_size, seed=seed, background=background, live=live, device=device)
+    return RayBatches(
+        views,
+        batch_size,
+        seed=seed,
+        background=background,
+        live=live,
+        known_share=KNOWN_SHARE if isinstance(renderer, ProposalRenderer) else 0.0,
+        device=device,
+    )
 
 
 def update_renderer(
@@ -137,7 +145,11 @@ def forward_for(renderer: Renderer) -> Callable[[RayBatch], Rendering]:
 
     def forward(batch: RayBatch) -> Rendering:
         rendering: Rendering
-        if isinstance(renderer, PackedRenderer | ProposalRenderer):
+        if isinstance(renderer, ProposalRenderer):
+            rendering = renderer(
+                batch.rays, batch.generator, views=batch.views, known=batch.distances
+            )
+        elif isinstance(renderer, PackedRenderer):
             rendering = renderer(batch.rays, batch.generator, views=batch.views)
         else:
             rendering = renderer(batch.rays, batch.generator)

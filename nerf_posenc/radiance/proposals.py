@@ -36,6 +36,11 @@ _ENDLESS = 1e10
 # Of the distortion loss, relative to the squared error of the colors.
 _DISTORTION = 1e-3
 
+KNOWN_SHARE = 1 / 8
+"""Of the rays of a step: those that show points whose distances are known, if there are any."""
+# Of the loss of those distances, relative to the squared error of the colors.
+_KNOWN = 0.16
+
 
 class ProposalRenderer(nn.Module):
     """Render with intervals that a proposal chooses along each ray.
@@ -79,7 +84,12 @@ class ProposalRenderer(nn.Module):
         self.poses = PoseRefinement(num_poses, is_boxed=is_boxed) if num_poses else None
 
     def forward(
-        self, rays: Rays, generator: Jitter | None = None, *, views: Int[Tensor, " n"] | None = None
+        self,
+        rays: Rays,
+        generator: Jitter | None = None,
+        *,
+        views: Int[Tensor, " n"] | None = None,
+        known: Float[Tensor, " n"] | None = None,
     ) -> Rendering:
         """Render rays; with gradients, the rendering has the penalty of the proposal.
 
@@ -88,6 +98,8 @@ class ProposalRenderer(nn.Module):
             generator: random number generator to shift the intervals of each ray.
             views: training view of each ray, to render it from that view's refined pose and with
                 its exposure; None for rays as they are and the mean exposure.
+            known: distance at which each ray meets a surface, 0 where it is not known; None for no
+                penalty of light that comes from elsewhere.
         """
         if self.poses is not None and views is not None:
             rays = self.poses(rays, views)
@@ -130,7 +142,10 @@ class ProposalRenderer(nn.Module):
         if not torch.is_grad_enabled():
             return rendering
         penalty = interlevel_loss(edges, weights, coarse, proposed)
-        return rendering._replace(penalty=penalty + _DISTORTION * distortion_loss(edges, weights))
+        penalty = penalty + _DISTORTION * distortion_loss(edges, weights)
+        if known is not None:
+            penalty = penalty + _KNOWN * distance_loss(distances.detach(), weights, known)
+        return rendering._replace(penalty=penalty)
 
     def _lengths(self, edges: Tensor) -> Tensor:
         lengths = edges.diff(dim=-1)
@@ -186,3 +201,25 @@ def distortion_loss(
     before, moment_before = weights.cumsum(-1) - weights, moment.cumsum(-1) - moment
     between = (moment * before - weights * moment_before).sum(-1)
     return (2 * between + (weights.square() * lengths).sum(-1) / 3).mean()
+
+
+def distance_loss(
+    distances: Float[Tensor, "rays samples"],
+    weights: Float[Tensor, "rays samples"],
+    known: Float[Tensor, " rays"],
+) -> Float[Tensor, ""]:
+    r"""How far from the surfaces that rays meet their light comes, where that is known.
+
+    $\sum_i w_i \min(|D / t_i - 1|, 1)$ for samples at the distances $t_i$ and a surface at $D$:
+    the error of the disparity, relative to the surface's. Points of structure from motion tell
+    where surfaces are that few views show (Deng et al. 2022, DS-NeRF); the bound is for wrong ones.
+
+    Args:
+        distances: distances of the samples from the origins of the rays.
+        weights: their weights.
+        known: distance of the surface that each ray meets, 0 where it is not known.
+    """
+    off = (known[:, None] / distances.clamp(min=1e-6) - 1).abs().clamp(max=1)
+    # What passes all samples is off as well.
+    loss = (weights * off).sum(-1) + (1 - weights.sum(-1)).clamp(min=0)
+    return (loss * (known > 0)).mean()

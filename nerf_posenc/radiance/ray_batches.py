@@ -13,7 +13,13 @@ from nerf_posenc.images import pixels_at
 from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach, largest_within
 from nerf_posenc.radiance.rays import PixelDirections, Rays
 from nerf_posenc.radiance.sampling import Jitter
-from nerf_posenc.radiance.views import Background, Views, background_gray, over_background
+from nerf_posenc.radiance.views import (
+    Background,
+    SurfacePoints,
+    Views,
+    background_gray,
+    over_background,
+)
 
 _BLOCK_BITS = 64
 
@@ -25,11 +31,14 @@ class RayBatch(NamedTuple):
         rays: the rays.
         generator: random number generator for the samples along them.
         views: index of the view that each ray is of.
+        distances: distance at which each ray meets a surface, 0 where it is not known; None if
+            none is.
     """
 
     rays: Rays
     generator: Jitter
     views: Int[Tensor, " n"]
+    distances: Float[Tensor, " n"] | None = None
 
 
 class RayBatches:
@@ -43,6 +52,7 @@ class RayBatches:
             explains transparent pixels.
         live: pixels of each view to draw from, for example those whose rays meet an occupied cell;
             None for all.
+        known_share: share of the rays that show points of surfaces, if the views have any.
         device: device that the batches are drawn on; pixels in a memory-mapped file stay on the
             CPU.
 
@@ -66,6 +76,7 @@ class RayBatches:
         seed: int,
         background: Background = "white",
         live: Iterable[Bool[Tensor, "height width"]] | None = None,
+        known_share: float = 0.0,
         device: torch.device | str = "cpu",
     ) -> None:
         self.batch_size = batch_size
@@ -80,6 +91,12 @@ class RayBatches:
         self._live = None if live is None else PixelSet(live, device)
         if self._live is not None and len(self._live) == 0:
             raise ValueError("no pixel to draw from: every view is transparent all over")
+        self._num_known = round(known_share * batch_size)
+        self._points: SurfacePoints | None = None
+        if views.points is not None and self._num_known:
+            self._points = SurfacePoints(*(part.to(device) for part in views.points))
+            column, row = (views.points.place * torch.tensor(views.size)).long().unbind(-1)
+            self._pixel_of_point = (row * views.size[0] + column).to(device)
 
     @torch.no_grad()
     def __call__(self, step: int) -> tuple[RayBatch, Float[Tensor, "n 3"]]:
@@ -94,8 +111,17 @@ class RayBatches:
             view, pixel = self._live.select(drawn)
         else:
             view, pixel = drawn // num_pixels, drawn % num_pixels
+        if self._points is None:
+            rays, rgb = self._rays_of(view, pixel, generator)
+            return RayBatch(rays, generator, view), rgb
+        count = len(self._points.view)
+        chosen = torch.randint(count, (self._num_known,), generator=generator, device=device)
+        view = torch.cat([self._points.view[chosen], view[self._num_known :]])
+        pixel = torch.cat([self._pixel_of_point[chosen], pixel[self._num_known :]])
         rays, rgb = self._rays_of(view, pixel, generator)
-        return RayBatch(rays, generator, view), rgb
+        known = (self._points.position[chosen] - rays.origins[: self._num_known]).norm(dim=-1)
+        distances = F.pad(known, (0, self.batch_size - self._num_known))
+        return RayBatch(rays, generator, view, distances), rgb
 
     @torch.no_grad()
     def of_view(self, view: int, count: int, *, seed: int) -> tuple[Rays, Float[Tensor, "n 3"]]:

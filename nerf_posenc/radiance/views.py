@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import resize_area, unit_range
@@ -13,6 +13,20 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import Rays, camera_rays
 
 Background = Literal["white", "black", "random"]
+
+
+class SurfacePoints(NamedTuple):
+    """Points of surfaces that views show, as structure from motion finds them.
+
+    Attributes:
+        view: index of the view that shows each point.
+        place: column and row in that view, as shares in [0, 1) of its width and height.
+        position: position in the scene; a point that several views show has a row for each.
+    """
+
+    view: Int[Tensor, " n"]
+    place: Float[Tensor, "n 2"]
+    position: Float[Tensor, "n 3"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,7 @@ class Views:
         near: distance from the cameras at which the scene begins; None if it is not known.
         is_mapped: whether the pixels are read from a memory-mapped file on demand; they then stay
             on the CPU.
+        points: points whose distance is known; None for none.
     """
 
     pixels: Shaped[Tensor, "views height width channels"]
@@ -39,6 +54,7 @@ class Views:
     names: Sequence[str]
     near: float | None = None
     is_mapped: bool = False
+    points: SurfacePoints | None = None
 
     def __post_init__(self) -> None:
         counts = {len(self.cameras), len(self.pixels), len(self.world_from_camera)}
@@ -105,7 +121,7 @@ class Views:
         )
 
     def subset(self, count: int) -> "Views":
-        """Select views, evenly spread; all if there are no more than ``count``."""
+        """Select views, evenly spread, without points; all if there are no more than ``count``."""
         if count >= len(self):
             return self
         chosen = evenly_spaced(count, len(self))
@@ -116,6 +132,7 @@ class Views:
             world_from_camera=self.world_from_camera[chosen],
             names=[self.names[i] for i in chosen],
             is_mapped=False,
+            points=None,
         )
 
     def rays(self, view: int, *, background: float = 1.0) -> Rays:

@@ -81,14 +81,14 @@ class World:
 
         Args:
             batch: tensors with one row per example, and generators of further random numbers, in
-                tuples.
+                tuples; None in the place of a tensor for none.
             num_rows: number of rows of the global batch.
 
         Raises:
             TypeError: If the batch contains anything else.
             ValueError: If there are fewer rows than processes.
         """
-        if self.size == 1:
+        if self.size == 1 or batch is None:
             return batch
         if isinstance(batch, Tensor):
             return batch[self.rows(num_rows)]

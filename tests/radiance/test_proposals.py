@@ -5,7 +5,12 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.proposals import ProposalRenderer, distortion_loss, interlevel_loss
+from nerf_posenc.radiance.proposals import (
+    ProposalRenderer,
+    distance_loss,
+    distortion_loss,
+    interlevel_loss,
+)
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
 from nerf_posenc.radiance.scene_spaces import ContractedSpace
@@ -80,6 +85,27 @@ def test_the_distortion_loss_is_the_sum_over_all_pairs(count: int) -> None:
     pairs = (weights[:, :, None] * weights[:, None] * apart).sum((1, 2))
     expected = (pairs + (weights.square() * lengths).sum(-1) / 3).mean()
     torch.testing.assert_close(distortion_loss(edges, weights), expected)
+
+
+def test_light_from_elsewhere_than_the_surface_costs_what_its_disparity_is_off_by() -> None:
+    distances, known = torch.tensor([[1.0, 2.0, 4.0]]).expand(5, 3), torch.full((5,), 2.0)
+    # All light from one sample, half of each of two, none at all; the last is not known.
+    weights = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0.5, 0.5], [0, 0, 0]])
+    expected = torch.tensor([1.0, 0.0, 0.5, 0.25, 1.0])
+    for ray in range(5):
+        known_here = torch.where(torch.arange(5) == ray, known, torch.zeros(()))
+        found = distance_loss(distances, weights, known_here)
+        assert float(found) == pytest.approx(float(expected[ray]) / 5)
+
+
+def test_a_surface_that_is_not_where_it_is_known_to_be_is_penalized() -> None:
+    renderer, rays = ProposalRenderer(Slab(1e4), num_samples=64), downwards(8)
+    # An opaque slab from the face of the cube on, at a distance of 1.
+    known = torch.tensor([0.0, 0, 1, 1, 1, 1, 1, 1])
+    penalties = [renderer(rays, known=each).penalty for each in (None, known, 2 * known)]
+    plain, right, wrong = (float(penalty.detach()) for penalty in penalties if penalty is not None)
+    assert right == pytest.approx(plain, abs=0.005)
+    assert wrong > right + 0.05
 
 
 @pytest.mark.parametrize("seed", [None, 0])

@@ -12,6 +12,7 @@ from PIL import Image
 
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import camera_rays
 from scenes import BUILT_IN, SceneError, open_scene
 from scenes.quadrature import hemisphere_poses, look_at_origin, render_exactly
@@ -199,15 +200,27 @@ def test_a_colmap_model_is_read(tmp_path: Path) -> None:
     model = tmp_path / "sparse/0"
     model.mkdir(parents=True)
     (model / "cameras.txt").write_text("1 SIMPLE_RADIAL 16 12 20 8 6 -0.05\n")
+    points = np.random.default_rng(0).uniform((-1, -1, 4), (1, 1, 6), (50, 3))
     lines = []
     for i in range(9):
         Image.fromarray(np.full((6, 8, 3), 10 * i, np.uint8)).save(tmp_path / f"images/{i}.png")
         # Looking along +z from (-i / 10, 0, 0), y down.
-        lines.append(f"{i + 1} 1 0 0 0 {i / 10} 0 0 1 {i}.png\n\n")
+        lines.append(f"{i + 1} 1 0 0 0 {i / 10} 0 0 1 {i}.png\n")
+        across = (points[:, :2] + (i / 10, 0)) / points[:, 2:]
+        bent = across * (1 - 0.05 * np.square(across).sum(1, keepdims=True))
+        # The first has no point here.
+        seen = [
+            f"{x} {y} {number + 1 if number else -1}"
+            for number, (x, y) in enumerate(20 * bent + (8, 6))
+        ]
+        lines.append(" ".join(seen) + "\n")
     (model / "images.txt").write_text("".join(lines))
-    points = np.random.default_rng(0).uniform((-1, -1, 4), (1, 1, 6), (50, 3))
+    track = [" ".join(f"{i + 1} {number}" for i in range(9)) for number in range(50)]
     (model / "points3D.txt").write_text(
-        "".join(f"{i + 1} {x} {y} {z} 9 9 9 0.1\n" for i, (x, y, z) in enumerate(points))
+        "".join(
+            f"{i + 1} {x} {y} {z} 9 9 9 0.1 {track[i] if i else ''}\n"
+            for i, (x, y, z) in enumerate(points)
+        )
     )
     scene = open_scene(str(tmp_path))
     assert (len(scene.train), len(scene.test)) == (7, 2)
@@ -217,6 +230,17 @@ def test_a_colmap_model_is_read(tmp_path: Path) -> None:
     camera = scene.train.cameras[0]
     assert camera.fx == 10.0
     assert camera.distortion[0] == -0.05
+    # Rays through what the views show of the points end at the points, within half a pixel.
+    assert scene.train.points is not None
+    batch, _ = RayBatches(scene.train, 400, seed=0, known_share=0.75)(0)
+    assert batch.distances is not None
+    assert (batch.distances > 0).sum() == 300
+    ends = (batch.rays.origins + batch.rays.directions * batch.distances[:, None])[:300]
+    shown = torch.from_numpy((points[1:] - scene.center) / scene.scale).float()
+    apart, nearest = torch.cdist(ends, shown).min(-1)
+    half_diagonal = 0.75 / camera.fx * batch.distances[:300]
+    assert bool((apart < half_diagonal).all())
+    assert len(nearest.unique()) == 49
 
 
 def broken_folders() -> dict[str, Any]:
