@@ -21,14 +21,13 @@ SpaceName = Literal["box", "contracted", "forward-facing"]
 
 # Farther away, in radii of the cameras, everything is one shell.
 _FARTHEST = 1000.0
-# Mean length of the viewing directions above which all views look the same way.
-_ONE_SIDED = 0.85
+# Length of the mean viewing direction above which all views look the same way: within 30 degrees or
+# so. An arc of 25 degrees to both sides has 0.95, and does better in contracted space.
+_ONE_SIDED = 0.95
 # Rays closer to the plane of the cameras than this have no frustum in common.
 _LEAST_FORWARD = 0.1
 # Where nothing says where the scene begins, as a share of the distance that the views look at.
 _NEAR_SHARE = 0.3
-# Where points say it, as a share of the distance of all but the nearest hundredth of them.
-_NEAR_POINTS = 0.75
 
 
 class Paths(NamedTuple):
@@ -248,10 +247,7 @@ def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
     frame[:3, 0], frame[:3, 1], frame[:3, 2] = right, torch.linalg.cross(back, right), back
     frame[:3, 3] = poses[:, :3, 3].mean(0)
     near = views.near
-    if near is None and views.points is not None:
-        depths = (frame[:3, 3] - views.points.position.double()) @ back
-        near = max(_NEAR_POINTS * float(depths.kthvalue(1 + len(depths) // 100).values), 1e-3)
-    elif near is None:
+    if near is None:
         center = nearest_to_lines(poses[:, :3, 3], F.normalize(poses[:, :3, 2], dim=-1))
         near = _NEAR_SHARE * max(float((frame[:3, 3] - center) @ back), 1e-3)
     space = ForwardFacingSpace()
