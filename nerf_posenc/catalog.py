@@ -1,27 +1,23 @@
 """Every preset by its name, whichever encoder it is of."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
-from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE, Preset
-from nerf_posenc.presets.row import canonical_name
+from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE, Preset, PresetTable
 
 AnyEncoder = FourierEncoder | GridSinusoidalEncoder | RotaryEncoder | SinusoidalEncoder
 
-_TABLES: list[tuple[Any, Mapping[str, Preset]]] = [
+_TABLES: list[tuple[Any, PresetTable]] = [
     (FourierEncoder, FOURIER),
     (GridSinusoidalEncoder, GRID),
     (RotaryEncoder, ROTARY),
     (SinusoidalEncoder, SEQUENCE),
 ]
-PRESETS: Mapping[str, Preset] = {
-    name: preset for _, table in _TABLES for name, preset in table.items()
-}
+PRESETS = PresetTable({name: preset for _, table in _TABLES for name, preset in table.items()})
 """Rows of all tables of presets by name."""
 
 
@@ -46,7 +42,7 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
         >>> preset("flux")
         RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
-    own = canonical_name(PRESETS, name)
+    own = PRESETS.canonical(name)
     encoder: Any = encoder_of(own)
     made: AnyEncoder = encoder.preset(own, *sizes, **overrides)
     return made

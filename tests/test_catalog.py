@@ -15,8 +15,8 @@ def test_names_and_aliases_are_of_one_preset_each() -> None:
     names = [name for table in (FOURIER, GRID, ROTARY, SEQUENCE) for name in table]
     aliases = [alias for row in PRESETS.values() for alias in row.aliases]
     assert len(set(names)) == len(names)
-    # Two models have a name that was given to both their encodings.
-    assert {alias for alias in aliases if alias in names} == {"timm", "cogvideox"}
+    # A library whose name was given to both its encodings.
+    assert {alias for alias in aliases if alias in names} == {"timm"}
     assert len(set(aliases)) == len(aliases)
 
 
@@ -38,6 +38,7 @@ def test_every_preset_is_made_by_its_name() -> None:
     with pytest.raises(ValueError, match="did you mean llama"):
         preset("lama")
     assert [name for name, _ in find_presets("MASt3R")] == ["croco"]
+    assert PRESETS["dust3r"] is PRESETS["croco"]
 
 
 def wave(name: str, k: int, n: int) -> float:

@@ -123,10 +123,15 @@ def yarn_scale(factor: float, *, strength: float = 1.0) -> float:
         strength: factor of the logarithm. DeepSeek's factor is
             ``yarn_scale(f, strength=mscale) / yarn_scale(f, strength=mscale_all_dim)``.
 
+    Raises:
+        ValueError: If the factor is below 1.
+
     Examples:
         >>> yarn_scale(1.0)
         1.0
     """
+    if not factor >= 1:
+        raise ValueError(f"factor must be 1 or more; got {factor}")
     return 0.1 * strength * math.log(factor) + 1.0
 
 

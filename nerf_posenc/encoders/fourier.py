@@ -20,7 +20,6 @@ from nerf_posenc.core.encoder import (
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
-from nerf_posenc.presets.row import canonical_name
 
 Column = tuple[int, str, int]
 """Band (-1 for the raw input), phase ("sin", "cos" or "x") and axis of a column."""
@@ -154,7 +153,7 @@ class FourierEncoder(Encoder):
         Raises:
             ValueError: If the name is unknown, or the preset needs ``bands``.
         """
-        arguments = FOURIER[canonical_name(FOURIER, name)].arguments_with(**overrides)
+        arguments = FOURIER[FOURIER.canonical(name)].arguments_with(**overrides)
         own = arguments.pop("num_bands", 10)
         return cls(in_dim, own if num_bands is None else num_bands, **arguments)
 

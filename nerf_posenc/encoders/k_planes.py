@@ -119,13 +119,14 @@ class KPlanesEncoder(Encoder):
         Raises:
             ValueError: If there is no such plane, or the shape differs.
         """
-        index = self.pairs.index(axes) if axes in self.pairs else -1
+        if axes not in self.pairs:
+            raise ValueError(f"axes must be one of {self.pairs}; got {axes}")
+        index = self.pairs.index(axes)
         first, second = (self.resolution[axis] for axis in axes)
-        width = self.planes[index].shape[1]
-        if index < 0 or values.shape != (width, second, first):
+        shape = (self.planes[index].shape[1], second, first)
+        if values.shape != shape:
             raise ValueError(
-                f"a plane for axes {axes} must have shape ({width}, {second}, {first}), and axes "
-                f"be one of {self.pairs}; got {tuple(values.shape)}"
+                f"the plane of the axes {axes} has shape {shape}; got {tuple(values.shape)}"
             )
         with torch.no_grad():
             self.planes[index].copy_(values.flatten(1).T)

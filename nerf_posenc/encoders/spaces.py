@@ -49,7 +49,8 @@ def contract(
 
     Args:
         x: points.
-        order: order of the norm: 2, or infinity for a cube instead of a ball.
+        order: order of the norm: 2, or infinity for a cube instead of a ball. (MERF's cube is
+            another: each of its coordinates but the largest is divided by that, not contracted.)
 
     Returns:
         Points with norm below 2.

@@ -37,7 +37,6 @@ from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets import Preset
-from nerf_posenc.presets.row import canonical_name
 
 FORMAT = "nerf_posenc vector 1"
 
@@ -59,7 +58,7 @@ def make_vector(name: str) -> dict[str, Any]:
     Raises:
         ValueError: If there is no such preset, or its bands are the caller's to give.
     """
-    name = canonical_name(PRESETS, name)
+    name = PRESETS.canonical(name)
     preset = PRESETS[name]
     if "bands" in preset.arguments and preset.arguments["bands"] is None:
         raise ValueError(f"it has the bands of its configuration: {preset.note}")

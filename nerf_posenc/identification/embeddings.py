@@ -34,7 +34,7 @@ from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.grid import GRID
-from nerf_posenc.presets.row import canonical_name
+from nerf_posenc.presets.row import PresetTable
 from nerf_posenc.presets.sequence import SEQUENCE
 
 _MOST_OCTAVES = 64
@@ -71,7 +71,7 @@ def embedding_candidates(
 ) -> Iterator[Candidate]:
     """Presets as they are and with what was measured to differ, then what was measured."""
     if expected is not None:
-        expected = canonical_name({**FOURIER, **GRID, **SEQUENCE}, expected)
+        expected = PresetTable({**FOURIER, **GRID, **SEQUENCE}).canonical(expected)
     plain = counted(shape, positions)
     width, num_axes = output.shape[1], plain.axes.shape[1]
     waves = measure_embedding(output, plain.axes, tolerance)

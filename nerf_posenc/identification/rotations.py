@@ -25,7 +25,6 @@ from nerf_posenc.identification.tables import Pair, rotation_pairs
 from nerf_posenc.identification.waves import Waves, measure_rotation
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.presets.rotary import ROTARY
-from nerf_posenc.presets.row import canonical_name
 
 _OTHER_WIDTH = 0.5
 
@@ -39,7 +38,7 @@ def rotary_candidates(
     tolerance: float,
 ) -> Iterator[Candidate]:
     """Rotary presets as they are and with what was measured to differ, then what was measured."""
-    names = ROTARY if expected is None else [canonical_name(ROTARY, expected)]
+    names = ROTARY if expected is None else [ROTARY.canonical(expected)]
     dim = before.shape[-1]
     # YaRN and LongRoPE scale what they rotate.
     # Not the columns that they leave as they are.

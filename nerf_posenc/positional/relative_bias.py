@@ -121,7 +121,11 @@ class T5RelativeBias(_LookedUpBias):
 
         Args:
             offsets: position of the key less that of the query.
+
+        Raises:
+            TypeError: If they are no integers.
         """
+        _require_integers(offsets)
         num_buckets = self.num_buckets
         if self.bidirectional:
             num_buckets //= 2
@@ -174,12 +178,25 @@ class ClippedRelativeBias(_LookedUpBias):
 
         Args:
             offsets: position of the key less that of the query.
+
+        Raises:
+            TypeError: If they are no integers.
         """
+        _require_integers(offsets)
         return offsets.clamp(*self.ends) - self.ends[0]
 
     def extra_repr(self) -> str:
         """Show the ends."""
         return f"ends={self.ends}"
+
+
+def _require_integers(offsets: Tensor) -> None:
+    """Refuse real offsets, of which no table has a bucket."""
+    if offsets.is_floating_point():
+        raise TypeError(
+            f"offsets must be integers; got {offsets.dtype}. Real ones, as UDOP has, are truncated "
+            "by .long() first"
+        )
 
 
 def deberta_buckets(
@@ -198,6 +215,7 @@ def deberta_buckets(
             or ``max_position_embeddings`` where that is below 1.
 
     Raises:
+        TypeError: If the offsets are no integers.
         ValueError: If there are fewer than 4 buckets or ``max_distance - 1`` is not above half of
             them.
 
@@ -205,6 +223,7 @@ def deberta_buckets(
         >>> deberta_buckets(torch.tensor([-40, -3, 20]), num_buckets=16, max_distance=32)
         tensor([-17,  -3,  13])
     """
+    _require_integers(offsets)
     half = num_buckets // 2
     if half < 2 or max_distance - 1 <= half:
         raise ValueError(

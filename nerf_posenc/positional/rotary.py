@@ -11,7 +11,6 @@ from nerf_posenc.core.encoder import checked_order, described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 from nerf_posenc.presets.rotary import ROTARY
-from nerf_posenc.presets.row import canonical_name
 
 Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " _bands_of_the_axis"]]
 
@@ -133,7 +132,7 @@ class RotaryEncoder(Rotation):
             ValueError: If the name is unknown; the nearest ones are given.
         """
         sized = overrides if dim is None else {"dim": dim, **overrides}
-        return cls(**ROTARY[canonical_name(ROTARY, name)].arguments_with(**sized))
+        return cls(**ROTARY[ROTARY.canonical(name)].arguments_with(**sized))
 
     @property
     def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:

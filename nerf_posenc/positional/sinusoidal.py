@@ -10,7 +10,6 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings, require_tensor
 from nerf_posenc.core.sinusoids import SinCos
-from nerf_posenc.presets.row import canonical_name
 from nerf_posenc.presets.sequence import SEQUENCE
 
 
@@ -29,13 +28,14 @@ class SinusoidalEncoder(Encoder):
             without its cosine.
         base: ratio of the longest wavelength (not reached) to the shortest.
         bands: other bands, rad per position, float64. Columns beyond ``dim`` are left out;
-            if there are too few, the last columns are 0.
+            of one too few for an odd width the last column is 0.
         split: all of the first phase, then all of the second, instead of pairs.
         phases: order of sine and cosine.
         out_dtype: type of the embeddings; None is that of the positions.
 
     Raises:
-        ValueError: If ``dim`` is below 1 or ``base`` is not finite and positive.
+        ValueError: If ``dim`` is below 1, ``base`` is not finite and positive, or there are too few
+            bands.
 
     Examples:
         >>> SinusoidalEncoder(4, base=100.0).table(2)
@@ -57,6 +57,11 @@ class SinusoidalEncoder(Encoder):
         super().__init__(1, dim)
         self.out_dtype = out_dtype
         bands = geometric_bands(dim, base=base) if bands is None else bands
+        if 2 * len(bands) < dim - 1:
+            raise ValueError(
+                f"bands must be {dim // 2} or more, half of the {dim} columns; got {len(bands)}. "
+                f"geometric_bands takes the number of columns: geometric_bands({dim})"
+            )
         self.sincos = SinCos(1, bands, layout="pka" if split else "akp", phases=phases)
 
     @classmethod
@@ -71,7 +76,7 @@ class SinusoidalEncoder(Encoder):
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
-        arguments = SEQUENCE[canonical_name(SEQUENCE, name)].arguments_with(**overrides)
+        arguments = SEQUENCE[SEQUENCE.canonical(name)].arguments_with(**overrides)
         # What depends on the width is a function of it.
         return cls(dim, **{k: v(dim) if callable(v) else v for k, v in arguments.items()})
 

@@ -19,7 +19,6 @@ from nerf_posenc.core.encoder import (
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.presets.grid import GRID
-from nerf_posenc.presets.row import canonical_name
 
 
 class GridSinusoidalEncoder(Encoder):
@@ -116,7 +115,7 @@ class GridSinusoidalEncoder(Encoder):
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
-        arguments = GRID[canonical_name(GRID, name)].arguments_with(**overrides)
+        arguments = GRID[GRID.canonical(name)].arguments_with(**overrides)
         # What depends on the size is a function of it.
         sized = {
             key: value(dim, num_axes) if callable(value) else value

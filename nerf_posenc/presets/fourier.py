@@ -1,13 +1,11 @@
 """Frequency encodings of radiance fields, images and places."""
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from nerf_posenc.presets.row import Preset
+from nerf_posenc.presets.row import Preset, PresetTable
 
 _NERF = dict(base=1.0, layout="kpa", include_input="front")
 _MIPNERF = dict(base=1.0, layout="pka", include_input="front")
@@ -32,9 +30,9 @@ def _nerfstudio(num_bands: int, max_octave: float, *, raw: bool = False) -> dict
     )
 
 
-FOURIER: Mapping[str, Preset] = MappingProxyType(
+FOURIER = PresetTable(
     {
-        "nerf": Preset("bmild/nerf, run_nerf_helpers.py", _NERF),
+        "nerf": Preset("bmild/nerf, run_nerf_helpers.py; Nerfies", _NERF, aliases=("nerfies",)),
         "nerf-pytorch": Preset("yenchenlin/nerf-pytorch, run_nerf_helpers.py", _NERF),
         "torch-ngp": Preset(
             "ashawkey/torch-ngp, encoding.py and freqencoder",

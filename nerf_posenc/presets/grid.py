@@ -1,13 +1,11 @@
 """Sinusoidal embeddings of image patches and feature maps."""
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, ratio_bands
-from nerf_posenc.presets.row import Preset
+from nerf_posenc.presets.row import Preset, PresetTable
 
 _WIDTH_FIRST = dict(layout="apk", axis_order=(1, 0))
 _TRANSFORMERS = "transformers, models/"
@@ -19,7 +17,7 @@ def _clay_bands(dim: int, num_axes: int) -> Tensor:
     return ratio_bands(count, first=1.0, ratio=1e4 ** (-2 / (dim * max(count - 1, 1))))
 
 
-GRID: Mapping[str, Preset] = MappingProxyType(
+GRID = PresetTable(
     {
         "detr": Preset(
             "facebookresearch/detr, models/position_encoding.py, normalize=False",
@@ -27,7 +25,7 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             "With padding, ``masked_table``.",
         ),
         "detr-normalized": Preset(
-            "facebookresearch/detr, models/position_encoding.py, normalize=True",
+            "facebookresearch/detr, models/position_encoding.py, normalize=True; images of ACT",
             dict(layout="akp", start=1, span=2 * math.pi),
             "With padding, ``masked_table``.",
             aliases=("mask2former",),
@@ -35,7 +33,8 @@ GRID: Mapping[str, Preset] = MappingProxyType(
         "deformable-detr": Preset(
             f"{_TRANSFORMERS}deformable_detr",
             dict(layout="akp", start=0.5, span=2 * math.pi),
-            "Positions half a cell earlier than DETR's.",
+            "Positions half a cell earlier than DETR's: ``offset=-0.5`` of mmdet.",
+            aliases=("mmdet",),
         ),
         "dab-detr": Preset(
             f"{_TRANSFORMERS}dab_detr and grounding_dino; DINO",
@@ -53,7 +52,9 @@ GRID: Mapping[str, Preset] = MappingProxyType(
             "``table((columns, rows))``.",
             aliases=("rt-detr", "d-fine", "bros"),
         ),
-        "mae": Preset("facebookresearch/mae, util/pos_embed.py", _WIDTH_FIRST),
+        "mae": Preset(
+            "facebookresearch/mae, util/pos_embed.py", _WIDTH_FIRST, aliases=("aimv2", "climax")
+        ),
         "diffusers": Preset(
             "diffusers, models/embeddings.py, get_2d_sincos_pos_embed, at every size",
             dict(**_WIDTH_FIRST, base_size=16),
@@ -68,8 +69,7 @@ GRID: Mapping[str, Preset] = MappingProxyType(
                 axis_dims=lambda dim, _: (dim // 4, 3 * dim // 8, 3 * dim // 8),
             ),
             "Three axes, (frames, rows, columns): a quarter of the width for frames, the rest for "
-            "columns and rows; ``position_scale`` one for each axis.",
-            aliases=("cogvideox",),
+            "columns and rows; ``position_scale`` one for each axis. CogVideoX 1.0 2B has it.",
         ),
         "monai": Preset(
             "monai, networks/blocks/pos_embed_utils.py, build_sincos_position_embedding",

@@ -39,6 +39,12 @@ def frames(shape: Sequence[int]) -> Tensor:
     return grid_positions(shape).flatten(0, -2)
 
 
+def first_and_eighth_frame(shape: Sequence[int]) -> Tensor:
+    """Indices of patches; of two frames the second is the eighth."""
+    found = frames(shape)
+    return found * torch.tensor([7, 1, 1]) if shape[0] == 2 else found
+
+
 def images_and_frames(shape: Sequence[int]) -> Tensor:
     """The same; an image is frame 0."""
     _require_sizes(shape, 2, 3)

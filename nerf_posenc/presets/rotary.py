@@ -1,57 +1,16 @@
 """Rotary embeddings of vision, video and language models, frozen."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
-from typing import Any
 
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
-from nerf_posenc.core.scaled_bands import llama3_bands, ntk_bands
+from nerf_posenc.core.scaled_bands import ntk_bands
 from nerf_posenc.presets import positions
-from nerf_posenc.presets.row import Preset
-
-
-def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[int, ...]:
-    """Axis of each pair of Qwen-VL's multimodal rotary embedding (M-RoPE), for ``pair_axes``.
-
-    One series of bands goes through all pairs; each pair takes the position along time, height
-    or width. A text token has the same position along all three. The sections are as many as half
-    of the head: in a wider one, as in Ideogram 4, the first axis has the rest.
-
-    Args:
-        sections: number of pairs of each axis: ``(16, 24, 24)`` in Qwen2-VL, ``(24, 20, 20)`` in
-            Qwen3-VL.
-        interleaved: take the axes in turn as long as each has pairs left, and the first axis for
-            the rest (Qwen3-VL), instead of one after the other (Qwen2-VL).
-
-    Returns:
-        One axis for each pair.
-
-    Raises:
-        ValueError: If a section is negative, or with ``interleaved`` a later axis has more pairs
-            than the first.
-
-    Examples:
-        >>> mrope_axes((2, 1, 1))
-        (0, 0, 1, 2)
-        >>> mrope_axes((2, 1, 1), interleaved=True)
-        (0, 1, 2, 0)
-    """
-    if min(sections) < 0 or (interleaved and max(sections) > sections[0]):
-        raise ValueError(
-            "sections must be 0 or more pairs for each axis, with interleaved none more than the "
-            f"first; got {tuple(sections)}"
-        )
-    if not interleaved:
-        return tuple(axis for axis, pairs in enumerate(sections) for _ in range(pairs))
-    axes = [0] * sum(sections)
-    for axis, pairs in enumerate(sections):
-        if axis:
-            axes[axis : pairs * len(sections) : len(sections)] = [axis] * pairs
-    return tuple(axes)
+from nerf_posenc.presets.language import LANGUAGE
+from nerf_posenc.presets.row import PresetTable
+from nerf_posenc.presets.row import rotary_row as _row
 
 
 def _flux_widths(dim: int) -> tuple[int, int, int]:
@@ -81,13 +40,6 @@ def _geometric_pixel_bands(dim: int) -> Tensor:
     return ratio_bands(num_bands, first=math.pi, ratio=112 ** (1 / max(num_bands - 1, 1)))
 
 
-def _mrope(first: tuple[int, ...], dim: int, *, interleaved: bool) -> tuple[int, ...]:
-    """M-RoPE with the sections of 64 pairs in proportion."""
-    sections = [pairs * dim // 128 for pairs in first]
-    sections[0] = dim // 2 - sum(sections[1:])
-    return mrope_axes(sections, interleaved=interleaved)
-
-
 def _alternating_bands(dim: int) -> Tensor:
     """Each band for both axes, one after the other."""
     return geometric_bands(dim // 2).repeat_interleave(2)
@@ -111,137 +63,19 @@ def _cosmos_bands(dim: int) -> list[Tensor]:
     return [ntk_bands(frames, factor=2.0), geometric_bands(rows), geometric_bands(columns)]
 
 
-def _ernie_axes(dim: int) -> tuple[int, ...]:
-    """Rows and columns in turn, then the frames."""
-    frames = 5 * dim // 32
-    return (1, 2) * ((dim // 2 - frames) // 2) + (0,) * frames
-
-
-def _first_half_mrope(dim: int) -> tuple[int, ...]:
-    """GLM's sections of the first half of the columns."""
-    return _mrope((16, 24, 24), dim // 2, interleaved=False)
-
-
-def _quarter_mrope(dim: int) -> tuple[int, ...]:
-    """Qwen3.5's sections of the first quarter of the columns, as equal as they can be."""
-    pairs = dim // 8
-    sections = [(pairs + 2 - axis) // 3 for axis in range(3)]
-    return mrope_axes(sections, interleaved=True)
-
-
-def _first_quarter(dim: int) -> tuple[int]:
-    return (dim // 4,)
-
-
-def _row(
-    dim: int,
-    source: str,
-    token_positions: Callable[[Sequence[int]], Tensor],
-    num_axes: int = 1,
-    aliases: tuple[str, ...] = (),
-    note: str = "",
-    **arguments: Any,
-) -> Preset:
-    arguments = {"num_axes": num_axes, **arguments}
-    return Preset(source, arguments, note, aliases, dim, token_positions)
-
-
 _TRANSFORMERS = "transformers, models/"
 _DIFFUSERS = "diffusers, models/"
 
-ROTARY: Mapping[str, Preset] = MappingProxyType(
+ROTARY = PresetTable(
     {
-        "roformer": _row(64, f"{_TRANSFORMERS}roformer", positions.sequence),
-        "torchtune": _row(128, "torchtune, modules/position_embeddings.py", positions.sequence),
-        "rotary-embedding-torch": _row(
-            64, "rotary_embedding_torch.py, RotaryEmbedding(dim)", positions.sequence
-        ),
-        "gptj": _row(256, f"{_TRANSFORMERS}gptj", positions.sequence, axis_dims=_first_quarter),
-        "gpt-neox": _row(
-            96,
-            f"{_TRANSFORMERS}gpt_neox",
-            positions.sequence,
-            aliases=("stablelm",),
-            axis_dims=_first_quarter,
-            pairing="half",
-        ),
-        "llama": _row(
-            128, f"{_TRANSFORMERS}llama", positions.sequence, aliases=("moshi",), pairing="half"
-        ),
-        "deepseek-v4": _row(
-            512,
-            f"{_TRANSFORMERS}deepseek_v4, the last 64 columns, layers without compression",
-            positions.sequence,
-            axis_dims=(64,),
-            trailing=True,
-        ),
+        **LANGUAGE,
         "stable-audio": _row(
             64,
             f"{_DIFFUSERS}attention_processor.py, StableAudioAttnProcessor2_0",
             positions.sequence,
+            aliases=("matcha-tts",),
             axis_dims=lambda dim: (dim // 2,),
             pairing="half",
-        ),
-        "llama3": _row(
-            128,
-            f"{_TRANSFORMERS}llama, rope_type 'llama3' with factor 8 (Llama 3.1)",
-            positions.sequence,
-            note="Llama 3.2 has ``bands=llama3_bands(dim, factor=32)``, Llama 4 Scout "
-            "``llama3_bands(128, factor=16, fast_cycles=1)`` with ``pairing='interleaved'``.",
-            bands=llama3_bands,
-            pairing="half",
-        ),
-        "qwen2-vl-text": _row(
-            128,
-            f"{_TRANSFORMERS}qwen2_vl, sections 16, 24, 24",
-            positions.frames,
-            3,
-            aliases=("qwen2.5-vl-text",),
-            pair_axes=partial(_mrope, (16, 24, 24), interleaved=False),
-            base=1e6,
-            pairing="half",
-        ),
-        "qwen3-vl-text": _row(
-            128,
-            f"{_TRANSFORMERS}qwen3_vl, interleaved sections 24, 20, 20; rope_theta of the released "
-            "2B, 4B, 8B and 30B-A3B",
-            positions.frames,
-            3,
-            pair_axes=partial(_mrope, (24, 20, 20), interleaved=True),
-            base=5e6,
-            pairing="half",
-        ),
-        "qwen3.5-text": _row(
-            256,
-            f"{_TRANSFORMERS}qwen3_5, a quarter of the columns, interleaved sections 11, 11, 10; "
-            "rope_theta of the released models",
-            positions.frames,
-            3,
-            pair_axes=_quarter_mrope,
-            base=1e7,
-            pairing="half",
-        ),
-        "gemma3": _row(
-            256,
-            f"{_TRANSFORMERS}gemma3, global layers of 4B, 12B and 27B; local ones are llama",
-            positions.sequence,
-            bands=lambda dim: geometric_bands(dim, base=1e6) / 8,
-            pairing="half",
-        ),
-        "glm4.1v-text": _row(
-            128,
-            f"{_TRANSFORMERS}glm4v, half of the columns, sections 8, 12, 12",
-            positions.frames,
-            3,
-            pair_axes=_first_half_mrope,
-        ),
-        "ernie4.5-vl-text": _row(
-            128,
-            f"{_TRANSFORMERS}ernie4_5_vl_moe, sections 22, 22, 20",
-            positions.frames,
-            3,
-            pair_axes=_ernie_axes,
-            base=500_000.0,
         ),
         "pixtral": _row(
             64,
@@ -313,6 +147,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "facebookresearch/sam2, sam2/modeling/position_encoding.py, compute_axial_cis",
             positions.rows_and_columns,
             2,
+            aliases=("edgetam",),
             axis_order=(1, 0),
         ),
         "sam3": _row(
@@ -449,7 +284,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "Tencent/HunyuanVideo, hyvideo/modules/posemb_layers.py",
             positions.frames,
             3,
-            aliases=("hunyuan-video-1.5",),
+            aliases=("hunyuan-video-1.5", "motif-video", "joyimage"),
             axis_dims=_flux_widths,
             base=256.0,
         ),
@@ -458,7 +293,14 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             f"{_DIFFUSERS}transformers/transformer_wan.py",
             positions.frames,
             3,
-            aliases=("skyreels-v2", "chronoedit"),
+            aliases=("skyreels-v2",),
+            axis_dims=_wan_widths,
+        ),
+        "chronoedit": _row(
+            128,
+            f"{_DIFFUSERS}transformers/transformer_chronoedit.py; the second of two frames is 7",
+            positions.first_and_eighth_frame,
+            3,
             axis_dims=_wan_widths,
         ),
         "cogvideox": _row(
@@ -489,6 +331,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             "half of the sides, the same on all axes",
             positions.centered_image,
             3,
+            aliases=("nucleus-image",),
             axis_dims=_flux_widths,
         ),
         "z-image": _row(
@@ -512,6 +355,7 @@ ROTARY: Mapping[str, Preset] = MappingProxyType(
             f"{_DIFFUSERS}transformers/transformer_kandinsky.py, with its scale factors 1, 2, 2",
             positions.frames_of_half_patches,
             3,
+            aliases=("kandinsky6",),
             axis_dims=_cogvideox_widths,
         ),
         "cosmos": _row(

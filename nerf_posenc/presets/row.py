@@ -1,14 +1,13 @@
 """One row of the tables of presets."""
 
-from collections.abc import Callable, Mapping, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from jaxtyping import Num
 from torch import Tensor
-
-from nerf_posenc.core.encoder import unknown_name
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Preset:
                 name: value(dim) if callable(value) else value for name, value in arguments.items()
             }
         if "bands" in arguments and arguments["bands"] is None:
-            raise ValueError("this preset has no bands of its own; give bands=")
+            raise ValueError(f"this preset has no bands of its own; give bands=. {self.note}")
         if "base" in overrides and "bands" in self.arguments and "bands" not in overrides:
             raise ValueError(
                 "this preset has bands of its own, which no base alone describes; give bands=, as "
@@ -82,23 +81,55 @@ class Preset:
         return self.token_positions(shape)
 
 
-def canonical_name(table: Mapping[str, Preset], name: str) -> str:
-    """Key of a preset.
+def rotary_row(
+    dim: int,
+    source: str,
+    token_positions: Callable[[Sequence[int]], Tensor],
+    num_axes: int = 1,
+    aliases: tuple[str, ...] = (),
+    note: str = "",
+    **arguments: Any,
+) -> Preset:
+    """A row of the rotary embeddings, whose arguments begin with the number of axes."""
+    arguments = {"num_axes": num_axes, **arguments}
+    return Preset(source, arguments, note, aliases, dim, token_positions)
+
+
+class PresetTable(Mapping[str, Preset]):
+    """Presets by their names; an alias reads a row as well, and has none of its own.
 
     Args:
-        table: table of presets.
-        name: key of the table, or an alias.
-
-    Raises:
-        ValueError: If the name is unknown; the nearest ones are given.
+        rows: presets by name.
     """
-    if name in table:
-        return name
-    for key, preset in table.items():
-        if name in preset.aliases:
-            return key
-    aliases = [alias for preset in table.values() for alias in preset.aliases]
-    raise ValueError(
-        f"{unknown_name('preset', name, [*table, *aliases])}; docs/encoders/recipes.md has a line "
-        "for other libraries"
-    )
+
+    def __init__(self, rows: Mapping[str, Preset]) -> None:
+        self._rows = dict(rows)
+        self._names = {alias: name for name, row in rows.items() for alias in row.aliases}
+        self._names |= {name: name for name in rows}
+
+    def __getitem__(self, name: str) -> Preset:
+        return self._rows[self._names[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def canonical(self, name: str) -> str:
+        """Name of a preset.
+
+        Args:
+            name: the name, or an alias.
+
+        Raises:
+            ValueError: If the name is unknown; the nearest ones are given.
+        """
+        if name in self._names:
+            return self._names[name]
+        near = difflib.get_close_matches(str(name), self._names, n=3, cutoff=0.75)
+        guess = f"did you mean {' or '.join(near)}? " if near else ""
+        raise ValueError(
+            f"no preset {name!r}; {guess}find_presets(text) searches all, and "
+            "docs/encoders/recipes.md has a line for other libraries"
+        )

@@ -1,13 +1,11 @@
 """Sinusoidal embeddings of positions and of diffusion's timesteps."""
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, ratio_bands
-from nerf_posenc.presets.row import Preset
+from nerf_posenc.presets.row import Preset, PresetTable
 
 
 def _last_reached(dim: int) -> Tensor:
@@ -24,35 +22,46 @@ def _between(shortest: float, longest: float, dim: int) -> Tensor:
     return ratio_bands(dim // 2, first=2 * math.pi / shortest, ratio=ratio)
 
 
-SEQUENCE: Mapping[str, Preset] = MappingProxyType(
+SEQUENCE = PresetTable(
     {
         "transformer": Preset(
             "Vaswani et al. 2017, section 3.5; PyTorch's tutorial",
             note="Of n frames conformers (Parakeet, Wav2Vec2-Conformer, Seamless M4T, FastSpeech2) "
             "embed the distances from n - 1 down to 1 - n: call it with "
             "``torch.arange(n - 1, -n, -1)``.",
-            aliases=("act", "parakeet", "seamless-m4t", "fastspeech2-conformer"),
+            aliases=("act", "parakeet", "seamless-m4t", "fastspeech2-conformer", "xlm", "espnet"),
         ),
         "xlnet": Preset(
             "transformers, models/xlnet; Transformer-XL; x-transformers, ScaledSinusoidalEmbedding",
             dict(split=True),
             "x-transformers multiplies by ``dim ** -0.5``.",
-            aliases=("transformer-xl", "x-transformers"),
+            aliases=("transformer-xl", "x-transformers", "marian", "ctrl", "latte", "gr00t"),
         ),
         "whisper": Preset(
             "openai/whisper, model.py, sinusoids; tensor2tensor, get_timing_signal_1d; fairseq; "
             "diffusers, get_timestep_embedding; NVlabs/edm, SongUNet with positional embeddings",
             dict(split=True, bands=_last_reached),
-            "``SinusoidalEncoder.timestep(dim)``. Fairseq counts from its padding index plus 1; "
+            "``SinusoidalEncoder.timestep(dim)``; of times in [0, 1], ``1000 * t`` in F5-TTS and "
+            "``10000 * t`` in FrameDiff. Fairseq counts from its padding index plus 1; "
             "padded tokens have zeros and are not counted.",
-            aliases=("tensor2tensor", "fairseq", "timestep", "diffusion-policy", "edm-ddpm++"),
+            aliases=(
+                "tensor2tensor",
+                "fairseq",
+                "timestep",
+                "diffusion-policy",
+                "edm-ddpm++",
+                "timesfm",
+                "speech2text",
+                "pytorch-geometric",
+            ),
         ),
         "stable-diffusion": Preset(
             "diffusers, get_timestep_embedding(flip_sin_to_cos=True, downscale_freq_shift=0); "
             "guided-diffusion; NVlabs/edm, DhariwalUNet",
             dict(split=True, phases=("cos", "sin"), bands=_even),
-            "``SinusoidalEncoder.timestep(dim, flip=True)``.",
-            aliases=("guided-diffusion", "edm-adm"),
+            "``SinusoidalEncoder.timestep(dim, flip=True)``; also the times of Stable Diffusion 3, "
+            "FLUX and Kandinsky 5.",
+            aliases=("guided-diffusion", "edm-adm", "sd3"),
         ),
         "pi0": Preset(
             "Physical-Intelligence/openpi, models/pi0.py, posemb_sincos; lerobot; time in [0, 1]",

@@ -23,9 +23,9 @@ from tests.recipes.vectors import arrays
     ("entry", "bands", "scale"),
     [
         ("llama3", llama3_bands(128), 1.0),
-        ("llama4-scout", llama3_bands(128, factor=16.0, fast_cycles=1.0), 1.0),
+        ("llama3-one-limit", llama3_bands(128, factor=16.0, fast_cycles=1.0), 1.0),
         (
-            "kimi-k2",
+            "yarn-one-limit",
             yarn_bands(128, factor=32.0, trained_length=4096, base=50_000.0, fast_cycles=1.0),
             1.0,
         ),
@@ -81,6 +81,7 @@ def test_what_does_not_fit_is_refused() -> None:
     for call, message in (
         (lambda: longrope_bands(8, [1.0, 2.0]), "4 positive numbers"),
         (lambda: longrope_scale(0.5, 64), "factor must be 1 or more"),
+        (lambda: yarn_scale(0.5), "factor must be 1 or more"),
         (lambda: p_rope_bands(8, fraction=1.5), "fraction must be 0 to 1"),
         (lambda: llama3_bands(8, slow_cycles=5.0), "0 < slow_cycles <= fast_cycles"),
         (lambda: dynamic_ntk_bands(8, length=0, trained_length=4), "length must be 1 or more"),

@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: KPlanesEncoder(4, resolution=(4, 4)), "resolution one number or"),
         (
             lambda: KPlanesEncoder(3, 2, resolution=4).set_plane((0, 1), torch.zeros(2, 3, 4)),
-            r"must have shape \(2, 4, 4\)",
+            r"has shape \(2, 4, 4\)",
         ),
     ):
         with pytest.raises(ValueError, match=message):

@@ -169,3 +169,14 @@ def test_what_does_not_fit_is_refused() -> None:
             call()
     with pytest.raises(TypeError, match="must be integers"):
         T5RelativeBias(2)((5, 5))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_real_offsets_have_no_bucket() -> None:
+    for buckets in (
+        T5RelativeBias(2).buckets,
+        ClippedRelativeBias(2, ends=(-3, 3)).buckets,
+        deberta_buckets,
+    ):
+        with pytest.raises(TypeError, match=r"offsets must be integers; got torch.float32"):
+            buckets(torch.tensor([0.5, -3.7]))

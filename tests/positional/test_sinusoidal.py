@@ -77,6 +77,8 @@ def test_codes_are_added_to_embeddings_in_their_type(dtype: torch.dtype) -> None
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="dim must be 1 or more; got 0"):
         SinusoidalEncoder(0)
+    with pytest.raises(ValueError, match=r"bands must be 4 or more.*geometric_bands\(8\)"):
+        SinusoidalEncoder(8, bands=geometric_bands(4))
     with pytest.raises(ValueError, match="base must be finite and positive"):
         SinusoidalEncoder(4, base=-1.0)
     with pytest.raises(TypeError, match=r"length must be an integer; got \(4, 4\)"):

@@ -113,25 +113,24 @@ ROTARY = [
             FLOAT32,
         ),
         (
-            "Kimi K2, YaRN",
-            _LLAMA.format(
-                bands=_YARN.format(factor=32.0, more=", base=50_000.0, fast_cycles=1.0"), scale=""
-            ),
+            "DeepSeek V3",
+            "torch.cat((rotated[:, ::2], rotated[:, 1::2]), dim=-1)",
+            "deepseek-v3/after",
+            5e-6,
+            'rotated = RotaryEncoder.preset("deepseek-v2").rotate(q, positions)',
+            FLOAT32,
+        ),
+        (
+            "Kimi K2",
+            "torch.cat((rotated[:, ::2], rotated[:, 1::2]), dim=-1)",
             "kimi-k2/after",
-            5e-6,
-            "",
+            1e-5,
+            "bands = yarn_bands(64, factor=32, trained_length=4096, base=5e4, fast_cycles=1)\n"
+            'rotated = RotaryEncoder.preset("deepseek-v2", bands=bands).rotate(q, positions)',
             FLOAT32,
         ),
         (
-            "Llama 4 Scout",
-            _LLAMA.format(bands="llama3_bands(128, factor=16.0, fast_cycles=1.0)", scale=""),
-            "llama4-scout/after",
-            5e-6,
-            "",
-            FLOAT32,
-        ),
-        (
-            "DeepSeek, YaRN with mscale",
+            "transformers, YaRN with mscale",
             _LLAMA.format(
                 bands=_YARN.format(factor=40.0, more=""),
                 scale=", scale=yarn_scale(40.0) / yarn_scale(40.0, strength=0.5)",
@@ -142,7 +141,7 @@ ROTARY = [
             FLOAT32,
         ),
         (
-            "gpt-oss, YaRN without truncation",
+            "transformers, YaRN without truncation",
             _LLAMA.format(
                 bands=_YARN.format(factor=32.0, more=", base=150_000.0, truncate=False"),
                 scale=", scale=yarn_scale(32.0)",

@@ -161,8 +161,8 @@ IMAGES = [
     ),
     Recipe(
         "CogVideoX, get_3d_sincos_pos_embed",
-        'GridSinusoidalEncoder.preset("cogvideox", 96, 3, position_scale=(1.0, 1.875, 1.875))'
-        ".table((3, 4, 5)).flatten(0, 2)",
+        'GridSinusoidalEncoder.preset("cogvideox-sincos", 96, 3, '
+        "position_scale=(1.0, 1.875, 1.875)).table((3, 4, 5)).flatten(0, 2)",
         "library/cogvideox-sincos/output",
         remark=FLOAT32,
     ),

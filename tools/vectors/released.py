@@ -5,6 +5,7 @@ preset's own positions are tested with them.
 """
 
 import importlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -412,3 +413,79 @@ def tensorf(libraries: Libraries) -> Arrays:
     ).positional_encoding
     where = points(24, 6, 3)
     return dict(input_points=where, output=encode(where, 6))
+
+
+# Language models, by the names of their presets: model, prefix of its classes, and what its
+# released configuration says of the head and of the rotation.
+_TEXT: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "mistral": ("mistral", "Mistral", dict(head_dim=128), dict(rope_theta=1e6)),
+    "cohere": ("cohere", "Cohere", dict(hidden_size=8192, num_attention_heads=64),
+               dict(rope_theta=8e6)),
+    "glm4": ("glm4", "Glm4", dict(head_dim=128), dict(rope_theta=1e4, partial_rotary_factor=0.5)),
+    "glm4.5": ("glm4_moe", "Glm4Moe", dict(head_dim=128),
+               dict(rope_theta=1e6, partial_rotary_factor=0.5)),
+    "ernie4.5": ("ernie4_5", "Ernie4_5", dict(head_dim=128), dict(rope_theta=5e5)),
+    "gpt-oss": ("gpt_oss", "GptOss", {},
+                dict(rope_type="yarn", rope_theta=150_000.0, factor=32.0, beta_fast=32.0,
+                     beta_slow=1.0, truncate=False, original_max_position_embeddings=4096)),
+    "deepseek-v2": ("deepseek_v2", "DeepseekV2", {},
+                    dict(rope_type="yarn", rope_theta=1e4, factor=40.0, beta_fast=32, beta_slow=1,
+                         mscale=0.707, mscale_all_dim=0.707,
+                         original_max_position_embeddings=4096)),
+    "deepseek-v3": ("deepseek_v3", "DeepseekV3", {},
+                    dict(rope_type="yarn", rope_theta=1e4, factor=40.0, beta_fast=32, beta_slow=1,
+                         mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=4096)),
+    "kimi-k2": ("deepseek_v3", "DeepseekV3", {},
+                dict(rope_type="yarn", rope_theta=5e4, factor=32.0, beta_fast=1, beta_slow=1,
+                     mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=4096)),
+    "llama4-scout": ("llama4", "Llama4Text", dict(head_dim=128),
+                     dict(rope_type="llama3", rope_theta=5e5, factor=16.0, low_freq_factor=1.0,
+                          high_freq_factor=1.0, original_max_position_embeddings=8192)),
+    "modernbert": ("modernbert", "ModernBert", {}, {}),
+}  # fmt: skip
+
+
+def _text(libraries: Libraries, name: str) -> Arrays:
+    """{0}RotaryEmbedding of {0}Config, then the rotation of its attention."""
+    model, prefix, sizes, parameters = _TEXT[name]
+    if parameters:
+        rotation = {"rope_type": "default", **parameters}
+        sizes = {**sizes, "rope_parameters": rotation}
+    config = libraries.config(model, f"{prefix}Config", **sizes)
+    module, positions = libraries.model(model), torch.arange(64)
+    rotary = getattr(module, f"{prefix}RotaryEmbedding")(config)
+    dim = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
+    query = before(1, 1, 64, dim or config.hidden_size // config.num_attention_heads).float()
+    # ModernBERT's global layers.
+    layers = ("full_attention",) if model == "modernbert" else ()
+    tables = rotary(query, positions[None], *layers)
+    if isinstance(tables, Tensor):  # As complex numbers; Llama 4 has the heads after the length.
+        heads = (1, 2) if model == "llama4" else (1, 1)
+        query = query.transpose(*heads)
+        after = module.apply_rotary_emb(query, query, tables)[0].transpose(*heads)
+    else:
+        apply = getattr(module, "apply_rotary_pos_emb_interleave", module.apply_rotary_pos_emb)
+        after = apply(query, query, *tables)[0]
+    return dict(positions=positions, after=after[0, 0])
+
+
+for _name, (_, _prefix, _sizes, _parameters) in _TEXT.items():
+    _call = (_text.__doc__ or "").format(_prefix)
+    entry(_name, "float32", f"{_call} Released: {_sizes}, {_parameters}.")(
+        partial(_text, name=_name)
+    )
+
+
+@entry("chronoedit", "float32")
+def chronoedit(libraries: Libraries) -> Arrays:
+    """ChronoEditRotaryPosEmbed(128, (1, 2, 2), 1024) of 2 frames of 4 x 6 patches."""
+    embed = _transformer(libraries, "chronoedit").ChronoEditRotaryPosEmbed(128, (1, 2, 2), 1024)
+    cosines, sines = embed(torch.zeros(1, 16, 2, 8, 12))
+    query = before(48, 128)[None, :, None]
+    first, second = query.unflatten(-1, (-1, 2)).unbind(-1)
+    # The attention of the model: pairs side by side, tables with each value twice.
+    cos, sin = cosines[..., 0::2], sines[..., 1::2]
+    after = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1).flatten(
+        -2
+    )
+    return dict(shape=torch.tensor([2, 4, 6]), after=after[0, :, 0])
