@@ -1,23 +1,15 @@
 """Images: coordinates, resizing, and held-out pixels."""
 
-import math
-
 import pytest
 import torch
 
 from nerf_posenc.images import Image, resize_area
-from nerf_posenc.metrics.spectrum import nyquist_frequency
 
 
 def test_coordinates_are_pixel_centers_with_the_longer_side_across_2() -> None:
     x, y = Image.from_rgb(torch.zeros(2, 4, 3)).coordinates.unbind(-1)
     torch.testing.assert_close(x, torch.tensor([-0.75, -0.25, 0.25, 0.75]).expand(2, 4))
     torch.testing.assert_close(y, torch.tensor([[-0.25], [0.25]]).expand(2, 4))
-
-
-def test_nyquist_is_half_a_cycle_per_pixel() -> None:
-    spacing = 2 / 64
-    assert nyquist_frequency(16, 64) * spacing == pytest.approx(math.pi)
 
 
 def test_resizing_averages_by_area_and_never_enlarges() -> None:

@@ -19,13 +19,11 @@ from app.options import CommonOptions
 from app.runs.stop import Stop
 from app.runs.train import train
 from baselines import INTERPOLATIONS
-from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
-from nerf_posenc.training import corner_cache, recipes
+from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.schedules import constant
 from tests.fits import fitted
@@ -74,25 +72,6 @@ def test_a_page_of_text_is_recovered_at_the_default_rate() -> None:
     result = fit_image(Image.from_rgb(colors), "fourier", 30, 2048, lr, num_bands=10)
     one_color = psnr(colors.mean((0, 1)).expand_as(colors), colors)
     assert result.scores["psnr_db"] > one_color + 6
-
-
-def test_cached_corners_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    image = Image.from_rgb(torch.rand(12, 17, 3))
-    small = {"width": 16, "depth": 2}
-    batches = ShuffledBatches(torch.rand(9, 2), torch.rand(9, 3), 4, seed=0)
-    encoder = HashGridEncoder(2, 2)
-    assert cache_corners(encoder, MLP(4, 3), batches)[0] is not batches
-    cached = reconstruction(fit_image(image, "hash", 9, 50, 0.03, **small))
-    # No image is small enough now to be cached.
-    monkeypatch.setattr(corner_cache, "_MOST_BYTES", 0)
-    assert cache_corners(encoder, MLP(4, 3), batches) == (batches, None)
-    again = fit_image(image, "hash", 9, 50, 0.03, **small)
-    assert torch.equal(cached, reconstruction(again))
-
-
-def test_without_a_grid_nothing_is_cached() -> None:
-    batches = ShuffledBatches(torch.rand(9, 2), torch.rand(9, 3), 4, seed=0)
-    assert cache_corners(FourierEncoder(2, 2), MLP(8, 3), batches) == (batches, None)
 
 
 @pytest.mark.parametrize("encoding", ["none", "gaussian", "hash"])

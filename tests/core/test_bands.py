@@ -5,12 +5,11 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
-from nerf_posenc import geometric_bands, octave_bands, sincos
+from nerf_posenc import FourierEncoder, GaussianEncoder, geometric_bands, octave_bands, sincos
 from nerf_posenc.core import LAYOUTS, SinCos, column_labels
+from nerf_posenc.core.encoder import Encoder
 from tests.oracles import sine_of_band, sine_of_octave
 
 PHASES = ("sin", "cos")
@@ -116,21 +115,6 @@ def test_each_axis_may_have_bands_of_its_own() -> None:
         torch.testing.assert_close(features[:, axis].flatten(1), alone)
 
 
-@pytest.mark.parametrize("batch", [(), (0,), (1,), (7,), (2, 0, 3), (2, 3, 4)])
-def test_any_batch_shape_is_kept(batch: tuple[int, ...]) -> None:
-    x = uniform(*batch, 3)
-    features = sincos(x, octave_bands(4))
-    assert features.shape == (*batch, 24)
-    flat = sincos(x.reshape(-1, 3), octave_bands(4))
-    assert torch.equal(features.reshape(-1, 24), flat)
-
-
-def test_strided_coordinates_give_what_contiguous_ones_give() -> None:
-    x = uniform(3, 50).t()
-    assert not x.is_contiguous()
-    assert torch.equal(sincos(x, octave_bands(5)), sincos(x.contiguous(), octave_bands(5)))
-
-
 def test_large_batches_in_pieces_give_what_one_piece_gives() -> None:
     x = uniform(20_000, 3)
     table = SinCos(3, octave_bands(10), layout="kpa")
@@ -194,19 +178,6 @@ def test_weights_multiply_both_phases_of_their_band() -> None:
     features = sincos(x, octave_bands(3), layout="kpa", weight=weight)
     plain = sincos(x, octave_bands(3), layout="kpa")
     assert torch.equal(features, plain * weight.repeat_interleave(4))
-
-
-@given(
-    position=st.floats(-1, 1, width=32), shift=st.floats(-1, 1, width=32), octave=st.integers(0, 12)
-)
-def test_a_shift_rotates_each_pair(position: float, shift: float, octave: int) -> None:
-    bands = octave_bands(1, min_octave=octave)
-    x = torch.tensor([[position], [shift], [position + shift]], dtype=torch.float64)
-    (sin_x, cos_x), (sin_d, cos_d), shifted = sincos(x, bands)
-    rotation = torch.stack([torch.stack([cos_d, sin_d]), torch.stack([-sin_d, cos_d])])
-    rotated = rotation @ torch.stack([sin_x, cos_x])
-    # A float64 coordinate is good to 2e-16, which the octave multiplies.
-    torch.testing.assert_close(shifted, rotated, atol=2.0**octave * 1e-14, rtol=0)
 
 
 def test_casts_do_not_reach_the_bands_and_the_state_dict_is_empty() -> None:
@@ -295,3 +266,26 @@ def test_exported_it_takes_any_batch() -> None:
     program = torch.export.export(table, (uniform(4, 2),), dynamic_shapes=({0: rows},))
     x = uniform(9, 2)
     torch.testing.assert_close(program.module()(x), table(x), atol=3e-7, rtol=0)
+
+
+@pytest.mark.parametrize("base", [math.pi, 1.0])
+def test_on_the_meta_device_shapes_are_computed_and_the_way_back_loses_nothing(base: float) -> None:
+    table = SinCos(2, octave_bands(3, base=base))
+    x = torch.rand(5, 2)
+    expected = table(x)
+    assert table.to("meta")(torch.empty(5, 2, device="meta")).shape == (5, 12)
+    constants = (table._cycles, table._offset, table._sign)
+    assert all(constant.device.type == "meta" for constant in constants)
+    assert torch.equal(table.to_empty(device="cpu")(x), expected)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [FourierEncoder(2, 4), FourierEncoder(2, bands=geometric_bands(8)), GaussianEncoder(2, 16)],
+)
+def test_stationary_encoders_have_products_of_the_offset_alone(encoder: Encoder) -> None:
+    assert encoder.is_stationary
+    x, y, shift = torch.rand(3, 50, 2, dtype=torch.float64)
+    products = (encoder(x) * encoder(y)).sum(-1)
+    shifted = (encoder(x + shift) * encoder(y + shift)).sum(-1)
+    torch.testing.assert_close(products, shifted, atol=1e-9, rtol=0)

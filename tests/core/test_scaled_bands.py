@@ -12,6 +12,7 @@ from nerf_posenc.core import (
     llama3_bands,
     longrope_bands,
     longrope_scale,
+    ntk_bands,
     p_rope_bands,
     yarn_bands,
     yarn_scale,
@@ -88,3 +89,36 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("dim", [2, 0, 5, 3])
+def test_bands_are_only_scaled_in_even_widths_from_4_on(dim: int) -> None:
+    for call in (
+        lambda: ntk_bands(dim, factor=2.0),
+        lambda: yarn_bands(dim, factor=2.0, trained_length=64),
+        lambda: dynamic_ntk_bands(dim, length=9, trained_length=4),
+    ):
+        with pytest.raises(ValueError, match="dim must be an even number"):
+            call()
+    assert len(ntk_bands(4, factor=2.0)) == 2
+
+
+@pytest.mark.parametrize("factor", [0.99, -1.0, math.inf, math.nan])
+def test_bands_are_never_scaled_to_shorter_sequences(factor: float) -> None:
+    for call in (
+        lambda: ntk_bands(8, factor=factor),
+        lambda: yarn_bands(8, factor=factor, trained_length=64),
+    ):
+        with pytest.raises(ValueError, match="factor must be 1 or more"):
+            call()
+    assert torch.equal(ntk_bands(8, factor=1.0), geometric_bands(8))
+    for wrong in ({"trained_length": 0}, {"fast_cycles": 0.9}, {"slow_cycles": 0.0}):
+        with pytest.raises(ValueError, match="0 < slow_cycles <= fast_cycles"):
+            yarn_bands(8, factor=2.0, **{"trained_length": 64, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0])
+def test_all_or_none_of_the_pairs_may_be_rotated(fraction: float) -> None:
+    assert torch.equal(p_rope_bands(8, fraction=fraction), geometric_bands(8) * fraction)
+    with pytest.raises(ValueError, match="fraction must be 0 to 1"):
+        p_rope_bands(8, fraction=-0.1)

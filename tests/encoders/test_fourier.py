@@ -1,10 +1,7 @@
 """Fourier encoders of coordinates."""
 
-import copy
 import math
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -68,41 +65,6 @@ def test_single_bands_agree_to_the_bit_whatever_stands_beside_them() -> None:
     assert torch.equal(sequence[:, 2:4], fourier[:, 0:2])
 
 
-def test_copies_and_state_dicts_encode_alike() -> None:
-    encoder = FourierEncoder(2, 6, layout="pak", include_input="back")
-    x = torch.rand(10, 2)
-    assert torch.equal(copy.deepcopy(encoder)(x), encoder(x))
-    other = FourierEncoder(2, 6, layout="pak", include_input="back")
-    other.load_state_dict(encoder.state_dict())
-    assert torch.equal(other(x), encoder(x))
-
-
-def test_bands_may_be_any_list() -> None:
-    bands = torch.tensor([0.5, 3.0], dtype=torch.float64)
-    features = FourierEncoder(1, bands=bands)(torch.tensor([2.0]))
-    expected = [math.sin(1), math.cos(1), math.sin(6), math.cos(6)]
-    torch.testing.assert_close(features, torch.tensor(expected), atol=3e-7, rtol=0)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_integer_coordinates_are_refused() -> None:
-    with pytest.raises(TypeError, match=r"floating-point coordinates; got torch\.int64"):
-        FourierEncoder(2)(torch.zeros(3, 2, dtype=torch.long))
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_a_wrong_include_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="include_input must be"):
-        FourierEncoder(2, include_input="yes")  # type: ignore[arg-type]
-
-
-def test_it_prints_its_convention() -> None:
-    shown = repr(FourierEncoder(2, 3, layout="pka", phases=("cos", "sin"), include_input="back"))
-    assert "layout='pka'" in shown
-    assert "phases=('cos', 'sin')" in shown
-    assert "include_input='back'" in shown
-
-
 @pytest.mark.slow
 def test_the_expectation_over_a_gaussian_of_any_orientation() -> None:
     generator = torch.Generator().manual_seed(2)
@@ -143,15 +105,6 @@ def test_the_lifted_basis_has_one_of_each_opposite_pair(subdivisions: int, expec
     # A symmetric set of directions is a tight frame.
     frame = basis.T @ basis
     torch.testing.assert_close(frame, torch.eye(3, dtype=torch.float64) * expected / 3)
-
-
-@pytest.mark.parametrize("subdivisions", [1, 2])
-def test_the_lifted_basis_is_multinerfs_in_its_order(subdivisions: int) -> None:
-    # Saved from multinerf's geopoly.generate_basis by tools.vectors.
-    with np.load(Path(__file__).parents[1] / "data/library_vectors.npz") as stored:
-        expected = stored[f"mipnerf360-basis/output_icosahedron_{subdivisions}"]
-    basis = icosahedron_basis(subdivisions)
-    torch.testing.assert_close(basis, torch.from_numpy(expected).double(), atol=1e-6, rtol=0)
 
 
 def test_coarse_to_fine_lets_bands_in_one_by_one() -> None:

@@ -180,19 +180,6 @@ def test_smoothstep_has_derivatives_that_meet_at_the_nodes() -> None:
         assert bool((slopes[0] - slopes[1]).abs() < 1e-5) == meets
 
 
-def test_second_derivatives_with_respect_to_coordinates() -> None:
-    encoder = HashGridEncoder(
-        2, 2, base_resolution=3, log2_table_size=4, interpolation="smoothstep"
-    )
-    encoder = encoder.double()
-    hessian = torch.autograd.functional.hessian(
-        lambda x: encoder(x).sum(), torch.tensor([0.3, -0.2], dtype=torch.float64)
-    )
-    assert isinstance(hessian, torch.Tensor)
-    assert hessian.abs().min() > 0
-    torch.testing.assert_close(hessian, hessian.T)
-
-
 def test_progress_lets_levels_in_from_coarse_to_fine() -> None:
     encoder = HashGridEncoder(2, 4, log2_table_size=8)
     x = torch.rand(5, 2)

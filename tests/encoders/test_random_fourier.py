@@ -21,18 +21,6 @@ def test_the_kernel_is_a_gaussian_of_the_distance() -> None:
     torch.testing.assert_close(kernel, expected, atol=0.02, rtol=0)
 
 
-def test_a_generator_makes_it_the_same_and_a_state_dict_keeps_it() -> None:
-    first, second = (
-        GaussianEncoder(2, 8, generator=torch.Generator().manual_seed(4)) for _ in range(2)
-    )
-    other = GaussianEncoder(2, 8)
-    assert torch.equal(first.matrix, second.matrix)
-    assert not torch.equal(first.matrix, other.matrix)
-    other.load_state_dict(first.state_dict())
-    x = torch.rand(5, 2)
-    assert torch.equal(other(x), first(x))
-
-
 def test_axis_aligned_rows_are_bands() -> None:
     matrix = torch.tensor([[0.5, 0.0], [0.0, 0.5], [1.0, 0.0], [0.0, 1.0]])
     x = torch.rand(6, 2)

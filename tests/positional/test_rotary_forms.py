@@ -1,7 +1,6 @@
 """Rotary embeddings: widths, orders, pairings and layouts that models differ in."""
 
 import contextlib
-import math
 
 import pytest
 import torch
@@ -90,12 +89,6 @@ def test_a_column_is_mixed_with_its_partner_alone(pairing: Pairing, partner: obj
         assert touched == sorted({column, partner(column)})  # type: ignore[operator]
 
 
-def test_axis_order_puts_the_columns_of_x_before_those_of_y() -> None:
-    x, positions = torch.randn(6, 16), torch.rand(6, 2) * 9
-    swapped = RotaryEncoder(16, 2, axis_order=(1, 0)).rotate(x, positions)
-    assert torch.equal(swapped, RotaryEncoder(16, 2).rotate(x, positions.flip(-1)))
-
-
 def test_left_over_columns_are_not_rotated() -> None:
     partial = RotaryEncoder(16, axis_dims=(6,), pairing="half")
     x, positions = torch.randn(5, 16), torch.arange(5)
@@ -120,13 +113,6 @@ def test_sections_take_their_axis_from_one_series_of_bands() -> None:
     x = torch.randn(4, 12)
     plain = RotaryEncoder(12, base=100.0).rotate(x, text)
     torch.testing.assert_close(rotary.rotate(x, text[:, None].expand(-1, 3)), plain)
-
-
-def test_interleaved_sections_are_those_of_qwen3_vl() -> None:
-    axes = mrope_axes((24, 20, 20), interleaved=True)
-    assert axes[:6] == (0, 1, 2, 0, 1, 2)
-    assert axes[60:] == (0, 0, 0, 0)
-    assert [axes.count(axis) for axis in range(3)] == [24, 20, 20]
 
 
 @pytest.mark.parametrize("pairing", ["interleaved", "half", "axis-half"])
@@ -177,13 +163,6 @@ def test_derivatives_are_those_of_the_plain_formula(pairing: Pairing) -> None:
         torch.testing.assert_close(rotate(x), mapped, atol=1e-14, rtol=0)
 
 
-def test_vjepa2_mixes_bands_within_a_pair_as_its_code_does() -> None:
-    rotary = RotaryEncoder(4, pairing="tiled", bands=torch.tensor([1.0, 0.5]))
-    rotated = rotary.rotate(torch.tensor([[1.0, 0.0, 0.0, 0.0]]), torch.tensor([2.0]))
-    expected = torch.tensor([[math.cos(2.0), math.sin(1.0), 0.0, 0.0]])
-    torch.testing.assert_close(rotated, expected)
-
-
 def test_mixed_frequencies_learn_from_both_axes() -> None:
     rotary = MixedRotaryEncoder(8, num_heads=2, generator=torch.Generator().manual_seed(0))
     out = rotary.rotate(torch.randn(2, 3, 8), torch.rand(3, 2))
@@ -200,35 +179,10 @@ def test_drawn_frequencies_are_at_right_angles_with_rope_vits_lengths() -> None:
     torch.testing.assert_close(dot, torch.zeros(3, 4), atol=1e-6, rtol=0)
 
 
-def test_xpos_scores_are_rotary_ones_with_decay_by_the_offset() -> None:
-    xpos = XPosEncoder(8, scale_base=64.0)
-    query, key = torch.randn(1, 8).double(), torch.randn(1, 8).double()
-    for position, other in ((9, 2), (300, 290)):
-        score = xpos.rotate(query, torch.tensor([position]).double()) @ (
-            xpos.rotate_keys(key, torch.tensor([other]).double()).T
-        )
-        a = torch.complex(*query.unflatten(-1, (4, 2)).unbind(-1))
-        b = torch.complex(*key.unflatten(-1, (4, 2)).unbind(-1))
-        angle = (position - other) * geometric_bands(8)
-        zeta = (torch.arange(0, 8, 2).double() / 8 + 0.4) / 1.4
-        decay = zeta ** ((position - other) / 64)
-        expected = (a * b.conj() * torch.polar(decay, angle)).real.sum()
-        torch.testing.assert_close(score.squeeze(), expected, atol=1e-10, rtol=0)
-
-
-def test_fope_gives_the_authors_numbers() -> None:
-    stored = arrays()
-    encoder = FourierSeriesRotaryEncoder(24, 2, trained_length=1024)
-    frequencies = stored["fope/output_frequencies"][0]
-    torch.testing.assert_close(encoder.frequency_bands[:, 0], frequencies, atol=1e-6, rtol=0)
-    encoder.load_state_dict(
-        dict(
-            sine_coefficients=stored["fope/input_sin_coef"],
-            cosine_coefficients=stored["fope/input_cos_coef"],
-        )
-    )
-    rotated = encoder.rotate(stored["fope/input_queries"], torch.arange(16))
-    torch.testing.assert_close(rotated, stored["fope/output_queries"], atol=1e-6, rtol=0)
+def test_fope_has_the_authors_bands() -> None:
+    bands = FourierSeriesRotaryEncoder(24, 2, trained_length=1024).frequency_bands[:, 0]
+    expected = arrays()["fope/output_frequencies"][0]
+    torch.testing.assert_close(bands, expected, atol=1e-6, rtol=0)
 
 
 def positions_of(preset: Preset) -> Tensor:
@@ -318,6 +272,11 @@ def test_mistakes_with_positions_and_heads_are_named() -> None:
         (lambda: RotaryEncoder(8, 2, axis_dims=(4, 6)), "add up to at most dim = 8"),
         (lambda: RotaryEncoder(8, 2, axis_dims=(3, 3)), "even widths"),
         (lambda: RotaryEncoder(8, 2, axis_order=(0, 0)), "axis_order must be a permutation"),
+        (lambda: RotaryEncoder(7), "positive multiple of 2"),
+        (lambda: RotaryEncoder(8, bands=geometric_bands(4)), r"one number for each pair, \[4\]"),
+        (lambda: RotaryEncoder(8, 3), "multiple of 2 \\* num_axes = 6"),
+        (lambda: RotaryEncoder(8, pairing="both"), "pairing must be"),  # type: ignore[arg-type]
+        (lambda: RotaryEncoder(8).rotate(torch.zeros(3, 6), torch.arange(3)), "length, 8"),
         (lambda: RotaryEncoder(8, 2, pair_axes=(0, 1, 2)), "axes from 0 to 1"),
         (lambda: RotaryEncoder(8, 2, pair_axes=(0, 1), axis_dims=(4, 4)), "pair_axes gives"),
         (lambda: mrope_axes((1, 2), interleaved=True), "none more than the first"),
@@ -330,3 +289,24 @@ def test_mistakes_with_positions_and_heads_are_named() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_without_positions_tokens_count_from_0() -> None:
+    queries, rotary = torch.rand(2, 7, 3, 8), RotaryEncoder(8)
+    for sequence_dim, length in ((-2, 3), (-3, 7)):
+        counted = rotary.rotate(queries, torch.arange(length), sequence_dim=sequence_dim)
+        assert torch.equal(rotary.rotate(queries, sequence_dim=sequence_dim), counted)
+    with_prefix = rotary.rotate(queries, torch.arange(2), num_prefix=1)
+    assert torch.equal(rotary.rotate(queries, num_prefix=1), with_prefix)
+    with pytest.raises(ValueError, match="give positions, which have 2 axes"):
+        RotaryEncoder(8, 2).rotate(queries)
+
+
+@pytest.mark.parametrize("start", [0, 65_536, 1_000_000])
+def test_far_positions_are_right_inside_bf16_autocast(start: int) -> None:
+    positions = torch.arange(start, start + 50)
+    with torch.autocast("cpu", torch.bfloat16):
+        cosine, sine = RotaryEncoder(32)(positions)
+    angles = positions.double()[:, None] * geometric_bands(32)
+    assert (cosine[:, ::2].double() - angles.cos()).abs().max() < 3e-7
+    assert (sine[:, ::2].double() - angles.sin()).abs().max() < 3e-7

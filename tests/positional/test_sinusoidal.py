@@ -1,7 +1,5 @@
 """Encoders of positions in a sequence."""
 
-import math
-
 import pytest
 import torch
 
@@ -15,11 +13,6 @@ TABLE = [
     [0.90929743, -0.41614684, 0.19866933, 0.98006658],
     [0.14112001, -0.9899925, 0.29552021, 0.95533649],
 ]
-
-
-def test_the_worked_table() -> None:
-    table = SinusoidalEncoder(4, base=100.0).table(4)
-    torch.testing.assert_close(table, torch.tensor(TABLE), atol=2e-7, rtol=0)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5, 6, 33])
@@ -41,21 +34,6 @@ def test_integers_are_exact_where_float32_is_not() -> None:
         band = float(geometric_bands(8)[column // 2])
         expected = sine_of_band(exact, band, "cos" if column % 2 else "sin")
         assert abs(codes[0, column].double() - expected[0]) < 3e-7
-
-
-@pytest.mark.parametrize("offset", [1, 17, 300])
-def test_a_shift_is_one_rotation_for_all_positions(offset: int) -> None:
-    dim = 16
-    encoder = SinusoidalEncoder(dim)
-    positions = torch.arange(200, dtype=torch.float64)
-    rotation = torch.zeros(dim, dim, dtype=torch.float64)
-    for i, band in enumerate(geometric_bands(dim).tolist()):
-        sin, cos = math.sin(band * offset), math.cos(band * offset)
-        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor(
-            [[cos, sin], [-sin, cos]], dtype=torch.float64
-        )
-    shifted = encoder(positions) @ rotation.T
-    torch.testing.assert_close(shifted, encoder(positions + offset), atol=1e-12, rtol=0)
 
 
 def test_tables_go_on_from_an_offset() -> None:

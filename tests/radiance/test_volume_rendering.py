@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
+from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.volume_rendering import composite, weights_from_density
 
 
@@ -67,50 +67,6 @@ def test_gradients_are_those_of_finite_differences() -> None:
 
 def ball(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x.norm(dim=-1) < 0.5, 100.0, 0.0)
-
-
-def test_a_grid_counts_all_as_occupied_until_it_has_looked() -> None:
-    grid = OccupancyGrid(8)
-    assert bool(grid.occupied.all())
-    grid.update(ball, seed=0, share=0.3)
-    # What was not looked at may still hold something.
-    assert float(grid.occupied.float().mean()) > 0.6
-    for seed in range(40):
-        grid.update(ball, seed=seed, share=0.3)
-    assert float(grid.occupied.float().mean()) < 0.25
-
-
-def test_a_grid_keeps_every_cell_that_the_ball_fills_and_no_far_one() -> None:
-    grid = OccupancyGrid(16)
-    for seed in range(5):
-        grid.update(ball, seed=seed)
-    centers, half = grid.centers(), 3**0.5 / 16
-    assert bool(grid.occupied[centers.norm(dim=-1) < 0.5 - half].all())
-    assert not bool(grid.occupied[centers.norm(dim=-1) > 0.5 + half].any())
-
-
-def test_a_grid_forgets_what_has_gone() -> None:
-    grid = OccupancyGrid(4, decay=0.5)
-    grid.update(lambda x: torch.ones(len(x)), seed=0)
-    assert bool(grid.occupied.all())
-    for seed in range(12):
-        grid.update(lambda x: torch.zeros(len(x)), seed=seed)
-    assert not bool(grid.occupied.any())
-
-
-def test_places_outside_the_cube_are_empty_and_cells_are_found() -> None:
-    grid = OccupancyGrid(4)
-    assert not bool(grid(torch.tensor([1.5, 0.0, 0.0])))
-    assert bool((grid.cells(grid.centers()) == torch.arange(64)).all())
-    chosen = torch.tensor([5, 40, 63])
-    assert torch.equal(grid.centers(chosen), grid.centers()[chosen])
-
-
-def test_an_impossible_cell_is_never_occupied() -> None:
-    grid = OccupancyGrid(4, possible=cell_centers(4)[:, 0] <= 0)
-    assert float(grid.occupied.float().mean()) == 0.5
-    grid.update(lambda x: torch.full((len(x),), 100.0), seed=0)
-    assert float(grid.occupied.float().mean()) == 0.5
 
 
 def test_a_grid_saves_and_loads() -> None:

@@ -12,7 +12,7 @@ from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, Tempor
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Story
 from sequences.errors import SequenceError
-from sequences.system import System, SystemOptions
+from sequences.system import SystemOptions
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memn2n import ENCODINGS, MemN2NSystem
 from sequences.systems.memn2n_model import MemN2N
@@ -100,27 +100,6 @@ def test_tying_sets_the_number_of_weights() -> None:
     assert counts["layer-wise"] == 2 * 6 * (words + slots) + 2 * 6 * words + 6 * 6
 
 
-def test_without_ages_the_order_of_memories_does_not_matter() -> None:
-    system = small_system()
-    memories, questions, ages = system.tests[0].inputs
-    order = torch.randperm(memories.shape[1], generator=generator())
-    for encoding, matters in [("none", False), ("position", False), ("temporal", True)]:
-        model = system.build(encoding, generator())
-        shuffled = model((memories[:, order], questions, ages))
-        assert torch.allclose(shuffled, model((memories, questions, ages)), atol=1e-6) != matters
-
-
-def test_without_positions_the_order_of_words_does_not_matter() -> None:
-    system = small_system()
-    memories, questions, ages = system.tests[0].inputs
-    # All sentences have the same length.
-    flipped = torch.where(memories > 0, memories.flip(-1), 0)
-    for encoding, matters in [("temporal", False), ("position-temporal", True)]:
-        model = system.build(encoding, generator())
-        other = model((flipped, questions, ages))
-        assert torch.allclose(other, model((memories, questions, ages)), atol=1e-6) != matters
-
-
 @pytest.mark.parametrize("wrong", [{"width": 1}, {"hops": 0}, {"tying": "loose"}])
 def test_sizes_out_of_range_are_refused(wrong: dict[str, object]) -> None:
     arguments = {k: v for k, v in small_system().description("none").items() if k != "words"}
@@ -157,12 +136,6 @@ def test_its_state_is_saved_and_loaded() -> None:
 def test_the_rate_halves_after_every_quarter() -> None:
     system = small_system()
     assert [system.schedule(p) for p in (0.0, 0.249, 0.25, 0.5, 0.999)] == [1, 1, 0.5, 0.25, 0.125]
-
-
-def test_it_is_a_system() -> None:
-    assert isinstance(small_system(), System)
-    assert "none" in small_system().encodings
-    assert set(small_system().default_encodings) <= set(small_system().encodings)
 
 
 def test_a_tenth_of_the_training_questions_is_left_out() -> None:

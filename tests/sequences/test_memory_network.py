@@ -11,7 +11,7 @@ from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Stories, Story, StoryTask, Words
 from sequences.errors import SequenceError
-from sequences.system import System, SystemOptions
+from sequences.system import SystemOptions
 from sequences.systems.memory_network import ENCODINGS, MARGIN, MemoryNetworkSystem
 from sequences.systems.memory_network_model import MemoryNetwork
 from tests.fits import blocks_of
@@ -159,11 +159,6 @@ def fitted(system: MemoryNetworkSystem, encoding: str, steps: int) -> nn.Module:
     state = FitState(model, system.optimizer([model], system.recipe.lr), steps)
     draw = system.batches(encoding, 32, 0)
     return fit(state, draw, system.loss, schedule=system.schedule).model
-
-
-def test_it_is_a_system() -> None:
-    assert isinstance(small_system(), System)
-    assert set(small_system().default_encodings) <= set(small_system().encodings)
 
 
 def test_it_finds_as_many_memories_as_there_are_facts() -> None:

@@ -2,7 +2,6 @@
 
 import datetime
 import functools
-import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -135,15 +134,6 @@ def test_sizes_are_those_asked_for() -> None:
     assert (len(large().train), len(large().test), len(large().longer)) == (20_000, 1_000, 1_000)
     assert (len(small().train), len(small().test), len(small().longer)) == (3_000, 300, 1_000)
     assert large().joiner == " "
-
-
-def test_defaults_are_a_hundred_thousand_and_two_thousand() -> None:
-    parameters = inspect.signature(make_numbers).parameters
-    assert {name: found.default for name, found in parameters.items()} == {
-        "num_train": 100_000,
-        "num_test": 2_000,
-        "seed": 0,
-    }
 
 
 @pytest.mark.parametrize("make", [small, large])

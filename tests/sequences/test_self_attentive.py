@@ -9,7 +9,7 @@ from app.kinds.kind import HeatMap, Passage
 from app.kinds.sequence import SequenceKind, SequenceOptions
 from sequences.data.types import LabeledSentences
 from sequences.errors import SequenceError
-from sequences.system import System, SystemOptions
+from sequences.system import SystemOptions
 from sequences.systems.self_attentive import SelfAttentiveModel, SelfAttentiveSystem
 from tests.fits import blocks_of, fitted
 
@@ -35,10 +35,6 @@ def system(**options: Any) -> SelfAttentiveSystem:
 
 def model(encoding: str = "none") -> SelfAttentiveModel:
     return system().build(encoding, torch.Generator().manual_seed(0)).eval()
-
-
-def test_it_is_a_system() -> None:
-    assert isinstance(system(), System)
 
 
 def test_attention_is_a_distribution_over_the_words_and_not_the_padding() -> None:

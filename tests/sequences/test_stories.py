@@ -93,12 +93,6 @@ def test_written_stories_read_back_as_they_were() -> None:
     assert read_stories(write_stories(STORIES), where="written") == STORIES
 
 
-@pytest.mark.parametrize("order", [(0, 2, 1), (1, 0, 2), (2, 2, 1, 1), (0, 0)])
-def test_stories_in_any_order_read_back_as_they_were(order: tuple[int, ...]) -> None:
-    stories = [STORIES[index] for index in order]
-    assert read_stories(write_stories(stories), where="written") == stories
-
-
 def test_story_without_sentences_reads_back() -> None:
     stories = [Story((), ("why",), "because", ()), *STORIES]
     assert read_stories(write_stories(stories), where="written") == stories

@@ -8,13 +8,7 @@ from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.training import corner_cache
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
-from nerf_posenc.training.devices import (
-    autocast,
-    computes_bfloat16,
-    describe,
-    keep_freed_memory,
-    pick_device,
-)
+from nerf_posenc.training.devices import autocast, computes_bfloat16, describe, pick_device
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *, cuda: int, mps: bool) -> None:
@@ -74,29 +68,6 @@ def test_autocast_is_in_the_type_that_is_asked_for() -> None:
         assert (x @ x).dtype == torch.float32
     with autocast(torch.device("cpu"), torch.bfloat16):
         assert (x @ x).dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize("accepted", [1, 0])
-def test_freed_memory_is_kept_by_the_settings_of_glibc(
-    accepted: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings: dict[int, int] = {}
-
-    class Library:
-        def mallopt(self, setting: int, value: int) -> int:
-            settings[setting] = value
-            return accepted
-
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Library())
-    assert keep_freed_memory() == bool(accepted)
-    if accepted:
-        # malloc.h: M_TRIM_THRESHOLD -1, M_TOP_PAD -2 and M_MMAP_THRESHOLD -3, with the largest
-        # that glibc takes, 32 MiB.
-        assert set(settings) == {-1, -2, -3}
-        assert settings[-3] == 32 * 2**20
-        assert settings[-1] == 2**31 - 1
-    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    assert not keep_freed_memory()
 
 
 POINTS = torch.rand(100, 3, generator=torch.Generator().manual_seed(0)) * 2 - 1

@@ -20,7 +20,6 @@ from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.distributed import (
     ALONE,
-    BatchGenerator,
     PeerError,
     World,
     find_world,
@@ -178,9 +177,3 @@ def test_a_compiled_model_is_refused_for_several_processes() -> None:
     batches = ShuffledBatches(torch.rand(4, 2), torch.rand(4, 3), 4, seed=0)
     with pytest.raises(ValueError, match="a compiled model is trained by one process"):
         fit(FitState(model, adam(model), 1), batches, compiled=True, world=World(0, 2))
-
-
-def test_numbers_of_a_share_are_those_rows_of_the_batch() -> None:
-    generator = BatchGenerator(torch.Generator().manual_seed(3), 5, slice(1, 3))
-    whole = torch.rand(5, 4, generator=torch.Generator().manual_seed(3))
-    assert torch.equal(generator.rand(torch.Size([2, 4]), torch.zeros(1)), whole[1:3])

@@ -11,7 +11,6 @@ import torch
 from app.kinds.image.sigma import choose_sigma
 from nerf_posenc import FourierEncoder
 from nerf_posenc.images import Image
-from nerf_posenc.training.devices import computes_bfloat16, describe, pick_device
 from nerf_posenc.training.recipes import (
     ENCODINGS,
     NETWORKS,
@@ -94,15 +93,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
     )
     # Mapped anew, 10 arrays of 20 MiB take 51,200 pages of 4 KiB.
     assert int(done.stdout) < 10_000
-
-
-def test_devices_are_picked_by_name() -> None:
-    assert pick_device("cpu") == torch.device("cpu")
-    assert describe(pick_device())
-    assert isinstance(computes_bfloat16(torch.device("cpu")), bool)
-    for name in ("abacus", "xla", "cuda:99"):
-        with pytest.raises(ValueError, match=r"available are: .*cpu"):
-            pick_device(name)
 
 
 @pytest.mark.slow
