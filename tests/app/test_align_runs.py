@@ -9,7 +9,7 @@ import torch
 
 import train_fit
 from app.kinds.align import AlignedImage, AlignKind, AlignOptions, held_cosine, warped
-from tests.signals import run_with_signal
+from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -94,31 +94,15 @@ def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
 @pytest.mark.slow
 def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["--encodings", "fourier", "fourier-eased", "lines-eased"]
-    assert train_fit.main([*QUICK, *names, "--out", "whole"]) == 0
-    assert run_with_signal(monkeypatch, [*QUICK, *names, "--out", "part"], 3) == 143
-    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
-    part, whole = (
-        json.loads(Path(f"{name}/metrics.json").read_text()) for name in ("part", "whole")
-    )
+    whole = resumed_to_the_bit(monkeypatch, [*QUICK, *names], 3)
     assert [fit["encoding"] for fit in whole["fits"]] == names[1:]
-    assert [f["warp_error"] for f in part["fits"]] == [f["warp_error"] for f in whole["fits"]]
-    assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
 
 
 @pytest.mark.slow
 def test_patches_find_their_places_from_coarse_to_fine_alone() -> None:
     data = ["--align", "cat", "--size", "64", "--disturbance", "0.06", "--steps", "400"]
-    data += [
-        "--batch-size",
-        "1024",
-        "--encodings",
-        "none",
-        "lines-eased",
-        "--video",
-        "0",
-        "--quiet",
-    ]
-    assert train_fit.main([*data, "--out", "run"]) == 0
+    data += ["--batch-size", "1024", "--encodings", "none", "lines-eased", "--video", "0"]
+    assert train_fit.main([*data, "--quiet", "--out", "run"]) == 0
     fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
     assert fits["lines-eased"]["warp_error"] < 0.05
     assert fits["lines-eased"]["warp_error"] < 0.5 * fits["none"]["warp_error"]

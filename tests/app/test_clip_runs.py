@@ -1,6 +1,5 @@
 """Clips: files against what was written, places and times against closed forms, whole runs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import train_fit
 from app.kinds.clip import ClipKind, ClipOptions, frame_points, frame_times
 from scenes import SceneError
 from scenes.clips import open_clip, turning_spheres
-from tests.signals import run_with_signal
+from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -81,17 +80,9 @@ def test_a_clip_is_fitted_reported_compared_and_resumed_to_the_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_clip("a.gif")
-    data = ["--clip", "a.gif", *QUICK, "--out"]
-    assert train_fit.main([*data, "whole"]) == 0
-    assert run_with_signal(monkeypatch, [*data, "part"], 3) == 143
-    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
-    part, whole = (
-        json.loads(Path(f"{name}/metrics.json").read_text()) for name in ("part", "whole")
-    )
+    whole = resumed_to_the_bit(monkeypatch, ["--clip", "a.gif", *QUICK], 3)
     assert [fit["encoding"] for fit in whole["fits"]] == ["none", "fourier", "hash"]
-    assert [fit["psnr_db"] for fit in part["fits"]] == [fit["psnr_db"] for fit in whole["fits"]]
     assert whole["data"]["size"] == [24, 16, 6]
-    assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
 
 
 def test_a_clip_is_rendered_at_other_sizes_and_frame_rates() -> None:

@@ -13,9 +13,8 @@ from PIL import Image
 import train_fit
 from app.runs import train
 from app.runs.run import resume_command
-from tests.signals import run_with_signal
+from tests.signals import require_same_bits, run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE
-from tools.soak import content, same
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 
@@ -49,9 +48,7 @@ def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     assert not Path("part/metrics.json").exists()
     assert train_fit.main(["--resume", "part", "--quiet"]) == 0
     assert train_fit.main([*arguments, "whole"]) == 0
-    part, whole = content(Path("part")), content(Path("whole"))
-    assert part.keys() == whole.keys()
-    assert [name for name in whole if not same(part[name], whole[name])] == []
+    require_same_bits("part", "whole")
 
 
 def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
@@ -76,8 +73,7 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     assert "fourier was fitted before" in capsys.readouterr().out
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]
     assert [fit["steps"] for fit in fits] == [30, 30]
-    one, two = content(Path("run")), content(Path("two"))
-    assert [name for name in one if not same(one[name], two[name])] == []
+    require_same_bits("run", "two")
     capsys.readouterr()
     assert train_fit.main(resume) == 0
     assert capsys.readouterr().out == "run is complete: nothing is missing\n"

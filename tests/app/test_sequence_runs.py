@@ -20,7 +20,7 @@ from sequences.system import SystemOptions
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 from tests.sequences.texts import made_text
-from tests.signals import run_with_signal
+from tests.signals import resumed_to_the_bit, run_with_signal
 from tests.small import SMALL_SEQUENCE
 
 pytestmark = pytest.mark.usefixtures("own_folder", "text")
@@ -94,16 +94,10 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
 def test_a_sequence_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = [*SMALL_SEQUENCE, *extra, "--quiet", "--out"]
+    arguments = [*SMALL_SEQUENCE, *extra]
     if "conv" in extra:
         arguments[3:5] = ["none", "learned"]
-    assert run_with_signal(monkeypatch, [*arguments, "part"], 4) == 143
-    assert not Path("part/metrics.json").exists()
-    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
-    assert train_fit.main([*arguments, "whole"]) == 0
-    assert fits("part") == fits("whole")
-    for file in Path("whole/fits").iterdir():
-        assert (Path("part/fits") / file.name).exists()
+    resumed_to_the_bit(monkeypatch, arguments, 4)
 
 
 def test_a_text_that_has_changed_is_not_resumed(

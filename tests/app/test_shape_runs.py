@@ -19,7 +19,7 @@ from app.kinds.shape import ShapeKind, ShapeOptions
 from scenes import SceneError
 from scenes.meshes import open_shape
 from scenes.surfaces import shaded_view, surface_mesh
-from tests.signals import run_with_signal
+from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -132,15 +132,7 @@ def test_a_shape_is_fitted_reported_compared_and_resumed_to_the_bit(
         monkeypatch.setattr(f"app.kinds.shape.{side}", 24)
     trimesh.creation.box((2.0, 2.0, 1.0)).export("a.stl")
     data = ["--shape", "a.stl", "--encodings", "none", "hash", "--eikonal", "0.1"]
-    data += [*QUICK, "--out"]
-    assert train_fit.main([*data, "whole"]) == 0
-    assert run_with_signal(monkeypatch, [*data, "part"], 2) == 143
-    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
-    part, whole = (
-        json.loads(Path(f"{name}/metrics.json").read_text()) for name in ("part", "whole")
-    )
-    assert [fit["iou"] for fit in part["fits"]] == [fit["iou"] for fit in whole["fits"]]
-    assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
+    resumed_to_the_bit(monkeypatch, [*data, *QUICK], 2)
 
 
 @pytest.mark.slow
