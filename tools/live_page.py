@@ -140,19 +140,17 @@ def weights_of_a_fit(page: LivePage | None, until: Callable[[], bool]) -> list[T
         print,
     )
 
-    class Slowed:
-        """A page that waits for the messages."""
-
-        def show(self, *args: Any) -> None:
-            assert page is not None
-            for _ in range(200):
-                page.show(*args)
-                if until():
-                    break
-                time.sleep(0.05)
+    def show_slowly(*args: Any) -> None:
+        """Show, and wait for the messages."""
+        assert page is not None
+        for _ in range(200):
+            page.show(*args)
+            if until():
+                break
+            time.sleep(0.05)
 
     fit = begin_fit(kind, "fourier", config)
-    train(fit, Stop(), loss_name="mse", watcher=None if page is None else Slowed())
+    train(fit, Stop(), loss_name="mse", show=None if page is None else show_slowly)
     return [view.reconstruction for view in result_of(kind, fit).blocks(View)]
 
 

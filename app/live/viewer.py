@@ -155,7 +155,7 @@ class LivePage:
 
     @_errors_as_warnings
     def show(self, name: str, state: FitState, problem: Problem) -> None:
-        """Show a fit; see [Watcher][app.runs.train.Watcher]."""
+        """Show a fit; a [Watcher][app.runs.train.Watcher]."""
         record = state.history[-1]
         steps, scores = self._curves.setdefault(name, ([], []))
         steps.append(record.step)

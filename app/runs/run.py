@@ -18,7 +18,6 @@ from torch import Tensor
 
 import nerf_posenc
 from app.kinds.kind import Kind, Result
-from app.live import open_live_page
 from app.options import PROGRAM, CommonOptions, UsageError
 from app.report.metrics import METRICS, write_metrics
 from app.report.outputs import write_report
@@ -266,16 +265,21 @@ def fit_encodings(prepared: Run) -> None:
     """Fit with one encoding after the other; fits that are only to be evaluated come last."""
     encodings, kind = prepared.config.chosen, prepared.kind
     with contextlib.ExitStack() as stack:
-        page: Watcher | None = None
+        show: Watcher | None = None
         if prepared.config.live:
-            page = live = stack.enter_context(open_live_page(kind, prepared.config.device))
-            print(f"live     {live.url}", flush=True)
+            # Imported here since only --live needs it.
+            from app.live.viewer import LivePage
+
+            pixels = 96**2 if prepared.config.device == "cpu" else 512**2
+            opened = LivePage(kind.title, loss_name=kind.loss_name, poses=kind.poses, pixels=pixels)
+            show = stack.enter_context(opened).show
+            print(f"live     {opened.url}", flush=True)
         for encoding in sorted(encodings, key=lambda name: prepared.fit_file(name).is_complete()):
-            fit_one(prepared, encoding, page)
+            fit_one(prepared, encoding, show)
     prepared.results.sort(key=lambda result: encodings.index(result.encoding))
 
 
-def fit_one(prepared: Run, encoding: str, watcher: Watcher | None = None) -> None:
+def fit_one(prepared: Run, encoding: str, show: Watcher | None = None) -> None:
     """Fit with one encoding; if that fails, print why and go on.
 
     Raises:
@@ -292,7 +296,7 @@ def fit_one(prepared: Run, encoding: str, watcher: Watcher | None = None) -> Non
         )
     try:
         try:
-            result = _fit(prepared, encoding, file, watcher, batch_size)
+            result = _fit(prepared, encoding, file, show, batch_size)
         except (RuntimeError, MemoryError) as error:
             whole = prepared.config.batch_size or 0
             cannot_halve = whole < 2 or batch_size is not None or world.size > 1
@@ -304,7 +308,7 @@ def fit_one(prepared: Run, encoding: str, watcher: Watcher | None = None) -> Non
                 f"with {batch_size}",
                 file=sys.stderr,
             )
-            result = _fit(prepared, encoding, file, watcher, batch_size)
+            result = _fit(prepared, encoding, file, show, batch_size)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
         if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
             # The other processes do not have it, and wait in the middle of a step.
@@ -315,7 +319,7 @@ def fit_one(prepared: Run, encoding: str, watcher: Watcher | None = None) -> Non
 
 
 def _fit(
-    prepared: Run, encoding: str, file: FitFile, watcher: Watcher | None, batch_size: int | None
+    prepared: Run, encoding: str, file: FitFile, show: Watcher | None, batch_size: int | None
 ) -> Result:
     """Train with one encoding together with all other processes, and evaluate."""
     world = prepared.context.world
@@ -329,7 +333,7 @@ def _fit(
         prepared.context.stop,
         loss_name=prepared.kind.loss_name,
         file=file,
-        watcher=watcher,
+        show=show,
         world=world,
         halved_batch_size=batch_size,
     )

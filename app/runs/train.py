@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -30,18 +30,8 @@ class SaveError(Exception):
     """A fit or a run folder cannot be written; the message says why."""
 
 
-@runtime_checkable
-class Watcher(Protocol):
-    """Shows fits in progress; it is called at every record, and its time is not training time."""
-
-    def show(self, name: str, state: FitState, problem: Problem) -> None:
-        """Show a fit.
-
-        Args:
-            name: name of the encoding.
-            state: the fit's current state.
-            problem: what renders it.
-        """
+Watcher = Callable[[str, FitState, Problem], None]
+"""Shows a fit in progress, by the name of its encoding, at every record; no training time."""
 
 
 class FitFile:
@@ -143,7 +133,7 @@ def train(
     *,
     loss_name: LossName,
     file: FitFile | None = None,
-    watcher: Watcher | None = None,
+    show: Watcher | None = None,
     world: World = ALONE,
     halved_batch_size: int | None = None,
 ) -> list[Snapshot]:
@@ -154,7 +144,7 @@ def train(
         stop: ends the fit early when asked to.
         loss_name: what the loss is, for the progress bar.
         file: file that the fit is saved in; None for nowhere.
-        watcher: shows the fit in progress.
+        show: shows the fit in progress.
         world: the processes that train the model together.
         halved_batch_size: batch size, if that of the run was too large for the memory.
 
@@ -183,8 +173,8 @@ def train(
         bar.set_postfix_str(_loss_text(state, problem, loss_name), refresh=False)
         bar.update(_done(state) - bar.n)
         session.take_snapshot_if_due()
-        if watcher is not None:
-            watcher.show(fit.encoding, state, problem)
+        if show is not None:
+            show(fit.encoding, state, problem)
         session.save_if_due()
 
     with bar, stop.training():
@@ -347,9 +337,19 @@ class _Session:
         # The model of a complete fit has its averaged weights already.
         averages = self._average is not None and not self._state.is_complete
         return {
-            **checkpoint_values(self._state, self.snapshots, self._problem),
+            "fit": self._state.state_dict(),
             "ema": self._average.state_dict() if averages and self._average else None,
             "halved_batch_size": self._halved_batch_size,
+            # In 8 bits, as a video shows them.
+            "snapshots": [
+                {
+                    "step": snapshot.step,
+                    "score": str(snapshot.score),
+                    "images": [to_eight_bits(image).cpu() for image in snapshot.images],
+                }
+                for snapshot in self.snapshots
+            ],
+            "model": dict(self._problem.description),
         }
 
     def restore(self) -> None:
@@ -386,29 +386,3 @@ class _Session:
             if self._state.limit_seconds is not None:
                 last = max(r.seconds for r in self._state.history if r.step <= last)
             self._due = [due for due in self._due if due > last]
-
-
-def checkpoint_values(
-    state: FitState, snapshots: Sequence[Snapshot], problem: Problem
-) -> dict[str, Any]:
-    """What the checkpoint of a fit contains, without an average.
-
-    Args:
-        state: the fit.
-        snapshots: snapshots so far, saved in 8 bits, as a video shows them.
-        problem: describes the model.
-    """
-    return {
-        "fit": state.state_dict(),
-        "ema": None,
-        "halved_batch_size": None,
-        "snapshots": [
-            {
-                "step": snapshot.step,
-                "score": str(snapshot.score),
-                "images": [to_eight_bits(image).cpu() for image in snapshot.images],
-            }
-            for snapshot in snapshots
-        ],
-        "model": dict(problem.description),
-    }

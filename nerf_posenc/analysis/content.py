@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, field
 
 from nerf_posenc.images import Image
-from nerf_posenc.metrics.spectrum import energy_by_octave, nyquist_frequency, octave_edges
+from nerf_posenc.metrics.spectrum import energy_by_octave, nyquist_frequency
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,3 @@ def spectrum(image: Image) -> Spectrum:
         nyquist=nyquist,
         num_nyquist_bands=1 + max(0, math.floor(math.log2(nyquist / math.pi))),
     )
-
-
-def octave_bounds(image: Image) -> list[tuple[int | None, float, float]]:
-    """Octaves of an image's pixels with their bounds in rad per unit; None is the mean.
-
-    Args:
-        image: its fitted pixels.
-    """
-    edges = octave_edges(image.size[1], image.size[0])
-    bounds = itertools.pairwise(edges)
-    return [(i - 1 if i else None, low, high) for i, (low, high) in enumerate(bounds)]

@@ -1,15 +1,17 @@
 """Forecast of what a fit of an image recovers, in total and by octave, without fitting."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from nerf_posenc.analysis.calibration import LAWS
-from nerf_posenc.analysis.content import Spectrum, octave_bounds, spectrum
+from nerf_posenc.analysis.content import Spectrum, spectrum
 from nerf_posenc.analysis.texture import Detail, detail
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.metrics.spectrum import octave_edges
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.recipes import default_sigma, get_recipe
 
@@ -87,7 +89,8 @@ class ImageTraits:
     @classmethod
     def from_image(cls, image: Image) -> "ImageTraits":
         """Measure an image's fitted pixels."""
-        bounds = [(low, high) for octave, low, high in octave_bounds(image) if octave is not None]
+        # Without the first ring, which has the mean alone.
+        bounds = list(itertools.pairwise(octave_edges(image.size[1], image.size[0])))[1:]
         return cls(spectrum(image), detail(image), bounds)
 
 

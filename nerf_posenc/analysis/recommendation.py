@@ -1,21 +1,13 @@
 """Choose the encoding of an image, with its bands, sigma or levels, before the first fit."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import torch
-from torch import nn
-
-from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, ImageTraits, forecast
+from nerf_posenc.analysis.forecasts import Forecast, ImageTraits, forecast
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
-from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
-from nerf_posenc.training.corner_cache import cache_corners
-from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.grid_sizes import COARSEST, TABLE_ROWS, level_nodes
-from nerf_posenc.training.loop import FitState, fit
 
 # Candidates: more bands are no better on 768 pixels, and sigma beyond them far from any optimum.
 _BANDS = tuple(range(4, 11))
@@ -54,9 +46,7 @@ class Recommendation:
         return f"Recommendation({self.model.encoding!r}: {self.reason})"
 
 
-def recommend(
-    image: Image, *, steps: int | Mapping[str, int] | None = None, seconds: float | None = None
-) -> Recommendation:
+def recommend(image: Image, *, steps: int | Mapping[str, int] = 600) -> Recommendation:
     """Recommend an encoding by forecasts of every candidate; nothing is fitted.
 
     Candidates are positional encoding with 4 to 10 bands, Gaussian features of seven sigmas and
@@ -67,13 +57,7 @@ def recommend(
 
     Args:
         image: its fitted pixels, and those held out.
-        steps: number of steps of each fit, 1 or more, or by encoding; 600 if ``seconds`` is not
-            given either.
-        seconds: budget of each fit on this machine, above 0: a few steps of each encoding are
-            timed, and each is forecast for as many as it manages.
-
-    Raises:
-        ValueError: If both budgets are given, or one is not above 0.
+        steps: number of steps of each fit, 1 or more, or by encoding.
 
     Examples:
         >>> import torch
@@ -81,25 +65,12 @@ def recommend(
         >>> recommend(image, steps=600).model.encoding
         'hash'
     """
-    if steps is not None and seconds is not None:
-        raise ValueError("give the budget as steps or as seconds, not as both")
-    if seconds is not None and not seconds > 0:
-        raise ValueError(f"a budget must be above 0; got {seconds} seconds")
     if image.held_out is not None:
         return _between_pixels()
     traits = ImageTraits.from_image(image)
     names = ("fourier", "gaussian", "hash")
-    if isinstance(steps, Mapping):
-        budget = dict(steps)
-    else:
-        budget = dict.fromkeys(names, 600 if steps is None else steps)
-    grids = dict.fromkeys(_grids(image), budget["hash"])
-    if seconds is not None:
-        usual = {name: default_model(name) for name in names[:2]}
-        budget = {name: _steps_within(seconds, image, model) for name, model in usual.items()}
-        grids = {model: _steps_within(seconds, image, model) for model in grids}
-    grid = _coarsest_grid(traits, grids)
-    budget["hash"] = grids[grid]
+    budget = dict(steps) if isinstance(steps, Mapping) else dict.fromkeys(names, steps)
+    grid = _coarsest_grid(traits, dict.fromkeys(_grids(image), budget["hash"]))
     models = {
         "fourier": _fewest_bands(traits, budget["fourier"]),
         "gaussian": _best_sigma(traits, budget["gaussian"]),
@@ -117,42 +88,6 @@ def default_model(encoding: str) -> CoordinateModel:
     """An encoding with the network of its recipe."""
     width, depth = recipes.get_recipe(encoding).layers
     return CoordinateModel(encoding, width=width, depth=depth)
-
-
-def _steps_within(seconds: float, image: Image, model: CoordinateModel) -> int:
-    return max(1, round(seconds / seconds_per_step(image, model)))
-
-
-def seconds_per_step(image: Image, options: CoordinateModel, *, num_steps: int = 3) -> float:
-    """Time a few training steps of a model with a ReLU network on the CPU.
-
-    Args:
-        image: its fitted pixels.
-        options: options of the model.
-        num_steps: number of steps that are timed, after one that is not.
-    """
-    encoding = options.encoding
-    is_small = recipes.get_recipe(encoding).is_small
-    dtype = fastest_dtype(torch.device("cpu"), is_small=is_small)
-    generator = torch.Generator().manual_seed(0)
-    encoder, network = make_coordinate_model(options, image.resolution, generator=generator)
-    model = nn.Sequential(encoder, network)
-    lr = recipes.default_lr("relu", "muon", encoding)
-    state = FitState(
-        model, recipes.make_optimizer(model, "muon", lr, encoding=encoding), num_steps + 1
-    )
-    points, rgb = image.coordinates.reshape(-1, 2), image.rgb.reshape(-1, 3)
-    batches = ShuffledBatches(points, rgb, BATCH_SIZE, seed=0)
-    draw, forward = cache_corners(encoder, network, batches)
-    started: list[float] = []
-    fit(
-        state,
-        draw,
-        forward=forward,
-        autocast_dtype=None if dtype == torch.float32 else dtype,
-        after_step=lambda _: started.append(time.perf_counter()),
-    )
-    return (started[-1] - started[0]) / num_steps
 
 
 def _fewest_bands(traits: ImageTraits, steps: int) -> CoordinateModel:

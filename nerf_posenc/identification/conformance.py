@@ -110,36 +110,35 @@ def _grid(name: str, preset: Preset) -> dict[str, Any]:
             encoder = GridSinusoidalEncoder.preset(name, _WIDTH, len(shape))
             break
     positions = encoder.positions(shape).flatten(0, -2).double()
-    return {
-        "code": f'GridSinusoidalEncoder.preset("{name}", {_WIDTH}, {len(shape)})(positions)',
-        "columns": sinusoid_columns(encoder),
-        "inputs": {"positions": _stored(positions)},
-        "expected": _stored(encoder(positions)),
-        "tolerance": _tolerance(sinusoid_columns(encoder), positions),
-    }
+    code = f'GridSinusoidalEncoder.preset("{name}", {_WIDTH}, {len(shape)})(positions)'
+    return _embedding(encoder, code, positions)
 
 
 def _fourier(name: str, preset: Preset) -> dict[str, Any]:
-    encoder = FourierEncoder.preset(name, 3, _NUM_BANDS)
     x = 2 * torch.rand(8, 3, generator=torch.Generator().manual_seed(0)).double() - 1
-    return {
-        "code": f'FourierEncoder.preset("{name}", 3, {_NUM_BANDS})(positions)',
-        "columns": sinusoid_columns(encoder),
-        "inputs": {"positions": _stored(x)},
-        "expected": _stored(encoder(x)),
-        "tolerance": _tolerance(sinusoid_columns(encoder), x),
-    }
+    code = f'FourierEncoder.preset("{name}", 3, {_NUM_BANDS})(positions)'
+    return _embedding(FourierEncoder.preset(name, 3, _NUM_BANDS), code, x)
 
 
 def _sequence(name: str, preset: Preset) -> dict[str, Any]:
-    encoder = SinusoidalEncoder.preset(name, _WIDTH)
-    positions = torch.arange(_SHAPES[0][0]).double()
+    positions = torch.arange(_SHAPES[0][0]).double()[:, None]
+    code = f'SinusoidalEncoder.preset("{name}", {_WIDTH})(positions[:, 0])'
+    return _embedding(SinusoidalEncoder.preset(name, _WIDTH), code, positions)
+
+
+def _embedding(
+    encoder: FourierEncoder | GridSinusoidalEncoder | SinusoidalEncoder,
+    code: str,
+    positions: Tensor,
+) -> dict[str, Any]:
+    is_sequence = isinstance(encoder, SinusoidalEncoder)
+    columns = sinusoid_columns(encoder)
     return {
-        "code": f'SinusoidalEncoder.preset("{name}", {_WIDTH})(positions[:, 0])',
-        "columns": sinusoid_columns(encoder),
-        "inputs": {"positions": _stored(positions[:, None])},
-        "expected": _stored(encoder(positions)),
-        "tolerance": _tolerance(sinusoid_columns(encoder), positions),
+        "code": code,
+        "columns": columns,
+        "inputs": {"positions": _stored(positions)},
+        "expected": _stored(encoder(positions[:, 0] if is_sequence else positions)),
+        "tolerance": _tolerance(columns, positions),
     }
 
 

@@ -51,33 +51,17 @@ def camera_rays(
         world_from_camera: its pose.
         background: gray value of the background.
     """
-    directions = camera.directions()
+    device = world_from_camera.device
+    pixels = torch.arange(camera.width * camera.height, device=device)
+    directions, radii = PixelDirections([camera], device)(torch.zeros_like(pixels), pixels)
     # No matrix product, which autocast would round to half precision.
-    rotated = (directions.reshape(-1, 1, 3) * world_from_camera[:3, :3]).sum(-1)
+    rotated = (directions[:, None] * world_from_camera[:3, :3]).sum(-1)
     return Rays(
         world_from_camera[:3, 3].expand_as(rotated),
         F.normalize(rotated, dim=-1),
-        pixel_radii(directions).reshape(-1),
+        radii,
         torch.full_like(rotated, background),
     )
-
-
-def pixel_radii(directions: Float[Tensor, "height width 3"]) -> Float[Tensor, "height width"]:
-    """Radius, at distance 1, of the cone through each pixel.
-
-    A disk of this radius has the variance of the square pixel: its width times 2 / sqrt(12)
-    (Barron et al. 2021, mip-NeRF, section 3.1).
-
-    Args:
-        directions: through the pixels' centers, with z = -1.
-    """
-    units = torch.nn.functional.normalize(directions, dim=-1)
-    if directions.shape[1] > 1:
-        widths = (units[:, 1:] - units[:, :-1]).norm(dim=-1)
-        widths = torch.cat([widths, widths[:, -1:]], dim=1)
-    else:
-        widths = torch.zeros(directions.shape[:2])
-    return widths * (2 / math.sqrt(12))
 
 
 class PixelDirections:
@@ -112,7 +96,10 @@ class PixelDirections:
     def __call__(
         self, camera: Int[Tensor, " n"], pixel: Int[Tensor, " n"]
     ) -> tuple[Float[Tensor, "n 3"], Float[Tensor, " n"]]:
-        """Directions in camera axes, with z = -1, and the radii of `pixel_radii`.
+        """Directions in camera axes, with z = -1, and the radii of the pixels' cones at distance 1.
+
+        A disk of this radius has the variance of the square pixel: its width times 2 / sqrt(12)
+        (Barron et al. 2021, mip-NeRF, section 3.1).
 
         Args:
             camera: indices of cameras.

@@ -54,7 +54,6 @@ class EncodingRecipe:
 
     Attributes:
         title: name at the beginning of a sentence.
-        description: one line for ``--help``.
         build: makes the encoder.
         layers: width and number of the hidden layers that follow the encoding of an image.
         lrs: peak learning rate by optimizer; None for the network's own.
@@ -64,11 +63,9 @@ class EncodingRecipe:
         held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
         is_small: whether the network is so small that bfloat16 is no faster on a CPU.
         fields: radiance fields that take the encoding; images take those of ``"mlp"``.
-        uses_sigma: whether ``--sigma`` changes it.
     """
 
     title: str
-    description: str
     build: Callable[[EncoderOptions], Encoder]
     layers: tuple[int, int] = (256, 4)
     lrs: Mapping[str, float] | None = None
@@ -77,4 +74,3 @@ class EncodingRecipe:
     held_out: HeldOutRecipe | None = None
     is_small: bool = False
     fields: tuple[str, ...] = ("mlp", "proposal")
-    uses_sigma: bool = False

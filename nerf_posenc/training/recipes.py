@@ -88,28 +88,21 @@ def _vector_matrix(options: EncoderOptions) -> Encoder:
 ENCODINGS: dict[str, EncodingRecipe] = {
     "none": EncodingRecipe(
         title="A network on raw coordinates",
-        description="raw coordinates",
         build=lambda options: Identity(options.in_dim),
         fields=("mlp", "nerf", "mip", "proposal"),
     ),
     "fourier": EncodingRecipe(
         title="Positional encoding",
-        description="positional encoding with L frequency bands",
         build=lambda options: FourierEncoder(options.in_dim, options.num_bands),
         held_out=HeldOutRecipe(),
         fields=("mlp", "nerf", "mip", "proposal"),
     ),
     "gaussian": EncodingRecipe(
-        title="Random Fourier features",
-        description="128 random frequencies",
-        build=_gaussian,
-        held_out=HeldOutRecipe(),
-        uses_sigma=True,
+        title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
     ),
     # A small network reads the grid, as in Müller et al. 2022; Muon's rate: docs/experiments.md.
     "hash": EncodingRecipe(
         title="A hash grid",
-        description="a hash grid",
         build=_hash_grid,
         layers=(64, 2),
         lrs={"muon": 0.03, "adam": 0.01},
@@ -120,7 +113,6 @@ ENCODINGS: dict[str, EncodingRecipe] = {
     # A registration from coarse to fine: docs/howto/align.md.
     "lines": EncodingRecipe(
         title="Products of lines",
-        description="products of lines of trained features, one per axis",
         build=_lines,
         layers=(64, 2),
         lrs={"muon": 0.02, "adam": 0.01},
@@ -129,7 +121,6 @@ ENCODINGS: dict[str, EncodingRecipe] = {
     ),
     "vector-matrix": EncodingRecipe(
         title="A factored grid",
-        description="planes times lines of trained features (TensoRF), for --field factored",
         build=_vector_matrix,
         layers=(64, 2),
         lrs={"muon": 0.02, "adam": 0.01},

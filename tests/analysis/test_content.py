@@ -7,7 +7,6 @@ import torch
 
 from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
 from nerf_posenc.analysis import kernel, spectrum
-from nerf_posenc.analysis.content import octave_bounds
 from nerf_posenc.images import Image
 
 
@@ -56,12 +55,6 @@ def test_nyquist_bands_are_those_up_to_half_a_cycle_per_pixel(side: int, bands: 
     found = spectrum(Image.from_rgb(torch.zeros(1, side, 3)))
     assert found.num_nyquist_bands == bands
     assert 2 ** (bands - 1) * math.pi <= found.nyquist < 2**bands * math.pi
-
-
-def test_octave_bounds_begin_with_the_mean_and_double() -> None:
-    bounds = octave_bounds(waves(0.1, side=16))
-    assert bounds[0][0] is None
-    assert all(high == pytest.approx(2 * low) for _, low, high in bounds[1:])
 
 
 def test_shares_out_of_range_are_refused() -> None:

@@ -11,7 +11,7 @@ from nerf_posenc.analysis import Detail, detail, forecast, recommend
 from nerf_posenc.analysis.calibration import LAWS
 from nerf_posenc.analysis.forecasts import ImageTraits
 from nerf_posenc.analysis.law import TransferLaw, traits
-from nerf_posenc.analysis.recommendation import default_model, seconds_per_step
+from nerf_posenc.analysis.recommendation import default_model
 from nerf_posenc.images import Image, pixel_centers
 from nerf_posenc.training.coordinate_model import make_coordinate_model
 
@@ -175,18 +175,3 @@ def test_held_out_pixels_are_not_forecast() -> None:
     found = recommend(photograph().split_held_out(), steps=600)
     assert (found.model.encoding, dict(found.forecasts)) == ("gaussian", {})
     assert "cannot be forecast" in repr(found)
-
-
-def test_budgets_out_of_range_are_refused() -> None:
-    with pytest.raises(ValueError, match="not as both"):
-        recommend(photograph(), steps=1, seconds=1.0)
-    with pytest.raises(ValueError, match="above 0"):
-        recommend(photograph(), seconds=0.0)
-
-
-@pytest.mark.slow
-def test_a_budget_in_seconds_is_one_in_steps_of_this_machine() -> None:
-    image = photograph()
-    assert seconds_per_step(image, default_model("hash")) > 0
-    found = recommend(image, seconds=2.0)
-    assert len({found.forecasts[name].steps for name in ("fourier", "hash")}) == 2

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera, Distortion, distort, undistort
 from nerf_posenc.radiance.poses import look_at, orbit_poses
-from nerf_posenc.radiance.rays import camera_rays, pixel_radii
+from nerf_posenc.radiance.rays import camera_rays
 
 Z = torch.tensor([0.0, 0.0, 1.0])
 
@@ -83,12 +83,11 @@ def test_points_in_the_plane_of_the_camera_are_not_seen() -> None:
 
 def test_the_cone_of_a_pixel_has_its_width() -> None:
     # Between directions (-1, 0, -1) and (0, 0, -1) on the sphere lies a chord of 2 sin(pi / 8).
-    row = torch.tensor([[[-1.0, 0.0, -1.0], [0.0, 0.0, -1.0], [0.5, 0.0, -1.0]]])
-    second = 2 * math.sin(math.atan(0.5) / 2)
-    chords = torch.tensor([[2 * math.sin(math.pi / 8), second, second]])
-    torch.testing.assert_close(pixel_radii(row), chords * 2 / math.sqrt(12))
+    rays = camera_rays(Camera(3, 1, 1.0, 1.0, 1.5, 0.5), torch.eye(4))
+    chords = torch.full((3,), 2 * math.sin(math.pi / 8))
+    torch.testing.assert_close(rays.radii, chords * 2 / math.sqrt(12))
     # A single column has no neighbor: its pixels are rays without width.
-    assert pixel_radii(row[:, :1]).tolist() == [[0.0]]
+    assert camera_rays(Camera(1, 1, 1.0, 1.0, 0.5, 0.5), torch.eye(4)).radii.tolist() == [0.0]
 
 
 def test_rays_leave_the_camera_row_by_row_along_its_axes() -> None:

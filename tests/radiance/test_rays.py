@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nerf_posenc.radiance.cameras import Camera, Distortion, distort
-from nerf_posenc.radiance.rays import PixelDirections, Rays, pixel_radii, ray_aabb_intersect
+from nerf_posenc.radiance.rays import PixelDirections, Rays, camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.sampling import (
     conical_frustum_to_gaussian,
     importance_samples,
@@ -138,12 +138,11 @@ def test_a_cone_from_its_apex_has_the_moments_of_the_whole_cone(length: float) -
 
 
 def test_pixel_radii_give_a_disk_the_variance_of_the_pixel() -> None:
-    directions = Camera.from_angle(101, 101, 0.2).directions()
+    radii = camera_rays(Camera.from_angle(101, 101, 0.2), torch.eye(4)).radii
     width = 2 * math.tan(0.1) / 101
     # A disk of radius r has variance r^2 / 4 an axis, a square of side w has w^2 / 12.
-    torch.testing.assert_close(
-        pixel_radii(directions)[50, 50] ** 2 / 4, torch.tensor(width**2 / 12), rtol=1e-3, atol=0
-    )
+    expected = torch.tensor(width**2 / 12)
+    torch.testing.assert_close(radii[50 * 101 + 50] ** 2 / 4, expected, rtol=1e-3, atol=0)
 
 
 def test_rays_are_selected_and_concatenated_by_row() -> None:
@@ -171,7 +170,7 @@ def test_directions_of_single_pixels_are_those_of_whole_images(
         order = torch.randperm(len(every), generator=torch.Generator().manual_seed(i))
         found, radii = directions(torch.full_like(every, i), every[order])
         assert torch.equal(found, camera.directions().flatten(0, 1)[order])
-        assert torch.equal(radii, pixel_radii(camera.directions()).flatten()[order])
+        assert torch.equal(radii, camera_rays(camera, torch.eye(4)).radii[order])
 
 
 def test_a_lens_that_cannot_be_inverted_is_refused_before_any_batch() -> None:
