@@ -76,6 +76,7 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
     asked = ["--help"] if words & _HELP else arguments
     options = read(kind.Options, asked, others=others)
+    require(getattr(options, kind.name) != "", f"--{kind.name} needs a path or a name")
     options.check()
     return kind, options
 

@@ -7,6 +7,7 @@ kind has resolved what depends on the data, the same object is the complete conf
 import difflib
 import functools
 import importlib.util
+import inspect
 import math
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -129,11 +130,7 @@ class CommonOptions:
         Raises:
             UsageError: Naming the option, what it must be and what it is.
         """
-        for option, (name, range_) in ranges(type(self)).items():
-            values = getattr(self, name)
-            for value in values if isinstance(values, tuple) else (values,):
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    require(value in range_, f"{option} must be {range_}; got {value}")
+        require_ranges(type(self), vars(self))
         require(self.video != 1, "--video must be 2 or more, or 0 for none; got 1")
         require(
             self.steps is None or self.seconds is None,
@@ -208,16 +205,23 @@ def option_names(asked: Any) -> dict[str, str]:
     return found
 
 
-def ranges(cls: type) -> dict[str, tuple[str, Range]]:
-    """Field and range of each numeric option of a dataclass, by the option's name."""
-    hints = typing.get_type_hints(cls, include_extras=True)
-    found: dict[str, tuple[str, Range]] = {}
-    for option, name in option_names(cls).items():
-        metadata = getattr(hints[name], "__metadata__", ())
-        for each in metadata:
-            if isinstance(each, Range):
-                found[option] = name, each
-    return found
+def require_ranges(asked: Any, values: Mapping[str, Any]) -> None:
+    """Check numbers against the ranges that they are annotated with.
+
+    Args:
+        asked: dataclass or function whose fields or arguments are the options.
+        values: values by the name of the field or the argument.
+
+    Raises:
+        UsageError: Naming the option, what it must be and what it is.
+    """
+    hints = typing.get_type_hints(asked, include_extras=True)
+    for option, name in option_names(asked).items():
+        given = values.get(name)
+        for allowed in getattr(hints[name], "__metadata__", ()):
+            for value in given if isinstance(given, tuple) else (given,):
+                if isinstance(allowed, Range) and type(value) in (int, float):
+                    require(value in allowed, f"{option} must be {allowed}; got {value}")
 
 
 def read(
@@ -256,8 +260,11 @@ def read(
     )
     if unknown:
         _refuse(unknown[0], arguments, program, asked, others or {})
-    found: Asked = values if isinstance(asked, type) else asked(*values[0], **values[1])
-    return found
+    if isinstance(asked, type):
+        found: Asked = values
+        return found
+    require_ranges(asked, inspect.signature(asked).bind(*values[0], **values[1]).arguments)
+    return asked(*values[0], **values[1])
 
 
 def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:

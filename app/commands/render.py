@@ -22,9 +22,6 @@ from nerf_posenc.training.checkpoints import CheckpointError, replacing
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
-_SIZES, _COUNTS = Range(1, 1 << 15), Range(1, 10_000)
-_SCALES = Range(0, 64, is_open=True)
-_RATES = Range(1, 1_000_000)
 # A PNG of more pixels is written as it is rendered.
 _MAX_HELD = 1 << 24
 # Of zlib: higher ones gain little on photographs and take several times as long.
@@ -35,12 +32,12 @@ def render(
     run: tyro.conf.Positional[Path],
     *,
     encoding: str | None = None,
-    size: Annotated[int | None, _SIZES] = None,
-    scale: Annotated[float | None, _SCALES] = None,
+    size: Annotated[int | None, Range(1, 1 << 15)] = None,
+    scale: Annotated[float | None, Range(0, 64, is_open=True)] = None,
     crop: tuple[float, float, float, float] | None = None,
     cameras: Path | None = None,
-    turntable: Annotated[int | None, _COUNTS] = None,
-    rate: Annotated[int | None, _RATES] = None,
+    turntable: Annotated[int | None, Range(1, 10_000)] = None,
+    rate: Annotated[int | None, Range(1, 1_000_000)] = None,
     out: Path | None = None,
     overwrite: bool = False,
     device: str = "auto",
@@ -66,15 +63,6 @@ def render(
     Raises:
         UsageError: If there is no such fit, or an option does not suit it.
     """
-    checked = (
-        ("size", size, _SIZES),
-        ("scale", scale, _SCALES),
-        ("turntable", turntable, _COUNTS),
-        ("rate", rate, _RATES),
-    )
-    for option, value, allowed in checked:
-        if value is not None and value not in allowed:
-            raise UsageError(f"--{option} must be {allowed}; got {value}")
     if size is not None and scale is not None:
         raise UsageError("--size and --scale both set the size; give one of them")
     if out is not None:

@@ -74,7 +74,6 @@ class AlignOptions(PixelOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit an image."""
         super().check()
-        require(self.align != "", "--align needs a path or a name")
         names = self.encodings or _DEFAULT
         suiting = suiting_encodings()
         eased = [name + _EASED for name in ("fourier", "hash", "lines")]

@@ -67,7 +67,6 @@ class AudioOptions(CoordinateOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a sound."""
         super().check()
-        require(self.audio != "", "--audio needs a path or a name")
         require_encodings(self, suiting_encodings(), "a sound")
         require_effect(self, self.encodings or _DEFAULT)
         require(

@@ -57,7 +57,6 @@ class ClipOptions(CoordinateOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a clip."""
         super().check()
-        require(self.clip != "", "--clip needs a path or a name")
         require_encodings(self, suiting_encodings(), "a clip")
         require_effect(self, self.encodings or _DEFAULT)
 

@@ -157,10 +157,10 @@ class Result:
     """
 
     encoding: str
-    parameters: int
     seconds: float
-    steps: int
     evaluation: Evaluation
+    parameters: int = 0
+    steps: int = 0
     history: Sequence[Record] = ()
     snapshots: Sequence[Snapshot] = ()
     details: Mapping[str, Any] = field(default_factory=dict)

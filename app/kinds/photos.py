@@ -9,7 +9,7 @@ import torch
 from filelock import FileLock
 
 from app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
-from app.options import UsageError, require
+from app.options import UsageError
 from app.terminal import printable
 from nerf_posenc.radiance.views import Scene
 from scenes import open_scene
@@ -39,11 +39,6 @@ class PhotosOptions(ViewsOptions):
 
     field: Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"] = "auto"
     """Field as for --scene; auto is the one for the best images."""
-
-    def check(self) -> None:
-        """Check ranges, and that there is a folder."""
-        super().check()
-        require(self.photos != "", "--photos needs a folder of photographs")
 
 
 class PhotosKind(ViewsKind[PhotosOptions]):

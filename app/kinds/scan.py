@@ -65,7 +65,6 @@ class ScanOptions(PixelOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a plane."""
         super().check()
-        require(self.scan != "", "--scan needs a path or a name")
         require_encodings(self, suiting_encodings(), "a scan")
         require_effect(self, self.encodings or ("none", "fourier", "hash"))
 
@@ -196,14 +195,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
             seconds = time.perf_counter() - started
             evaluation = self._scored(_rgb(values.reshape(-1, 1)))
             results.append(
-                Result(
-                    encoding=name,
-                    parameters=0,
-                    seconds=seconds,
-                    steps=0,
-                    evaluation=evaluation,
-                    is_reference=True,
-                )
+                Result(encoding=name, seconds=seconds, evaluation=evaluation, is_reference=True)
             )
         return results
 

@@ -172,11 +172,6 @@ class SceneOptions(ViewsOptions):
     scene: str = "spheres"
     """Folder of posed images; or blocks, cloud, spheres, struts."""
 
-    def check(self) -> None:
-        """Check ranges, and that there is a name."""
-        super().check()
-        require(self.scene != "", "--scene needs a path or a name")
-
 
 AskedViews = TypeVar("AskedViews", bound=ViewsOptions)
 

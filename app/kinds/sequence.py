@@ -38,9 +38,8 @@ class SequenceOptions(CommonOptions, SystemOptions):
     networks the one with the least training loss."""
 
     def check(self) -> None:
-        """Check ranges, and that a sequence is named."""
+        """Check ranges."""
         super().check()
-        require(self.sequence != "", "--sequence needs a path or a name")
         for name in ("context", "heads", "hops", "beam"):
             value = getattr(self, name)
             require(value is None or value >= 1, f"--{name} must be 1 or more; got {value}")

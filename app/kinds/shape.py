@@ -69,7 +69,6 @@ _FLOOR = 0.01
 _CHUNK = 1 << 14
 _AZIMUTHS = {"front": 0.5, "back": 0.5 + math.pi}
 _SLICE_SIDE, _VIEW_SIDE, _PREVIEW_SIDE = 192, 192, 96
-_MAX_MESH_NODES = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +84,6 @@ class ShapeOptions(CoordinateOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a shape."""
         super().check()
-        require(self.shape != "", "--shape needs a path or a name")
         require_encodings(self, suiting_encodings(), "a shape")
         require_effect(self, self.encodings or _DEFAULT)
 
@@ -269,9 +267,6 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
                 raise ValueError
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a shape") from None
-        require(
-            nodes <= _MAX_MESH_NODES, f"--nodes must be {_MAX_MESH_NODES} or fewer; got {nodes}"
-        )
         query = _queried(fit.model)
         vertices, faces = surface_mesh(lambda points: query(points.to(device)), nodes)
         require(

@@ -45,9 +45,7 @@ def reference_result(image: Image, name: str, config: ImageOptions) -> Result:
     scores = {PSNR.name: psnr(values, truth), SSIM.name: ssim(values, truth)}
     return Result(
         encoding=name,
-        parameters=0,
         seconds=seconds,
-        steps=0,
         evaluation=Evaluation(
             scores, [View(printable(image.name), evaluated_pixels(image), values)]
         ),
@@ -78,7 +76,6 @@ def _series_result(image: Image, config: ImageOptions) -> Result:
         encoding="local-cosine",
         parameters=num_parameters(series) + series.num_index_parameters,
         seconds=seconds,
-        steps=0,
         evaluation=Evaluation(
             scores, [View(printable(image.name), evaluated_pixels(image), values)]
         ),
