@@ -23,7 +23,7 @@ from app.kinds.kind import Curve, Evaluation, Fit, Problem, Result, View, digest
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.images import unit_range
+from nerf_posenc.images import pixel_centers, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -171,10 +171,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
 
     def _grid(self, width: int, height: int) -> Float[Tensor, "pixels 2"]:
         """Pixel centers in the middle of the image, row by row; the longer side spans [-1, 1]."""
-        unit = 2 / max(self.size)
-        x = (torch.arange(width) + 0.5 - width / 2) * unit
-        y = (torch.arange(height) + 0.5 - height / 2) * unit
-        return torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1).reshape(-1, 2)
+        share = max(width, height) / max(self.size)
+        return share * pixel_centers(width, height).view(-1, 2)
 
     def _edges(self) -> Float[Tensor, " 2"]:
         """Coordinates of the right and the lower edge."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from app.kinds.coordinates import (
     CITATIONS,
@@ -26,6 +27,7 @@ from app.kinds.kind import Curve, Evaluation, Fit, Problem, Rendered, Result, Vi
 from app.options import CoordinateOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.images import pixel_centers
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
@@ -200,11 +202,7 @@ def frame_times(count: int) -> list[float]:
 
 def frame_points(width: int, height: int, time: float) -> Float[Tensor, "pixels 3"]:
     """Pixel centers of a frame, row by row, with its time; the longer side spans [-1, 1]."""
-    longest = max(width, height)
-    x = (2 * torch.arange(width) + 1 - width) / longest
-    y = (2 * torch.arange(height) + 1 - height) / longest
-    rows, columns = torch.meshgrid(y, x, indexing="ij")
-    return torch.stack([columns, rows, torch.full_like(rows, time)], dim=-1).view(-1, 3)
+    return F.pad(pixel_centers(width, height), (0, 1), value=time).view(-1, 3)
 
 
 @torch.no_grad()

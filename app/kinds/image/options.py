@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from app.kinds.coordinates import require_effect, require_encodings
+from app.kinds.coordinates import require_effect, require_encodings, suiting_encodings
 from app.options import PixelOptions, Range, UsageError, require
 from baselines import INTERPOLATIONS
 from nerf_posenc.training import recipes
@@ -143,11 +143,6 @@ def fits_by_value(options: ImageOptions) -> tuple[str, ...]:
     return tuple(names)
 
 
-def fits_images(encoding: str) -> bool:
-    """Whether an image can be fitted with an encoding: all but those of a scene's own fields."""
-    return "mlp" in recipes.ENCODINGS[encoding].fields
-
-
 def _check_encodings(options: ImageOptions) -> None:
     """Check that the encodings suit images, and what is asked of them.
 
@@ -164,7 +159,7 @@ def _check_encodings(options: ImageOptions) -> None:
                 f"network of one --image; leave out {option}",
             )
         return
-    suiting = [name for name in recipes.ENCODINGS if fits_images(name)]
+    suiting = suiting_encodings()
     for name in ("local-cosine", "patch-network"):
         require(name not in names, f"{name} is a reference: --references {name}")
     require_encodings(options, [*suiting, "auto"], "an image")
