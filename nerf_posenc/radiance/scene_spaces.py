@@ -264,17 +264,25 @@ def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
 def space_for(views: Views) -> SpaceName:
     """Choose the coordinates that suit the views.
 
-    A scene with opacity has a box around it. Opaque images show all that is behind a scene: of
-    views that look the same way, in a frustum; otherwise all around.
+    A scene with opacity has a box around it. Opaque images show all that is behind a scene: in a
+    frustum, if views look the same way from beside one another, and not along a street; otherwise
+    all around.
     """
     if not views.is_opaque:
         return "box"
     backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
     mean = backs.mean(0)
     axis = F.normalize(mean, dim=0)
-    looks_forward = float(mean.norm()) > _ONE_SIDED and all(
-        bool((views.rays(view).directions @ axis < -2 * _LEAST_FORWARD).all())
-        for view in range(len(views))
+    positions = views.world_from_camera[:, :3, 3] - views.world_from_camera[:, :3, 3].mean(0)
+    along = positions @ axis
+    beside = positions - along[:, None] * axis
+    looks_forward = (
+        float(mean.norm()) > _ONE_SIDED
+        and float(along.norm()) <= float(beside.norm())
+        and all(
+            bool((views.rays(view).directions @ axis < -2 * _LEAST_FORWARD).all())
+            for view in range(len(views))
+        )
     )
     return "forward-facing" if looks_forward else "contracted"
 

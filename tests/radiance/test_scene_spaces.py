@@ -107,6 +107,14 @@ def test_the_space_follows_the_views() -> None:
     center = torch.zeros(3)
     assert space_for(around(center, 2.0)) == "contracted"
     assert space_for(forward_facing()) == "forward-facing"
+    # A walk along a street: all look the same way, but from one behind the other.
+    steps = torch.linspace(-2, 2, 9)[:, None]
+    street = steps * torch.tensor([0.05, 1.0, 0.0])
+    assert space_for(views_at(street, street + torch.tensor([0.0, 5.0, 0.0]))) == "contracted"
+    # An arc of 40 degrees to both sides, as around a facade.
+    angles = torch.linspace(-0.7, 0.7, 9)
+    arc = torch.stack([angles.sin(), -angles.cos(), 0 * angles], dim=-1)
+    assert space_for(views_at(2 * arc, torch.zeros(9, 3))) == "contracted"
     transparent = around(center, 2.0)
     transparent.pixels[0, 0, 0, 3] = 0.5
     assert space_for(transparent) == "box"
