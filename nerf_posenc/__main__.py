@@ -55,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _found(text: str) -> list[tuple[str, Preset]]:
     found = find_presets(text)
     if not found:
-        raise ValueError(f"no preset mentions {text!r}")
+        raise ValueError(
+            f"no preset mentions {text!r}; docs/encoders/recipes.md has a line for other libraries"
+        )
     return found
 
 

@@ -55,10 +55,11 @@ def encoder_of(name: str) -> type[AnyEncoder]:
 
 
 def find_presets(text: str = "") -> list[tuple[str, Preset]]:
-    """Presets whose name, aliases, source or note contain a text, in any case.
+    """Presets whose name, aliases, source or note contain a text, from the beginning of a word.
 
     Args:
-        text: part of the name of a model or a library; empty for all.
+        text: part of the name of a model or a library, in any case and with any or no dashes, as
+            ``rtdetr``; empty for all.
 
     Returns:
         Names and presets, the one whose name it is first.
@@ -67,11 +68,16 @@ def find_presets(text: str = "") -> list[tuple[str, Preset]]:
         >>> [name for name, _ in find_presets("dust3r")]
         ['croco']
     """
-    # At the beginning of a word.
-    wanted = re.compile(r"\b" + re.escape(text), re.IGNORECASE)
+    wanted = "".join(_words(text))
     found = [
         (name, row)
         for name, row in PRESETS.items()
-        if wanted.search(" ".join((name, *row.aliases, row.source, row.note)))
+        for words in [_words(" ".join((name, *row.aliases, row.source, row.note)))]
+        if any("".join(words[i:]).startswith(wanted) for i in range(len(words)))
     ]
     return sorted(found, key=lambda row: row[0] != text.lower())
+
+
+def _words(text: str) -> list[str]:
+    """Letters and digits of a text, word by word."""
+    return re.findall(r"[a-z0-9]+", text.lower())

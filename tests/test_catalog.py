@@ -39,6 +39,9 @@ def test_every_preset_is_made_by_its_name() -> None:
         preset("lama")
     assert [name for name, _ in find_presets("MASt3R")] == ["croco"]
     assert PRESETS["dust3r"] is PRESETS["croco"]
+    assert {name for name, _ in find_presets("rtdetr")} == {"timm-interleaved"}
+    assert "hunyuan-video" in [name for name, _ in find_presets("hunyuan_video")]
+    assert find_presets("ama3") == []
 
 
 def wave(name: str, k: int, n: int) -> float:
