@@ -168,15 +168,15 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
 def _surface_points(frames: Sequence[Frame], box: Box) -> SurfacePoints | None:
     """Points that the images show, in the coordinates of the box; None if there are none."""
     points = np.concatenate([frame.points for frame in frames])
+    views = np.repeat(np.arange(len(frames)), [len(frame.points) for frame in frames])
+    places = torch.from_numpy(points[:, :2]).float()
+    positions = torch.from_numpy((points[:, 2:] - box.center) / box.half_size).float()
     # Of those at the edge, some lie outside by rounding.
-    is_inside = ((points[:, :2] >= 0) & (points[:, :2] < 1)).all(axis=1)
+    is_inside = ((places >= 0) & (places < 1)).all(dim=1)
     if not is_inside.any():
         return None
-    views = np.repeat(np.arange(len(frames)), [len(frame.points) for frame in frames])
-    views, points = views[is_inside], points[is_inside]
-    positions = (points[:, 2:] - box.center) / box.half_size
-    places, found = (torch.from_numpy(each).float() for each in (points[:, :2], positions))
-    return SurfacePoints(torch.from_numpy(views), places, found)
+    found = SurfacePoints(torch.from_numpy(views), places, positions)
+    return SurfacePoints(*(part[is_inside] for part in found))
 
 
 def _coarse(camera: Camera) -> Camera:

@@ -450,6 +450,7 @@ RUNS = {
     "mip": f"--field mip --encodings fourier {_SCENE}",
     "factored": f"--field factored {_SCENE}",
     "proposal": f"--field proposal --encodings hash {_SCENE}",
+    "points": f"--scene colmap --field proposal --encodings hash {_VIEWS}",
     "poses": f"--field auto --refine-poses --disturb-poses 0.1 {_SCENE}",
     "audio": f"--audio phrase --duration 0.1 --encodings fourier {_PLAIN}",
     "shape": f"--shape box.ply --encodings hash --eikonal 0.1 {_PLAIN}",
@@ -473,7 +474,7 @@ MOST_WAITS = {"mlp": 4, "lens": 4, "factored": 5, "scan": 1}
 def write_data() -> None:
     """Write what `RUNS` read to the current folder."""
     Path("deep.png").write_bytes(image_corpus()["deep.png"])
-    for scene in ("synthetic", "transforms"):
+    for scene in ("synthetic", "transforms", "colmap"):
         shutil.copytree(scene_corpus()[scene], scene)
     trimesh.creation.box((2.0, 2.0, 1.0)).export("box.ply")
     Path("text.txt").write_text(made_text(6000))

@@ -127,7 +127,7 @@ def _write_colmap(model: Path, names: list[str]) -> None:
     for i, name in enumerate(names):
         half = 0.3 * i
         images += struct.pack("<I7dI", i + 1, np.cos(half), 0, np.sin(half), 0, 0, 0, 3, 1)
-        images += name.encode() + b"\0" + struct.pack("<Q2dq", 1, 1.0, 2.0, -1)
+        images += name.encode() + b"\0" + struct.pack("<Q2dq", 1, 1.0, 2.0, i % 20 + 1)
     rng = np.random.default_rng(2)
     points = struct.pack("<Q", 20)
     for i in range(20):

@@ -166,8 +166,8 @@ LANGUAGE = {
         f"{_TRANSFORMERS}deepseek_v2, YaRN with factor 40; DeepSeek V3",
         positions.sequence,
         note="DeepSeek V3 puts the even columns of queries and keys before the odd ones, which "
-        "no product of them shows. Kimi K2 does too, with ``bands=yarn_bands(64, factor=32, "
-        "trained_length=4096, base=5e4, fast_cycles=1)``.",
+        "no product of them shows. Kimi K2 does too, with ``bands=yarn_bands(64, factor=32.0, "
+        "trained_length=4096, base=5e4, fast_cycles=1.0)``.",
         bands=lambda dim: yarn_bands(dim, factor=40.0, trained_length=4096),
     ),
     "deepseek-v4": _row(

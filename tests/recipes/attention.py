@@ -125,7 +125,7 @@ ROTARY = [
             "torch.cat((rotated[:, ::2], rotated[:, 1::2]), dim=-1)",
             "kimi-k2/after",
             1e-5,
-            "bands = yarn_bands(64, factor=32, trained_length=4096, base=5e4, fast_cycles=1)\n"
+            "bands = yarn_bands(64, factor=32.0, trained_length=4096, base=5e4, fast_cycles=1.0)\n"
             'rotated = RotaryEncoder.preset("deepseek-v2", bands=bands).rotate(q, positions)',
             FLOAT32,
         ),
