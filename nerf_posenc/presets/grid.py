@@ -49,7 +49,7 @@ GRID = PresetTable(
             "timm, layers/pos_embed_sincos.py, interleave_sin_cos=True",
             dict(layout="apk"),
             "Of RT-DETR as transformers has it; its authors count columns first, "
-            "``table((columns, rows))``.",
+            "``table((columns, rows))``. BROS embeds the 8 numbers of a box: ``num_axes=8``.",
             aliases=("rt-detr", "d-fine", "bros"),
         ),
         "mae": Preset(
