@@ -281,7 +281,10 @@ def _parts(panel: Panel) -> list[_Part]:
 
 
 def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
-    """Where fits differ most: the whole image, the part of it that the page opens on, its panel."""
+    """Where fits differ most: the whole image, the part of it that the page opens on, its panel.
+
+    One fit differs from no other: the page opens on the whole of the first image.
+    """
 
     def spread(panel: Panel) -> float:
         errors = [squared_error(f, panel.original) for f in panel.fits.values()]
@@ -292,7 +295,8 @@ def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
     counts = [len(_parts(panel)) for panel in shown]
     chosen = 0 if len(shown) == 1 else max(range(len(shown)), key=lambda i: spread(shown[i]))
     whole = sum(counts[:chosen])
-    return whole, whole + counts[chosen] - 1, chosen
+    detail = whole + counts[chosen] - 1
+    return whole, detail if len(shown[chosen].fits) > 1 else whole, chosen
 
 
 def _images(shown: Sequence[Panel], scale: float) -> list[dict[str, Any]]:

@@ -249,6 +249,14 @@ def test_images_and_table_are_there_without_javascript(browser: Any, page_file: 
     context.close()
 
 
+@pytest.mark.parametrize(("count", "opened"), [(1, 0), (2, 1)])
+def test_only_the_page_of_several_fits_opens_on_a_part(
+    count: int, opened: int, tmp_path: Path
+) -> None:
+    write_page(tmp_path / "a.html", about(), results_for(smooth_image(120, 200))[:count])
+    assert f"let current = {opened}," in (tmp_path / "a.html").read_text()
+
+
 def test_a_reference_has_no_training_curve(tmp_path: Path) -> None:
     fit, *_ = results_for(smooth_image(64, 64))
     reference = replace(fit, encoding="bicubic", steps=0, history=(), is_reference=True)
