@@ -123,7 +123,7 @@ class T5RelativeBias(_LookedUpBias):
             offsets: position of the key less that of the query.
 
         Raises:
-            TypeError: If they are no integers.
+            TypeError: If the offsets are not integers.
         """
         _require_integers(offsets)
         num_buckets = self.num_buckets
@@ -180,7 +180,7 @@ class ClippedRelativeBias(_LookedUpBias):
             offsets: position of the key less that of the query.
 
         Raises:
-            TypeError: If they are no integers.
+            TypeError: If the offsets are not integers.
         """
         _require_integers(offsets)
         return offsets.clamp(*self.ends) - self.ends[0]
@@ -215,7 +215,7 @@ def deberta_buckets(
             or ``max_position_embeddings`` where that is below 1.
 
     Raises:
-        TypeError: If the offsets are no integers.
+        TypeError: If the offsets are not integers.
         ValueError: If there are fewer than 4 buckets or ``max_distance - 1`` is not above half of
             them.
 
