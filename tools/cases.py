@@ -75,7 +75,8 @@ def make_slice(folder: Path, rng: random.Random) -> str:
         values.astype(np.float32),
         values > 0.5,
         np.asfortranarray(values),
-        values[None],
+        values.reshape(2, 10, 24),
+        values[None, None],
     )
     file = io.BytesIO()
     np.save(file, rng.choice(kinds))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -70,7 +70,7 @@ class CoordinateKind(Kind[Coordinates]):
         size: samples along each axis.
     """
 
-    in_dim: ClassVar[int]
+    in_dim: int
     out_dim: int = 1
     size: Sequence[int]
 

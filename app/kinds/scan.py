@@ -1,9 +1,10 @@
-"""Scans: a slice that is only seen through its projections, as in computed tomography."""
+"""Scans: a slice or volume that is only seen through its projections (computed tomography)."""
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from app.kinds.coordinates import (
     suiting_encodings,
     with_defaults,
 )
-from app.kinds.kind import Evaluation, Fit, Problem, Rendered, Result, View, digest_of
+from app.kinds.kind import Evaluation, Fit, Problem, Rendered, Result, Video, View, digest_of
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from baselines.tomography import algebraic_reconstruction, back_projection
@@ -46,36 +47,45 @@ _REFERENCES = {"back-projection": back_projection, "sart": algebraic_reconstruct
 _OCTAVES_BELOW, _SIGMA = 4, 4.0
 # Peak learning rate; an image's is too high, 5 to 8 dB worse for networks without a grid.
 _LR = 0.02
+# By the number of coordinates: a volume has more to learn.
+_STEPS = {2: 500, 3: 1500}
 # Samples of a batch of lines.
 _SAMPLES = 1 << 15
 _CHUNK = 8192
 _PREVIEW_SIDE = 128
+_SLICES_PER_SECOND = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanOptions(PixelOptions):
-    """Fit a slice that is seen through its projections."""
+    """Fit a slice, or a volume, that is seen through its projections."""
 
     scan: str = PHANTOM
-    """Gray image or .npy slice of values in [0, 1]; or shepp-logan, the phantom."""
+    """Gray image, or .npy slice or volume of values in [0, 1]; or shepp-logan, the phantom."""
 
     projections: Annotated[int, Range(1, 10_000)] = 20
-    """Parallel projections, at equal angles over half a turn."""
+    """Parallel projections of every slice, at equal angles over half a turn."""
 
     def check(self) -> None:
-        """Check ranges, and that the encodings suit a plane."""
+        """Check ranges, and that the encodings suit a scan."""
         super().check()
         require_encodings(self, suiting_encodings(), "a scan")
         require_effect(self, self.encodings or ("none", "fourier", "hash"))
 
 
 class ScanKind(CoordinateKind[ScanOptions]):
-    """A square slice in [-1, 1]^2, and the integrals along parallel lines through its disk."""
+    """Square slices in [-1, 1]^2, and the integrals along parallel lines through their disks.
+
+    A slice of its own is a function of (x, y), and those of a volume are one of (x, y, z).
+
+    Attributes:
+        slices: their values, from the lowest z to the highest.
+        integrals: mean value along each line, slice by slice.
+    """
 
     name = "scan"
     Options = ScanOptions
-    rendered_by = ("size", "scale")
-    in_dim = 2
+    rendered_by = ("size", "scale", "rate")
     about = (
         "A scanner does not see a slice but the sums along lines through it. With few projections "
         "many slices have the same sums, and the encoding decides which of them the network finds."
@@ -83,58 +93,52 @@ class ScanKind(CoordinateKind[ScanOptions]):
     citations = CITATIONS
 
     def __init__(self, options: ScanOptions) -> None:
-        self.slice = _opened(options)
-        self.side = len(self.slice)
+        self.slices, self.in_dim = _opened(options)
+        depth, self.side, _ = self.slices.shape
         self.title = printable(Path(options.scan).stem)
         is_phantom = options.scan == PHANTOM
         self.source = "the Shepp-Logan phantom" if is_phantom else printable(options.scan)
-        self.size = self.side, self.side
+        self.size = (self.side, self.side, depth)[: self.in_dim]
         self.facts = {"size": self.size}
         self.radians = torch.arange(options.projections) * (math.pi / options.projections)
         normals = torch.tensor([[math.cos(a), -math.sin(a)] for a in self.radians.tolist()])
         offsets = pixel_centers(self.side).repeat(options.projections)
-        self.lines = torch.cat(
-            [normals.repeat_interleave(self.side, dim=0), offsets[:, None]], dim=-1
-        )
+        plane = torch.cat([normals.repeat_interleave(self.side, dim=0), offsets[:, None]], dim=-1)
         # Along each line as many samples as the slice has pixels.
-        middles = torch.full((self.side,), 0.5)
+        middles = torch.full((1, self.side), 0.5)
         self.integrals = torch.cat(
             [
-                line_integrals(self._value_at, part, middles.expand(len(part), -1))
-                for part in self.lines.split(max(1, (1 << 20) // self.side))
+                line_integrals(partial(_between, values), part, middles.expand(len(part), -1))
+                for values in self.slices
+                for part in plane.split(max(1, (1 << 20) // self.side))
             ]
         )
-
-    def _value_at(self, points: Float[Tensor, "n 2"]) -> Float[Tensor, "n 1"]:
-        """The slice between its pixels, bilinearly."""
-        # There, -1 and 1 are the edges of the image.
-        grid = (points - pixel_centers(self.side).mean()).view(1, 1, -1, 2)
-        return F.grid_sample(
-            self.slice[None, None], grid, align_corners=False, padding_mode="border"
-        ).view(-1, 1)
+        heights = slice_heights(depth, self.side).repeat_interleave(len(plane))[:, None]
+        self.lines = torch.cat([plane.repeat(depth, 1), heights], dim=-1)[:, : self.in_dim + 1]
 
     def summary(self, config: ScanOptions) -> list[str]:
         """Source, size and number of projections."""
+        of_each = " through each slice" if self.in_dim == 3 else ""
         return [
-            f"scan     {self.source}, {self.side} x {self.side}",
-            f"lines    {config.projections} projections of {self.side} parallel lines",
+            f"scan     {self.source}, {' x '.join(map(str, self.size))}",
+            f"lines    {config.projections} projections of {self.side} parallel lines{of_each}",
         ]
 
     def digest(self) -> str:
-        """Checksum of the slice and its projections."""
-        tensors = (self.slice, self.lines, self.integrals)
+        """Checksum of the slices and their projections."""
+        tensors = (self.slices, self.lines, self.integrals)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
     def resolve(
         self, options: ScanOptions, device: torch.device, log: Callable[[str], None]
     ) -> ScanOptions:
-        """Choose encodings, bands, sigma, steps and batches by the size of the slice."""
+        """Choose encodings, bands, sigma, steps and batches by the size of a slice."""
         # What few projections do not tell is left smooth: fewer bands than for the slice itself.
         bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)
         return with_defaults(
             options,
             encodings=("none", "fourier", "hash"),
-            steps=500,
+            steps=_STEPS[self.in_dim],
             batch_size=max(1, _SAMPLES // self.side),
             lr=_LR,
             num_bands=bands,
@@ -142,7 +146,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         )
 
     def measures(self, config: ScanOptions) -> Sequence[Measure]:
-        """PSNR and SSIM of the slice, which no fit has seen."""
+        """PSNR of all pixels, which no fit has seen, and the mean SSIM of the slices."""
         return (PSNR, SSIM)
 
     def problem(self, model: nn.Module, encoding: str, config: ScanOptions) -> Problem:
@@ -159,59 +163,93 @@ class ScanKind(CoordinateKind[ScanOptions]):
             offsets = torch.rand(size, side, generator=generator, device=device)
             return (lines[rows], offsets), integrals[rows]
 
-        preview = _grid(min(_PREVIEW_SIDE, self.side)).to(device)
+        middle, small = len(self.slices) // 2, min(_PREVIEW_SIDE, self.side)
+        preview = _points(small, self.lines[middle * self._lines_of_slice, 3:])
         return self.trained(
             model,
             encoding,
             config,
             draw,
             forward=lambda batch: line_integrals(model, *batch),
-            preview=lambda: [_as_image(model, preview)],
-            originals=[_rgb(self._value_at(_grid(min(_PREVIEW_SIDE, self.side))))],
+            preview=lambda: [_rgb(_slice(model, preview.to(device)))],
+            originals=[_rgb(_between(self.slices[middle], preview[:, :2]).view(small, small))],
         )
 
-    def evaluate(self, fit: Fit[ScanOptions]) -> Evaluation:
-        """PSNR and SSIM of the slice at its pixels, and the slice."""
-        encoder = encoder_of(fit.model)
-        values = _as_image(fit.model, _grid(self.side).to(fit.config.device))
-        found = self._scored(values)
-        view = replace(found.blocks[0], bands=frequency_bands(encoder))
-        return replace(found, blocks=[view, *kernel_curves(encoder)])
+    @property
+    def _lines_of_slice(self) -> int:
+        return len(self.lines) // len(self.slices)
 
-    def _scored(self, values: Float[Tensor, "height width 3"]) -> Evaluation:
-        truth = _rgb(self.slice.view(-1, 1))
-        scores = {PSNR.name: psnr(values, truth), SSIM.name: ssim(values, truth)}
-        return Evaluation(scores, [View(self.title, truth, values)])
+    def evaluate(self, fit: Fit[ScanOptions]) -> Evaluation:
+        """PSNR and SSIM at the pixels, and slices; of a volume all of them, as a video."""
+        encoder, device = encoder_of(fit.model), torch.device(fit.config.device)
+        heights = self.lines[:: self._lines_of_slice, 3:]
+        found = self._scored(
+            torch.stack([_slice(fit.model, _points(self.side, z).to(device)) for z in heights])
+        )
+        view = replace(found.blocks[0], bands=frequency_bands(encoder))
+        return replace(found, blocks=[view, *found.blocks[1:], *kernel_curves(encoder)])
+
+    def _scored(self, values: Float[Tensor, "depth side side"]) -> Evaluation:
+        truth, middle, row = self.slices, len(values) // 2, self.side // 2
+        scores = {
+            PSNR.name: psnr(values, truth),
+            SSIM.name: sum(map(ssim, map(_rgb, values), map(_rgb, truth))) / len(values),
+        }
+        if self.in_dim == 2:
+            return Evaluation(scores, [View(self.title, _rgb(truth[0]), _rgb(values[0]))])
+        frames = _rgb(torch.cat([truth, values], dim=-1))
+        return Evaluation(
+            scores,
+            [
+                View(f"{self.title}, the middle slice", _rgb(truth[middle]), _rgb(values[middle])),
+                # The highest slice is at the top.
+                View(
+                    f"{self.title}, from the side",
+                    _rgb(truth[:, row].flip(0)),
+                    _rgb(values[:, row].flip(0)),
+                ),
+                Video("Original and fit, slice by slice", frames, _SLICES_PER_SECOND),
+            ],
+        )
 
     def references(self, config: ScanOptions) -> Sequence[Result]:
-        """Filtered back-projection and SART of the same projections."""
+        """Filtered back-projection and SART of the same projections, slice by slice."""
         # Sums over pixels, where the integrals are means over the diameter.
-        sinogram = self.integrals.view(config.projections, self.side) * self.side
+        sinograms = self.integrals.view(-1, config.projections, self.side) * self.side
         degrees = self.radians.rad2deg()
         results = []
         for name, reconstruct in _REFERENCES.items():
             started = time.perf_counter()
-            values = reconstruct(sinogram, degrees).clamp(0, 1)
+            values = torch.stack([reconstruct(each, degrees).clamp(0, 1) for each in sinograms])
             seconds = time.perf_counter() - started
-            evaluation = self._scored(_rgb(values.reshape(-1, 1)))
             results.append(
-                Result(encoding=name, seconds=seconds, evaluation=evaluation, is_reference=True)
+                Result(
+                    encoding=name,
+                    seconds=seconds,
+                    evaluation=self._scored(values),
+                    is_reference=True,
+                )
             )
         return results
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
-        """Render a slice at any resolution."""
+        """Render a slice at any resolution, or all slices of a volume as frames."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
         side = asked["size"] or max(1, round(fit.size[0] * (asked["scale"] or 1.0)))
-        image = _as_image(fit.model, _grid(side).to(device))
-        return Rendered((side, side), f"{path.stem}-{side}x{side}", iter([image]))
+        heights = torch.empty(1, 0)
+        if len(fit.size) == 3:
+            depth = max(1, round(fit.size[2] * side / fit.size[0]))
+            heights = slice_heights(depth, side)[:, None]
+        frames = (_rgb(_slice(fit.model, _points(side, z).to(device))) for z in heights)
+        rate = asked["rate"] or _SLICES_PER_SECOND
+        return Rendered((side, side), f"{path.stem}-{side}x{side}", frames, len(heights), rate)
 
 
 def line_integrals(
     value_at: Callable[[Tensor], Tensor],
-    lines: Float[Tensor, "lines 3"],
+    lines: Float[Tensor, "lines _numbers"],
     offsets: Float[Tensor, "lines samples"],
 ) -> Float[Tensor, "lines 1"]:
     """Mean value along lines through the unit disk, over the length of its diameter.
@@ -221,17 +259,18 @@ def line_integrals(
     ``skimage.transform.radon`` at the angle a. The disk's outside is empty.
 
     Args:
-        value_at: function from points ``(n, 2)`` to values ``(n, 1)``.
-        lines: unit normal and offset of each line.
+        value_at: function from points ``(n, 2)``, or ``(n, 3)``, to values ``(n, 1)``.
+        lines: unit normal and offset of each line, and in a volume the height of its slice.
         offsets: places of the samples in their bins along a line, in [0, 1].
     """
-    normal_x, normal_y, offset = lines.split(1, dim=-1)
+    normal_x, normal_y, offset, *height = lines.split(1, dim=-1)
     num_samples = offsets.shape[1]
     along = (torch.arange(num_samples, device=lines.device) + offsets) * (2 / num_samples) - 1
     x = offset * normal_x - along * normal_y
     y = offset * normal_y + along * normal_x
     inside = offset.square() + along.square() <= 1
-    values = value_at(torch.stack([x, y], dim=-1)[inside])[:, 0].float()
+    points = torch.stack([x, y, *(z.expand_as(x) for z in height)], dim=-1)
+    values = value_at(points[inside])[:, 0].float()
     filled = torch.zeros_like(along).masked_scatter(inside, values)
     return filled.mean(-1, keepdim=True)
 
@@ -244,29 +283,46 @@ def pixel_centers(side: int) -> Float[Tensor, " side"]:
     return (torch.arange(side) - side // 2) * (2 / side)
 
 
-def _grid(side: int) -> Float[Tensor, "pixels 2"]:
-    """Pixel centers of a square image, row by row, as (x, y)."""
+def slice_heights(depth: int, side: int) -> Float[Tensor, " depth"]:
+    """Heights of a volume's slices: as far apart as pixels, or closer if there are more slices."""
+    return (torch.arange(depth) - depth // 2) * (2 / max(depth, side))
+
+
+def _points(side: int, height: Float[Tensor, " _heights"]) -> Float[Tensor, "pixels _axes"]:
+    """Pixel centers of a slice, row by row, as (x, y), or at a height as (x, y, z)."""
     y, x = torch.meshgrid(pixel_centers(side), pixel_centers(side), indexing="ij")
-    return torch.stack([x, y], dim=-1).view(-1, 2)
+    return torch.stack([x, y, *(z.expand_as(x) for z in height)], dim=-1).flatten(0, 1)
 
 
-def _rgb(values: Float[Tensor, "pixels 1"]) -> Float[Tensor, "side side 3"]:
-    side = math.isqrt(len(values))
-    return values.view(side, side, 1).expand(-1, -1, 3)
+def _between(
+    values: Float[Tensor, "side side"], points: Float[Tensor, "n 2"]
+) -> Float[Tensor, "n 1"]:
+    """A slice between its pixels, bilinearly."""
+    # There, -1 and 1 are the edges of the image.
+    grid = (points - pixel_centers(len(values)).mean()).view(1, 1, -1, 2)
+    return F.grid_sample(values[None, None], grid, align_corners=False, padding_mode="border").view(
+        -1, 1
+    )
+
+
+def _rgb(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape 3"]:
+    return values[..., None].expand(*values.shape, 3)
 
 
 @torch.no_grad()
-def _as_image(model: nn.Module, points: Float[Tensor, "pixels 2"]) -> Float[Tensor, "side side 3"]:
-    """The slice that a model has; empty outside of the disk, which no line crosses."""
+def _slice(model: nn.Module, points: Float[Tensor, "pixels _axes"]) -> Float[Tensor, "side side"]:
+    """A slice that a model has; empty outside of the disk, which no line crosses."""
     values = predict(model, points, chunk_size=_CHUNK).float()
-    return _rgb((values * (points.square().sum(-1, keepdim=True) <= 1)).clamp(0, 1).cpu())
+    inside = points[:, :2].square().sum(-1, keepdim=True) <= 1
+    side = math.isqrt(len(points))
+    return (values * inside).clamp(0, 1).cpu().view(side, side)
 
 
-def _opened(options: ScanOptions) -> Float[Tensor, "side side"]:
-    """The slice, square and empty outside of its disk.
+def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int]:
+    """Slices, square and empty outside of their disks, and whether of 2 or 3 coordinates.
 
     Raises:
-        UsageError: If it cannot be opened.
+        UsageError: If they cannot be opened.
     """
     name = options.scan
     if name == PHANTOM and not Path(name).exists():
@@ -276,22 +332,26 @@ def _opened(options: ScanOptions) -> Float[Tensor, "side side"]:
         side = options.size or 512
     else:
         values = _read(name, options.max_pixels)
-        side = min(options.size or max(values.shape), max(values.shape))
-    height, width = values.shape
+        longer = max(values.shape[-2:])
+        side = min(options.size or longer, longer)
+    in_dim = values.ndim
+    *_, height, width = values.shape
     require(min(height, width) >= 8, f"--scan {name} has {width} x {height} pixels; 8 are needed")
     require(bool(values.any()), f"--scan {name} is 0 everywhere, and there is nothing to find")
     # Centered in a square of its longer side.
     longer = max(height, width)
     top, left = (longer - height) // 2, (longer - width) // 2
     values = F.pad(values, (left, longer - width - left, top, longer - height - top))
+    shape = [max(1, round(len(values) * side / longer))] * (in_dim - 2) + [side, side]
+    smooth = "trilinear" if in_dim == 3 else "bilinear"
     values = F.interpolate(
-        values[None, None], (side, side), mode="area" if side < longer else "bilinear"
-    )
-    disk = _grid(side).square().sum(-1).view(side, side) <= 1
-    return values[0, 0] * disk
+        values[None, None], shape, mode="area" if side < longer else smooth
+    ).view(-1, side, side)
+    disk = _points(side, torch.empty(0)).square().sum(-1).view(side, side) <= 1
+    return values * disk, in_dim
 
 
-def _read(name: str, max_pixels: int) -> Float[Tensor, "height width"]:
+def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
     """A gray image, or an array of values in [0, 1].
 
     Raises:
@@ -310,10 +370,10 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "height width"]:
     except Exception as error:  # A header is Python source, whose parser may raise anything.
         reason = printable(str(error)).replace("\n", " ")
         raise UsageError(f"--scan {name}: not an array of NumPy: {reason}") from None
-    is_slice = array.ndim == 2 and array.dtype.kind in "fiub"
     require(
-        is_slice,
-        f"--scan {name} must be (height, width) numbers; it is {array.dtype} {array.shape}",
+        array.ndim in (2, 3) and array.dtype.kind in "fiub",
+        f"--scan {name} must be (height, width) or (depth, height, width) numbers; it is "
+        f"{array.dtype} {array.shape}",
     )
     require(array.size <= max_pixels, f"--scan {name} has {array.size:,} pixels; see --max-pixels")
     with np.errstate(all="ignore"):  # What does not fit into float32 is refused below.

@@ -56,12 +56,42 @@ def test_integrals_of_a_gaussian_beside_the_center_are_gaussian() -> None:
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
+def test_integrals_through_a_ball_are_its_chords_at_their_height() -> None:
+    lines, radius = lines_of(50), 0.7
+    heights = torch.linspace(-0.8, 0.8, len(lines))[:, None]
+
+    def ball(points: Tensor) -> Tensor:
+        inside: Tensor = points.norm(dim=-1, keepdim=True) <= radius
+        return inside.float()
+
+    offsets = torch.full((len(lines), 4000), 0.5)
+    found = line_integrals(ball, torch.cat([lines, heights], dim=-1), offsets)[:, 0]
+    expected = (radius**2 - lines[:, 2].square() - heights[:, 0].square()).clamp(min=0).sqrt()
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+
+
+def test_a_volume_is_scanned_slice_by_slice() -> None:
+    volume = np.random.default_rng(0).random((3, 16, 12))
+    np.save("volume.npy", volume)
+    kind = ScanKind(ScanOptions(scan="volume.npy", projections=4))
+    assert kind.size == (16, 16, 3)
+    integrals, lines = kind.integrals.view(3, -1), kind.lines.view(3, -1, 4)
+    for values, found, through, height in zip(
+        volume, integrals, lines, (-1 / 8, 0, 1 / 8), strict=True
+    ):
+        np.save("slice.npy", values)
+        alone = ScanKind(ScanOptions(scan="slice.npy", projections=4))
+        assert torch.equal(found, alone.integrals[:, 0])
+        assert torch.equal(through[:, :3], alone.lines)
+        assert through[:, 3].unique().tolist() == [height]
+
+
 @pytest.mark.parametrize("side", [48, 49])
 def test_projections_are_those_of_scikit_image(side: int) -> None:
     kind = ScanKind(ScanOptions(size=side, projections=7))
     ours = kind.integrals.view(7, side) * side
     degrees = kind.radians.rad2deg().double().numpy()
-    theirs = torch.from_numpy(radon(kind.slice.double().numpy(), degrees, circle=True)).T
+    theirs = torch.from_numpy(radon(kind.slices[0].double().numpy(), degrees, circle=True)).T
     # Ours interpolates where theirs turns a whole image: equal but for that.
     assert float((ours - theirs).abs().mean()) < 0.01 * float(theirs.abs().mean())
     assert pixel_centers(side)[side // 2] == 0
@@ -71,7 +101,7 @@ def test_references_find_the_slice_from_many_projections() -> None:
     kind = ScanKind(ScanOptions(size=48, projections=90))
     sinogram, degrees = kind.integrals.view(90, 48) * 48, kind.radians.rad2deg()
     for reconstruct in (back_projection, algebraic_reconstruction):
-        assert psnr(reconstruct(sinogram, degrees).clamp(0, 1), kind.slice) > 20
+        assert psnr(reconstruct(sinogram, degrees).clamp(0, 1), kind.slices[0]) > 20
 
 
 def test_jittered_samples_have_the_integral_as_their_mean() -> None:
@@ -90,22 +120,28 @@ def test_jittered_samples_have_the_integral_as_their_mean() -> None:
 
 
 @pytest.mark.slow
-def test_a_slice_of_numbers_is_fitted_reported_and_resumed_to_the_bit(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("size", [[24, 24], [24, 24, 5]])
+def test_numbers_are_fitted_reported_and_resumed_to_the_bit(
+    size: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     y, x = np.mgrid[-1:1:20j, -1:1:24j]
-    np.save("slice.npy", (x**2 + (y - 0.2) ** 2 < 0.3) * 0.8)
-    data = ["--scan", "slice.npy", "--projections", "6", *QUICK[4:]]
+    disk = (x**2 + (y - 0.2) ** 2 < 0.3) * 0.8
+    np.save("scan.npy", np.stack([disk] * 5) if len(size) == 3 else disk)
+    data = ["--scan", "scan.npy", "--projections", "6", *QUICK[4:]]
     whole = resumed_to_the_bit(monkeypatch, data, 3)
     names = [fit["encoding"] for fit in whole["fits"]]
     assert names == ["none", "fourier", "hash", "back-projection", "sart"]
-    assert whole["data"]["size"] == [24, 24]
-    arguments = ["render", "whole", "--encoding", "hash", "--quiet", "--out"]
-    assert train_fit.main([*arguments, "own.png"]) == 0
-    own = iio.imread("own.png").astype(int)
-    assert np.abs(own - iio.imread("whole/hash.png")).max() <= 1
-    assert train_fit.main([*arguments, "large.png", "--scale", "3"]) == 0
-    assert iio.imread("large.png").shape == (72, 72, 3)
+    assert whole["data"]["size"] == size
+    for name, options, side in (("own", [], 24), ("large", ["--scale", "3"], 72)):
+        out = name if len(size) == 3 else f"{name}.png"
+        arguments = ["render", "whole", "--encoding", "hash", "--quiet", "--out", out, *options]
+        assert train_fit.main(arguments) == 0
+        frames = sorted(Path(out).iterdir()) if len(size) == 3 else [Path(out)]
+        assert len(frames) == (side * 5 // 24 if len(size) == 3 else 1)
+        assert iio.imread(frames[0]).shape == (side, side, 3)
+    own = Path("own/0002.png" if len(size) == 3 else "own.png")
+    difference = iio.imread(own).astype(int) - iio.imread("whole/hash.png")
+    assert np.abs(difference).max() <= 1
 
 
 @pytest.mark.slow
@@ -126,7 +162,9 @@ def test_the_encoding_decides_what_few_projections_show() -> None:
         (lambda: np.save("a.npy", np.full((20, 20), 7.0)), "must hold values in [0, 1]"),
         (lambda: np.save("a.npy", np.zeros((3, 3))), "has 3 x 3 pixels; 8 are needed"),
         (lambda: np.save("a.npy", np.zeros((0, 9))), "pixels; 8 are needed"),
-        (lambda: np.save("a.npy", np.zeros((4, 20, 20))), "must be (height, width) numbers"),
+        (lambda: np.save("a.npy", np.zeros(20)), "must be (height, width) or (depth, height, wi"),
+        (lambda: np.save("a.npy", np.zeros((0, 20, 20))), "0 everywhere"),
+        (lambda: np.save("a.npy", np.ones((20, 20, 3))), "has 3 x 20 pixels; 8 are needed"),
         (lambda: np.save("a.npy", np.array([[{}]]), allow_pickle=True), "not an array of NumPy"),
         (lambda: Path("a.npy").write_bytes(b"\x93NUMPY"), "not an array of NumPy"),
         (lambda: None, "there is no file"),
