@@ -121,7 +121,7 @@ class ProposalRenderer(nn.Module):
             width = (far - near)[:, None] / self.num_proposals
             coarse = torch.cat([coarse[:, :1], coarse[:, 1:-1] + shift * width, coarse[:, -1:]], 1)
         _, positions = middles(coarse)
-        features = self.proposal(positions.detach().reshape(-1, 3)).view(*positions.shape[:2], -1)
+        features = self._proposed_features(positions.detach())
         proposed = weights_from_density(density_of_features(features), self._lengths(coarse))
         # The field's intervals, drawn from those weights, from end to end of the path.
         drawn = importance_samples(
@@ -146,6 +146,29 @@ class ProposalRenderer(nn.Module):
         if known is not None:
             penalty = penalty + _KNOWN * distance_loss(distances.detach(), weights, known)
         return rendering._replace(penalty=penalty)
+
+    def _proposed_features(
+        self, positions: Float[Tensor, "rays samples 3"]
+    ) -> Float[Tensor, "rays samples _features"]:
+        """Features of the proposal, or without gradients their sums, which are all that counts."""
+        if torch.is_grad_enabled():
+            features: Tensor = self.proposal(positions.reshape(-1, 3))
+            return features.view(*positions.shape[:2], -1)
+        planes, lines = self.proposal.planes, self.proposal.lines
+        # A plane times a line is trilinear in every cell, and so is a sum of such products: it is
+        # read from its values at the nodes, without rounding by autocast.
+        with torch.autocast(positions.device.type, enabled=False):
+            nodes = torch.einsum("xyf,zf->zyx", planes[0], lines[0])
+            nodes = nodes + torch.einsum("xzf,yf->zyx", planes[1], lines[1])
+            nodes = nodes + torch.einsum("yzf,xf->zyx", planes[2], lines[2])
+            # One volume for each ray, since a CPU's cores divide volumes among them.
+            sums = F.grid_sample(
+                nodes.expand(len(positions), 1, -1, -1, -1),
+                positions[:, None, None],
+                align_corners=True,
+                padding_mode="border",
+            )
+        return sums.view(*positions.shape[:2], 1)
 
     def _lengths(self, edges: Tensor) -> Tensor:
         lengths = edges.diff(dim=-1)

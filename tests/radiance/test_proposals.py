@@ -151,6 +151,20 @@ def test_a_trained_proposal_puts_the_samples_where_the_field_is() -> None:
     assert error() < 0.03
 
 
+def test_without_gradients_the_sums_of_the_proposals_features_are_read_from_its_nodes() -> None:
+    generator = torch.Generator().manual_seed(0)
+    renderer = ProposalRenderer(Slab(1.0), generator=generator)
+    # The ends of the cube are nodes, and what lies outside is moved to them.
+    positions = 2.2 * torch.rand(40, 7, 3, generator=generator) - 1.1
+    features = renderer._proposed_features(positions)
+    assert features.requires_grad
+    for count in (40, 0):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            found = renderer._proposed_features(positions[:count])
+        expected = features[:count].detach().sum(-1, keepdim=True)
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
 def test_views_show_the_colors_with_their_own_gains() -> None:
     renderer = ProposalRenderer(Slab(1e4), num_exposures=2)
     assert renderer.log_gains is not None
