@@ -131,7 +131,7 @@ def fit_for(scene: Scene, options: FieldOptions, seconds: float) -> tuple[float,
         after_step=update_renderer(renderer, autocast_dtype=dtype),
     )
     started = time.perf_counter()
-    scores = evaluate_views(renderer, scene.test)
+    scores = evaluate_views(renderer, scene.test, autocast_dtype=dtype)
     per_view = (time.perf_counter() - started) / len(scores)
     holes = statistics.mean(
         float(((s.rendering.opacity < 0.5) & (scene.test.opacity(i) > 0.5)).float().mean())

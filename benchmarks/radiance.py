@@ -178,7 +178,7 @@ def fit_for(
     run(min(2.0, seconds))
     state = run(seconds)
     started = time.perf_counter()
-    scores = evaluate_views(state.model, test)
+    scores = evaluate_views(state.model, test, autocast_dtype=dtype)
     return {
         "psnr_db": statistics.mean(score.psnr for score in scores),
         "ssim": statistics.mean(score.ssim for score in scores),

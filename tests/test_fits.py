@@ -11,6 +11,7 @@ from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from nerf_posenc.training.devices import fastest_dtype
 from scenes import open_image, open_scene
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
 
@@ -96,7 +97,8 @@ def test_a_scene_renders_its_test_views_again(runs: Path, field: str) -> None:
     scene_test = scene.test.subset(2)
     for i in range(2):
         pose = scene_test.world_from_camera[i]
-        rendering = fit.render(scene_test.cameras[i], pose)
+        dtype = fastest_dtype(pose.device, is_small=False)
+        rendering = fit.render(scene_test.cameras[i], pose, autocast_dtype=dtype)
         written = open_image(str(runs / f"{field}/fourier/view_{i:03}.png")).rgb
         assert float((rendering.rgb.clamp(0, 1) - written).abs().max()) <= 0.5 / 255 + 1e-5
     density, rgb = fit.field(torch.zeros(2, 3), torch.eye(3)[:2])

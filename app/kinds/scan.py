@@ -58,7 +58,7 @@ _SLICES_PER_SECOND = 12
 
 @dataclass(frozen=True, kw_only=True)
 class ScanOptions(PixelOptions):
-    """Fit a slice, or a volume, that is seen through its projections."""
+    """Fit a slice or volume that its projections show."""
 
     scan: str = PHANTOM
     """Gray image, or .npy slice or volume of values in [0, 1]; or shepp-logan, the phantom."""

@@ -160,7 +160,12 @@ class SceneFit:
         return fields_of(self.renderer)[-1]
 
     def render(
-        self, camera: Camera, world_from_camera: Float[Tensor, "4 4"], *, in_file_units: bool = True
+        self,
+        camera: Camera,
+        world_from_camera: Float[Tensor, "4 4"],
+        *,
+        in_file_units: bool = True,
+        autocast_dtype: torch.dtype | None = None,
     ) -> Rendering:
         """Render a camera, in chunks; the result is on the CPU, ``(height, width, ...)``.
 
@@ -169,10 +174,13 @@ class SceneFit:
             world_from_camera: its pose, OpenGL axes: x right, y up, looking down -z.
             in_file_units: whether the pose is in the units and axes of the scene's file, as in its
                 ``transforms.json``, or in those of the renderer.
+            autocast_dtype: type of autocast for the networks, such as bfloat16; None for none.
         """
         pose = world_from_camera.clone()
         if in_file_units:
             pose[:3, 3] = (pose[:3, 3] - pose.new_tensor(self.center)) / self.scale
             if self.given_poses is not None:
                 pose = align_poses(self.given_poses, self.world_from_camera)(pose[None])[0]
-        return render_camera(self.renderer, camera, pose, background=self.background)
+        return render_camera(
+            self.renderer, camera, pose, background=self.background, autocast_dtype=autocast_dtype
+        )

@@ -16,6 +16,7 @@ from nerf_posenc.radiance.refinement import PoseRefinement
 from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import mse
 
 
@@ -43,7 +44,12 @@ def default_chunk_size(renderer: nn.Module) -> int:
 
 
 def render_camera(
-    renderer: nn.Module, camera: Camera, world_from_camera: Tensor, *, background: float = 1.0
+    renderer: nn.Module,
+    camera: Camera,
+    world_from_camera: Tensor,
+    *,
+    background: float = 1.0,
+    autocast_dtype: torch.dtype | None = None,
 ) -> Rendering:
     """Render all pixels of a camera; the result is on the CPU, ``(height, width, ...)``.
 
@@ -52,10 +58,12 @@ def render_camera(
         camera: the camera.
         world_from_camera: its pose, ``(4, 4)``.
         background: gray value of the background.
+        autocast_dtype: type of autocast for the networks, such as bfloat16; None for none.
     """
     rays = camera_rays(camera, world_from_camera, background=background)
-    rays = rays.to(next(renderer.parameters()).device)
-    rendering = render(renderer, rays, chunk_size=default_chunk_size(renderer))
+    device = next(renderer.parameters()).device
+    with autocast(device, autocast_dtype):
+        rendering = render(renderer, rays.to(device), chunk_size=default_chunk_size(renderer))
     shape = camera.height, camera.width
     return Rendering(
         rendering.rgb.float().view(*shape, 3).cpu(),
@@ -86,6 +94,7 @@ def evaluate_views(
     views: Views,
     *,
     background: float = 1.0,
+    autocast_dtype: torch.dtype | None = None,
     on_view: Callable[[], object] = lambda: None,
 ) -> list[ViewScore]:
     """Render views and compare them with their images.
@@ -94,12 +103,17 @@ def evaluate_views(
         renderer: renderer of the fitted field.
         views: views to compare with.
         background: gray value of the background.
+        autocast_dtype: type of autocast for the networks, such as bfloat16; None for none.
         on_view: callback after each view.
     """
     scores = []
     for i, name in enumerate(views.names):
         rendering = render_camera(
-            renderer, views.cameras[i], views.world_from_camera[i], background=background
+            renderer,
+            views.cameras[i],
+            views.world_from_camera[i],
+            background=background,
+            autocast_dtype=autocast_dtype,
         )
         truth = views.over(i, background)
         scores.append(
