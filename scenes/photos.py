@@ -54,10 +54,12 @@ _MATCHES = 15
 _ENOUGH = 0.9
 # Reasons that a message names.
 _REASONS = 3
-# Options of COLMAP's mapper, from the safest to the most tolerant.
-_LADDER: tuple[dict[str, Any], ...] = (
+# Options of COLMAP's incremental mapper, from the safest to the most tolerant; None for the global
+# mapper, which places all photographs at once.
+_LADDER: tuple[dict[str, Any] | None, ...] = (
     {},
     {"init_min_tri_angle": 4.0, "init_min_num_inliers": 50, "abs_pose_min_num_inliers": 15},
+    None,
 )
 
 
@@ -306,13 +308,19 @@ def _mapped(pycolmap: Any, database: Path, images: Path, models: Path, count: in
     """The largest model that any rung of the ladder gives; None if none does."""
     best: Any = None
     for options in _LADDER:
-        mapping = pycolmap.IncrementalPipelineOptions()
+        models.mkdir(exist_ok=True)
+        mapping: Any
+        if options is None:
+            mapping, run = pycolmap.GlobalPipelineOptions(), pycolmap.global_mapping
+            mapping.mapper.rotation_averaging.random_seed = 0
+            mapping.mapper.global_positioning.random_seed = 0
+        else:
+            mapping, run = pycolmap.IncrementalPipelineOptions(), pycolmap.incremental_mapping
+            for name, value in options.items():
+                setattr(mapping.mapper, name, value)
         mapping.min_model_size = min(10, max(3, count // 3))
         mapping.random_seed = mapping.mapper.random_seed = 0
-        for name, value in options.items():
-            setattr(mapping.mapper, name, value)
-        models.mkdir(exist_ok=True)
-        found = pycolmap.incremental_mapping(database, images, models, mapping)
+        found = run(database, images, models, mapping)
         shutil.rmtree(models)
         for model in found.values():
             if best is None or model.num_reg_images() > best.num_reg_images():

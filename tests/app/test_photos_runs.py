@@ -16,7 +16,7 @@ from PIL import Image
 from app.cli import main
 from app.kinds import photos
 from scenes import SceneError, open_scene
-from scenes.photos import _copy, capture_folder, reconstruct
+from scenes.photos import _LADDER, _copy, capture_folder, reconstruct
 from scenes.room import room_camera, room_poses, take_photographs
 
 pytest.importorskip("pycolmap")
@@ -37,8 +37,17 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, torc
     return folder / "room", folder / "capture", poses
 
 
-def test_all_cameras_are_found_where_they_are(captured: tuple[Path, Path, torch.Tensor]) -> None:
+@pytest.mark.parametrize("rung", range(3))
+def test_all_cameras_are_found_where_they_are(
+    rung: int,
+    captured: tuple[Path, Path, torch.Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     taken, capture, truth = captured
+    if rung:
+        capture = tmp_path / "capture"
+        monkeypatch.setattr("scenes.photos._LADDER", _LADDER[rung : rung + 1])
     again = reconstruct(taken, capture, log=quiet)
     assert (again.num_photos, again.left_out) == (10, {})
     scene = open_scene(str(capture))
