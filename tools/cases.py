@@ -303,7 +303,7 @@ LOADERS: dict[str, Loader] = {
         kind: Loader(3_000, make_scene(kind), open_a_scene, (SceneError,))
         for kind in ("transforms", "synthetic", "llff", "colmap")
     },
-    "sounds": Loader(1_000, make_sound, open_a_sound, (UsageError,)),
+    "sounds": Loader(1_000, make_sound, open_a_sound, (SceneError,)),
     "clips": Loader(1_000, make_clip, open_a_clip, (SceneError,)),
     "meshes": Loader(1_000, make_mesh, open_a_mesh, (SceneError,)),
     "slices": Loader(1_000, make_slice, open_a_slice, (UsageError,)),

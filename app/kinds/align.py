@@ -20,7 +20,7 @@ from app.kinds.coordinates import (
     with_defaults,
 )
 from app.kinds.kind import Curve, Evaluation, Fit, Problem, Result, View, digest_of
-from app.options import PixelOptions, Range, UsageError, require
+from app.options import PixelOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.images import pixel_centers, unit_range
@@ -30,7 +30,7 @@ from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
-from scenes import SceneError, open_image
+from scenes import open_image
 
 ERROR = Measure(
     "warp_error",
@@ -150,11 +150,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
     )
 
     def __init__(self, options: AlignOptions) -> None:
-        try:
-            image = open_image(options.align, max_pixels=options.max_pixels)
-            image = image if options.size is None else image.resized(options.size)
-        except SceneError as error:
-            raise UsageError(str(error)) from None
+        image = open_image(options.align, max_pixels=options.max_pixels)
+        image = image if options.size is None else image.resized(options.size)
         self.image = unit_range(image.pixels).float()
         height, width, _ = self.image.shape
         require(min(height, width) >= 32, f"--align {options.align}: 32 x 32 pixels are needed")

@@ -32,7 +32,6 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
-from scenes import SceneError
 from scenes.sounds import PHRASE, open_sound
 
 SNR = Measure(
@@ -95,10 +94,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
     )
 
     def __init__(self, options: AudioOptions) -> None:
-        try:
-            self.sound = open_sound(options.audio, duration=options.duration)
-        except SceneError as error:
-            raise UsageError(f"--audio: {error}") from None
+        self.sound = open_sound(options.audio, duration=options.duration)
         self.title, self.source = printable(self.sound.name), printable(self.sound.source)
         length, self.out_dim = self.sound.samples.shape
         self.size = (length,)

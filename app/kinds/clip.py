@@ -24,7 +24,7 @@ from app.kinds.coordinates import (
     with_defaults,
 )
 from app.kinds.kind import Curve, Evaluation, Fit, Problem, Rendered, Result, Video, View, digest_of
-from app.options import CoordinateOptions, Range, UsageError, require
+from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.images import pixel_centers
@@ -34,7 +34,6 @@ from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.loop import mse, predict
 from nerf_posenc.training.results import Measure
-from scenes import SceneError
 from scenes.clips import SPHERES, open_clip
 
 _DEFAULT = ("none", "fourier", "hash")
@@ -77,10 +76,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
     citations = CITATIONS
 
     def __init__(self, options: ClipOptions) -> None:
-        try:
-            self.clip = open_clip(options.clip, num_frames=options.num_frames, size=options.size)
-        except SceneError as error:
-            raise UsageError(f"--clip: {error}") from None
+        self.clip = open_clip(options.clip, num_frames=options.num_frames, size=options.size)
         self.title, self.source = printable(self.clip.name), printable(self.clip.source)
         count, height, width, _ = self.clip.frames.shape
         self.size = width, height, count

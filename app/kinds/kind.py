@@ -370,7 +370,8 @@ class Kind(ABC, Generic[Config]):
         """Open the data.
 
         Raises:
-            UsageError: If it cannot be opened.
+            SceneError: If it cannot be opened.
+            UsageError: If it is not what the options need.
         """
 
     @abstractmethod

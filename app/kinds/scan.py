@@ -35,7 +35,7 @@ from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
-from scenes import SceneError, open_image
+from scenes import open_image
 
 PHANTOM = "shepp-logan"
 
@@ -358,10 +358,7 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
         UsageError: If there is none.
     """
     if not name.endswith(".npy"):
-        try:
-            rgb = open_image(name, max_pixels=max_pixels).rgb
-        except SceneError as error:
-            raise UsageError(str(error)) from None
+        rgb = open_image(name, max_pixels=max_pixels).rgb
         return (rgb * torch.tensor(_LUMA)).sum(-1)
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)

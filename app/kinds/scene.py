@@ -186,10 +186,7 @@ class ViewsKind(Kind[AskedViews]):
     evaluated_on = "test views"
 
     def __init__(self, options: AskedViews, scene: Scene | None = None) -> None:
-        try:
-            scene = scene or self.opened(options)
-        except SceneError as error:
-            raise UsageError(str(error)) from None
+        scene = scene or self.opened(options)
         self.scene = _with_printable_names(
             replace(scene, test=scene.test.subset(options.test_views))
         )

@@ -23,14 +23,13 @@ from app.kinds.coordinates import (
     with_defaults,
 )
 from app.kinds.kind import Evaluation, Fit, MeshOfFit, Problem, Result, View, digest_of
-from app.options import CoordinateOptions, Range, UsageError, require
+from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
-from scenes import SceneError
 from scenes.meshes import BRICK, open_shape
 from scenes.surfaces import shaded_view, surface_mesh
 
@@ -109,10 +108,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
     size = (160, 160, 160)
 
     def __init__(self, options: ShapeOptions) -> None:
-        try:
-            self.shape = open_shape(options.shape)
-        except SceneError as error:
-            raise UsageError(f"--shape: {error}") from None
+        self.shape = open_shape(options.shape)
         self.title, self.source = printable(self.shape.name), printable(self.shape.source)
         self.facts = {"triangles": len(self.shape.faces), "is_closed": self.shape.is_closed}
         self.notes_on_data = self.shape.notes

@@ -12,7 +12,7 @@ from app.kinds.kind import Kind
 from app.options import UsageError
 from app.runs.many import fit_dealt
 from app.runs.processes import report_error, require_own_gpu, require_same_data
-from app.runs.run import Context, resolve_device
+from app.runs.run import Context, open_data, resolve_device
 from app.runs.train import begin_fit, train
 from nerf_posenc.training.checkpoints import CheckpointError
 
@@ -41,7 +41,7 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     try:
         device = resolve_device(options.device)
         require_own_gpu(device, world)
-        kind = kind_class(options)
+        kind = open_data(kind_class, options)
     except UsageError as error:
         report_error(world, str(error))
         raise

@@ -39,6 +39,7 @@ from app.waiting import POLICY
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
+from scenes import SceneError
 
 # Options that tell where a run computes, what it shows and where it is written: a resumed run may
 # have others.
@@ -180,7 +181,7 @@ def prepare(
     """
     device = resolve_device(options.device)
     require_own_gpu(device, context.world)
-    kind = kind_class(options)
+    kind = open_data(kind_class, options)
     require_same_data(context.world, kind.source, kind.digest)
     log: Callable[[str], None] = (lambda line: None) if options.quiet else _print
     asked = _with_saved_choices(replace(options, device=str(device)), context.resumed)
@@ -205,6 +206,18 @@ def prepare(
         if plan is not None:
             prepared.log(plan)
     return prepared
+
+
+def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
+    """Open the data of a kind.
+
+    Raises:
+        UsageError: If it cannot be opened, or is not what the options need.
+    """
+    try:
+        return kind_class(options)
+    except SceneError as error:
+        raise UsageError(str(error)) from None
 
 
 def _print(line: str) -> None:

@@ -54,7 +54,7 @@ from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant, cosine_decay
-from scenes import SceneError, open_image
+from scenes import open_image
 
 STORAGE = (
     Measure(
@@ -301,15 +301,14 @@ def _opened(options: ImageOptions) -> Image:
     """Open the image of a run, reduced and split as the options say.
 
     Raises:
-        UsageError: If it cannot be opened, or has no pixels to hold out.
+        SceneError: If it cannot be opened.
+        UsageError: If it is a folder, or has no pixels to hold out.
     """
     name = options.image
     require(not os.path.isdir(name), f"--image {name} is a folder; --images {name} fits all in it")
+    whole = open_image(options.image, max_pixels=options.max_pixels)
+    whole = whole if options.size is None else whole.resized(options.size)
     try:
-        whole = open_image(options.image, max_pixels=options.max_pixels)
-        whole = whole if options.size is None else whole.resized(options.size)
         return whole.split_held_out() if options.held_out else whole
-    except SceneError as error:
-        raise UsageError(str(error)) from None
     except ValueError as error:
         raise UsageError(f"--held-out: {printable(options.image)}: {error}") from None
