@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 
+from app.terminal import printable
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.training.recipes import OPTIMIZERS
 
@@ -146,6 +147,11 @@ class CommonOptions:
             not self.live or importlib.util.find_spec("viser") is not None,
             "--live needs viser: pip install 'nerf_posenc[live]'",
         )
+
+    def log(self, line: str) -> None:
+        """Print a line, unless ``--quiet``."""
+        if not self.quiet:
+            print(printable(line))
 
     @property
     def chosen(self) -> tuple[str, ...]:

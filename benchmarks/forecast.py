@@ -19,8 +19,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from app.cli import parse
 from app.kinds.image.image import ImageKind
 from app.kinds.image.options import ImageOptions
@@ -73,7 +71,7 @@ def measured(
     _, options = parse([*words, "--video", "0", "--device", "cpu", "--quiet", *arguments])
     assert isinstance(options, ImageOptions)
     kind = ImageKind(options)
-    config = kind.resolve(options, torch.device("cpu"), print)
+    config = kind.resolve(options)
     started = time.process_time()
     result = fit_alone(kind, encoding, config)
     seconds = time.process_time() - started

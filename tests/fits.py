@@ -2,19 +2,15 @@
 
 from typing import Any
 
-import torch
-
 from app.kinds.kind import Evaluation, Kind, Result
 from app.options import CommonOptions
 from app.runs.train import fit_alone
-
-CPU = torch.device("cpu")
 
 
 def resolved(kind: Kind[Any], **options: Any) -> CommonOptions:
     """Configuration of a run on the CPU with these options, as `Kind.Options` names them."""
     asked = kind.Options(**{"device": "cpu", "quiet": True, "video": 0, **options})
-    config: CommonOptions = kind.resolve(asked, CPU, lambda line: None)
+    config: CommonOptions = kind.resolve(asked)
     return config
 
 

@@ -135,9 +135,7 @@ def weights_of_a_fit(page: LivePage | None, until: Callable[[], bool]) -> list[T
             turntable=0,
             device="cpu",
             quiet=True,
-        ),
-        torch.device("cpu"),
-        print,
+        )
     )
 
     def show_slowly(*args: Any) -> None:

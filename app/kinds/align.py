@@ -1,7 +1,7 @@
 """Alignment: an image, and patches of it that unknown homographies have displaced."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -216,9 +216,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         tensors = (self.image, self.truth, self.values)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
-    def resolve(
-        self, options: AlignOptions, device: torch.device, log: Callable[[str], None]
-    ) -> AlignOptions:
+    def resolve(self, options: AlignOptions) -> AlignOptions:
         """Choose encodings, bands, sigma, steps and batches."""
         return with_defaults(
             options,

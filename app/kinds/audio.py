@@ -1,7 +1,7 @@
 """Sounds: a network from time to the samples of one or two channels."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -135,9 +135,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         samples = self.sound.samples
         return digest_of([(samples.shape, [samples]), ((self.sound.rate,), [])])
 
-    def resolve(
-        self, options: AudioOptions, device: torch.device, log: Callable[[str], None]
-    ) -> AudioOptions:
+    def resolve(self, options: AudioOptions) -> AudioOptions:
         """Choose encodings, bands, sigma, steps and batches by the number of samples."""
         return with_defaults(
             options,

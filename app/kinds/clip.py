@@ -1,6 +1,6 @@
 """Clips: a network from a place and a moment of a short video to its color."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -96,9 +96,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
         frames = self.clip.frames
         return digest_of([(frames.shape, [frames, torch.tensor(self.clip.rate)])])
 
-    def resolve(
-        self, options: ClipOptions, device: torch.device, log: Callable[[str], None]
-    ) -> ClipOptions:
+    def resolve(self, options: ClipOptions) -> ClipOptions:
         """Choose encodings, bands up to the Nyquist frequency, sigma, steps and batches."""
         longest = max(self.size)
         return with_defaults(

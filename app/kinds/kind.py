@@ -383,13 +383,11 @@ class Kind(ABC, Generic[Config]):
         """Checksum of all that a fit gets from the data; a resumed run must find it again."""
 
     @abstractmethod
-    def resolve(self, options: Config, device: torch.device, log: Callable[[str], None]) -> Config:
+    def resolve(self, options: Config) -> Config:
         """Replace every option that depends on the data or the device by its value.
 
         Args:
-            options: options as the user gave them.
-            device: device to compute on.
-            log: prints a line, for choices that take time or that the user should know.
+            options: options as the user gave them, with the device to compute on.
 
         Raises:
             UsageError: If options do not suit the data.

@@ -1,16 +1,13 @@
 """Photographs without poses: their cameras are found first, and then they are a scene."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import torch
 from filelock import FileLock
 
 from app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
 from app.options import UsageError
-from app.terminal import printable
 from nerf_posenc.radiance.views import Scene
 from scenes import open_scene
 from scenes.photos import capture_folder, import_pycolmap, reconstruct
@@ -59,10 +56,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
             # Several processes, or two runs at once, wait for the first of them.
             with FileLock(folder / ".lock"):
                 capture = reconstruct(
-                    photos,
-                    folder,
-                    max_pixels=options.max_pixels,
-                    log=(lambda _: None) if options.quiet else lambda line: print(printable(line)),
+                    photos, folder, max_pixels=options.max_pixels, log=options.log
                 )
         except KeyboardInterrupt:
             print(f"\n{folder} is kept: the same command goes on from there")
@@ -74,15 +68,13 @@ class PhotosKind(ViewsKind[PhotosOptions]):
         notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
         return replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)
 
-    def resolve(
-        self, options: PhotosOptions, device: torch.device, log: Callable[[str], None]
-    ) -> PhotosOptions:
+    def resolve(self, options: PhotosOptions) -> PhotosOptions:
         """Choose as for a scene, and exposures where the photographs vary in brightness."""
-        config = super().resolve(options, device, log)
+        config = super().resolve(options)
         varies = config.field in WITH_SPACES and self._brightness_spread >= _VARIED
         if config.exposure or not varies:
             return config
-        log(
+        config.log(
             "exposure the photographs show the same points "
             f"{self._brightness_spread:.0%} apart in brightness; a gain is learned for each"
         )

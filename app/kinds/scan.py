@@ -129,9 +129,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         tensors = (self.slices, self.lines, self.integrals)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
-    def resolve(
-        self, options: ScanOptions, device: torch.device, log: Callable[[str], None]
-    ) -> ScanOptions:
+    def resolve(self, options: ScanOptions) -> ScanOptions:
         """Choose encodings, bands, sigma, steps and batches by the size of a slice."""
         # What few projections do not tell is left smooth: fewer bands than for the slice itself.
         bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)

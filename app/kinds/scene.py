@@ -1,7 +1,7 @@
 """Scenes: a radiance field that is fitted to posed views, and evaluated on test views."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -237,11 +237,9 @@ class ViewsKind(Kind[AskedViews]):
             ]
         return digest_of(parts)
 
-    def resolve(
-        self, options: AskedViews, device: torch.device, log: Callable[[str], None]
-    ) -> AskedViews:
+    def resolve(self, options: AskedViews) -> AskedViews:
         """Choose encodings, steps, batches and the background by the field and the views."""
-        field, on_cpu = options.field_name, device.type == "cpu"
+        field, on_cpu = options.field_name, torch.device(options.device).type == "cpu"
         if field == "auto":
             is_box = space_for(self.scene.train) == "box"
             field = "factored" if is_box and not options.refine_poses else "proposal"

@@ -3,7 +3,7 @@
 import copy
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -74,9 +74,7 @@ class SequenceKind(Kind[SequenceOptions]):
         """Checksum of all data."""
         return digest_of((tensor.shape, [tensor]) for tensor in self.system.data())
 
-    def resolve(
-        self, options: SequenceOptions, device: torch.device, log: Callable[[str], None]
-    ) -> SequenceOptions:
+    def resolve(self, options: SequenceOptions) -> SequenceOptions:
         """Take what was not asked for from the recipe of the system."""
         system, recipe = self.system, self.system.recipe
         encodings = options.encodings or system.default_encodings

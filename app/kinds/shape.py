@@ -133,9 +133,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         tensors = (self.shape.vertices, self.points, self.distances)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
-    def resolve(
-        self, options: ShapeOptions, device: torch.device, log: Callable[[str], None]
-    ) -> ShapeOptions:
+    def resolve(self, options: ShapeOptions) -> ShapeOptions:
         """Choose encodings, bands, sigma, steps and batches."""
         return with_defaults(
             options, encodings=_DEFAULT, steps=300, batch_size=8192, num_bands=7, sigma=4.0

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,6 @@ class Run:
     results: list[Result] = field(default_factory=list)
     originals: Sequence[Tensor] = ()
 
-    def log(self, line: str) -> None:
-        """Print a line, unless ``--quiet``."""
-        if not self.config.quiet:
-            print(printable(line))
-
     def fit_file(self, encoding: str) -> FitFile:
         """Where an encoding's fit is saved."""
         about = {
@@ -117,7 +112,7 @@ class Run:
         if not is_complete:
             of = f" of {config.steps}" if config.seconds is None else ""
             folder = self.context.stop.folder or self.folder.path
-            self.log(
+            self.config.log(
                 f"stopped {result.encoding} at step {result.steps}{of}; press again to quit; "
                 f"resume with: {resume_command(folder)}"
             )
@@ -183,10 +178,9 @@ def prepare(
     require_own_gpu(device, context.world)
     kind = open_data(kind_class, options)
     require_same_data(context.world, kind.source, kind.digest)
-    log: Callable[[str], None] = (lambda line: None) if options.quiet else _print
     asked = _with_saved_choices(replace(options, device=str(device)), context.resumed)
     # Resolving may take seconds, and says what is fitted first.
-    config = kind.resolve(asked, device, log)
+    config = kind.resolve(asked)
     require_rows(config, kind.num_rows, context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
@@ -194,17 +188,17 @@ def prepare(
     prepared = Run(kind, config, folder, context)
     with closed_on_error(folder):
         for line in [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]:
-            prepared.log(line)
+            prepared.config.log(line)
         size = context.world.size
         waiting = ""
         if device.type == "cpu" and os.environ.get(POLICY, "").lower() == "passive":
             waiting = ", threads that wait without spinning"
         processes = "" if size == 1 else f", {size} processes"
-        prepared.log(f"device   {describe(device)}{processes}{waiting}")
+        prepared.config.log(f"device   {describe(device)}{processes}{waiting}")
         _begin(prepared)
         plan = kind.plan(config) if size == 1 and not config.quiet else None
         if plan is not None:
-            prepared.log(plan)
+            prepared.config.log(plan)
     return prepared
 
 
@@ -218,10 +212,6 @@ def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
         return kind_class(options)
     except SceneError as error:
         raise UsageError(str(error)) from None
-
-
-def _print(line: str) -> None:
-    print(printable(line))
 
 
 def _with_saved_choices(options: CommonOptions, resumed: RunState | None) -> CommonOptions:
@@ -304,7 +294,7 @@ def fit_one(prepared: Run, encoding: str, show: Watcher | None = None) -> None:
     if saved is not None:
         step, of = saved[0], f" of {saved[1]}" if prepared.config.seconds is None else ""
         is_over = prepared.config.seconds is None and step == saved[1]
-        prepared.log(
+        prepared.config.log(
             f"{encoding} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
         )
     try:
@@ -383,11 +373,11 @@ def finish(prepared: Run) -> bool:
         figures = config.figures
         write_report(folder, about, shown, prepared.originals, figures=figures, report=REPORT)
         write_metrics(folder / METRICS, about, shown)
-    prepared.log(f"\n{table(shown, about.measures)}\n")
+    prepared.config.log(f"\n{table(shown, about.measures)}\n")
     for note in notes:
-        prepared.log(f"note: {note}")
+        prepared.config.log(f"note: {note}")
     report = prepared.folder.path / REPORT
-    prepared.log(f"wrote {prepared.folder.path}/; open {report}")
+    prepared.config.log(f"wrote {prepared.folder.path}/; open {report}")
     if config.open and not webbrowser.open(report.resolve().as_uri()):
         print("note: --open found no browser", file=sys.stderr)
     return len(results) == len(config.chosen)

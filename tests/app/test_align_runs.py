@@ -61,7 +61,7 @@ def test_patches_show_the_image_where_they_truly_are(size: int) -> None:
 
 def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
     kind = AlignKind(AlignOptions(align="cat", size=64))
-    config = kind.resolve(AlignOptions(device="cpu"), torch.device("cpu"), print)
+    config = kind.resolve(AlignOptions(device="cpu"))
     model = kind.build("lines-eased", config, torch.Generator().manual_seed(0))
     assert isinstance(model, AlignedImage)
     with torch.no_grad():
@@ -76,7 +76,7 @@ def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
 
 def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
     kind = AlignKind(AlignOptions(align="cat", size=64))
-    config = kind.resolve(AlignOptions(device="cpu", steps=60), torch.device("cpu"), print)
+    config = kind.resolve(AlignOptions(device="cpu", steps=60))
     values = {}
     for name in ("fourier", "fourier-eased"):
         problem = kind.problem(

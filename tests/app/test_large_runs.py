@@ -27,8 +27,8 @@ def resolved(num_pixels: int, resolution: int, **options: Any) -> ImageOptions:
     # One pixel that is seen many times takes no memory.
     height = max(1, num_pixels // resolution)
     rgb = torch.zeros(1, 1, 3, dtype=torch.uint8).expand(height, resolution, 3)
-    options = {"quiet": True, **options}
-    return resolve(ImageOptions(**options), Image.from_rgb(rgb), torch.device("cpu"), print)[0]
+    options = {"device": "cpu", "quiet": True, **options}
+    return resolve(ImageOptions(**options), Image.from_rgb(rgb))[0]
 
 
 def test_small_images_keep_their_defaults() -> None:

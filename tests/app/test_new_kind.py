@@ -1,7 +1,7 @@
 """What it costs to add a kind of data: one class and one row."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,9 +47,7 @@ class SignalKind(Kind[SignalOptions]):
     def digest(self) -> str:
         return digest_of([(self.values.shape, [self.values])])
 
-    def resolve(
-        self, options: SignalOptions, device: torch.device, log: Callable[[str], None]
-    ) -> SignalOptions:
+    def resolve(self, options: SignalOptions) -> SignalOptions:
         return replace(
             options,
             encodings=options.encodings or ("none", "fourier"),

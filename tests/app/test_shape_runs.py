@@ -165,7 +165,7 @@ def test_loss_is_least_for_the_distances_themselves(monkeypatch: pytest.MonkeyPa
     trimesh.creation.icosphere(4).export("a.ply")
     kind = ShapeKind(ShapeOptions(shape="a.ply", eikonal=0.5))
     options = ShapeOptions(eikonal=0.5, device="cpu")
-    config = kind.resolve(options, torch.device("cpu"), print)
+    config = kind.resolve(options)
     model = kind.build("none", config, torch.Generator().manual_seed(0))
     problem = kind.problem(model, "none", config)
     points, truth = problem.draw_batch(0)

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -100,16 +99,12 @@ def band_warning(image: Image, num_bands: int) -> str | None:
     )
 
 
-def resolve(
-    options: ImageOptions, image: Image, device: torch.device, log: Callable[[str], None]
-) -> tuple[ImageOptions, str | None]:
+def resolve(options: ImageOptions, image: Image) -> tuple[ImageOptions, str | None]:
     """Choose what depends on the image and the device.
 
     Args:
         options: options as asked for.
         image: its fitted pixels, and those held out.
-        device: device to compute on.
-        log: prints a line.
 
     Returns:
         The complete configuration, and why ``--encodings auto`` chose what it did.
@@ -117,6 +112,7 @@ def resolve(
     Raises:
         UsageError: If options do not suit the image.
     """
+    device = torch.device(options.device)
     on_cpu = device.type == "cpu"
     steps, batch_size = default_length(image.num_pixels, on_cpu=on_cpu, seconds=options.seconds)
     steps = options.steps or steps
@@ -128,7 +124,7 @@ def resolve(
             reason += (
                 f" (calibrated for {BATCH_SIZE:,} pixels per step; these steps take {batch_size:,})"
             )
-        log(f"auto     {reason}")
+        options.log(f"auto     {reason}")
     config = replace(
         options,
         encodings=options.encodings or default_encodings(options, image.num_pixels),
@@ -150,11 +146,11 @@ def resolve(
         config = replace(config, references=default_references(config, image))
     _require_references(config, image)
     if options.sigma == "auto":
-        log("choosing sigma by held-out pixels ...")
+        options.log("choosing sigma by held-out pixels ...")
         dtype = dtype_for("gaussian", config, device)
         autocast_dtype = None if dtype == torch.float32 else dtype
         sigma = choose_sigma(image, device, autocast_dtype=autocast_dtype, seed=options.seed)
-        log(f"sigma    {sigma:.2f} cycles per unit")
+        options.log(f"sigma    {sigma:.2f} cycles per unit")
         config = replace(config, sigma=sigma)
     elif options.sigma is None:
         config = replace(config, sigma=recipes.default_sigma(image.resolution))

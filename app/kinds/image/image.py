@@ -117,11 +117,9 @@ class ImageKind(Kind[ImageOptions]):
         tensors = (self.image.pixels, evaluated.pixels, corner)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
-    def resolve(
-        self, options: ImageOptions, device: torch.device, log: Callable[[str], None]
-    ) -> ImageOptions:
+    def resolve(self, options: ImageOptions) -> ImageOptions:
         """Choose encodings, bands, sigma, steps and batches by the size of the image."""
-        config, reason = defaults.resolve(options, self.image, device, log)
+        config, reason = defaults.resolve(options, self.image)
         if reason is not None:
             self.facts["auto"] = reason
         return config
