@@ -106,22 +106,3 @@ def test_patches_find_their_places_from_coarse_to_fine_alone() -> None:
     fits = {f["encoding"]: f for f in json.loads(Path("run/metrics.json").read_text())["fits"]}
     assert fits["lines-eased"]["warp_error"] < 0.05
     assert fits["lines-eased"]["warp_error"] < 0.5 * fits["none"]["warp_error"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--align", "nowhere.png"], "no image at nowhere.png"),
-        (["--align", "cat", "--size", "20"], "32 x 32 pixels are needed"),
-        (["--align", "cat", "--encodings", "none-eased"], "none-eased is not known"),
-        (["--align", "cat", "--encodings", "vector-matrix"], "an alignment takes none"),
-        (["--align", "cat", "--disturbance", "3"], "--disturbance must be 0 to 0.5"),
-    ],
-)
-def test_what_cannot_be_aligned_is_refused_in_one_line(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train_fit.main([*options, "--quiet"]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1

@@ -92,37 +92,3 @@ def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> No
     placed = align_poses(given, found)(given[:1])[0]
     a = fit.render(fit.camera, scene_pose)
     torch.testing.assert_close(a.rgb, fit.render(fit.camera, placed, in_file_units=False).rgb)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--scene", "spheres", "--field", "auto", "--encodings", "fourier"],
-            "--field auto chooses the encoding; leave --encodings out",
-        ),
-        (
-            ["--scene", "spheres", "--field", "auto", "--bands", "4"],
-            "--bands is for the fourier encoding, and --field auto chooses grids",
-        ),
-        (
-            ["--image", "cat", "--encodings", "vector-matrix"],
-            "an image takes none, fourier, gaussian, hash, lines, auto, not vector-matrix",
-        ),
-        (
-            ["--scene", "spheres", "--exposure"],
-            "--exposure is for --field factored, proposal or auto",
-        ),
-        (
-            ["--scene", "spheres", "--refine-poses"],
-            "--refine-poses is for --field proposal or auto",
-        ),
-    ],
-)
-def test_options_that_do_not_fit_the_field_are_named(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train_fit.main(options) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert "Traceback" not in error

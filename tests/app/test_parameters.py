@@ -100,32 +100,6 @@ def test_pages_show_bits_and_draw_the_psnr_of_every_size() -> None:
     assert "<td>num parameters</td><td>1500</td><td>3000</td>" in both
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--parameters", "20"], "--parameters must be 1,000 or more; got 20"),
-        (["--parameters", "5000", "--width", "8"], "--parameters chooses the width"),
-        (["--parameters", "5000", "--scene", "spheres"], "--parameters is for --image"),
-        (["--parameters", "5000", "--finest", "32"], "give it or --max-resolution"),
-        (["--finest", "8"], "--max-resolution must be 16 to 131,072; got 8"),
-        (["--finest", "64", "--encodings", "fourier"], "--max-resolution is for the hash grid"),
-        (["--max-resolution", "64", "--scene", "spheres"], "--max-resolution is for --image"),
-        (["--finest", "64", "--sequence", "docstrings"], "--finest is for --image"),
-        (["--encodings", "local-cosine"], "is a reference: --references local-cosine"),
-        (["--references", "bicubic"], "for pixels that are held out; add --held-out"),
-        (["--references", "soup"], "no reference soup; known are bilinear"),
-        (["--parameters", "1000", "--depth", "200"], "parameters or more; got 1,000"),
-        (["--parameters", "5000", "--sequence", "docstrings"], "--parameters is for --image"),
-    ],
-)
-def test_numbers_that_make_no_model_are_refused_before_anything_is_fitted(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train_fit.main([*arguments, "--out", "run"]) == 2
-    assert message in capsys.readouterr().err
-    assert not Path("run").exists()
-
-
 def test_a_file_that_asks_for_a_huge_model_is_refused(tmp_path: Path) -> None:
     with quick_report():
         run("run", "--parameters", "1500", "--encodings", "fourier")

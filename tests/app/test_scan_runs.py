@@ -180,20 +180,3 @@ def test_what_is_no_slice_is_refused_in_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--bands", "4", "6"], "'6' belongs to no option"),
-        (["--encodings", "vector-matrix"], "a scan takes none, fourier, gaussian, hash"),
-        (["--sigma", "3"], "--sigma is for the encoding gaussian"),
-        (["--projections", "0"], "--projections must be 1"),
-        (["--held-out"], "--held-out is for --image, not for --scan"),
-    ],
-)
-def test_options_that_do_not_suit_a_scan_are_named(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train_fit.main([*QUICK, *options]) == 2
-    assert message in capsys.readouterr().err

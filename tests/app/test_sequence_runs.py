@@ -151,67 +151,6 @@ def test_runs_of_one_model_are_compared_and_of_different_ones_refused(
     assert not Path("ac.html").exists()
 
 
-def mistakes() -> dict[str, tuple[list[str], str]]:
-    return {
-        "empty file": (["--sequence", "empty.txt"], "empty"),
-        "binary file": (["--sequence", "binary.txt"], "binary"),
-        "short text": (["--sequence", "short.txt"], "use a longer text or a smaller --context"),
-        "folder without tasks": (["--sequence", "folder"], "folder"),
-        "no question": (["--sequence", "babi"], "question"),
-        "one column": (["--sequence", "one.tsv"], "column"),
-        "unknown name": (["--sequence", "novel"], "built-in"),
-        "unknown model": (["--sequence", "text.txt", "--model", "gpt"], "none of the models"),
-        "model of other data": (["--sequence", "text.txt", "--model", "memn2n"], "does not fit"),
-        "encoding of another model": (
-            ["--sequence", "text.txt", "--model", "conv", "--encodings", "rotary"],
-            "takes the encodings none, sinusoidal, learned",
-        ),
-        "bands": (["--sequence", "text.txt", "--bands", "4"], "--bands is for --image"),
-        "hops of an image": (["--image", "cat", "--hops", "3"], "--hops is for --sequence"),
-        "a beam of a text": (["--sequence", "text.txt", "--beam", "3"], "--beam is for pairs"),
-        "hops of a transformer": (
-            ["--sequence", "text.txt", "--hops", "3"],
-            "--hops is for memn2n",
-        ),
-        "a beam without pairs": (
-            ["--sequence", "text.txt", "--model", "causal", "--beam", "4"],
-            "--beam is for transformer, conv",
-        ),
-        "a penalty without rows": (
-            ["--sequence", "text.txt", "--penalty", "0"],
-            "--penalty is for self-attentive",
-        ),
-        "a negative penalty": (["--sequence", "sources", "--penalty", "-1"], "must be 0 or more"),
-        "a table": (["--sequence", "table.csv"], "table.csv is no text to read"),
-        "sequence and image": (["--sequence", "text.txt", "--image", "cat"], "give one of"),
-        "no seeds": (["--sequence", "text.txt", "--seeds", "0"], "--seeds must be 1 to 100"),
-        "no context": (["--sequence", "text.txt", "--context", "0"], "--context must be 1"),
-    }
-
-
-@pytest.mark.parametrize("mistake", sorted(mistakes()))
-def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
-    mistake: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("empty.txt").touch()
-    Path("binary.txt").write_bytes(bytes(range(256)) * 40)
-    Path("short.txt").write_text("too short")
-    Path("table.csv").write_text("a,b\n1,2\n")
-    Path("one.tsv").write_text("one column\nanother\n")
-    Path("folder").mkdir()
-    Path("babi").mkdir()
-    for part in ("train", "test"):
-        Path(f"babi/qa1_{part}.txt").write_text("1 Ada went to the garden.\n")
-    before = sorted(Path().rglob("*"))
-    arguments, words = mistakes()[mistake]
-    assert train_fit.main(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    assert words in printed.err
-    assert sorted(Path().rglob("*")) == before
-
-
 @pytest.mark.usefixtures("run")
 def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["render", "run"]) == 2

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -215,13 +214,3 @@ def test_a_mesh_without_the_library_of_distances_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "igl", None)
     with pytest.raises(SceneError, match=r"pip install 'nerf_posenc\[shapes\]'"):
         open_shape("brick")
-
-
-def test_options_of_a_shape_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    cases: dict[str, Any] = {
-        "--eikonal must be 0 or more": ["--eikonal", "-1"],
-        "a shape takes none, fourier": ["--encodings", "vector-matrix"],
-    }
-    for message, options in cases.items():
-        assert train_fit.main(["--shape", "brick", *options]) == 2
-        assert message in capsys.readouterr().err
