@@ -1,0 +1,65 @@
+"""Sigma for scattered samples: units do not matter, detail does."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from nerf_posenc.analysis import choose_sigma
+
+QUICK = 25
+
+
+def samples(frequency: float, in_dim: int = 2) -> tuple[Tensor, Tensor]:
+    points = 2 * torch.rand(300, in_dim, generator=torch.Generator().manual_seed(0)) - 1
+    return points, (frequency * points.sum(-1, keepdim=True)).sin()
+
+
+@pytest.mark.parametrize("in_dim", [1, 2, 4])
+def test_finer_detail_takes_a_larger_sigma(in_dim: int) -> None:
+    coarse, fine = (
+        choose_sigma(*samples(frequency / math.sqrt(in_dim), in_dim), num_steps=QUICK).sigma
+        for frequency in (2.0, 25.0)
+    )
+    assert 0 < 1.5 * coarse < fine
+
+
+def test_sigma_is_in_cycles_per_unit_of_the_points() -> None:
+    points, values = samples(6.0)
+    found = choose_sigma(points, values, num_steps=QUICK)
+    # Powers of two, so that the same numbers are fitted.
+    far = choose_sigma(1024 * points, values, num_steps=QUICK)
+    assert far.sigma == pytest.approx(found.sigma / 1024, rel=0.02)
+    other = choose_sigma(points, 40 * values + 7, num_steps=QUICK)
+    assert other.sigma == pytest.approx(found.sigma, rel=0.02)
+    assert choose_sigma(points, values, num_steps=QUICK) == found
+
+
+def test_errors_of_all_short_fits_are_told_and_the_least_is_near() -> None:
+    found = choose_sigma(*samples(6.0), num_steps=QUICK)
+    best = min(found.held_out_errors, key=lambda sigma: found.held_out_errors[sigma])
+    assert len(found.held_out_errors) >= 3
+    assert best / 2 <= found.sigma <= 2 * best
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("points", "values"),
+    [
+        (torch.rand(9, 2), torch.rand(9, 1)),
+        (torch.rand(20, 2), torch.rand(19, 1)),
+        (torch.rand(20, 2), torch.rand(20)),
+        (torch.ones(20, 2), torch.rand(20, 1)),
+        (torch.full((20, 2), math.nan), torch.rand(20, 1)),
+        (torch.rand(20, 2), torch.full((20, 1), math.inf)),
+    ],
+)
+def test_samples_that_tell_nothing_are_refused(points: Tensor, values: Tensor) -> None:
+    with pytest.raises(ValueError, match="points"):
+        choose_sigma(points, values)
+
+
+def test_constant_values_have_some_sigma() -> None:
+    points = torch.rand(30, 3)
+    assert choose_sigma(points, torch.ones(30, 1), num_steps=2).sigma > 0
