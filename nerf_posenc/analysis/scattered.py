@@ -52,8 +52,7 @@ def choose_sigma(
     other, an octave apart, until the error of the last fifth grows; a parabola through the least
     three errors gives the sigma between them. Its network and training are those that do best
     between samples: ReLU layers of 256 units and ``HeldOutRecipe``. It takes three to six times
-    ``num_steps`` steps, and is within 1 dB of the best of a sweep for most functions
-    (docs/results.md).
+    ``num_steps`` steps; what it costs beside a sweep is in docs/howto/choose.md.
 
     Args:
         points: coordinates in any unit, at least 10 points; all axes in the same unit.
