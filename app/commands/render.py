@@ -43,7 +43,7 @@ def render(
     device: str = "auto",
     quiet: bool = False,
 ) -> None:
-    """Render a saved fit: an image or a clip at any resolution, a scene from any camera, a sound.
+    """Render a saved fit: an image, clip or scan at any size, a scene from any camera, a sound.
 
     Args:
         run: Run folder, or the file of a fit.
@@ -53,7 +53,8 @@ def render(
         crop: Part of an image: left, top, width and height in its pixels.
         cameras: Cameras of a scene: a JSON file like transforms.json, one frame each.
         turntable: Frames around a scene, if no cameras are given; 60 by default.
-        rate: Samples per second of a sound, frames per second of a clip; its own by default.
+        rate: Samples per second of a sound, frames per second of a clip or volume; its own by
+            default.
         out: File to write: .wav of a sound; .png, .jpg, .tif, .webp; for frames .mp4, .webp or a
             folder of PNGs; a new one in the run folder by default.
         overwrite: Let --out exist already.

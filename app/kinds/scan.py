@@ -86,6 +86,8 @@ class ScanKind(CoordinateKind[ScanOptions]):
     name = "scan"
     Options = ScanOptions
     rendered_by = ("size", "scale", "rate")
+    # Of integrals, which tell little of the slice.
+    loss_name = "loss"
     about = (
         "A scanner does not see a slice but the sums along lines through it. With few projections "
         "many slices have the same sums, and the encoding decides which of them the network finds."
@@ -238,7 +240,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         side = asked["size"] or max(1, round(fit.size[0] * (asked["scale"] or 1.0)))
         heights = torch.empty(1, 0)
         if len(fit.size) == 3:
-            depth = max(1, round(fit.size[2] * side / fit.size[0]))
+            depth = max(1, round(fit.size[2] * side / fit.size[0])) if fit.size[2] > 1 else 1
             heights = slice_heights(depth, side)[:, None]
         frames = (_rgb(_slice(fit.model, _points(side, z).to(device))) for z in heights)
         rate = asked["rate"] or _SLICES_PER_SECOND
@@ -334,8 +336,9 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
         side = min(options.size or longer, longer)
     in_dim = values.ndim
     *_, height, width = values.shape
+    require(values.numel() > 0, f"--scan {name} is empty")
     require(min(height, width) >= 8, f"--scan {name} has {width} x {height} pixels; 8 are needed")
-    require(bool(values.any()), f"--scan {name} is 0 everywhere, and there is nothing to find")
+    require(side >= 8, f"--size must be 8 or more for a scan; got {side}")
     # Centered in a square of its longer side.
     longer = max(height, width)
     top, left = (longer - height) // 2, (longer - width) // 2
@@ -345,8 +348,9 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
     values = F.interpolate(
         values[None, None], shape, mode="area" if side < longer else smooth
     ).view(-1, side, side)
-    disk = _points(side, torch.empty(0)).square().sum(-1).view(side, side) <= 1
-    return values * disk, in_dim
+    values = values * (_points(side, torch.empty(0)).square().sum(-1).view(side, side) <= 1)
+    require(bool(values.any()), f"--scan {name} is 0 everywhere in its disk: nothing to find")
+    return values, in_dim
 
 
 def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
@@ -355,7 +359,7 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
     Raises:
         UsageError: If there is none.
     """
-    if not name.endswith(".npy"):
+    if not name.lower().endswith(".npy"):
         rgb = open_image(name, max_pixels=max_pixels).rgb
         return (rgb * torch.tensor(_LUMA)).sum(-1)
     try:
@@ -376,7 +380,7 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
     require(bool(values.isfinite().all()), f"--scan {name} must hold finite numbers")
     if not bool(((values >= 0) & (values <= 1)).all()):
         raise UsageError(
-            f"--scan {name} must hold values in [0, 1]; got {float(values.min()):g} to "
-            f"{float(values.max()):g}: subtract the least and divide by the largest"
+            f"--scan {name} must hold values in [0, 1]; got {float(values.min()):.9g} to "
+            f"{float(values.max()):.9g}: map the least to 0 and the largest to 1"
         )
     return values
