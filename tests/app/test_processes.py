@@ -168,7 +168,10 @@ def torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
 def losses(folder: str) -> dict[str, list[float]]:
     """Recorded losses of a run, by encoding."""
     fits = json.loads(Path(folder, "metrics.json").read_text())["fits"]
-    return {fit["encoding"]: [record["mse"] for record in fit["history"]] for fit in fits}
+    return {
+        fit["encoding"]: [record.get("mse", record.get("loss")) for record in fit["history"]]
+        for fit in fits
+    }
 
 
 def errors(finished: subprocess.CompletedProcess[str]) -> list[str]:
