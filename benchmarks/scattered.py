@@ -106,7 +106,7 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[[Tensor], Tensor]]] = {
 def psnr_between(
     points: Tensor, values: Tensor, count: int, steps: int, sigma: float | None, seed: int
 ) -> float:
-    """PSNR of the points after so many that are fitted."""
+    """PSNR of all points but the first ``count``, which are fitted."""
     model = fit_samples(points[:count], values[:count], sigma, steps, seed)
     return psnr(predict(model, points[count:]), values[count:])
 

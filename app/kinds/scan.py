@@ -208,7 +208,11 @@ class ScanKind(CoordinateKind[ScanOptions]):
                     _rgb(truth[:, row].flip(0)),
                     _rgb(values[:, row].flip(0)),
                 ),
-                Video("Original and fit, slice by slice", frames, _SLICES_PER_SECOND),
+                Video(
+                    "Original on the left, fit on the right, slice by slice",
+                    frames,
+                    _SLICES_PER_SECOND,
+                ),
             ],
         )
 
@@ -319,7 +323,7 @@ def _slice(model: nn.Module, points: Float[Tensor, "pixels _axes"]) -> Float[Ten
 
 
 def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int]:
-    """Slices, square and empty outside of their disks, and whether of 2 or 3 coordinates.
+    """Slices, square and empty outside of their disks, and their number of coordinates, 2 or 3.
 
     Raises:
         UsageError: If they cannot be opened.

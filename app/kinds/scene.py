@@ -359,7 +359,7 @@ class ViewsKind(Kind[AskedViews]):
     def evaluate(self, fit: Fit[AskedViews]) -> Evaluation:
         """Mean PSNR and SSIM of the test views, the views with their depths, and a turntable.
 
-        Rendered in the precision of the fit, which bfloat16 changes by some 0.005 dB.
+        Views are rendered in the precision of the training.
         """
         config, encoder = fit.config, encoder_of(fit.model)
         gray = background_gray(cast(Background, config.background))

@@ -61,7 +61,7 @@ def choose_sigma(
         seed: random seed of frequencies, weights, and which samples are held out.
 
     Raises:
-        TypeError: If the points are no floating-point numbers.
+        TypeError: If the points are not floating-point numbers.
         ValueError: If there are fewer than 10 points, their number is not that of the values, all
             are in one place, or a number is not finite.
 
@@ -80,7 +80,7 @@ def choose_sigma(
     half = float((high - low).max()) / 2
     if not (points.isfinite().all() and values.isfinite().all() and half > 0):
         raise ValueError("points and values must be finite, and the points not all in one place")
-    # Coordinates in [-1, 1], values of mean 0 and variance 1 about the middle of a sigmoid.
+    # Coordinates in [-1, 1]; values of variance 1/64 about the middle of the sigmoid output.
     points = (points - (low + high) / 2) / half
     spread = values.std(0).clamp(min=1e-12)
     values = 0.5 + (values - values.mean(0)) / (8 * spread)

@@ -36,11 +36,23 @@ def test_sigma_is_in_cycles_per_unit_of_the_points() -> None:
     assert choose_sigma(points, values, num_steps=QUICK) == found
 
 
-def test_errors_of_all_short_fits_are_told_and_the_least_is_near() -> None:
-    found = choose_sigma(*samples(6.0), num_steps=QUICK)
-    best = min(found.held_out_errors, key=lambda sigma: found.held_out_errors[sigma])
-    assert len(found.held_out_errors) >= 3
-    assert best / 2 <= found.sigma <= 2 * best
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("octave", [-3.4, -0.8, 0.3, 2.2])
+def test_the_least_of_errors_that_are_a_parabola_is_found(
+    octave: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def error(sigma: float, _: Tensor) -> float:
+        return math.exp(0.3 * (math.log2(sigma) - octave) ** 2)
+
+    module = "nerf_posenc.analysis.scattered"
+    monkeypatch.setattr(f"{module}.fit_samples", lambda points, values, sigma, *_: sigma)
+    monkeypatch.setattr(f"{module}.predict", lambda model, points: model)
+    monkeypatch.setattr(f"{module}.mse", error)
+    points = torch.tensor([-10.0, 10.0]).repeat(8)[:, None]
+    # Ten units are half of the extent.
+    found = choose_sigma(points, torch.rand(16, 1))
+    assert found.sigma == pytest.approx(2**octave / 10)
+    assert min(found.held_out_errors) <= found.sigma <= max(found.held_out_errors)
 
 
 @pytest.mark.usefixtures("unchecked")
