@@ -303,7 +303,7 @@ def fields(device: torch.device, size: int, batch: int, steps: int) -> Iterator[
         train(FitState(renderer, optimizer, steps))
         state = train(FitState(renderer, optimizer, steps))
         with torch.profiler.profile() as profiled:
-            train(FitState(renderer, optimizer, steps))
+            train(FitState(renderer, optimizer, 10))
         column = f"self_{device.type}_time_total"
         table = profiled.key_averages().table(sort_by=column, row_limit=8, max_name_column_width=60)
         yield dict(field=name, seconds=state.seconds / steps, operations=table)

@@ -180,6 +180,12 @@ class _WeightedRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
         ctx.save_for_backward(table, rows, weights)
+        if not table.is_cpu:
+            # Corner by corner: a GPU's kernel for bags gives 32 threads to a row, however narrow.
+            summed = table.new_zeros(*rows.shape[:2], table.shape[1])
+            for row, weight in zip(rows.unbind(-1), weights.unbind(-1), strict=True):
+                summed.addcmul_(F.embedding(row, table), weight[..., None])
+            return summed
         flat, factors = rows.flatten(0, 1), weights.flatten(0, 1)
         total = F.embedding_bag(flat, table, per_sample_weights=factors, mode="sum")
         return total.reshape(*rows.shape[:2], table.shape[1])
@@ -190,10 +196,18 @@ class _WeightedRows(torch.autograd.Function):
         table_grad = weights_grad = None
         if ctx.needs_input_grad[0]:
             gradient = _sorted_gradient if table.shape[1] >= _WIDE else _scattered_gradient
+            if not table.is_cpu:
+                gradient = _added_gradient
             table_grad = gradient(table, rows, weights, grad)
         if ctx.needs_input_grad[2]:
             weights_grad = (F.embedding(rows, table) * grad[:, :, None]).sum(-1)
         return table_grad, None, weights_grad
+
+
+def _added_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
+    # A GPU adds whole rows faster than it sorts them, and need not wait for how many there are.
+    terms = grad[:, :, None] * weights[..., None]
+    return torch.zeros_like(table).index_add_(0, rows.flatten(), terms.flatten(0, 2))
 
 
 def _scattered_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tensor) -> Tensor:

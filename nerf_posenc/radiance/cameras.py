@@ -18,8 +18,7 @@ Distortion = tuple[int | float, int | float, int | float, int | float]
 """Radial k1, k2 and tangential p1, p2."""
 
 # Newton's method on a lens converges in a few steps if it converges at all.
-_LENS_ITERATIONS = 30
-_KNOWN_LENS_ITERATIONS = 10
+_MOST_LENS_STEPS = 30
 _LENS_TOLERANCE = 1e-9
 _LENS_ROUNDING = 1e-14
 
@@ -114,13 +113,22 @@ class Camera:
         Raises:
             ValueError: If the distortion cannot be inverted at every pixel.
         """
+        right, down = self._undistorted()[0].unbind(-1)
+        return torch.stack([right, -down, -torch.ones_like(right)], dim=-1).float()
+
+    def lens_steps(self) -> int:
+        """Steps of Newton's method that `undistort` takes at most in the image; 0 for a pinhole.
+
+        Raises:
+            ValueError: If the distortion cannot be inverted at every pixel.
+        """
+        return self._undistorted()[1] if any(self.distortion) else 0
+
+    def _undistorted(self) -> tuple[Tensor, int]:
         x = (torch.arange(self.width, dtype=torch.float64) + 0.5 - self.cx) / self.fx
         y = (torch.arange(self.height, dtype=torch.float64) + 0.5 - self.cy) / self.fy
         points = torch.stack(torch.meshgrid(x, y, indexing="xy"), dim=-1)
-        if any(self.distortion):
-            points = undistort(points, self.distortion)
-        right, down = points.unbind(-1)
-        return torch.stack([right, -down, -torch.ones_like(right)], dim=-1).float()
+        return undistort(points, self.distortion) if any(self.distortion) else (points, 0)
 
     def project(self, points: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 2"]:
         """Project points to column and row in pixels; NaN for points behind the camera.
@@ -164,17 +172,20 @@ def distort(
 
 def undistort(
     points: Float[Tensor, "*batch 2"],
-    distortion: Distortion | Sequence[Float[Tensor, " *batch"]],
+    distortion: Distortion | Sequence[Float[Tensor, " *#batch"]],
     *,
-    is_known_to_work: bool = False,
-) -> Float[Tensor, "*batch 2"]:
+    steps: int | None = None,
+) -> tuple[Float[Tensor, "*batch 2"], int]:
     """Invert `distort` by Newton's method in float64.
 
     Args:
         points: distorted x and y.
         distortion: k1, k2, p1, p2; numbers, or one of each point.
-        is_known_to_work: whether these lenses were inverted before, so that nothing is looked at,
-            for which a GPU would be waited for.
+        steps: steps of Newton's method, where it is known how many these lenses take: the result is
+            not checked then, for which a GPU would be waited for. None for as many as it takes.
+
+    Returns:
+        The points, and the number of steps.
 
     Raises:
         ValueError: If a point has no preimage, as far from the axis of a strong lens.
@@ -182,7 +193,8 @@ def undistort(
     k1, k2, p1, p2 = distortion
     target = points.double()
     found = target.clone()
-    for _ in range(_KNOWN_LENS_ITERATIONS if is_known_to_work else _LENS_ITERATIONS):
+    taken = 0
+    while taken < (_MOST_LENS_STEPS if steps is None else steps):
         x, y = found.unbind(-1)
         square = x * x + y * y
         radial, slope = 1 + square * (k1 + k2 * square), 2 * (k1 + 2 * k2 * square)
@@ -194,10 +206,11 @@ def undistort(
         step = torch.stack([yy * error_x - xy * error_y, xx * error_y - xy * error_x], dim=-1)
         step = step / determinant[..., None]
         found = found - step
-        if not is_known_to_work and bool((step.abs() < _LENS_ROUNDING).all()):
+        taken += 1
+        if steps is None and bool((step.abs() < _LENS_ROUNDING).all()):
             break
-    if is_known_to_work:
-        return found
+    if steps is not None:
+        return found, steps
     residual = (distort(found, distortion) - target).abs()
     folds = determinant <= 0
     if not bool((residual < _LENS_TOLERANCE).all()) or bool(folds.any()):
@@ -205,4 +218,4 @@ def undistort(
             f"the lens distortion {distortion} cannot be undone over the whole image: it bends "
             "outer rays over inner ones; check k1, k2, p1, p2 or crop the image"
         )
-    return found
+    return found, taken

@@ -82,11 +82,8 @@ class PixelDirections:
 
     def __init__(self, cameras: Sequence[Camera], device: torch.device | str = "cpu") -> None:
         self._width = cameras[0].width
-        self._is_distorted = any(any(camera.distortion) for camera in cameras)
-        for camera in cameras:
-            if any(camera.distortion):
-                # Refuse a lens now, not in the middle of a fit.
-                camera.directions()
+        # A lens that cannot be inverted is refused now, not in the middle of a fit.
+        self._lens_steps = max(camera.lens_steps() for camera in cameras)
         lenses = [[c.fx, c.fy, c.cx, c.cy, *c.distortion] for c in cameras]
         has_float64 = torch.device(device).type != "mps"
         self._lenses = torch.tensor(lenses, dtype=torch.float64).to(
@@ -112,17 +109,16 @@ class PixelDirections:
         left = column.clamp(max=max(self._width - 2, 0))
         lenses = self._lenses[camera]
         right = (left + 1).clamp(max=self._width - 1)
-        ends = [self._directions_at(lenses, each, row) for each in (left, right)]
+        ends = self._directions_at(lenses, torch.stack([left, right]), row.expand(2, -1))
         here = torch.where((column == left)[:, None], ends[0], ends[1])
-        units = [F.normalize(end, dim=-1) for end in ends]
-        widths = (units[1] - units[0]).norm(dim=-1)
+        widths = F.normalize(ends, dim=-1).diff(dim=0)[0].norm(dim=-1)
         return here.to(device), (widths * (2 / math.sqrt(12))).to(device)
 
     def _directions_at(self, lenses: Tensor, column: Tensor, row: Tensor) -> Tensor:
         pixels = torch.stack([column, row], dim=-1) + 0.5
         points = (pixels - lenses[:, 2:4]) / lenses[:, :2]
-        if self._is_distorted:
-            points = undistort(points, lenses[:, 4:].unbind(-1), is_known_to_work=True)
+        if self._lens_steps:
+            points, _ = undistort(points, lenses[:, 4:].unbind(-1), steps=self._lens_steps)
         right, down = points.unbind(-1)
         return torch.stack([right, -down, -torch.ones_like(right)], dim=-1).float()
 
