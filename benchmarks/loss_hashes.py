@@ -37,7 +37,7 @@ def main() -> None:
             for fit in json.loads((out / "metrics.json").read_text())["fits"]:
                 if fit["is_reference"]:
                     continue
-                losses = [record["mse"] for record in fit["history"]]
+                losses = [record.get("mse", record.get("loss")) for record in fit["history"]]
                 digest = hashlib.sha256(json.dumps(losses).encode()).hexdigest()
                 print(f"{name:10}  {fit['encoding']:8}  {digest[:16]}  last loss {losses[-1]!r}")
 
