@@ -247,7 +247,8 @@ def time_to(
     print(f"\n{'image':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
     for encoding in ("fourier", "hash"):
         generator = torch.Generator().manual_seed(0)
-        encoder = recipes.make_encoder(encoding, 2, resolution=size, generator=generator)
+        wanted = recipes.EncoderOptions(in_dim=2, resolution=size, generator=generator)
+        encoder = recipes.make_encoder(encoding, wanted)
         width, depth = recipes.ENCODINGS[encoding].layers
         network = MLP(encoder.out_dim, 3, width=width, depth=depth, generator=generator)
         network.start_at(image.rgb.mean((0, 1)))

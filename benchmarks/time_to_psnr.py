@@ -80,14 +80,18 @@ def ours(encoder: Encoder, image: Image, *, width: int = 256, depth: int = 4) ->
     return model
 
 
+def _options(image: Image) -> recipes.EncoderOptions:
+    return recipes.EncoderOptions(in_dim=2, resolution=max(image.size))
+
+
 def gaussian(image: Image) -> Encoder:
     """128 random frequencies, as train_fit.py has them."""
-    return recipes.make_encoder("gaussian", 2, resolution=max(image.size))
+    return recipes.make_encoder("gaussian", _options(image))
 
 
 def hash_grid(image: Image) -> Encoder:
     """8 levels of 4 features in tables of up to 2^19 rows, as train_fit.py has them."""
-    return recipes.make_encoder("hash", 2, resolution=max(image.size))
+    return recipes.make_encoder("hash", _options(image))
 
 
 def small_hash_grid(image: Image) -> Encoder:

@@ -14,5 +14,6 @@ from nerf_posenc.analysis.recommendation import Recommendation as Recommendation
 from nerf_posenc.analysis.recommendation import recommend as recommend
 from nerf_posenc.analysis.scattered import SigmaChoice as SigmaChoice
 from nerf_posenc.analysis.scattered import choose_sigma as choose_sigma
+from nerf_posenc.analysis.scattered import spectrum_of_samples as spectrum_of_samples
 from nerf_posenc.analysis.texture import Detail as Detail
 from nerf_posenc.analysis.texture import detail as detail

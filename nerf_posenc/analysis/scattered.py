@@ -1,4 +1,4 @@
-"""Choose the frequencies of Gaussian features for scattered samples, by short fits."""
+"""What samples at scattered points hold, and the frequencies of Gaussian features for them."""
 
 import math
 from collections.abc import Mapping
@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from nerf_posenc.analysis.content import Spectrum
 from nerf_posenc.core.encoder import Encoder, Identity, require_coordinates
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.networks import MLP, hidden_matrices
@@ -23,6 +25,10 @@ _FEATURES, _WIDTH, _DEPTH, _BATCH = 128, 256, 4, 1024
 _HELD_OUT = 0.2
 # Sigmas in cycles per half of the longest extent: where the search begins, and its ends.
 _FIRST, _LEAST, _MOST = 0.5, 2.0**-6, 2.0**10
+
+# Of a spectrum: pairs of points, frequencies of an octave, bins of an octave of distances, and how
+# many pairs a bin has at least, and by how many its weight is halved in square.
+_PAIRS, _FREQUENCIES, _BINS_PER_OCTAVE, _FEWEST_PAIRS, _SURE_PAIRS = 1 << 20, 4096, 12, 30, 1000
 
 
 @dataclass(frozen=True)
@@ -70,18 +76,8 @@ def choose_sigma(
         >>> choose_sigma(points, (9 * points.sum(-1, keepdim=True)).sin(), num_steps=5)
         SigmaChoice(sigma=...)
     """
-    require_coordinates(points, points.shape[-1], name="points")
-    if points.ndim != 2 or values.ndim != 2 or not 10 <= len(points) == len(values):
-        raise ValueError(
-            "points must have shape (n, in_dim) and values (n, out_dim), n 10 or more; got "
-            f"{tuple(points.shape)} and {tuple(values.shape)}"
-        )
-    low, high = points.amin(0), points.amax(0)
-    half = float((high - low).max()) / 2
-    if not (points.isfinite().all() and values.isfinite().all() and half > 0):
-        raise ValueError("points and values must be finite, and the points not all in one place")
-    # Coordinates in [-1, 1]; values of variance 1/64 about the middle of the sigmoid output.
-    points = (points - (low + high) / 2) / half
+    points, half = _scaled(points, values)
+    # Values of variance 1/64 about the middle of the sigmoid output.
     spread = values.std(0).clamp(min=1e-12)
     values = 0.5 + (values - values.mean(0)) / (8 * spread)
     generator = torch.Generator().manual_seed(seed)
@@ -108,6 +104,118 @@ def choose_sigma(
         best * 2 ** max(-1.0, min(1.0, octaves)) / half,
         {sigma / half: value for sigma, value in errors.items()},
     )
+
+
+@torch.no_grad()
+def spectrum_of_samples(
+    points: Float[Tensor, "n in_dim"], values: Float[Tensor, "n out_dim"], *, seed: int = 0
+) -> Spectrum:
+    """Estimate how the variance of scattered samples is spread over octaves of frequency.
+
+    What is measured is the covariance, the mean product of the values at two points, by their
+    distance, as geostatistics does, where there is no grid to transform. That of each octave is
+    known, the mean cosine over its frequencies in all directions; the energies are the non-negative
+    multiples of these that come nearest to it. It takes a tenth of a second.
+
+    Args:
+        points: coordinates in any unit, at least 10 points; all axes in the same unit.
+        values: values at the points.
+        seed: random seed of the pairs of points.
+
+    Returns:
+        The spectrum over coordinates scaled to [-1, 1] along the longest extent. Its resolution is
+        that of a grid of as many points. Octave 0 holds what is below it as well, and the last one
+        what is above it, such as noise.
+
+    Raises:
+        TypeError: If the points are not floating-point numbers.
+        ValueError: If there are fewer than 10 points, their number is not that of the values, all
+            are in one place, or a number is not finite.
+
+    Examples:
+        >>> points = torch.rand(2000, 2, generator=torch.Generator().manual_seed(0))
+        >>> spectrum_of_samples(points, (8 * math.pi * points[:, :1]).cos())
+        Spectrum(resolution=45, num_nyquist_bands=5, share_below=[..., 100.0%, 100.0%, 100.0%])
+    """
+    points, _ = _scaled(points, values)
+    count, in_dim = points.shape
+    resolution = max(2, round(count ** (1 / in_dim)))
+    octaves = range(1 + math.floor(math.log2(resolution / 2)))
+    values = values - values.mean(0)
+    variance = values.square().sum(-1).mean()
+    generator = torch.Generator(points.device).manual_seed(seed)
+
+    def uniform(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, device=points.device)
+
+    # 1. The covariance by distance, in bins that are equally wide on a logarithmic scale.
+    first = (uniform(_PAIRS) * count).long()
+    second = (first + 1 + (uniform(_PAIRS) * (count - 1)).long()) % count
+    distances = (points[first] - points[second]).norm(dim=-1)
+    products = (values[first] * values[second]).sum(-1)
+    least = 1 / resolution
+    index = ((distances / least).clamp(min=1).log2() * _BINS_PER_OCTAVE).long()
+    sums = products.new_zeros(3, int(index.max()) + 1)
+    sums.index_add_(1, index, torch.stack([torch.ones_like(products), distances, products]))
+    pairs, distance, covariance = sums[:, sums[0] >= _FEWEST_PAIRS]
+    # 2. That of each octave: the mean of cosines of random directions and lengths of a frequency.
+    directions = torch.randn(
+        _FREQUENCIES, in_dim, generator=generator, device=points.device, dtype=points.dtype
+    )
+    along = F.normalize(directions, dim=-1)[:, 0]
+    place = uniform(_FREQUENCIES)
+    lengths = [2 ** (k - 0.5 + place) if k else 2**0.5 * place for k in octaves]
+    expected = torch.stack(
+        [
+            torch.cos(distance[:, None] / pairs[:, None] * (math.pi * each * along)).mean(1)
+            for each in lengths
+        ],
+        dim=-1,
+    )
+    # 3. Least squares. Bins of few pairs weigh less, and at distance 0 all energies add up.
+    weights = (pairs / (pairs + _SURE_PAIRS)).sqrt()
+    matrix = torch.cat([expected * weights[:, None], expected.new_ones(1, len(octaves))])
+    right = torch.cat([covariance / pairs * weights, variance[None]])
+    active, energy = list(octaves), expected.new_zeros(len(octaves))
+    while active:
+        # What would be negative is left out, one octave after the other.
+        solution = torch.linalg.lstsq(matrix[:, active], right[:, None]).solution[:, 0]
+        if bool((solution >= 0).all()):
+            energy[active] = solution
+            break
+        active.pop(int(solution.argmin()))
+    if not active:
+        # Values that are unlike at every distance are noise.
+        energy[-1] = variance
+    energy *= variance / energy.sum().clamp(min=1e-30)
+    shares = energy.cumsum(0) / energy.sum()
+    return Spectrum(
+        resolution=resolution,
+        energy=tuple(energy.tolist()),
+        share_below=tuple(shares.tolist()),
+        nyquist=math.pi * resolution / 2,
+        num_nyquist_bands=len(octaves),
+    )
+
+
+def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
+    """Points scaled to [-1, 1] along the longest extent, and half of that.
+
+    Raises:
+        TypeError: If the points are not floating-point numbers.
+        ValueError: If the samples tell nothing.
+    """
+    require_coordinates(points, points.shape[-1], name="points")
+    if points.ndim != 2 or values.ndim != 2 or not 10 <= len(points) == len(values):
+        raise ValueError(
+            "points must have shape (n, in_dim) and values (n, out_dim), n 10 or more; got "
+            f"{tuple(points.shape)} and {tuple(values.shape)}"
+        )
+    low, high = points.amin(0), points.amax(0)
+    half = float((high - low).max()) / 2
+    if not (points.isfinite().all() and values.isfinite().all() and half > 0):
+        raise ValueError("points and values must be finite, and the points not all in one place")
+    return (points - (low + high) / 2) / half, half
 
 
 def fit_samples(

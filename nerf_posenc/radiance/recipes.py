@@ -171,14 +171,14 @@ def renderer_for(
 
 
 def _mlp_field(options: FieldOptions, resolution: int, generator: torch.Generator) -> RadianceField:
-    encoder = recipes.make_encoder(
-        options.encoding,
-        3,
+    wanted = recipes.EncoderOptions(
+        in_dim=3,
         resolution=resolution,
         num_bands=options.num_bands,
         sigma=options.sigma,
         generator=generator,
     )
+    encoder = recipes.make_encoder(options.encoding, wanted)
     is_raw = options.encoding == "none"
     width, depth = options.layers
     return RadianceField(

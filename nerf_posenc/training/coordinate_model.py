@@ -80,9 +80,8 @@ def _encoder(
     num_features: int | None,
     generator: torch.Generator | None = None,
 ) -> Encoder:
-    return recipes.make_encoder(
-        options.encoding,
-        options.in_dim,
+    wanted = recipes.EncoderOptions(
+        in_dim=options.in_dim,
         resolution=resolution,
         num_bands=options.num_bands,
         sigma=options.sigma,
@@ -90,6 +89,7 @@ def _encoder(
         max_resolution=options.max_resolution,
         generator=generator,
     )
+    return recipes.make_encoder(options.encoding, wanted)
 
 
 def _sizes(options: CoordinateModel, resolution: int, most: int) -> tuple[int, int | None]:

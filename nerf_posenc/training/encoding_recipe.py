@@ -20,7 +20,7 @@ class EncoderOptions:
         sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
             ``default_sigma(resolution)``.
         num_parameters: most trained features of a grid; None for its default size.
-        max_resolution: nodes per axis of a grid's last level; None for one per sample.
+        max_resolution: nodes per axis of a grid's last level, 16 or more; None for one per sample.
         generator: random number generator of frequencies and initial features; None is torch's own.
     """
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, Identity, require_positive, unknown_name
@@ -197,47 +196,20 @@ def get_recipe(encoding: str) -> EncodingRecipe:
     return _row("encoding", encoding, ENCODINGS)
 
 
-def make_encoder(
-    encoding: str,
-    in_dim: int,
-    *,
-    resolution: int,
-    num_bands: int = 10,
-    sigma: float | None = None,
-    num_parameters: int | None = None,
-    max_resolution: int | None = None,
-    generator: torch.Generator | None = None,
-) -> Encoder:
+def make_encoder(encoding: str, options: EncoderOptions) -> Encoder:
     """Build an encoder for coordinates in [-1, 1].
 
     Args:
         encoding: one of ``ENCODINGS``.
-        in_dim: number of coordinates.
-        resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_bands: frequency bands of ``"fourier"``.
-        sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
-            ``default_sigma(resolution)``.
-        num_parameters: most trained features of a grid; None for its default size.
-        max_resolution: nodes per axis of a grid's last level, 16 or more; None for one per
-            sample.
-        generator: random number generator of frequencies and initial features.
+        options: what it is built from.
 
     Raises:
-        ValueError: If the name is unknown, or a grid has no size within that number.
+        ValueError: If the name is unknown, or a grid has no size within the number of parameters.
 
     Examples:
-        >>> make_encoder("fourier", 2, resolution=512, num_bands=8).out_dim
+        >>> make_encoder("fourier", EncoderOptions(in_dim=2, resolution=512, num_bands=8)).out_dim
         32
     """
-    options = EncoderOptions(
-        in_dim=in_dim,
-        resolution=resolution,
-        num_bands=num_bands,
-        sigma=sigma,
-        num_parameters=num_parameters,
-        max_resolution=max_resolution,
-        generator=generator,
-    )
     return get_recipe(encoding).build(options)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.analysis import choose_sigma
+from nerf_posenc.analysis import choose_sigma, spectrum_of_samples
 
 QUICK = 25
 
@@ -68,10 +68,46 @@ def test_the_least_of_errors_that_are_a_parabola_is_found(
     ],
 )
 def test_samples_that_tell_nothing_are_refused(points: Tensor, values: Tensor) -> None:
-    with pytest.raises(ValueError, match="points"):
-        choose_sigma(points, values)
+    for measure in (choose_sigma, spectrum_of_samples):
+        with pytest.raises(ValueError, match="points"):
+            measure(points, values)
 
 
 def test_constant_values_have_some_sigma() -> None:
     points = torch.rand(30, 3)
     assert choose_sigma(points, torch.ones(30, 1), num_steps=2).sigma > 0
+
+
+def points_in_a_cube(in_dim: int) -> Tensor:
+    return 2 * torch.rand(4000, in_dim, generator=torch.Generator().manual_seed(1)) - 1
+
+
+@pytest.mark.parametrize(("in_dim", "octaves"), [(1, 10), (2, 5), (3, 3), (4, 2)])
+def test_a_wave_is_in_its_octave(in_dim: int, octaves: int) -> None:
+    points = points_in_a_cube(in_dim)
+    # From one whole cycle in the box on: what is less is hardly told from a trend.
+    for octave in range(1, octaves):
+        wave = torch.cos(2**octave * math.pi * points[:, :1] + 0.3)
+        found = spectrum_of_samples(points, wave)
+        assert found.energy[octave] > 0.9 * found.variance
+        assert found.variance == pytest.approx(float(wave.var(0, correction=0)), rel=1e-4)
+
+
+def test_energies_add_up_in_any_unit() -> None:
+    points = points_in_a_cube(2)
+    waves = [torch.cos(2**k * math.pi * points[:, [axis]]) for k, axis in ((1, 0), (3, 1))]
+    # Of two values as of one: their variances add up.
+    for values in (waves[0] + waves[1], torch.cat(waves, dim=-1)):
+        found = spectrum_of_samples(1e4 * points + 7, 100 * values - 3)
+        assert found.share_below == pytest.approx([0, 0.5, 0.5, 1, 1], abs=0.1)
+        assert found.variance == pytest.approx(1e4, rel=0.1)
+
+
+def test_noise_is_in_the_last_octave_and_constants_are_in_none() -> None:
+    points = points_in_a_cube(2)
+    noise = torch.randn(4000, 1, generator=torch.Generator().manual_seed(2))
+    assert spectrum_of_samples(points, noise).share_below[-2] < 0.2
+    assert all(map(math.isnan, spectrum_of_samples(points, torch.ones(4000, 1)).share_below))
+    # As few samples as there may be, in float64.
+    few = spectrum_of_samples(torch.rand(10, 4).double(), torch.rand(10, 1).double())
+    assert few.share_below == pytest.approx([1.0])

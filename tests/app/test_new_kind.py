@@ -60,9 +60,8 @@ class SignalKind(Kind[SignalOptions]):
         return [Measure("psnr_db", "PSNR (dB)", 2)]
 
     def build(self, encoding: str, config: SignalOptions, generator: torch.Generator) -> nn.Module:
-        encoder = recipes.make_encoder(
-            encoding, 1, resolution=len(self.values), generator=generator
-        )
+        wanted = recipes.EncoderOptions(in_dim=1, resolution=len(self.values), generator=generator)
+        encoder = recipes.make_encoder(encoding, wanted)
         return nn.Sequential(encoder, MLP(encoder.out_dim, 1, width=32, generator=generator))
 
     def problem(self, model: nn.Module, encoding: str, config: SignalOptions) -> Problem:

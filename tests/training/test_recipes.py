@@ -14,6 +14,7 @@ from nerf_posenc.images import Image
 from nerf_posenc.training.recipes import (
     ENCODINGS,
     NETWORKS,
+    EncoderOptions,
     default_lr,
     default_sigma,
     make_encoder,
@@ -24,14 +25,14 @@ from nerf_posenc.training.recipes import (
 @pytest.mark.parametrize("name", list(ENCODINGS))
 def test_every_name_is_an_encoder(name: str) -> None:
     in_dim = 2 if "mlp" in ENCODINGS[name].fields else 3
-    encoder = make_encoder(name, in_dim, resolution=300)
+    encoder = make_encoder(name, EncoderOptions(in_dim=in_dim, resolution=300))
     features = encoder(torch.rand(5, in_dim))
     assert features.shape == (5, encoder.out_dim)
     assert encoder.in_dim == in_dim
 
 
 def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
-    encoder = make_encoder("hash", 2, resolution=300)
+    encoder = make_encoder("hash", EncoderOptions(in_dim=2, resolution=300))
     resolutions = encoder.resolutions
     assert isinstance(resolutions, list)
     assert resolutions[0] == 16
@@ -42,16 +43,17 @@ def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
 @pytest.mark.parametrize("name", ["gaussian", "hash"])
 def test_random_numbers_come_from_the_generator(name: str) -> None:
     x = torch.rand(4, 2)
+    generators = [torch.Generator().manual_seed(seed) for seed in (1, 1, 2)]
     first, again, other = (
-        make_encoder(name, 2, resolution=64, generator=torch.Generator().manual_seed(seed))(x)
-        for seed in (1, 1, 2)
+        make_encoder(name, EncoderOptions(in_dim=2, resolution=64, generator=generator))(x)
+        for generator in generators
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 def test_random_frequencies_follow_the_resolution() -> None:
-    first = make_encoder("gaussian", 2, resolution=512)
+    first = make_encoder("gaussian", EncoderOptions(in_dim=2, resolution=512))
     matrix = first.matrix
     assert isinstance(matrix, torch.Tensor)
     assert float(matrix.std()) == pytest.approx(default_sigma(512), rel=0.15)
@@ -69,7 +71,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="wire cannot be trained with muon; use adam"):
         default_lr("wire", "muon")
     with pytest.raises(ValueError, match="no encoding 'magic'; there are fourier, gaussian"):
-        make_encoder("magic", 2, resolution=10)
+        make_encoder("magic", EncoderOptions(in_dim=2, resolution=10))
     with pytest.raises(ValueError, match="lr must be finite and positive"):
         make_optimizer(FourierEncoder(2, 2), "adam", float("nan"))
 

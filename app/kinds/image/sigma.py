@@ -8,7 +8,7 @@ from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.loop import FitState, fit, predict
-from nerf_posenc.training.recipes import default_sigma, make_encoder, make_optimizer
+from nerf_posenc.training.recipes import EncoderOptions, default_sigma, make_encoder, make_optimizer
 
 # Candidates, as factors of the default.
 _FACTORS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
@@ -52,7 +52,8 @@ def choose_sigma(
     scores: dict[float, float] = {}
     for sigma in (factor * default for factor in _FACTORS):
         generator = torch.Generator().manual_seed(seed)
-        encoder = make_encoder("gaussian", 2, resolution=1, sigma=sigma, generator=generator)
+        wanted = EncoderOptions(in_dim=2, resolution=1, sigma=sigma, generator=generator)
+        encoder = make_encoder("gaussian", wanted)
         network = MLP(encoder.out_dim, 3, width=128, depth=3, generator=generator)
         model = nn.Sequential(encoder, network).to(device)
         network.start_at(targets[~held_out].mean(0))
