@@ -12,6 +12,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from nerf_posenc.analysis.content import Spectrum
 from nerf_posenc.core.encoder import Encoder, Identity, require_coordinates
+from nerf_posenc.core.sinusoids import sincos
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.training.batches import ShuffledBatches
@@ -138,64 +139,73 @@ def spectrum_of_samples(
         Spectrum(resolution=45, num_nyquist_bands=5, share_below=[..., 100.0%, 100.0%, 100.0%])
     """
     points, _ = _scaled(points, values)
-    count, in_dim = points.shape
-    resolution = max(2, round(count ** (1 / in_dim)))
-    octaves = range(1 + math.floor(math.log2(resolution / 2)))
+    resolution = max(2, round(len(points) ** (1 / points.shape[1])))
+    num_octaves = 1 + math.floor(math.log2(resolution / 2))
     values = values - values.mean(0)
     variance = values.square().sum(-1).mean()
     generator = torch.Generator(points.device).manual_seed(seed)
-
-    def uniform(*shape: int) -> Tensor:
-        return torch.rand(*shape, generator=generator, device=points.device)
-
-    # 1. The covariance by distance, in bins that are equally wide on a logarithmic scale.
-    first = (uniform(_PAIRS) * count).long()
-    second = (first + 1 + (uniform(_PAIRS) * (count - 1)).long()) % count
-    distances = (points[first] - points[second]).norm(dim=-1)
-    products = (values[first] * values[second]).sum(-1)
-    least = 1 / resolution
-    index = ((distances / least).clamp(min=1).log2() * _BINS_PER_OCTAVE).long()
-    sums = products.new_zeros(3, int(index.max()) + 1)
-    sums.index_add_(1, index, torch.stack([torch.ones_like(products), distances, products]))
-    pairs, distance, covariance = sums[:, sums[0] >= _FEWEST_PAIRS]
-    # 2. That of each octave: the mean of cosines of random directions and lengths of a frequency.
-    directions = torch.randn(
-        _FREQUENCIES, in_dim, generator=generator, device=points.device, dtype=points.dtype
-    )
-    along = F.normalize(directions, dim=-1)[:, 0]
-    place = uniform(_FREQUENCIES)
-    lengths = [2 ** (k - 0.5 + place) if k else 2**0.5 * place for k in octaves]
-    expected = torch.stack(
-        [
-            torch.cos(distance[:, None] / pairs[:, None] * (math.pi * each * along)).mean(1)
-            for each in lengths
-        ],
-        dim=-1,
-    )
-    # 3. Least squares. Bins of few pairs weigh less, and at distance 0 all energies add up.
+    pairs, distances, covariance = _covariance(points, values, 1 / resolution, generator)
+    expected = _octave_covariances(distances, points.shape[1], num_octaves, seed)
+    # Bins of few pairs weigh less, and at distance 0 all energies add up to the variance.
     weights = (pairs / (pairs + _SURE_PAIRS)).sqrt()
-    matrix = torch.cat([expected * weights[:, None], expected.new_ones(1, len(octaves))])
-    right = torch.cat([covariance / pairs * weights, variance[None]])
-    active, energy = list(octaves), expected.new_zeros(len(octaves))
-    while active:
-        # What would be negative is left out, one octave after the other.
-        solution = torch.linalg.lstsq(matrix[:, active], right[:, None]).solution[:, 0]
-        if bool((solution >= 0).all()):
-            energy[active] = solution
-            break
-        active.pop(int(solution.argmin()))
-    if not active:
+    matrix = torch.cat([expected * weights[:, None], expected.new_ones(1, num_octaves)])
+    right_side = torch.cat([covariance * weights, variance[None]])
+    energy = _non_negative_solution(matrix, right_side)
+    if not bool(energy.any()):
         # Values that are unlike at every distance are noise.
         energy[-1] = variance
     energy *= variance / energy.sum().clamp(min=1e-30)
-    shares = energy.cumsum(0) / energy.sum()
     return Spectrum(
         resolution=resolution,
         energy=tuple(energy.tolist()),
-        share_below=tuple(shares.tolist()),
+        share_below=tuple((energy.cumsum(0) / energy.sum()).tolist()),
         nyquist=math.pi * resolution / 2,
-        num_nyquist_bands=len(octaves),
+        num_nyquist_bands=num_octaves,
     )
+
+
+def _covariance(
+    points: Tensor, values: Tensor, least: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Random pairs of points in bins of their distance: number, mean distance and mean product.
+
+    The bins are equally wide on a logarithmic scale; the first has all distances up to ``least``.
+    """
+    count, device = len(points), points.device
+    first = torch.randint(count, (_PAIRS,), generator=generator, device=device)
+    step = torch.randint(1, count, (_PAIRS,), generator=generator, device=device)
+    second = (first + step) % count
+    distances = (points[first] - points[second]).norm(dim=-1)
+    products = (values[first] * values[second]).sum(-1)
+    index = ((distances / least).clamp(min=1).log2() * _BINS_PER_OCTAVE).long()
+    sums = products.new_zeros(3, int(index.max()) + 1)
+    sums.index_add_(1, index, torch.stack([torch.ones_like(products), distances, products]))
+    pairs, distance, product = sums[:, sums[0] >= _FEWEST_PAIRS]
+    return pairs, distance / pairs, product / pairs
+
+
+def _octave_covariances(distances: Tensor, in_dim: int, num_octaves: int, seed: int) -> Tensor:
+    """Covariance, by distance, of unit variance in each octave, ``(distances, num_octaves)``."""
+    generator = torch.Generator().manual_seed(seed)
+    # Frequencies in all directions: what counts is how much of each is along the distance.
+    directions = torch.randn(_FREQUENCIES, in_dim, generator=generator, dtype=torch.float64)
+    along = math.pi * F.normalize(directions, dim=-1)[:, 0]
+    place = torch.rand(_FREQUENCIES, generator=generator, dtype=torch.float64)
+    lengths = [2**0.5 * place, *(2 ** (k - 0.5 + place) for k in range(1, num_octaves))]
+    cosines = [sincos(distances[:, None], along * each, layout="pka") for each in lengths]
+    return torch.stack([each[:, _FREQUENCIES:].mean(1) for each in cosines], dim=-1)
+
+
+def _non_negative_solution(matrix: Tensor, right_side: Tensor) -> Tensor:
+    """Least squares without what would be negative, which is left out one by one."""
+    active, solution = [*range(matrix.shape[1])], matrix.new_zeros(matrix.shape[1])
+    while active:
+        found = torch.linalg.lstsq(matrix[:, active], right_side[:, None]).solution[:, 0]
+        if bool((found >= 0).all()):
+            solution[active] = found
+            break
+        active.pop(int(found.argmin()))
+    return solution
 
 
 def _scaled(points: Tensor, values: Tensor) -> tuple[Tensor, float]:
