@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
-from app.kinds.image.sigma import choose_sigma
+from app.kinds.image.sigma import sigma_between_pixels
 from baselines import INTERPOLATIONS, interpolate_held_out, predict_held_out
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, GaussianEncoder
@@ -130,7 +130,7 @@ def sigma_for(fitted: Tensor) -> float:
     """What ``--sigma auto`` chooses of the fitted pixels alone, for coordinates in [0, 1)."""
     side = len(fitted)
     line = (torch.arange(side, device=fitted.device) + 0.5) / side * 2 - 1
-    return 2 * choose_sigma(Image(fitted, line, line), fitted.device)
+    return 2 * sigma_between_pixels(Image(fitted, line, line), fitted.device)
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ def test_what_is_interrupted_before_the_first_fit_leaves_nothing(
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(defaults, "choose_sigma", interrupted)
+    monkeypatch.setattr(defaults, "sigma_between_pixels", interrupted)
     options = ["--encodings", "gaussian", "--sigma", "auto", "--quiet", *SMALL_RUN]
     assert train_fit.main([*options, "--out", "run"]) == 130
     assert capsys.readouterr().err == "train_fit.py: stopped\n"

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from app.kinds.image.sigma import choose_sigma
+from app.kinds.image.sigma import sigma_between_pixels
 from nerf_posenc import FourierEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.training.recipes import (
@@ -107,12 +107,9 @@ def test_sigma_follows_the_detail_of_the_image() -> None:
     for cycles in (0.5, 3.0):
         wave = 0.5 + 0.4 * torch.sin(2 * math.pi * cycles * coordinates.sum(-1))
         rgb = wave[..., None].expand(side, side, 3).contiguous()
-        chosen.append(
-            choose_sigma(
-                Image(rgb, coordinates[0, :, 0], coordinates[:, 0, 1]), device, num_steps=60
-            )
-        )
+        image = Image(rgb, coordinates[0, :, 0], coordinates[:, 0, 1])
+        chosen.append(sigma_between_pixels(image, device))
     assert chosen[0] < chosen[1]
     # One pixel cannot be split into fitted and held-out ones.
     dot = Image(rgb[:1, :1], coordinates[0, :1, 0], coordinates[:1, 0, 1])
-    assert choose_sigma(dot, device) == default_sigma(1)
+    assert sigma_between_pixels(dot, device) == default_sigma(1)

@@ -14,7 +14,7 @@ from app.kinds.image.options import (
     encoding_of,
     fits_by_value,
 )
-from app.kinds.image.sigma import choose_sigma
+from app.kinds.image.sigma import sigma_between_pixels
 from app.options import UsageError, require
 from baselines import MAX_COSINE_PIXELS, MAX_PATCH_PIXELS
 from nerf_posenc.analysis.forecasts import BATCH_SIZE
@@ -147,9 +147,7 @@ def resolve(options: ImageOptions, image: Image) -> tuple[ImageOptions, str | No
     _require_references(config, image)
     if options.sigma == "auto":
         options.log("choosing sigma by held-out pixels ...")
-        dtype = dtype_for("gaussian", config, device)
-        autocast_dtype = None if dtype == torch.float32 else dtype
-        sigma = choose_sigma(image, device, autocast_dtype=autocast_dtype, seed=options.seed)
+        sigma = sigma_between_pixels(image, device, seed=options.seed)
         options.log(f"sigma    {sigma:.2f} cycles per unit")
         config = replace(config, sigma=sigma)
     elif options.sigma is None:
