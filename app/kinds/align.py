@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 import torch
@@ -13,10 +14,8 @@ from torch.nn import functional as F
 from app.kinds.coordinates import (
     PSNR,
     CoordinateKind,
+    check_encodings,
     kernel_curves,
-    require_effect,
-    require_encodings,
-    suiting_encodings,
     with_defaults,
 )
 from app.kinds.kind import Curve, Evaluation, Fit, Problem, Result, View, digest_of
@@ -30,6 +29,7 @@ from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
+from nerf_posenc.training.schedules import held_cosine
 from scenes import open_image
 
 ERROR = Measure(
@@ -75,14 +75,12 @@ class AlignOptions(PixelOptions):
         """Check ranges, and that the encodings suit an image."""
         super().check()
         names = self.encodings or _DEFAULT
-        suiting = suiting_encodings()
         eased = [name + _EASED for name in ("fourier", "hash", "lines")]
         for name in names:
             if name.endswith(_EASED):
                 require(name in eased, f"--encodings: {name} is not known; {', '.join(eased)} are")
-        plain = tuple(name for name in names if not name.endswith(_EASED))
-        require_encodings(replace(self, encodings=plain), suiting, "an alignment")
-        require_effect(self, [name.removesuffix(_EASED) for name in names])
+        plain = tuple(dict.fromkeys(name.removesuffix(_EASED) for name in names))
+        check_encodings(replace(self, encodings=plain), "an alignment")
 
 
 class AlignedImage(nn.Module):
@@ -273,7 +271,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
             draw,
             forward=model,
             after_step=after_step,
-            schedule=held_cosine,
+            schedule=partial(held_cosine, held=_OPEN_TO),
             preview=lambda: [self._outlined(model, self._rendered(model, preview))],
             originals=[self._outlined(self.truth, self._shown(preview))],
         )
@@ -385,12 +383,6 @@ class AlignKind(CoordinateKind[AlignOptions]):
         for fit in results:
             if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2 > 0:
                 yield f"the fit {fit.encoding} has not found the positions of the patches"
-
-
-def held_cosine(progress: float) -> float:
-    """Factor of the learning rates: 1 until the encoding is open, then half a cosine to 0."""
-    rest = max(0.0, (progress - _OPEN_TO) / (1 - _OPEN_TO))
-    return 0.5 * (1 + math.cos(math.pi * rest))
 
 
 def warped(

@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
+    check_encodings,
     encoder_of,
     kernel_curves,
-    require_effect,
-    require_encodings,
-    suiting_encodings,
     with_defaults,
 )
 from app.kinds.kind import Curve, Evaluation, Fit, Problem, RenderedSound, Result, Sound, digest_of
@@ -41,7 +39,6 @@ SNR = Measure(
     meaning="10 log10 of the energy of the samples over that of their error, all channels together",
 )
 
-_DEFAULT = ("none", "fourier", "hash")
 _CHUNK = 1 << 15
 _PREVIEW_SECONDS = 4.0
 # Of a grid for each sample, by default; SIREN's network has 0.64 parameters for each of Bach's.
@@ -66,8 +63,7 @@ class AudioOptions(CoordinateOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a sound."""
         super().check()
-        require_encodings(self, suiting_encodings(), "a sound")
-        require_effect(self, self.encodings or _DEFAULT)
+        check_encodings(self, "a sound")
         require(
             self.num_parameters is None or self.width is None,
             "--parameters chooses the width; give one of the two",
@@ -139,7 +135,6 @@ class AudioKind(CoordinateKind[AudioOptions]):
         """Choose encodings, bands, sigma, steps and batches by the number of samples."""
         return with_defaults(
             options,
-            encodings=_DEFAULT,
             steps=500,
             batch_size=8192,
             num_bands=self.enough_bands,

@@ -15,12 +15,10 @@ from app.kinds.coordinates import (
     PSNR,
     SSIM,
     CoordinateKind,
+    check_encodings,
     encoder_of,
     kernel_curves,
     notes_on_flat_fits,
-    require_effect,
-    require_encodings,
-    suiting_encodings,
     with_defaults,
 )
 from app.kinds.kind import Curve, Evaluation, Fit, Problem, Rendered, Result, Video, View, digest_of
@@ -36,7 +34,6 @@ from nerf_posenc.training.loop import mse, predict
 from nerf_posenc.training.results import Measure
 from scenes.clips import SPHERES, open_clip
 
-_DEFAULT = ("none", "fourier", "hash")
 _CHUNK = 1 << 15
 _MAX_FRAMES = 10_000
 
@@ -58,8 +55,7 @@ class ClipOptions(CoordinateOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a clip."""
         super().check()
-        require_encodings(self, suiting_encodings(), "a clip")
-        require_effect(self, self.encodings or _DEFAULT)
+        check_encodings(self, "a clip")
 
 
 class ClipKind(CoordinateKind[ClipOptions]):
@@ -101,7 +97,6 @@ class ClipKind(CoordinateKind[ClipOptions]):
         longest = max(self.size)
         return with_defaults(
             options,
-            encodings=_DEFAULT,
             width=128,
             steps=600,
             batch_size=8192,

@@ -50,6 +50,9 @@ ABOUT = (
     "and cosines of the coordinates, or other features, and the network recovers fine detail."
 )
 
+DEFAULT_ENCODINGS = ("none", "fourier", "hash")
+"""Encodings that are fitted if none are named."""
+
 # A fit this little above one constant color has not learned the image.
 _COLLAPSED_DB = 0.5
 # An image this near to its mean color is one constant color: 8 bits store no difference.
@@ -137,8 +140,9 @@ def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
 
     Args:
         options: options as the user gave them.
-        defaults: values by the name of the option.
+        defaults: values by the name of the option; the encodings have one.
     """
+    defaults = {"encodings": DEFAULT_ENCODINGS, **defaults}
     left_open = {name: value for name, value in defaults.items() if getattr(options, name) is None}
     optimizer = "muon" if options.optimizer == "auto" else options.optimizer
     return replace(options, **left_open, optimizer=optimizer)
@@ -149,31 +153,32 @@ def suiting_encodings() -> list[str]:
     return [name for name, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
 
 
-def require_encodings(options: CoordinateOptions, suiting: Sequence[str], what: str) -> None:
-    """Check that every encoding is known and suits what is fitted.
+def check_encodings(
+    options: CoordinateOptions,
+    what: str,
+    *,
+    suiting: Sequence[str] | None = None,
+    default: Sequence[str] = DEFAULT_ENCODINGS,
+) -> None:
+    """Check that every encoding is known and suits, and that no option is for another.
 
     Args:
         options: options that may name encodings.
-        suiting: names of the encodings that suit.
         what: name of the data for the message, such as ``"an image"``.
+        suiting: names of the encodings that suit; None for those of coordinates in general.
+        default: encodings if none are named.
 
     Raises:
-        UsageError: Naming the encodings that suit.
+        UsageError: Naming the encodings that suit, or the option and its encoding.
     """
+    suiting = suiting_encodings() if suiting is None else suiting
     for name in options.encodings or ():
         if name not in recipes.ENCODINGS:
             require(
                 name in suiting, f"--encodings: {unknown_name('encoding', name, list(suiting))}"
             )
         require(name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
-
-
-def require_effect(options: CoordinateOptions, names: Sequence[str]) -> None:
-    """Check that no option is for an encoding that is not fitted.
-
-    Raises:
-        UsageError: Naming the option and its encoding.
-    """
+    names = options.encodings or default
     values = {"fourier": ("--bands", options.num_bands), "gaussian": ("--sigma", options.sigma)}
     for encoding, (option, value) in values.items():
         require(

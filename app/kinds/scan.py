@@ -19,12 +19,10 @@ from app.kinds.coordinates import (
     PSNR,
     SSIM,
     CoordinateKind,
+    check_encodings,
     encoder_of,
     frequency_bands,
     kernel_curves,
-    require_effect,
-    require_encodings,
-    suiting_encodings,
     with_defaults,
 )
 from app.kinds.kind import Evaluation, Fit, Problem, Rendered, Result, Video, View, digest_of
@@ -69,8 +67,7 @@ class ScanOptions(PixelOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a scan."""
         super().check()
-        require_encodings(self, suiting_encodings(), "a scan")
-        require_effect(self, self.encodings or ("none", "fourier", "hash"))
+        check_encodings(self, "a scan")
 
 
 class ScanKind(CoordinateKind[ScanOptions]):
@@ -137,7 +134,6 @@ class ScanKind(CoordinateKind[ScanOptions]):
         bands = max(1, math.floor(math.log2(self.side)) - _OCTAVES_BELOW)
         return with_defaults(
             options,
-            encodings=("none", "fourier", "hash"),
             steps=_STEPS[self.in_dim],
             batch_size=max(1, _SAMPLES // self.side),
             lr=_LR,
@@ -370,9 +366,8 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise UsageError(f"--scan {name}: there is no file") from None
-    except Exception as error:  # A header is Python source, whose parser may raise anything.
-        reason = printable(str(error)).replace("\n", " ")
-        raise UsageError(f"--scan {name}: not an array of NumPy: {reason}") from None
+    except Exception:  # A header is Python source, whose parser may raise anything.
+        raise UsageError(f"--scan {name} is no array of numbers as np.save writes it") from None
     require(
         array.ndim in (2, 3) and array.dtype.kind in "fiub",
         f"--scan {name} must be (height, width) or (depth, height, width) numbers; it is "

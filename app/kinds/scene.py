@@ -17,12 +17,11 @@ from app.kinds.coordinates import (
     CITATIONS,
     PSNR,
     SSIM,
+    check_encodings,
     encoder_of,
     kernel_curves,
     notes_on_flat_fits,
     precision_for,
-    require_effect,
-    require_encodings,
 )
 from app.kinds.kind import (
     Block,
@@ -51,6 +50,7 @@ from nerf_posenc.radiance.field_training import (
     make_batches,
     make_field_optimizer,
     make_loss,
+    schedule_for,
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
@@ -147,7 +147,7 @@ class ViewsOptions(PixelOptions):
         others = [name for name in self.encodings or () if name not in suiting]
         mlp = [n for n in others if n in recipes.ENCODINGS and "mlp" in recipes.ENCODINGS[n].fields]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
-        require_encodings(self, suiting, f"--field {field}")
+        check_encodings(self, f"--field {field}", suiting=suiting, default=("none", "fourier"))
         require(
             not self.exposure or field in WITH_SPACES,
             "--exposure is for --field factored, proposal or auto",
@@ -157,7 +157,6 @@ class ViewsOptions(PixelOptions):
             "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
             "leave one of them out",
         )
-        require_effect(self, self.encodings or ("none", "fourier"))
 
     @property
     def field_name(self) -> FieldName | Literal["auto"]:
@@ -347,6 +346,7 @@ class ViewsKind(Kind[AskedViews]):
             forward=forward_for(renderer),
             after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
             autocast_dtype=dtype,
+            schedule=schedule_for(options),
             # Grids of occupied cells give each batch another number of samples, and poses that are
             # refined open the encoding from coarse to fine.
             captured=options.field in ("nerf", "mip", "proposal") and not options.num_poses,

@@ -15,11 +15,9 @@ from torch.nn import functional as F
 from app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
+    check_encodings,
     encoder_of,
     kernel_curves,
-    require_effect,
-    require_encodings,
-    suiting_encodings,
     with_defaults,
 )
 from app.kinds.kind import Evaluation, Fit, MeshOfFit, Problem, Result, View, digest_of
@@ -56,7 +54,6 @@ NORMALS = Measure(
     meaning="Mean angle between the fit's gradient and the mesh's normal, over its surface",
 )
 
-_DEFAULT = ("none", "fourier", "hash")
 # Of the pool that batches are drawn from: half uniform in the cube, half near the surface, within
 # these distances of which two thirds of each part lie.
 _POOL, _NEAR = 1 << 19, (0.04, 0.008)
@@ -83,8 +80,7 @@ class ShapeOptions(CoordinateOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit a shape."""
         super().check()
-        require_encodings(self, suiting_encodings(), "a shape")
-        require_effect(self, self.encodings or _DEFAULT)
+        check_encodings(self, "a shape")
 
 
 class ShapeKind(CoordinateKind[ShapeOptions]):
@@ -135,9 +131,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
 
     def resolve(self, options: ShapeOptions) -> ShapeOptions:
         """Choose encodings, bands, sigma, steps and batches."""
-        return with_defaults(
-            options, encodings=_DEFAULT, steps=300, batch_size=8192, num_bands=7, sigma=4.0
-        )
+        return with_defaults(options, steps=300, batch_size=8192, num_bands=7, sigma=4.0)
 
     def measures(self, config: ShapeOptions) -> Sequence[Measure]:
         """Volume, surface and normals."""

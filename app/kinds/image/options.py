@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from app.kinds.coordinates import require_effect, require_encodings, suiting_encodings
+from app.kinds.coordinates import check_encodings, suiting_encodings
 from app.options import PixelOptions, Range, UsageError, require
 from baselines import INTERPOLATIONS
 from nerf_posenc.training import recipes
@@ -159,11 +159,10 @@ def _check_encodings(options: ImageOptions) -> None:
                 f"network of one --image; leave out {option}",
             )
         return
-    suiting = suiting_encodings()
     for name in ("local-cosine", "patch-network"):
         require(name not in names, f"{name} is a reference: --references {name}")
-    require_encodings(options, [*suiting, "auto"], "an image")
-    require_effect(options, names)
+    suiting = [*suiting_encodings(), "auto"]
+    check_encodings(options, "an image", suiting=suiting, default=names)
     require(
         options.max_resolution is None or "hash" in names,
         "--max-resolution is for the hash grid of an image: name hash in --encodings",
