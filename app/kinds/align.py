@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated
 
 import torch
@@ -29,7 +28,6 @@ from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.schedules import held_cosine
 from scenes import open_image
 
 ERROR = Measure(
@@ -271,7 +269,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
             draw,
             forward=model,
             after_step=after_step,
-            schedule=partial(held_cosine, held=_OPEN_TO),
+            schedule=held_cosine,
             preview=lambda: [self._outlined(model, self._rendered(model, preview))],
             originals=[self._outlined(self.truth, self._shown(preview))],
         )
@@ -383,6 +381,12 @@ class AlignKind(CoordinateKind[AlignOptions]):
         for fit in results:
             if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2 > 0:
                 yield f"the fit {fit.encoding} has not found the positions of the patches"
+
+
+def held_cosine(progress: float) -> float:
+    """Factor of the learning rates: 1 until the encoding is open, then half a cosine to 0."""
+    rest = max(0.0, (progress - _OPEN_TO) / (1 - _OPEN_TO))
+    return 0.5 * (1 + math.cos(math.pi * rest))
 
 
 def warped(

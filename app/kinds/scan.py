@@ -366,8 +366,12 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
         array = np.load(name, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise UsageError(f"--scan {name}: there is no file") from None
+    except OSError as error:
+        raise UsageError(f"--scan {name} cannot be read: {error.strerror or error}") from None
     except Exception:  # A header is Python source, whose parser may raise anything.
-        raise UsageError(f"--scan {name} is no array of numbers as np.save writes it") from None
+        array = None
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"--scan {name} is not an array of numbers written by np.save")
     require(
         array.ndim in (2, 3) and array.dtype.kind in "fiub",
         f"--scan {name} must be (height, width) or (depth, height, width) numbers; it is "

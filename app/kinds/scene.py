@@ -50,7 +50,6 @@ from nerf_posenc.radiance.field_training import (
     make_batches,
     make_field_optimizer,
     make_loss,
-    schedule_for,
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
@@ -147,15 +146,15 @@ class ViewsOptions(PixelOptions):
         others = [name for name in self.encodings or () if name not in suiting]
         mlp = [n for n in others if n in recipes.ENCODINGS and "mlp" in recipes.ENCODINGS[n].fields]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
-        check_encodings(self, f"--field {field}", suiting=suiting, default=("none", "fourier"))
-        require(
-            not self.exposure or field in WITH_SPACES,
-            "--exposure is for --field factored, proposal or auto",
-        )
         require(
             field != "factored" or self.num_bands is None,
             "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
             "leave one of them out",
+        )
+        check_encodings(self, f"--field {field}", suiting=suiting, default=("none", "fourier"))
+        require(
+            not self.exposure or field in WITH_SPACES,
+            "--exposure is for --field factored, proposal or auto",
         )
 
     @property
@@ -346,7 +345,6 @@ class ViewsKind(Kind[AskedViews]):
             forward=forward_for(renderer),
             after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
             autocast_dtype=dtype,
-            schedule=schedule_for(options),
             # Grids of occupied cells give each batch another number of samples, and poses that are
             # refined open the encoding from coarse to fine.
             captured=options.field in ("nerf", "mip", "proposal") and not options.num_poses,

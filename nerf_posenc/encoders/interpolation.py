@@ -172,7 +172,7 @@ def weighted_rows(
 
 
 class _WeightedRows(torch.autograd.Function):
-    """The weighted sum without the gathered rows in memory, with the table's gradient.
+    """The weighted sum with the table's gradient; on a CPU without the gathered rows in memory.
 
     Grids and points may be in either order.
     """
@@ -195,9 +195,8 @@ class _WeightedRows(torch.autograd.Function):
         table, rows, weights = ctx.saved_tensors
         table_grad = weights_grad = None
         if ctx.needs_input_grad[0]:
-            gradient = _sorted_gradient if table.shape[1] >= _WIDE else _scattered_gradient
-            if not table.is_cpu:
-                gradient = _added_gradient
+            on_cpu = _sorted_gradient if table.shape[1] >= _WIDE else _scattered_gradient
+            gradient = on_cpu if table.is_cpu else _added_gradient
             table_grad = gradient(table, rows, weights, grad)
         if ctx.needs_input_grad[2]:
             weights_grad = (F.embedding(rows, table) * grad[:, :, None]).sum(-1)

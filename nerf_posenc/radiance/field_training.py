@@ -13,7 +13,6 @@ from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import KNOWN_SHARE, ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
 from nerf_posenc.radiance.recipes import STRIDES, FieldName, FieldOptions, Renderer, fields_of
-from nerf_posenc.radiance.refinement import OPEN_AT
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -21,7 +20,6 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.schedules import cosine_decay, held_cosine
 
 FIELD_LRS: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
 """Peak learning rate of a field by optimizer."""
@@ -158,11 +156,6 @@ def forward_for(renderer: Renderer) -> Callable[[RayBatch], Rendering]:
         return rendering
 
     return forward
-
-
-def schedule_for(options: FieldOptions) -> Callable[[float], float]:
-    """Schedule of the learning rates: full until all bands are open, where poses are refined."""
-    return partial(held_cosine, held=OPEN_AT) if options.num_poses else cosine_decay
 
 
 def make_loss(options: FieldOptions) -> Callable[[Rendering, Tensor], Tensor]:

@@ -27,8 +27,8 @@ _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
 # step in radians and in units of the scene.
 _SHARE, _LONGEST = 0.15, 0.1
-OPEN_AT = 0.6
-"""Share of the fit after which all bands are open and colors depend on the direction."""
+# Share of the fit after which all bands are open and colors depend on the direction.
+_OPEN_AT = 0.6
 # Shares of the fit for which poses stand still, while the field is fog, and of the bands that are
 # open from the start. What lies between the cameras is small in the cube of an endless space: the
 # coarsest bands alone would blur it beyond recognition.
@@ -99,7 +99,7 @@ class PoseRefinement(nn.Module):
 
     def opens(self, progress: float) -> bool:
         """Whether the next `update` opens the last band: once in a fit, resumed or not."""
-        if self._has_opened or progress < OPEN_AT:
+        if self._has_opened or progress < _OPEN_AT:
             return False
         self._has_opened = True
         return bool(self.progress < 1)
@@ -150,7 +150,7 @@ class PoseRefinement(nn.Module):
         Args:
             progress: progress of the fit, from 0 to 1.
         """
-        self.progress.fill_(min(1.0, self._open + (1 - self._open) * progress / OPEN_AT))
+        self.progress.fill_(min(1.0, self._open + (1 - self._open) * progress / _OPEN_AT))
         if self._rays is None or self._rgb is None:
             return
         (views, origins, directions), rgb = self._rays, self._rgb

@@ -16,16 +16,6 @@ def constant(progress: float) -> float:
     return 1.0
 
 
-def held_cosine(progress: float, *, held: float) -> float:
-    """Factor of 1 for a share of the fit, as while bands are eased in, then half a cosine to 0.
-
-    Args:
-        progress: share of the fit in [0, 1].
-        held: share of the fit with the full learning rate, below 1.
-    """
-    return cosine_decay(max(0.0, (progress - held) / (1 - held)), final=0.0)
-
-
 def warmup_cosine(progress: float, *, warmup: float = 0.05) -> float:
     """Factor of the learning rate that rises linearly to 1, then follows `cosine_decay`.
 

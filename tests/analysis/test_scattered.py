@@ -107,7 +107,10 @@ def test_noise_is_in_the_last_octave_and_constants_are_in_none() -> None:
     points = points_in_a_cube(2)
     noise = torch.randn(4000, 1, generator=torch.Generator().manual_seed(2))
     assert spectrum_of_samples(points, noise).share_below[-2] < 0.2
-    assert all(map(math.isnan, spectrum_of_samples(points, torch.ones(4000, 1)).share_below))
-    # As few samples as there may be, in float64.
-    few = spectrum_of_samples(torch.rand(10, 4).double(), torch.rand(10, 1).double())
+    # A tenth is rounded, and so is the mean.
+    constant = torch.full((4000, 1), 0.1)
+    assert all(map(math.isnan, spectrum_of_samples(points, constant).share_below))
+    assert spectrum_of_samples(points, 1e-17 * noise).variance == pytest.approx(1e-34, rel=0.1)
+    # As few samples as there may be, of two types.
+    few = spectrum_of_samples(torch.rand(10, 4).double(), torch.rand(10, 1))
     assert few.share_below == pytest.approx([1.0])

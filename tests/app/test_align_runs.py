@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import train_fit
-from app.kinds.align import AlignedImage, AlignKind, AlignOptions, warped
+from app.kinds.align import AlignedImage, AlignKind, AlignOptions, held_cosine, warped
 from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -70,6 +70,8 @@ def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
     assert model.homographies()[1].tolist() == pytest.approx([0.3] * 2 + [0.0] * 6)
     model.progress.fill_(0.5)
     assert model.homographies()[1].tolist() == pytest.approx([0.3] * 8)
+    assert held_cosine(0.5) == 1
+    assert held_cosine(1.0) == pytest.approx(0)
 
 
 def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:

@@ -73,6 +73,7 @@ compare nowhere => there is no folder nowhere
 --scene spheres --field auto --encodings fourier => leave --encodings out
 --scene spheres --field auto --bands 4 => --field auto chooses grids
 --image cat --encodings vector-matrix => an image takes none, fourier, gaussian, hash, lines, auto
+--scene spheres --field factored --encodings vector-matrix --bands 6 => --field factored has an encoding of its own
 --scene spheres --exposure => --exposure is for --field factored, proposal or auto
 --scene spheres --refine-poses => --refine-poses is for --field proposal or auto
 --seconds 5 --steps 10 => give one of them

@@ -165,8 +165,8 @@ def test_the_encoding_decides_what_few_projections_show() -> None:
         (lambda: np.save("a.npy", np.zeros(20)), "must be (height, width) or (depth, height, wi"),
         (lambda: np.save("a.npy", np.zeros((0, 20, 20))), "a.npy is empty"),
         (lambda: np.save("a.npy", np.ones((20, 20, 3))), "has 3 x 20 pixels; 8 are needed"),
-        (lambda: np.save("a.npy", np.array([[{}]]), allow_pickle=True), "no array of numbers"),
-        (lambda: Path("a.npy").write_bytes(b"\x93NUMPY"), "no array of numbers"),
+        (lambda: np.save("a.npy", np.array([[{}]]), allow_pickle=True), "not an array of numbers"),
+        (lambda: Path("a.npy").write_bytes(b"\x93NUMPY"), "not an array of numbers"),
         (lambda: None, "there is no file"),
         (lambda: np.save("a.npy", np.zeros((9, 9))), "0 everywhere"),
         # Its one pixel lies in a corner, which no line crosses.

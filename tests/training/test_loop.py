@@ -13,7 +13,7 @@ from nerf_posenc.networks.mlp import MLP, hidden_matrices
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam, muon
-from nerf_posenc.training.schedules import constant, cosine_decay, held_cosine
+from nerf_posenc.training.schedules import constant, cosine_decay
 
 X = torch.rand(500, 2, generator=torch.Generator().manual_seed(1)) * 2 - 1
 Y = torch.stack([torch.sin(6 * X[:, 0]), torch.cos(7 * X[:, 1]), X.prod(1)], -1) * 0.4 + 0.5
@@ -166,8 +166,6 @@ def test_the_schedule_falls_from_1_to_its_final_value() -> None:
     # A third of the way the cosine is 1/2, two thirds of the way -1/2.
     assert cosine_decay(1 / 3, final=0.2) == pytest.approx(0.2 + 0.8 * 0.75)
     assert cosine_decay(2 / 3, final=0.2) == pytest.approx(0.2 + 0.8 * 0.25)
-    held = [held_cosine(progress, held=0.4) for progress in (0.0, 0.4, 0.7, 1.0)]
-    assert held == pytest.approx([1, 1, 0.5, 0])
     assert [constant(progress) for progress in (0.0, 0.5, 1.0)] == [1.0, 1.0, 1.0]
 
 

@@ -6,14 +6,16 @@ from nerf_posenc.analysis.scattered import choose_sigma
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.training.recipes import default_sigma
 
-# Pixels below which there is nothing to hold out.
+# The fewest samples that `choose_sigma` takes.
 _FEWEST_PIXELS = 10
 
 
 def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -> float:
     """Choose sigma by held-out pixels of tiles that are evenly spread over the image.
 
-    Tancik et al. 2020 also chose theirs by held-out pixels, one for all images of a kind.
+    They are chosen by short fits in float32, as for scattered samples; an image of a few pixels
+    gets the default. Tancik et al. 2020 also chose theirs by held-out pixels, one for all images of
+    a kind.
 
     Args:
         image: its fitted pixels.
