@@ -363,6 +363,18 @@ GEOGRAPHY = [
         "library/satclip-spherical-harmonics/output_closed_form_40",
     ),
     Recipe(
+        "GraphCast, nodes with sine_cosine_encoding",
+        "FourierEncoder(3, bands=ratio_bands(10, first=1.0, ratio=1.2), layout='apk')("
+        "sincos(lonlat * (pi / 180), torch.ones(1), layout='pka')[..., [1, 2, 0]])",
+        "library/graphcast/output_nodes",
+    ),
+    Recipe(
+        "GenCast, logarithms of noise levels",
+        "FourierEncoder(1, bands=linear_bands(32, first=pi / 8, last=4 * pi), "
+        "phases=('cos', 'sin'), layout='apk')(values[:, None])",
+        "library/graphcast/output_noise",
+    ),
+    Recipe(
         "GeoCLIP, Equal Earth projection",
         "equal_earth(latlon.flip(-1))",
         "library/geoclip/output_projected",

@@ -34,6 +34,7 @@ COMMITS = {
     "facebookresearch/dinov2": "b8931f7bf91576930313be2c6d6af376033b35f0",
     "facebookresearch/dinov3": "6876159a11b4df116f30f667f8c9888617df0751",
     "facebookresearch/sam2": "2b90b9f5ceec907a1c18123530e92e794ad901a4",
+    "google-deepmind/graphcast": "9c034db1ff412d5db6cbe6bb0c5c9afc5a267719",
     "google-research/multinerf": "5b4d4f64608ec8077222c52fdf814d40acc10bc1",
     "hehao13/CameraCtrl": "af45a7a0dbeedb7f6ed66aac4a9e5411a279f0d2",
     "IBM/terratorch": "85467a9fbbaf567e7ce4541758c09a548a7bace5",
