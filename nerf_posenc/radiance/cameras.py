@@ -146,7 +146,7 @@ class Camera:
 
 
 def distort(
-    points: Float[Tensor, "*batch 2"], distortion: Distortion | Sequence[Float[Tensor, " *batch"]]
+    points: Float[Tensor, "*batch 2"], distortion: Distortion | Sequence[Float[Tensor, " *#batch"]]
 ) -> Float[Tensor, "*batch 2"]:
     r"""Apply lens distortion to points of the plane z = 1, x right and y down.
 
