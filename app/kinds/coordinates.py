@@ -140,7 +140,7 @@ def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
 
     Args:
         options: options as the user gave them.
-        defaults: values by the name of the option; the encodings have one.
+        defaults: values by the name of the option; encodings are ``DEFAULT_ENCODINGS`` otherwise.
     """
     defaults = {"encodings": DEFAULT_ENCODINGS, **defaults}
     left_open = {name: value for name, value in defaults.items() if getattr(options, name) is None}

@@ -29,9 +29,9 @@ _FIRST, _LEAST, _MOST = 0.5, 2.0**-6, 2.0**10
 
 # Of a spectrum: pairs of points, frequencies of an octave, and bins of an octave of distances.
 _PAIRS, _FREQUENCIES, _BINS_PER_OCTAVE = 1 << 20, 4096, 12
-# The fewest pairs of a bin and of the finest distance that is told apart, and how many give a bin
-# half the squared weight of one with many.
-_FEWEST_PAIRS, _FINEST_PAIRS, _SURE_PAIRS = 30, 200, 1000
+# The fewest pairs of a bin, the fewest within the smallest distance that is resolved, and the pairs
+# that give a bin half the squared weight of one with very many.
+_FEWEST_PAIRS, _RESOLVED_PAIRS, _SURE_PAIRS = 30, 200, 1000
 # A spread this small beside the largest value is rounding.
 _ROUNDING = 1e-9
 
@@ -159,7 +159,7 @@ def spectrum_of_samples(
     second = (first + step) % len(points)
     distances = (points[first] - points[second]).norm(dim=-1)
     products = (values[first] * values[second]).sum(-1)
-    least = max(float(distances.kthvalue(_FINEST_PAIRS).values), 1e-12)
+    least = max(float(distances.kthvalue(_RESOLVED_PAIRS).values), 1e-12)
     resolution = max(2, min(round(len(points) ** (1 / in_dim)), round(1 / least)))
     num_octaves = 1 + math.floor(math.log2(resolution / 2))
     # 2. The covariance by distance, and that of unit variance in each octave.

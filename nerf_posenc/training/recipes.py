@@ -201,7 +201,7 @@ def make_encoder(encoding: str, options: EncoderOptions) -> Encoder:
 
     Args:
         encoding: one of ``ENCODINGS``.
-        options: what it is built from.
+        options: number of coordinates, resolution and sizes of the encoder.
 
     Raises:
         ValueError: If the name is unknown, or a grid has no size within the number of parameters.

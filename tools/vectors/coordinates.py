@@ -430,38 +430,6 @@ def geoclip(libraries: Libraries) -> Arrays:
     return arrays | dict(output_positional=functional.positional_encoding(projected, 2.0, 4))
 
 
-@entry("graphcast")
-def graphcast(libraries: Libraries) -> Arrays:
-    """get_graph_spatial_features(...)[0] of latitudes and longitudes, with its default bands.
-
-    Also fourier_features(values, 16.0, 32), with the defaults of the noise encoder of GenCast.
-    """
-    names = (
-        "get_graph_spatial_features fourier_features lat_lon_deg_to_spherical "
-        "spherical_to_cartesian"
-    )
-    path = "weathernext/utils/model_utils.py"
-    file = libraries.definitions(
-        "google-deepmind/graphcast", path, names, jnp=np, NumpyInterface=Any
-    )
-    places, values = lonlat(), points(19, 6, low=-4.0, high=4.0)
-    features, _ = file.get_graph_spatial_features(
-        node_lat=places[:, 1].numpy(),
-        node_lon=places[:, 0].numpy(),
-        senders=np.array([0]),
-        receivers=np.array([1]),
-        add_node_positions=False,
-        add_node_latitude=True,
-        add_node_longitude=True,
-        add_relative_positions=False,
-        relative_longitude_local_coordinates=True,
-        relative_latitude_local_coordinates=True,
-        sine_cosine_encoding=True,
-    )
-    noise = file.fourier_features(values.numpy(), 16.0, 32)
-    return dict(input_lonlat=places, output_nodes=features, input_values=values, output_noise=noise)
-
-
 @entry("time2vec")
 def time2vec(libraries: Libraries) -> Arrays:
     """SineActivation(2, 5)(tau), CosineActivation(2, 5)(tau)."""

@@ -1,4 +1,4 @@
-"""Embeddings with the configurations of released models of language, images and video.
+"""Embeddings with the configurations of released models of language, images, video and weather.
 
 ``positions`` are given to the library where it takes them; elsewhere it counts for itself, and the
 preset's own positions are tested with them.
@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tools.vectors.coordinates import Record, points
+from tools.vectors.coordinates import Record, lonlat, points
 from tools.vectors.harness import Arrays, Libraries, before, definitions, entry, grid
 
 
@@ -489,3 +490,30 @@ def chronoedit(libraries: Libraries) -> Arrays:
         -2
     )
     return dict(shape=torch.tensor([2, 4, 6]), after=after[0, :, 0])
+
+
+@entry("graphcast")
+def graphcast(libraries: Libraries) -> Arrays:
+    """get_graph_spatial_features(...)[0] of latitudes and longitudes, with its default bands.
+
+    Also fourier_features(values, 16.0, 32), with the defaults of the noise encoder of GenCast.
+    """
+    file = libraries.definitions(
+        "google-deepmind/graphcast",
+        "weathernext/utils/model_utils.py",
+        "get_graph_spatial_features fourier_features lat_lon_deg_to_spherical",
+        jnp=np,
+        NumpyInterface=Any,
+    )
+    places, values = lonlat(), points(19, 6, low=-4.0, high=4.0)
+    lon, lat = places.numpy().T
+    # Latitude and longitude of the nodes; edges and positions in space are not wanted.
+    left_out = dict.fromkeys(("add_node_positions", "add_relative_positions"), False)
+    local = [f"relative_{name}_local_coordinates" for name in ("latitude", "longitude")]
+    wanted = dict.fromkeys(("add_node_latitude", "add_node_longitude", *local), True)
+    edge = dict(senders=np.array([0]), receivers=np.array([1]), sine_cosine_encoding=True)
+    nodes, _ = file.get_graph_spatial_features(
+        node_lat=lat, node_lon=lon, **edge, **left_out, **wanted
+    )
+    noise = file.fourier_features(values.numpy(), 16.0, 32)
+    return dict(input_lonlat=places, output_nodes=nodes, input_values=values, output_noise=noise)

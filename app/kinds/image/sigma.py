@@ -13,9 +13,9 @@ _FEWEST_PIXELS = 10
 def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -> float:
     """Choose sigma by held-out pixels of tiles that are evenly spread over the image.
 
-    They are chosen by short fits in float32, as for scattered samples; an image of a few pixels
-    gets the default. Tancik et al. 2020 also chose theirs by held-out pixels, one for all images of
-    a kind.
+    It is the choice for scattered samples, by short fits in float32; an image of a few pixels gets
+    the default. Tancik et al. 2020 also chose theirs by held-out pixels, one for all images of a
+    kind.
 
     Args:
         image: its fitted pixels.
