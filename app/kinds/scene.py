@@ -62,6 +62,7 @@ from nerf_posenc.radiance.poses import (
 )
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
+from nerf_posenc.radiance.refinement import pose_schedule
 from nerf_posenc.radiance.scene_spaces import BoxSpace, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
@@ -69,6 +70,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc.training.results import Measure
+from nerf_posenc.training.schedules import cosine_decay
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 
 _TURNTABLE = 60
@@ -114,7 +116,8 @@ class ViewsOptions(PixelOptions):
 
     refine_poses: bool = False
     """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
-    that are known to some 15 degrees. The encoding is opened from coarse to fine."""
+    that are known to some 15 degrees. The encoding opens from coarse to fine for a third of the
+    fit, over random backgrounds; then the field starts anew, in full detail."""
 
     disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
     """Rotate and shift the training cameras about the scene's center with this standard deviation,
@@ -248,9 +251,7 @@ class ViewsKind(Kind[AskedViews]):
             steps, batch_size = (3000 if field in WITH_SPACES else 700), 1024
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
-        # A white wall in front of each camera would explain a white background at any pose.
-        is_random = self.scene.train.is_opaque or options.refine_poses
-        background: Background = "random" if is_random else "white"
+        background: Background = "random" if self.scene.train.is_opaque else "white"
         return replace(
             options,
             field=field,
@@ -344,6 +345,7 @@ class ViewsKind(Kind[AskedViews]):
             loss=make_loss(options),
             forward=forward_for(renderer),
             after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
+            schedule=pose_schedule if config.refine_poses else cosine_decay,
             autocast_dtype=dtype,
             # Grids of occupied cells give each batch another number of samples, and poses that are
             # refined open the encoding from coarse to fine.

@@ -18,6 +18,7 @@ from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import mse
+from nerf_posenc.training.schedules import cosine_decay
 
 
 @torch.no_grad()
@@ -145,6 +146,7 @@ def with_refined_poses(
     """
     device = next(renderer.parameters()).device
     poses = PoseRefinement(len(views)).to(device)
+    poses.progress.fill_(1)
     batches = RayBatches(views, batch_size, seed=0, background=background, device=device)
     trained = [p for p in renderer.parameters() if p.requires_grad]
     for parameter in trained:
@@ -155,7 +157,7 @@ def with_refined_poses(
             rendering = renderer(poses(batch.rays, batch.views), batch.generator)
             poses.watch(rendering.rgb)
             mse(rendering.rgb, target).backward()
-            poses.update((step + 1) / steps)
+            poses.step(cosine_decay((step + 1) / steps))
     finally:
         for parameter in trained:
             parameter.requires_grad_(True)

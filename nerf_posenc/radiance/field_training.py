@@ -1,5 +1,6 @@
 """How radiance fields are trained: optimizers, batches, losses, and what happens between steps."""
 
+import copy
 from bisect import bisect
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,6 +14,7 @@ from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import KNOWN_SHARE, ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
 from nerf_posenc.radiance.recipes import STRIDES, FieldName, FieldOptions, Renderer, fields_of
+from nerf_posenc.radiance.refinement import ANEW, REFINEMENT, PoseRefinement
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -84,14 +86,21 @@ def make_batches(
     background: Background = "white",
     device: torch.device | str = "cpu",
 ) -> RayBatches:
-    """Draw rays of all views; with an occupancy grid, those that meet an occupied cell."""
+    """Draw rays of all views; with an occupancy grid, those that meet an occupied cell.
+
+    While poses are searched for, the background is random: a white wall before each camera would
+    explain a white one at any pose.
+    """
+    poses = renderer.poses if isinstance(renderer, ProposalRenderer) else None
     grid = getattr(renderer, "grid", None)
     live = None if grid is None or not _is_boxed(renderer) else occupied_pixels(grid, views)
     return RayBatches(
         views,
         batch_size,
         seed=seed,
-        background=background,
+        background=background
+        if poses is None
+        else lambda: background if poses.are_found else "random",
         live=live,
         known_share=KNOWN_SHARE if isinstance(renderer, ProposalRenderer) else 0.0,
         device=device,
@@ -106,8 +115,9 @@ def update_renderer(
 ) -> Callable[[FitState], None]:
     """Make the callback that updates a renderer after training steps.
 
-    It updates an occupancy grid, steps the poses that are refined, and makes a factored field finer
-    after fixed shares of the fit, later where no box bounds the scene.
+    It updates an occupancy grid, steps the poses that are refined and starts their field anew once
+    they are found, and makes a factored field finer after fixed shares of the fit, later where no
+    box bounds the scene.
 
     Args:
         renderer: without a grid and poses, the callback does nothing.
@@ -116,16 +126,27 @@ def update_renderer(
     """
     every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
 
+    poses = renderer.poses if isinstance(renderer, ProposalRenderer) else None
+    initial = {} if poses is None else copy.deepcopy(renderer.state_dict())
+
+    def update_poses(state: FitState, poses: PoseRefinement) -> None:
+        progress = state.step / state.num_steps
+        stage = poses.enters(progress)
+        if stage == ANEW:
+            found = poses.state_dict(prefix="poses.")
+            renderer.load_state_dict({**initial, **found})
+            state.optimizer.start_anew()
+        if stage == REFINEMENT and batches is not None:
+            with autocast(poses.corrections.device, autocast_dtype):
+                poses.relocalize_outliers(
+                    lambda rays: render(renderer, rays).rgb,
+                    lambda view, count, seed: batches.of_view(view, count, seed=seed),
+                )
+        poses.update(progress)
+
     def update(state: FitState) -> None:
-        if isinstance(renderer, ProposalRenderer) and renderer.poses is not None:
-            poses, progress = renderer.poses, state.step / state.num_steps
-            if poses.opens(progress) and batches is not None:
-                with autocast(poses.corrections.device, autocast_dtype):
-                    poses.relocalize_outliers(
-                        lambda rays: render(renderer, rays).rgb,
-                        lambda view, count, seed: batches.of_view(view, count, seed=seed),
-                    )
-            poses.update(progress)
+        if poses is not None:
+            update_poses(state, poses)
         if not isinstance(renderer, GridRenderer | PackedRenderer) or renderer.grid is None:
             return
         if isinstance(renderer, PackedRenderer):

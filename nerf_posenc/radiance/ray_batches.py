@@ -1,6 +1,6 @@
 """Batches of rays from posed images."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ class RayBatches:
         batch_size: rays per step.
         seed: random seed of the draws.
         background: white, black, or random: a new color for each ray, so that only empty space
-            explains transparent pixels.
+            explains transparent pixels; or a function that is asked at each step.
         live: pixels of each view to draw from, for example those whose rays meet an occupied cell;
             None for all.
         known_share: share of the rays that show points of surfaces, if the views have any.
@@ -74,7 +74,7 @@ class RayBatches:
         batch_size: int,
         *,
         seed: int,
-        background: Background = "white",
+        background: Background | Callable[[], Background] = "white",
         live: Iterable[Bool[Tensor, "height width"]] | None = None,
         known_share: float = 0.0,
         device: torch.device | str = "cpu",
@@ -140,10 +140,11 @@ class RayBatches:
         poses = self._poses[view]
         directions, radii = self._directions(camera, pixel)
         directions = (poses[:, :3, :3] @ directions[..., None])[..., 0]
-        if self.background == "random":
+        kind = self.background() if callable(self.background) else self.background
+        if kind == "random":
             background = torch.rand(len(view), 3, generator=generator, device=device)
         else:
-            gray = background_gray(self.background)
+            gray = background_gray(kind)
             background = torch.full((len(view), 3), gray, device=device)
         rays = Rays(poses[:, :3, 3], F.normalize(directions, dim=-1), radii, background)
         stored = self._pixels.device

@@ -2,8 +2,12 @@
 
 Adam moves each number of a pose at the same rate, also one that its rays do not determine, and
 needs some 100,000 steps (Lin et al. 2021, BARF). Here every view has the matrix of its own step, a
-running mean over recent batches, from gradients that the backward pass gives anyway. A view that is
-caught in another minimum is relocalized by a search.
+running mean over recent batches, from gradients that the backward pass gives anyway.
+
+A fit has three stages. While poses are searched for, the bands of the field open from coarse to
+fine. Then the field starts anew with all bands open, since it never becomes as sharp as one that
+is fitted to good poses from the start, and the poses stand still until it is sharp. Then a view
+that is caught in another minimum is relocalized by a search, and all poses are refined to the end.
 """
 
 import math
@@ -15,7 +19,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.radiance.poses import exp_se3
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.training.schedules import cosine_decay
+from nerf_posenc.training.schedules import restarted_cosine
 
 # What is left of the sums over rays from one batch to the next.
 _DECAY = 0.95
@@ -27,19 +31,23 @@ _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
 # step in radians and in units of the scene.
 _SHARE, _LONGEST = 0.15, 0.1
-# Share of the fit after which all bands are open and colors depend on the direction.
-_OPEN_AT = 0.6
-# Shares of the fit for which poses stand still, while the field is fog, and of the bands that are
-# open from the start. What lies between the cameras is small in the cube of an endless space: the
-# coarsest bands alone would blur it beyond recognition.
+# Shares of the fit after which the field starts anew, and after which it is sharp enough to refine
+# the poses by.
+_ANEW_AT, _SHARP_AT = 0.35, 0.48
+# Shares of the search for which poses stand still, while the field is fog, and of the bands that
+# are open from the start. What lies between the cameras is small in the cube of an endless space:
+# the coarsest bands alone would blur it beyond recognition.
 _STILL_IN_BOX, _OPEN_IN_BOX = 0.05, 0.0
-_STILL, _OPEN = 0.15, 0.25
+_STILL, _OPEN = 0.25, 0.25
 # The error of an outlier over the median of all views, the rays of each view by which errors are
 # measured, and the largest share of the views that are relocalized.
-_OUTLIER, _CHECKED, _MOST_OUTLIERS = 5.0, 512, 0.1
+_OUTLIER, _CHECKED, _MOST_OUTLIERS = 3.0, 512, 0.1
 # Of the search: candidates in each of the rounds, the best that are kept, rays that they are judged
 # by, and the standard deviation of the first, in radians and in units of the scene.
 _CANDIDATES, _ROUNDS, _KEPT, _RAYS, _SPREAD = 256, 12, 16, 128, 0.15
+
+SEARCH, ANEW, REFINEMENT = range(3)
+"""Stages of a fit with poses that are refined."""
 
 DrawOfView = Callable[[int, int, int], tuple[Rays, Tensor]]
 """From a view, a number of rays and a seed to rays from its pose as given, and their colors."""
@@ -59,10 +67,12 @@ class PoseRefinement(nn.Module):
     Attributes:
         corrections: rigid transforms, one for each view; the identity at first.
         progress: how far the bands of the field's encoding are open, from 0 to 1.
+        stage: ``SEARCH``, ``ANEW`` or ``REFINEMENT``.
     """
 
     corrections: Tensor
     progress: Tensor
+    stage: Tensor
     curvature: Tensor
     slope: Tensor
 
@@ -71,12 +81,13 @@ class PoseRefinement(nn.Module):
         self._still, self._open = (_STILL_IN_BOX, _OPEN_IN_BOX) if is_boxed else (_STILL, _OPEN)
         self.register_buffer("corrections", torch.eye(4).repeat(num_views, 1, 1))
         self.register_buffer("progress", torch.zeros(()))
+        self.register_buffer("stage", torch.tensor(SEARCH))
         # Sums over the rays of each view, from which its step is solved.
         self.register_buffer("curvature", torch.zeros(num_views, 6, 6))
         self.register_buffer("slope", torch.zeros(num_views, 6))
         self._rays: tuple[Tensor, Tensor, Tensor] | None = None
         self._rgb: Tensor | None = None
-        self._has_opened = False
+        self._last_stage = SEARCH
 
     def forward(self, rays: Rays, views: Int[Tensor, " n"]) -> Rays:
         """Rays from the corrected poses.
@@ -97,12 +108,22 @@ class PoseRefinement(nn.Module):
             rgb.retain_grad()
             self._rgb = rgb
 
-    def opens(self, progress: float) -> bool:
-        """Whether the next `update` opens the last band: once in a fit, resumed or not."""
-        if self._has_opened or progress < _OPEN_AT:
-            return False
-        self._has_opened = True
-        return bool(self.progress < 1)
+    @property
+    def are_found(self) -> bool:
+        """Whether the search for the poses is over."""
+        return self._last_stage > SEARCH or bool(self.stage > SEARCH)
+
+    def enters(self, progress: float) -> int | None:
+        """Stage that begins with the next `update`: once in a fit, resumed or not."""
+        stage = (progress >= _ANEW_AT) + (progress >= _SHARP_AT)
+        if stage == self._last_stage:
+            return None
+        self._last_stage = stage
+        # A resumed fit may have entered it before.
+        if stage == int(self.stage):
+            return None
+        self.stage.fill_(stage)
+        return stage
 
     @torch.no_grad()
     def relocalize_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
@@ -150,7 +171,18 @@ class PoseRefinement(nn.Module):
         Args:
             progress: progress of the fit, from 0 to 1.
         """
-        self.progress.fill_(min(1.0, self._open + (1 - self._open) * progress / _OPEN_AT))
+        searched = min(1.0, progress / _ANEW_AT)
+        self.progress.fill_(self._open + (1 - self._open) * searched)
+        is_still = searched < self._still or _ANEW_AT <= progress < _SHARP_AT
+        self.step(0.0 if is_still else pose_schedule(progress))
+
+    @torch.no_grad()
+    def step(self, share: float) -> None:
+        """Take a share of the Gauss-Newton steps by the gradients of the last backward pass.
+
+        Args:
+            share: share of the usual step, from 0, which adds up gradients alone, to 1.
+        """
         if self._rays is None or self._rgb is None:
             return
         (views, origins, directions), rgb = self._rays, self._rgb
@@ -164,9 +196,8 @@ class PoseRefinement(nn.Module):
         torque = torch.linalg.cross(origins, by_origin)
         torque += torch.linalg.cross(directions, by_direction)
         self._add(views, torch.cat([torque, by_origin], dim=-1), by_color)
-        if progress >= self._still:
-            twist = _SHARE * cosine_decay(progress) * self._step()
-            self.corrections.copy_(exp_se3(twist) @ self.corrections)
+        if share > 0:
+            self.corrections.copy_(exp_se3(_SHARE * share * self._twists()) @ self.corrections)
             # Thousands of products in float32 would stretch the rotations: a step of Newton's
             # iteration to the nearest orthogonal matrix.
             rotations = self.corrections[:, :3, :3]
@@ -188,7 +219,7 @@ class PoseRefinement(nn.Module):
         self.curvature.mul_(_DECAY).index_add_(0, views, outer)
         self.slope.mul_(_DECAY).index_add_(0, views, gradient * residual[:, None])
 
-    def _step(self) -> Float[Tensor, "views 6"]:
+    def _twists(self) -> Float[Tensor, "views 6"]:
         """Damped Gauss-Newton step of every view, with a limit to its length."""
         own = self.curvature.diagonal(dim1=-2, dim2=-1)
         share = torch.where(self.progress < 1, _MEAN_DAMPING, _FINE_DAMPING)
@@ -197,6 +228,11 @@ class PoseRefinement(nn.Module):
         twist: Tensor = -torch.linalg.solve_ex(system, self.slope).result
         limit: Tensor = _LONGEST / twist.norm(dim=-1, keepdim=True).clamp(min=_LONGEST)
         return twist * limit
+
+
+def pose_schedule(progress: float) -> float:
+    """Factor of the learning rates, and of the steps of poses: each field has its own cosine."""
+    return restarted_cosine(progress, at=_ANEW_AT)
 
 
 def _moved(rays: Rays, poses: Float[Tensor, "*n 4 4"]) -> Rays:

@@ -67,6 +67,11 @@ class OptimizerGroup:
                 if "step" in moments:
                     moments["step"] = moments["step"].to(device)
 
+    def start_anew(self) -> None:
+        """Forget all moments, as for parameters that have been drawn anew."""
+        for optimizer in self.optimizers:
+            optimizer.state.clear()
+
     def zero_grad(self) -> None:
         """Set all gradients to None."""
         for optimizer in self.optimizers:
