@@ -118,7 +118,8 @@ class CoordinateKind(Kind[Coordinates]):
         """
         recipe, optimizer = recipes.get_recipe(encoding), config.optimizer
         lr = config.lr or recipes.default_lr("relu", optimizer, encoding)
-        precision = precision_for(config, torch.device(config.device), is_small=recipe.is_small)
+        device = torch.device(config.device)
+        precision = precision_for(config.precision, device, is_small=recipe.is_small)
         network = next(module for module in model.modules() if isinstance(module, MLP))
         described = self.model(encoding, config)
         return Problem(
@@ -188,19 +189,17 @@ def check_encodings(
         )
 
 
-def precision_for(
-    options: CoordinateOptions, device: torch.device, *, is_small: bool
-) -> torch.dtype:
+def precision_for(precision: str, device: torch.device, *, is_small: bool) -> torch.dtype:
     """Type that a network trains in.
 
     Args:
-        options: options of the run.
+        precision: ``float32``, ``bfloat16`` or ``auto``.
         device: device to compute on.
         is_small: whether the network is so small that bfloat16 is no faster, and less exact: it
             caps a hash grid near 64 dB.
     """
-    if options.precision != "auto":
-        return torch.float32 if options.precision == "float32" else torch.bfloat16
+    if precision != "auto":
+        return torch.float32 if precision == "float32" else torch.bfloat16
     return fastest_dtype(device, is_small=is_small)
 
 

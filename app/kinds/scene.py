@@ -311,7 +311,7 @@ class ViewsKind(Kind[AskedViews]):
 
     def _dtype(self, config: AskedViews) -> torch.dtype | None:
         """Type of autocast that fields are trained and rendered in; None for none."""
-        precision = precision_for(config, torch.device(config.device), is_small=False)
+        precision = precision_for(config.precision, torch.device(config.device), is_small=False)
         return None if precision == torch.float32 else precision
 
     def problem(self, model: nn.Module, encoding: str, config: AskedViews) -> Problem:

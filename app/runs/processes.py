@@ -56,23 +56,16 @@ def require_own_gpu(device: torch.device, world: World) -> None:
         )
 
 
-def require_rows(config: CommonOptions, num_rows: int | None, world: World) -> None:
-    """Raise if a batch has fewer rows than there are processes.
-
-    Args:
-        config: configuration of the run.
-        num_rows: rows that a batch can have; None for any number.
-        world: the processes.
+def require_rows(num_rows: int, world: World) -> None:
+    """Raise if a batch of so many rows has fewer than there are processes.
 
     Raises:
-        UsageError: If there are fewer.
+        UsageError: If it has.
     """
-    batch_size = config.batch_size or 0
-    rows = batch_size if num_rows is None else min(batch_size, num_rows)
-    if rows < world.size:
+    if num_rows < world.size:
         raise UsageError(
-            f"a batch of {rows} cannot be shared by {world.size} processes; use fewer processes or "
-            "a larger --batch-size"
+            f"a batch of {num_rows} cannot be shared by {world.size} processes; use fewer "
+            "processes or a larger --batch-size"
         )
 
 

@@ -181,7 +181,8 @@ def prepare(
     asked = _with_saved_choices(replace(options, device=str(device)), context.resumed)
     # Resolving may take seconds, and says what is fitted first.
     config = kind.resolve(asked)
-    require_rows(config, kind.num_rows, context.world)
+    batch_size = config.batch_size or 0
+    require_rows(min(batch_size, kind.num_rows or batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
         folder.clear(config.chosen)

@@ -72,7 +72,6 @@ def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> No
     poses = ["--refine-poses", "--disturb-poses", "0.1", "--seed", "3", "--out", "run"]
     assert train_fit.main([*data, *poses, *RUN, "--steps", "12"]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["config"]["background"] == "random"
     scores = metrics["fits"][0]
     assert scores["encoding"] == "hash"
     assert 2 < scores["rotation_deg"] < 30

@@ -16,7 +16,6 @@ import torch
 import train_fit
 from app import cli
 from app.cli import parse
-from app.kinds.image.options import ImageOptions
 from app.options import UsageError
 from app.runs.processes import (
     command_words,
@@ -81,10 +80,9 @@ def test_what_one_process_does_alone_is_refused_for_several(
 
 
 def test_a_batch_with_fewer_rows_than_processes_is_refused() -> None:
-    config = ImageOptions(batch_size=5)
-    require_rows(config, 5, World(size=5))
+    require_rows(5, World(size=5))
     with pytest.raises(UsageError, match="a batch of 4 cannot be shared by 5 processes"):
-        require_rows(config, 4, World(size=5))
+        require_rows(4, World(size=5))
 
 
 def test_a_process_without_a_gpu_of_its_own_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ RUNS = {
         pytest.param("held-out", 2, marks=pytest.mark.slow),
         pytest.param("images", 5, marks=pytest.mark.slow),
         pytest.param("scene", 4, marks=pytest.mark.slow),
+        pytest.param("poses", 1, marks=pytest.mark.slow),
         pytest.param("poses", 2, marks=pytest.mark.slow),
     ],
 )

@@ -1,6 +1,8 @@
 """Refined poses: motions and alignment in closed form, steps against finite differences."""
 
+import copy
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,7 @@ from nerf_posenc.core.encoder import Identity
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import with_refined_poses
+from nerf_posenc.radiance.field_training import make_batches, make_field_optimizer, update_renderer
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
@@ -21,6 +24,7 @@ from nerf_posenc.radiance.refinement import PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
+from nerf_posenc.training.loop import FitState
 
 
 def random_poses(count: int, seed: int = 0) -> Tensor:
@@ -200,6 +204,48 @@ def test_a_renderer_refines_poses_of_its_training_views_alone() -> None:
     # Moved away, the camera sees the background.
     torch.testing.assert_close(moved, torch.ones(64, 3))
     assert float((plain - moved).abs().max()) > 0.01
+
+
+def test_the_field_starts_anew_once_its_poses_are_found_resumed_or_not() -> None:
+    camera = Camera.from_angle(8, 8, 0.7)
+    views = Views(torch.rand(3, 8, 8, 4), [camera] * 3, random_poses(3).float(), ["a", "b", "c"])
+    states, num_steps = [], 20
+
+    def begin() -> tuple[FitState, RayBatches, Callable[[FitState], None]]:
+        renderer = make_renderer(FieldOptions("proposal", "hash", num_poses=3), views)
+        batches = make_batches(renderer, views, 16, seed=0, background="white")
+        state = FitState(renderer, make_field_optimizer(renderer, "adam"), num_steps)
+        return state, batches, update_renderer(renderer, batches)
+
+    def whites(batches: RayBatches) -> bool:
+        return bool((batches(0)[0].rays.background == 1).all())
+
+    state, batches, update = begin()
+    initial = copy.deepcopy(state.model.state_dict())
+    for step in range(1, num_steps + 1):
+        for parameter in state.model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        state.optimizer.step()
+        state.step = step
+        update(state)
+        weights = state.model.state_dict()
+        same = [torch.equal(weights[k], initial[k]) for k in weights if "poses." not in k]
+        # Three tenths of 20 steps.
+        assert all(same) == (step == 6)
+        assert (not any(o.state for o in state.optimizer.optimizers)) == (step == 6)
+        assert whites(batches) == (step >= 6)
+        assert bool(weights["poses.progress"] == 1) == (step >= 6)
+        states.append(copy.deepcopy(state.state_dict()))
+    for step in (3, 6, 8, 15):
+        resumed, batches, update = begin()
+        resumed.load_state_dict(states[step - 1])
+        assert whites(batches) == (step >= 6)
+        before = copy.deepcopy(resumed.model.state_dict())
+        if step >= 6:
+            resumed.step = 19
+            update(resumed)
+            after = resumed.model.state_dict()
+            assert all(torch.equal(before[k], after[k]) for k in after if "poses." not in k)
 
 
 def test_an_outlier_among_the_views_is_relocalized_and_others_stay() -> None:

@@ -6,14 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from app.kinds.coordinates import precision_for
-from app.kinds.image.options import (
-    WITHOUT_BASELINE,
-    ImageOptions,
-    default_encodings,
-    encoding_of,
-    fits_by_value,
-)
+from app.kinds.image.options import WITHOUT_BASELINE, ImageOptions, default_encodings, fits_by_value
 from app.kinds.image.sigma import sigma_between_pixels
 from app.options import UsageError, require
 from baselines import MAX_COSINE_PIXELS, MAX_PATCH_PIXELS
@@ -31,20 +24,6 @@ _MEGAPIXEL = 1 << 20
 _LARGE_BATCHES = 4 * _MEGAPIXEL
 # Shorter fits need more steps rather than more pixels.
 _SHORT_SECONDS = 60.0
-
-
-def default_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
-    """References if none are named: interpolations between the pixels, and a series."""
-    names: tuple[str, ...] = ()
-    if image.held_out is not None:
-        names = ("bilinear", "bicubic", "lanczos")
-        if image.num_pixels <= MAX_PATCH_PIXELS:
-            names += ("patch-network",)
-    is_large = image.num_pixels > WITHOUT_BASELINE and "hash" in (options.encodings or ())
-    is_stored = options.num_parameters is not None and options.network == "relu"
-    if (is_stored or is_large) and image.num_pixels <= MAX_COSINE_PIXELS:
-        names += ("local-cosine",)
-    return names
 
 
 def default_length(
@@ -125,12 +104,16 @@ def resolve(options: ImageOptions, image: Image) -> tuple[ImageOptions, str | No
                 f" (calibrated for {BATCH_SIZE:,} pixels per step; these steps take {batch_size:,})"
             )
         options.log(f"auto     {reason}")
+    num_bands = options.num_bands or default_bands(image)
+    if num_bands == "auto":
+        # Every second number up to the Nyquist frequency.
+        num_bands = tuple(range(bands_to_nyquist(image.resolution), 0, -2))[::-1]
     config = replace(
         options,
         encodings=options.encodings or default_encodings(options, image.num_pixels),
         steps=steps,
         batch_size=batch_size,
-        num_bands=_bands_of(options, image),
+        num_bands=num_bands,
         optimizer=(
             recipes.get_network(options.network).optimizer
             if options.optimizer == "auto"
@@ -142,9 +125,7 @@ def resolve(options: ImageOptions, image: Image) -> tuple[ImageOptions, str | No
         warning = band_warning(image, config.num_bands)
         if warning is not None:
             print(f"warning: {warning}", file=sys.stderr)
-    if config.references is None:
-        config = replace(config, references=default_references(config, image))
-    _require_references(config, image)
+    config = replace(config, references=_references(config, image))
     if options.sigma == "auto":
         options.log("choosing sigma by held-out pixels ...")
         sigma = sigma_between_pixels(image, device, seed=options.seed)
@@ -155,14 +136,6 @@ def resolve(options: ImageOptions, image: Image) -> tuple[ImageOptions, str | No
     config = replace(config, encodings=fits_by_value(config))
     _require_sizes(config, image)
     return config, reason
-
-
-def _bands_of(options: ImageOptions, image: Image) -> int | tuple[int, ...]:
-    """Bands as asked for; with ``auto`` every second number up to the Nyquist frequency."""
-    if options.num_bands == "auto":
-        most = bands_to_nyquist(image.resolution)
-        return tuple(range(most, 0, -2))[::-1]
-    return options.num_bands or default_bands(image)
 
 
 def _recommended(options: ImageOptions, image: Image, steps: int) -> tuple[ImageOptions, str]:
@@ -179,10 +152,24 @@ def _recommended(options: ImageOptions, image: Image, steps: int) -> tuple[Image
     return chosen, found.reason
 
 
-def _require_references(config: ImageOptions, image: Image) -> None:
-    """Raise if a reference does not suit the image."""
-    names, count = config.references or (), image.num_pixels
-    between = {"bilinear", "bicubic", "lanczos", "patch-network"} & set(names)
+def _references(config: ImageOptions, image: Image) -> tuple[str, ...]:
+    """References as asked for, or interpolations between the pixels, and a series.
+
+    Raises:
+        UsageError: If one that was asked for does not suit the image.
+    """
+    count = image.num_pixels
+    if config.references is None:
+        names: tuple[str, ...] = ()
+        if image.held_out is not None:
+            names = ("bilinear", "bicubic", "lanczos")
+            names += ("patch-network",) if count <= MAX_PATCH_PIXELS else ()
+        is_large = count > WITHOUT_BASELINE and "hash" in config.chosen
+        is_stored = config.num_parameters is not None and config.network == "relu"
+        if (is_stored or is_large) and count <= MAX_COSINE_PIXELS:
+            names += ("local-cosine",)
+        return names
+    between = {"bilinear", "bicubic", "lanczos", "patch-network"} & set(config.references)
     require(
         not between or image.held_out is not None,
         f"--references {', '.join(sorted(between))}: for pixels that are held out; add --held-out",
@@ -192,10 +179,11 @@ def _require_references(config: ImageOptions, image: Image) -> None:
         "local-cosine": MAX_COSINE_PIXELS,
     }.items():
         require(
-            name not in names or count <= most,
+            name not in config.references or count <= most,
             f"--references: {name} takes at most {most:,} pixels, and {image.source} has {count:,} "
             "to fit; reduce it by --size, or leave the reference out",
         )
+    return config.references
 
 
 def _require_sizes(config: ImageOptions, image: Image) -> None:
@@ -205,32 +193,3 @@ def _require_sizes(config: ImageOptions, image: Image) -> None:
             make_coordinate_model(config.model(encoding), image.resolution)
         except ValueError as error:
             raise UsageError(f"--parameters: {error}") from None
-
-
-def held_out_recipe(encoding: str, config: ImageOptions) -> recipes.HeldOutRecipe | None:
-    """Learning rates for evaluation between the fitted pixels; None for the usual ones.
-
-    Sinusoids that are fitted fast fill the gaps with noise; raw coordinates cannot, and a hash
-    grid does at any learning rate.
-    """
-    uses_them = config.held_out and config.optimizer == "muon"
-    return recipes.ENCODINGS[encoding_of(encoding)].held_out if uses_them else None
-
-
-def lr_for(encoding: str, config: ImageOptions) -> float:
-    """Peak learning rate of a fit."""
-    if config.lr is not None:
-        return config.lr
-    held_out = held_out_recipe(encoding, config)
-    if held_out is not None:
-        return held_out.lr
-    assert config.optimizer != "auto"
-    return recipes.default_lr(config.network, config.optimizer, encoding_of(encoding))
-
-
-def dtype_for(encoding: str, config: ImageOptions, device: torch.device) -> torch.dtype:
-    """Type that a fit's network trains in."""
-    if config.network == "wire":
-        # Complex numbers have no half precision.
-        return torch.float32
-    return precision_for(config, device, is_small=recipes.ENCODINGS[encoding_of(encoding)].is_small)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from app.crops import preview_windows
 from app.kinds.coordinates import (
@@ -20,6 +20,7 @@ from app.kinds.coordinates import (
     frequency_bands,
     kernel_curves,
     notes_on_flat_fits,
+    precision_for,
 )
 from app.kinds.image import defaults
 from app.kinds.image.forecasts import forecast_blocks
@@ -51,7 +52,6 @@ from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import make_coordinate_model
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
-from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant, cosine_decay
 from scenes import open_image
@@ -88,7 +88,17 @@ class ImageKind(Kind[ImageOptions]):
     citations = CITATIONS
 
     def __init__(self, options: ImageOptions, image: Image | None = None) -> None:
-        self.image = _opened(options) if image is None else image
+        if image is None:
+            name = options.image
+            is_folder = os.path.isdir(name)
+            require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
+            image = open_image(name, max_pixels=options.max_pixels)
+            image = image if options.size is None else image.resized(options.size)
+            try:
+                image = image.split_held_out() if options.held_out else image
+            except ValueError as error:
+                raise UsageError(f"--held-out: {printable(name)}: {error}") from None
+        self.image = image
         self.title, self.source = printable(self.image.name), printable(self.image.source)
         self.facts: dict[str, Any] = {"size": self.image.whole_size}
         self.num_rows = self.image.num_pixels
@@ -140,56 +150,50 @@ class ImageKind(Kind[ImageOptions]):
 
     def problem(self, model: nn.Module, encoding: str, config: ImageOptions) -> Problem:
         """Batches of shuffled pixels."""
-        device = torch.device(config.device)
-        batches = self._batches(config)
+        assert config.batch_size is not None
+        assert config.optimizer != "auto"
+        device, fitted = torch.device(config.device), encoding_of(encoding)
+        batches = PixelBatches(self.image, config.batch_size, seed=config.seed, device=device)
         encoder, network = model.children()
         draw_batch, forward = cache_corners(encoder_of(encoder), network, batches)
-        held_out = defaults.held_out_recipe(encoding, config)
-        lr = defaults.lr_for(encoding, config)
-        dtype = defaults.dtype_for(encoding, config, device)
+        recipe = recipes.get_recipe(fitted)
+        # Sinusoids that are fitted fast fill the gaps between the pixels with noise; raw
+        # coordinates cannot, and a hash grid does at any learning rate.
+        held_out = recipe.held_out if config.held_out and config.optimizer == "muon" else None
+        lr = config.lr or (
+            recipes.default_lr(config.network, config.optimizer, fitted)
+            if held_out is None
+            else held_out.lr
+        )
+        # Complex numbers have no half precision.
+        is_complex = config.network == "wire"
+        dtype = precision_for(config.precision, device, is_small=recipe.is_small)
+        autocast_dtype = None if is_complex or dtype == torch.float32 else dtype
         previews = [self.image.evaluated.coordinates_at(*window) for window in self._windows]
         truth = self.image.evaluated.pixels
         resolution, size = self.image.resolution, self.image.whole_size
         return Problem(
             draw_batch=draw_batch,
             forward=forward,
-            optimizer=self._optimizer(model, encoding, config),
+            optimizer=recipes.make_optimizer(
+                model,
+                config.optimizer,
+                lr,
+                encoding=fitted,
+                adam_lr=None if held_out is None else held_out.adam_lr,
+            ),
             description=describe_fit("image", config.model(encoding), resolution, size),
             schedule=cosine_decay if held_out is None else constant,
             ema_decay=None if held_out is None else held_out.ema_decay,
-            autocast_dtype=None if dtype == torch.float32 else dtype,
+            autocast_dtype=autocast_dtype,
             compiled=config.compile,
             captured=True,
-            preview=lambda: [
-                render(model, points, device, None if dtype == torch.float32 else dtype)
-                for points in previews
-            ],
+            preview=lambda: [render(model, points, device, autocast_dtype) for points in previews],
             originals=[unit_range(truth[window]) for window in self._windows],
-            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
-        )
-
-    def _batches(self, config: ImageOptions) -> PixelBatches:
-        assert config.batch_size is not None
-        return PixelBatches(
-            self.image, config.batch_size, seed=config.seed, device=torch.device(config.device)
-        )
-
-    def _optimizer(
-        self,
-        model: nn.Module,
-        encoding: str,
-        config: ImageOptions,
-        matrices: Sequence[Tensor] | None = None,
-    ) -> OptimizerGroup:
-        held_out = defaults.held_out_recipe(encoding, config)
-        assert config.optimizer != "auto"
-        return recipes.make_optimizer(
-            model,
-            config.optimizer,
-            defaults.lr_for(encoding, config),
-            encoding=encoding_of(encoding),
-            adam_lr=None if held_out is None else held_out.adam_lr,
-            matrices=matrices,
+            details={
+                "lr": lr,
+                "precision": str(autocast_dtype or torch.float32).removeprefix("torch."),
+            },
         )
 
     def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
@@ -293,20 +297,3 @@ class ImageKind(Kind[ImageOptions]):
         fit = load_fit(path)
         assert isinstance(fit, ImageFit)
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
-
-
-def _opened(options: ImageOptions) -> Image:
-    """Open the image of a run, reduced and split as the options say.
-
-    Raises:
-        SceneError: If it cannot be opened.
-        UsageError: If it is a folder, or has no pixels to hold out.
-    """
-    name = options.image
-    require(not os.path.isdir(name), f"--image {name} is a folder; --images {name} fits all in it")
-    whole = open_image(options.image, max_pixels=options.max_pixels)
-    whole = whole if options.size is None else whole.resized(options.size)
-    try:
-        return whole.split_held_out() if options.held_out else whole
-    except ValueError as error:
-        raise UsageError(f"--held-out: {printable(options.image)}: {error}") from None
