@@ -23,6 +23,13 @@ from nerf_posenc.training.recipes import OPTIMIZERS
 
 PROGRAM = "train_fit.py"
 
+FREE = (
+    *("device", "out", "overwrite", "save_every", "figures", "live", "open", "quiet", "video"),
+    *("max_pixels", "images"),
+)
+"""Options that tell where a run computes, what it shows and where it is written: a resumed run may
+have others, and a comparison does not name them."""
+
 Asked = TypeVar("Asked")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from app.kinds.kind import Result, Table, View
+from app.options import FREE
 from app.report.metrics import (
     Metrics,
     read_metrics,
@@ -25,20 +26,6 @@ from nerf_posenc.training.results import Measure
 
 _MAX_VIEWS = 6
 _MAX_SETTING = 80
-# Of a configuration: where a run was written and how it was watched does not tell runs apart.
-_UNTOLD = (
-    "encodings",
-    "references",
-    "out",
-    "overwrite",
-    "open",
-    "quiet",
-    "live",
-    "figures",
-    "save_every",
-    "device",
-    "video",
-)
 
 
 def write_comparison(
@@ -192,7 +179,8 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None
     differing = [
         name
         for name in names
-        if name not in _UNTOLD and len({repr(c.get(name)) for c in configs.values()}) > 1
+        if name not in (*FREE, "encodings", "references")
+        and len({repr(c.get(name)) for c in configs.values()}) > 1
     ]
     rows = [
         [name.replace("_", " "), *(_plain(config.get(name)) for config in configs.values())]

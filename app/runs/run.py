@@ -18,7 +18,7 @@ from torch import Tensor
 
 import nerf_posenc
 from app.kinds.kind import Kind, Result
-from app.options import PROGRAM, CommonOptions, UsageError
+from app.options import FREE, PROGRAM, CommonOptions, UsageError
 from app.report.metrics import METRICS, write_metrics
 from app.report.outputs import write_report
 from app.report.page import About
@@ -40,13 +40,6 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
 from scenes import SceneError
-
-# Options that tell where a run computes, what it shows and where it is written: a resumed run may
-# have others.
-_FREE = (
-    *("device", "out", "overwrite", "save_every", "figures", "live", "open", "quiet", "video"),
-    *("max_pixels", "images"),
-)
 
 
 @dataclass(frozen=True)
@@ -237,7 +230,7 @@ def _begin(prepared: Run) -> None:
     state = RunState(
         arguments=list(context.arguments),
         cwd=context.cwd,
-        config={name: value for name, value in config.items() if name not in _FREE},
+        config={name: value for name, value in config.items() if name not in FREE},
         digest=kind.digest(),
         is_part=context.is_part,
     )

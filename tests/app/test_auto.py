@@ -78,7 +78,7 @@ def test_the_forecast_stands_beside_what_was_measured(monkeypatch: pytest.Monkey
     monkeypatch.setattr("app.kinds.image.forecasts.MAX_ERROR", math.inf)
     image = noise()
     usual = config(image, encodings=("hash",), steps=300)
-    measured, dashed = forecast_blocks(image, "hash", usual, image.rgb * 0.9, steps=300).curves
+    measured, dashed = forecast_blocks(image, "hash", usual, image.rgb * 0.9, steps=300).blocks
     assert measured.title == dashed.title
     assert not measured.is_dashed
     assert dashed.is_dashed

@@ -1,13 +1,9 @@
 """Forecasts of an image's fits, shown beside what was measured."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
 from torch import Tensor
 
 from app.kinds.image.options import ImageOptions
-from app.kinds.kind import Curve
+from app.kinds.kind import Curve, Evaluation
 from nerf_posenc.analysis.calibration import LAWS
 from nerf_posenc.analysis.forecasts import BATCH_SIZE, Forecast, forecast, why_not
 from nerf_posenc.analysis.recommendation import MAX_ERROR
@@ -25,25 +21,12 @@ _ABOUT = (
 )
 
 
-@dataclass(frozen=True)
-class ForecastBlocks:
-    """What a report says of a forecast.
-
-    Attributes:
-        curves: PSNR by octave, measured and forecast.
-        remarks: why there is no forecast.
-        details: values for ``metrics.json``.
-    """
-
-    curves: Sequence[Curve] = ()
-    remarks: Sequence[str] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-
 def forecast_blocks(
     image: Image, encoding: str, config: ImageOptions, reconstruction: Tensor, *, steps: int
-) -> ForecastBlocks:
+) -> Evaluation:
     """Forecast a fit from the image and the configuration alone, and compare it with the fit.
+
+    It has no scores; its remarks say why there is no forecast.
 
     Args:
         image: its fitted pixels, and those held out.
@@ -54,10 +37,10 @@ def forecast_blocks(
     """
     model = config.model(encoding)
     if model.encoding not in LAWS:
-        return ForecastBlocks()
+        return Evaluation({})
     found = _forecast(image, model, config, steps)
     if isinstance(found, str):
-        return ForecastBlocks(remarks=[f"No forecast: {found}."], details={"no_forecast": found})
+        return Evaluation({}, remarks=[f"No forecast: {found}."], details={"no_forecast": found})
     scores = spectra(image.evaluated.pixels, {encoding: reconstruction}).bands[encoding]
     measured = [(score.octave, score.psnr) for score in scores if score.octave is not None]
     octaves = [(octave.octave, octave.psnr) for octave in found.octaves]
@@ -76,7 +59,7 @@ def forecast_blocks(
         )
         for name, points in (("", measured), (label, octaves))
     ]
-    return ForecastBlocks(curves, details={"forecast": found.as_json()})
+    return Evaluation({}, curves, details={"forecast": found.as_json()})
 
 
 def _forecast(

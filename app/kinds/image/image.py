@@ -219,7 +219,7 @@ class ImageKind(Kind[ImageOptions]):
         forecast = forecast_blocks(self.image, fit.encoding, config, values, steps=fit.state.step)
         return Evaluation(
             scores,
-            [view, *kernel_curves(encoder), *forecast.curves],
+            [view, *kernel_curves(encoder), *forecast.blocks],
             remarks=forecast.remarks,
             details={**forecast.details, "swept": swept_value(fit.encoding)},
         )
