@@ -130,7 +130,7 @@ class CoordinateKind(Kind[Coordinates]):
             description=describe_fit(
                 self.name, described, max(self.size), self.size, **(facts or {})
             ),
-            autocast_dtype=None if precision == torch.float32 else precision,
+            autocast_dtype=precision,
             details={"lr": lr, "precision": str(precision).removeprefix("torch.")},
             **particular,
         )

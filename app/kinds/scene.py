@@ -309,10 +309,9 @@ class ViewsKind(Kind[AskedViews]):
             hull = self._hull if has_grid else None
             return make_renderer(self._field(encoding, config), self.scene.train, hull=hull)
 
-    def _dtype(self, config: AskedViews) -> torch.dtype | None:
-        """Type of autocast that fields are trained and rendered in; None for none."""
-        precision = precision_for(config.precision, torch.device(config.device), is_small=False)
-        return None if precision == torch.float32 else precision
+    def _dtype(self, config: AskedViews) -> torch.dtype:
+        """Type that fields are trained and rendered in."""
+        return precision_for(config.precision, torch.device(config.device), is_small=False)
 
     def problem(self, model: nn.Module, encoding: str, config: AskedViews) -> Problem:
         """Batches of rays of all training views."""
@@ -353,7 +352,7 @@ class ViewsKind(Kind[AskedViews]):
             preview=lambda: [render(preview.cameras[0], preview.world_from_camera[0])],
             originals=[preview.over(0, gray)],
             render=render,
-            details={"lr": lr, "precision": str(dtype or torch.float32).removeprefix("torch.")},
+            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
         )
 
     def evaluate(self, fit: Fit[AskedViews]) -> Evaluation:

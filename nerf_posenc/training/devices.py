@@ -97,5 +97,6 @@ def return_freed_memory() -> None:
 
 
 def autocast(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
-    """Autocast in this type; None for no autocast."""
-    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
+    """Autocast in this type; none for None and float32."""
+    is_off = dtype is None or dtype == torch.float32
+    return nullcontext() if is_off else torch.autocast(device.type, dtype)

@@ -29,6 +29,13 @@ def test_the_first_of_cuda_mps_and_the_cpu_is_picked(
     assert pick_device("cpu") == torch.device("cpu")
 
 
+@pytest.mark.parametrize("dtype", [None, torch.float32])
+def test_float32_is_no_autocast(dtype: torch.dtype | None) -> None:
+    # A CPU's autocast would warn of it.
+    with autocast(torch.device("cpu"), dtype):
+        assert torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype == torch.float32
+
+
 def test_a_device_beyond_the_last_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, cuda=2, mps=False)
     for name in ("cuda", "cuda:0", "cuda:1"):

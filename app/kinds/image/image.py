@@ -166,9 +166,8 @@ class ImageKind(Kind[ImageOptions]):
             else held_out.lr
         )
         # Complex numbers have no half precision.
-        is_complex = config.network == "wire"
-        dtype = precision_for(config.precision, device, is_small=recipe.is_small)
-        autocast_dtype = None if is_complex or dtype == torch.float32 else dtype
+        precision = "float32" if config.network == "wire" else config.precision
+        dtype = precision_for(precision, device, is_small=recipe.is_small)
         previews = [self.image.evaluated.coordinates_at(*window) for window in self._windows]
         truth = self.image.evaluated.pixels
         resolution, size = self.image.resolution, self.image.whole_size
@@ -185,15 +184,12 @@ class ImageKind(Kind[ImageOptions]):
             description=describe_fit("image", config.model(encoding), resolution, size),
             schedule=cosine_decay if held_out is None else constant,
             ema_decay=None if held_out is None else held_out.ema_decay,
-            autocast_dtype=autocast_dtype,
+            autocast_dtype=dtype,
             compiled=config.compile,
             captured=True,
-            preview=lambda: [render(model, points, device, autocast_dtype) for points in previews],
+            preview=lambda: [render(model, points, device, dtype) for points in previews],
             originals=[unit_range(truth[window]) for window in self._windows],
-            details={
-                "lr": lr,
-                "precision": str(autocast_dtype or torch.float32).removeprefix("torch."),
-            },
+            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
         )
 
     def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
