@@ -116,7 +116,7 @@ class ViewsOptions(PixelOptions):
 
     refine_poses: bool = False
     """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
-    that are known to some 15 degrees. The encoding opens from coarse to fine for a third of the
+    that are known to some 15 degrees. The encoding opens from coarse to fine for 40% of the
     fit, over random backgrounds; then the field starts anew, in full detail."""
 
     disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0

@@ -33,7 +33,7 @@ _STEEPEST = 3.0
 _SHARE, _LONGEST = 0.15, 0.1
 # Shares of the fit after which the field starts anew, and after which it is sharp enough to refine
 # the poses by.
-_ANEW_AT, _SHARP_AT = 0.3, 0.44
+_ANEW_AT, _SHARP_AT = 0.4, 0.52
 # Shares of the search for which poses stand still, while the field is fog, and of the bands that
 # are open from the start. What lies between the cameras is small in the cube of an endless space:
 # the coarsest bands alone would blur it beyond recognition.

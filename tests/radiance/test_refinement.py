@@ -230,18 +230,18 @@ def test_the_field_starts_anew_once_its_poses_are_found_resumed_or_not() -> None
         update(state)
         weights = state.model.state_dict()
         same = [torch.equal(weights[k], initial[k]) for k in weights if "poses." not in k]
-        # Three tenths of 20 steps.
-        assert all(same) == (step == 6)
-        assert (not any(o.state for o in state.optimizer.optimizers)) == (step == 6)
-        assert whites(batches) == (step >= 6)
-        assert bool(weights["poses.progress"] == 1) == (step >= 6)
+        # Two fifths of 20 steps.
+        assert all(same) == (step == 8)
+        assert (not any(o.state for o in state.optimizer.optimizers)) == (step == 8)
+        assert whites(batches) == (step >= 8)
+        assert bool(weights["poses.progress"] == 1) == (step >= 8)
         states.append(copy.deepcopy(state.state_dict()))
-    for step in (3, 6, 8, 15):
+    for step in (3, 8, 10, 15):
         resumed, batches, update = begin()
         resumed.load_state_dict(states[step - 1])
-        assert whites(batches) == (step >= 6)
+        assert whites(batches) == (step >= 8)
         before = copy.deepcopy(resumed.model.state_dict())
-        if step >= 6:
+        if step >= 8:
             resumed.step = 19
             update(resumed)
             after = resumed.model.state_dict()
