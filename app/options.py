@@ -27,8 +27,8 @@ FREE = (
     *("device", "out", "overwrite", "save_every", "figures", "live", "open", "quiet", "video"),
     *("max_pixels", "images"),
 )
-"""Options that tell where a run computes, what it shows and where it is written: a resumed run may
-have others, and a comparison does not name them."""
+"""Options that leave the fits as they are: where a run computes, what it opens and shows, and where
+it is written. A resumed run may have others, and a comparison does not name them."""
 
 Asked = TypeVar("Asked")
 

@@ -209,7 +209,7 @@ class Problem:
         forward: function from the inputs of a batch to the prediction; None for the model itself.
         after_step: callback after each step.
         schedule: function from progress in [0, 1) to the factor of the learning rates.
-        autocast_dtype: type that the network trains in; None for float32.
+        autocast_dtype: type that the network trains in; None is float32.
         ema_decay: replace the weights in the end by their exponential moving average with this
             decay per step; None for the last weights.
         compiled: run the model through ``torch.compile``.

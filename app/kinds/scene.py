@@ -117,7 +117,7 @@ class ViewsOptions(PixelOptions):
     refine_poses: bool = False
     """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
     that are known to some 15 degrees. The encoding opens from coarse to fine for 40% of the
-    fit, over random backgrounds; then the field starts anew, in full detail."""
+    fit, over random backgrounds; then the field restarts, in full detail."""
 
     disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
     """Rotate and shift the training cameras about the scene's center with this standard deviation,
@@ -347,7 +347,7 @@ class ViewsKind(Kind[AskedViews]):
             schedule=pose_schedule if config.refine_poses else cosine_decay,
             autocast_dtype=dtype,
             # Grids of occupied cells give each batch another number of samples, and poses that are
-            # refined open the encoding from coarse to fine.
+            # refined open the encoding from coarse to fine and restart the field.
             captured=options.field in ("nerf", "mip", "proposal") and not options.num_poses,
             preview=lambda: [render(preview.cameras[0], preview.world_from_camera[0])],
             originals=[preview.over(0, gray)],

@@ -57,10 +57,14 @@ def require_own_gpu(device: torch.device, world: World) -> None:
 
 
 def require_rows(num_rows: int, world: World) -> None:
-    """Raise if a batch of so many rows has fewer than there are processes.
+    """Raise if a batch has fewer rows than there are processes.
+
+    Args:
+        num_rows: rows of a batch.
+        world: the processes.
 
     Raises:
-        UsageError: If it has.
+        UsageError: If it has fewer.
     """
     if num_rows < world.size:
         raise UsageError(

@@ -14,7 +14,7 @@ from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import KNOWN_SHARE, ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
 from nerf_posenc.radiance.recipes import STRIDES, FieldName, FieldOptions, Renderer, fields_of
-from nerf_posenc.radiance.refinement import ANEW, REFINEMENT, PoseRefinement
+from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, SEARCH, PoseRefinement
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -100,7 +100,7 @@ def make_batches(
         seed=seed,
         background=background
         if poses is None
-        else lambda: background if poses.are_found else "random",
+        else lambda: "random" if poses.stage == SEARCH else background,
         live=live,
         known_share=KNOWN_SHARE if isinstance(renderer, ProposalRenderer) else 0.0,
         device=device,
@@ -115,13 +115,14 @@ def update_renderer(
 ) -> Callable[[FitState], None]:
     """Make the callback that updates a renderer after training steps.
 
-    It updates an occupancy grid, steps the poses that are refined and starts their field anew once
+    It updates an occupancy grid, steps the poses that are refined and restarts their field once
     they are found, and makes a factored field finer after fixed shares of the fit, later where no
     box bounds the scene.
 
     Args:
         renderer: without a grid and poses, the callback does nothing.
-        batches: rays by which outliers among the refined poses are relocalized; None for not.
+        batches: rays by which outliers among the refined poses are relocalized; None to
+            relocalize none.
         autocast_dtype: type of autocast, as for the fit.
     """
     every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
@@ -131,11 +132,11 @@ def update_renderer(
 
     def update_poses(state: FitState, poses: PoseRefinement) -> None:
         progress = state.step / state.num_steps
-        stage = poses.enters(progress)
-        if stage == ANEW:
-            found = poses.state_dict(prefix="poses.")
-            renderer.load_state_dict({**initial, **found})
-            state.optimizer.start_anew()
+        stage = poses.enter(progress)
+        if stage == RESTART:
+            renderer.load_state_dict({**initial, **poses.state_dict(prefix="poses.")})
+            state.optimizer.reset()
+            initial.clear()
         if stage == REFINEMENT and batches is not None:
             with autocast(poses.corrections.device, autocast_dtype):
                 poses.relocalize_outliers(

@@ -42,14 +42,14 @@ class RayBatch(NamedTuple):
 
 
 class RayBatches:
-    """Rays drawn from all pixels of all views, as a function of the step alone.
+    """Rays drawn from all pixels of all views, as a function of the step.
 
     Args:
         views: training views.
         batch_size: rays per step.
         seed: random seed of the draws.
         background: white, black, or random: a new color for each ray, so that only empty space
-            explains transparent pixels; or a function that is asked at each step.
+            explains transparent pixels; or a function that returns one of them for each batch.
         live: pixels of each view to draw from, for example those whose rays meet an occupied cell;
             None for all.
         known_share: share of the rays that show points of surfaces, if the views have any.

@@ -5,7 +5,7 @@ needs some 100,000 steps (Lin et al. 2021, BARF). Here every view has the matrix
 running mean over recent batches, from gradients that the backward pass gives anyway.
 
 A fit has three stages. While poses are searched for, the bands of the field open from coarse to
-fine. Then the field starts anew with all bands open, since it never becomes as sharp as one that
+fine. Then the field is drawn anew with all bands open, since it never becomes as sharp as one that
 is fitted to good poses from the start, and the poses stand still until it is sharp. Then a view
 that is caught in another minimum is relocalized by a search, and all poses are refined to the end.
 """
@@ -31,9 +31,9 @@ _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
 # step in radians and in units of the scene.
 _SHARE, _LONGEST = 0.15, 0.1
-# Shares of the fit after which the field starts anew, and after which it is sharp enough to refine
+# Shares of the fit after which the field restarts, and after which it is sharp enough to refine
 # the poses by.
-_ANEW_AT, _SHARP_AT = 0.4, 0.52
+_RESTART_AT, _SHARP_AT = 0.4, 0.52
 # Shares of the search for which poses stand still, while the field is fog, and of the bands that
 # are open from the start. What lies between the cameras is small in the cube of an endless space:
 # the coarsest bands alone would blur it beyond recognition.
@@ -46,7 +46,7 @@ _OUTLIER, _CHECKED, _MOST_OUTLIERS = 3.0, 512, 0.1
 # by, and the standard deviation of the first, in radians and in units of the scene.
 _CANDIDATES, _ROUNDS, _KEPT, _RAYS, _SPREAD = 256, 12, 16, 128, 0.15
 
-SEARCH, ANEW, REFINEMENT = range(3)
+SEARCH, RESTART, REFINEMENT = range(3)
 """Stages of a fit with poses that are refined."""
 
 DrawOfView = Callable[[int, int, int], tuple[Rays, Tensor]]
@@ -58,7 +58,7 @@ class PoseRefinement(nn.Module):
 
     A pose ``world_from_camera`` is corrected to ``corrections @ world_from_camera``. The order of
     a training step: `forward` on the batch's rays, rendering, `watch`, the backward pass of a loss
-    with the mean squared error of the colors, `update`.
+    with the mean squared error of the colors, `enter`, `update`.
 
     Args:
         num_views: number of views, 1 or more.
@@ -67,12 +67,11 @@ class PoseRefinement(nn.Module):
     Attributes:
         corrections: rigid transforms, one for each view; the identity at first.
         progress: how far the bands of the field's encoding are open, from 0 to 1.
-        stage: ``SEARCH``, ``ANEW`` or ``REFINEMENT``.
+        stage: ``SEARCH``, ``RESTART`` or ``REFINEMENT``, saved with the tensors.
     """
 
     corrections: Tensor
     progress: Tensor
-    stage: Tensor
     curvature: Tensor
     slope: Tensor
 
@@ -81,13 +80,13 @@ class PoseRefinement(nn.Module):
         self._still, self._open = (_STILL_IN_BOX, _OPEN_IN_BOX) if is_boxed else (_STILL, _OPEN)
         self.register_buffer("corrections", torch.eye(4).repeat(num_views, 1, 1))
         self.register_buffer("progress", torch.zeros(()))
-        self.register_buffer("stage", torch.tensor(SEARCH))
         # Sums over the rays of each view, from which its step is solved.
         self.register_buffer("curvature", torch.zeros(num_views, 6, 6))
         self.register_buffer("slope", torch.zeros(num_views, 6))
         self._rays: tuple[Tensor, Tensor, Tensor] | None = None
         self._rgb: Tensor | None = None
-        self._last_stage = SEARCH
+        # No tensor, for which the host would wait.
+        self.stage = SEARCH
 
     def forward(self, rays: Rays, views: Int[Tensor, " n"]) -> Rays:
         """Rays from the corrected poses.
@@ -108,22 +107,23 @@ class PoseRefinement(nn.Module):
             rgb.retain_grad()
             self._rgb = rgb
 
-    @property
-    def are_found(self) -> bool:
-        """Whether the search for the poses is over."""
-        return self._last_stage > SEARCH or bool(self.stage > SEARCH)
+    def get_extra_state(self) -> Tensor:
+        """The stage, for ``state_dict``."""
+        return torch.tensor(self.stage)
 
-    def enters(self, progress: float) -> int | None:
-        """Stage that begins with the next `update`: once in a fit, resumed or not."""
-        stage = (progress >= _ANEW_AT) + (progress >= _SHARP_AT)
-        if stage == self._last_stage:
+    def set_extra_state(self, state: Tensor) -> None:
+        """Load the stage."""
+        self.stage = int(state)
+
+    def enter(self, progress: float) -> int | None:
+        """Stage that the fit enters at this progress; None if it is in it already.
+
+        None is left out or entered twice, although the progress of a fit in seconds is an estimate.
+        """
+        if (progress >= _RESTART_AT) + (progress >= _SHARP_AT) <= self.stage:
             return None
-        self._last_stage = stage
-        # A resumed fit may have entered it before.
-        if stage == int(self.stage):
-            return None
-        self.stage.fill_(stage)
-        return stage
+        self.stage += 1
+        return self.stage
 
     @torch.no_grad()
     def relocalize_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
@@ -171,9 +171,9 @@ class PoseRefinement(nn.Module):
         Args:
             progress: progress of the fit, from 0 to 1.
         """
-        searched = min(1.0, progress / _ANEW_AT)
+        searched = 1.0 if self.stage > SEARCH else min(1.0, progress / _RESTART_AT)
         self.progress.fill_(self._open + (1 - self._open) * searched)
-        is_still = searched < self._still or _ANEW_AT <= progress < _SHARP_AT
+        is_still = self.stage == RESTART or searched < self._still
         self.step(0.0 if is_still else pose_schedule(progress))
 
     @torch.no_grad()
@@ -181,7 +181,8 @@ class PoseRefinement(nn.Module):
         """Take a share of the Gauss-Newton steps by the gradients of the last backward pass.
 
         Args:
-            share: share of the usual step, from 0, which adds up gradients alone, to 1.
+            share: share of the usual step, from 0 to 1; at 0 gradients are accumulated, and the
+                poses stay.
         """
         if self._rays is None or self._rgb is None:
             return
@@ -231,8 +232,8 @@ class PoseRefinement(nn.Module):
 
 
 def pose_schedule(progress: float) -> float:
-    """Factor of the learning rates, and of the steps of poses: each field has its own cosine."""
-    return restarted_cosine(progress, at=_ANEW_AT)
+    """Factor of the learning rates, and of the steps of poses: a cosine for each field."""
+    return restarted_cosine(progress, at=_RESTART_AT)
 
 
 def _moved(rays: Rays, poses: Float[Tensor, "*n 4 4"]) -> Rays:

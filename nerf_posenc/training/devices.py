@@ -97,6 +97,6 @@ def return_freed_memory() -> None:
 
 
 def autocast(device: torch.device, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
-    """Autocast in this type; none for None and float32."""
+    """Autocast in this type; no autocast for None or float32."""
     is_off = dtype is None or dtype == torch.float32
     return nullcontext() if is_off else torch.autocast(device.type, dtype)

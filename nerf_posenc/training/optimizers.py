@@ -67,7 +67,7 @@ class OptimizerGroup:
                 if "step" in moments:
                     moments["step"] = moments["step"].to(device)
 
-    def start_anew(self) -> None:
+    def reset(self) -> None:
         """Forget all moments, as for parameters that have been drawn anew."""
         for optimizer in self.optimizers:
             optimizer.state.clear()

@@ -23,7 +23,10 @@ RUNS = {
     "held-out": ["--held-out", "--encodings", "fourier", *SMALL_RUN],
     "images": ["--images", "cat", "rocket", "--encodings", "none", "fourier", *SMALL_RUN],
     "scene": [*SMALL_SCENE, "--turntable", "1"],
-    "poses": [*SMALL_SCENE, "--field", "auto", "--refine-poses", "--disturb-poses", "0.1"],
+    "poses": [
+        *(*SMALL_SCENE, "--field", "auto", "--refine-poses", "--disturb-poses", "0.1"),
+        *("--steps", "60"),
+    ],
 }
 
 
@@ -35,8 +38,9 @@ RUNS = {
         pytest.param("held-out", 2, marks=pytest.mark.slow),
         pytest.param("images", 5, marks=pytest.mark.slow),
         pytest.param("scene", 4, marks=pytest.mark.slow),
+        # While poses are searched for, and while they stand still.
         pytest.param("poses", 1, marks=pytest.mark.slow),
-        pytest.param("poses", 2, marks=pytest.mark.slow),
+        pytest.param("poses", 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(

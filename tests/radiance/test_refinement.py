@@ -20,7 +20,7 @@ from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
-from nerf_posenc.radiance.refinement import PoseRefinement
+from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -206,7 +206,7 @@ def test_a_renderer_refines_poses_of_its_training_views_alone() -> None:
     assert float((plain - moved).abs().max()) > 0.01
 
 
-def test_the_field_starts_anew_once_its_poses_are_found_resumed_or_not() -> None:
+def test_the_field_restarts_once_its_poses_are_found_resumed_or_not() -> None:
     camera = Camera.from_angle(8, 8, 0.7)
     views = Views(torch.rand(3, 8, 8, 4), [camera] * 3, random_poses(3).float(), ["a", "b", "c"])
     states, num_steps = [], 20
@@ -246,6 +246,12 @@ def test_the_field_starts_anew_once_its_poses_are_found_resumed_or_not() -> None
             update(resumed)
             after = resumed.model.state_dict()
             assert all(torch.equal(before[k], after[k]) for k in after if "poses." not in k)
+
+
+def test_no_stage_is_left_out_or_entered_twice_where_progress_is_an_estimate() -> None:
+    refinement = PoseRefinement(1)
+    entered = [refinement.enter(progress) for progress in (0.1, 0.9, 0.2, 0.6, 0.3, 0.9)]
+    assert entered == [None, RESTART, None, REFINEMENT, None, None]
 
 
 def test_an_outlier_among_the_views_is_relocalized_and_others_stay() -> None:

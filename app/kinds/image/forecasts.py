@@ -26,7 +26,7 @@ def forecast_blocks(
 ) -> Evaluation:
     """Forecast a fit from the image and the configuration alone, and compare it with the fit.
 
-    It has no scores; its remarks say why there is no forecast.
+    The evaluation has curves and details, and no scores; without a forecast, its remarks say why.
 
     Args:
         image: its fitted pixels, and those held out.
