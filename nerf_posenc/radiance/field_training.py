@@ -126,7 +126,6 @@ def update_renderer(
         autocast_dtype: type of autocast, as for the fit.
     """
     every, share = _GRID_UPDATES["packed" if isinstance(renderer, PackedRenderer) else "grid"]
-
     poses = renderer.poses if isinstance(renderer, ProposalRenderer) else None
     initial = {} if poses is None else copy.deepcopy(renderer.state_dict())
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.radiance.poses import exp_se3
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.training.schedules import restarted_cosine
+from nerf_posenc.training.schedules import cosine_decay
 
 # What is left of the sums over rays from one batch to the next.
 _DECAY = 0.95
@@ -42,8 +42,9 @@ _STILL, _OPEN = 0.25, 0.25
 # The error of an outlier over the median of all views, the rays of each view by which errors are
 # measured, and the largest share of the views that are relocalized.
 _OUTLIER, _CHECKED, _MOST_OUTLIERS = 3.0, 512, 0.1
-# Of the search: candidates in each of the rounds, the best that are kept, rays that they are judged
-# by, and the standard deviation of the first, in radians and in units of the scene.
+# Of the search for an outlier's pose: candidates in each of the rounds, the best that are kept,
+# rays that they are judged by, and the standard deviation of the first, in radians and in units of
+# the scene.
 _CANDIDATES, _ROUNDS, _KEPT, _RAYS, _SPREAD = 256, 12, 16, 128, 0.15
 
 SEARCH, RESTART, REFINEMENT = range(3)
@@ -118,7 +119,7 @@ class PoseRefinement(nn.Module):
     def enter(self, progress: float) -> int | None:
         """Stage that the fit enters at this progress; None if it is in it already.
 
-        None is left out or entered twice, although the progress of a fit in seconds is an estimate.
+        No stage is left out or entered twice, although progress is an estimate in a fit of seconds.
         """
         if (progress >= _RESTART_AT) + (progress >= _SHARP_AT) <= self.stage:
             return None
@@ -171,7 +172,7 @@ class PoseRefinement(nn.Module):
         Args:
             progress: progress of the fit, from 0 to 1.
         """
-        searched = 1.0 if self.stage > SEARCH else min(1.0, progress / _RESTART_AT)
+        searched = progress / _RESTART_AT if self.stage == SEARCH else 1.0
         self.progress.fill_(self._open + (1 - self._open) * searched)
         is_still = self.stage == RESTART or searched < self._still
         self.step(0.0 if is_still else pose_schedule(progress))
@@ -232,8 +233,14 @@ class PoseRefinement(nn.Module):
 
 
 def pose_schedule(progress: float) -> float:
-    """Factor of the learning rates, and of the steps of poses: a cosine for each field."""
-    return restarted_cosine(progress, at=_RESTART_AT)
+    """Factor of the learning rates, and of the steps of poses: `cosine_decay` for each field.
+
+    Args:
+        progress: share of the fit in [0, 1).
+    """
+    if progress < _RESTART_AT:
+        return cosine_decay(progress / _RESTART_AT)
+    return cosine_decay((progress - _RESTART_AT) / (1 - _RESTART_AT))
 
 
 def _moved(rays: Rays, poses: Float[Tensor, "*n 4 4"]) -> Rays:

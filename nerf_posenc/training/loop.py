@@ -166,7 +166,7 @@ def fit(
             so that each model's is its own, and the history is their mean.
         forward: function from the inputs of a batch to the prediction; None is the model itself.
         schedule: function from progress in [0, 1) to the factor of the learning rates.
-        autocast_dtype: run the forward pass under autocast in this type; None for float32.
+        autocast_dtype: run the forward pass under autocast in this type; None is float32.
         compiled: run the forward and backward pass through ``torch.compile``; batches must keep
             their shape.
         captured: capture a step as a CUDA graph, on a device that has them, and replay it;

@@ -26,13 +26,3 @@ def warmup_cosine(progress: float, *, warmup: float = 0.05) -> float:
     if progress < warmup:
         return (progress + 0.01) / (warmup + 0.01)
     return cosine_decay((progress - warmup) / (1 - warmup))
-
-
-def restarted_cosine(progress: float, *, at: float) -> float:
-    """`cosine_decay` that starts anew once (Loshchilov and Hutter 2017).
-
-    Args:
-        progress: share of the fit in [0, 1).
-        at: share of the fit after which it starts anew.
-    """
-    return cosine_decay(progress / at if progress < at else (progress - at) / (1 - at))
