@@ -132,8 +132,9 @@ class PoseRefinement(nn.Module):
 
         Gauss-Newton steps end in the nearest minimum, which may be a wrong one if a pose begins 30
         degrees off. The cross-entropy method (Rubinstein 1999) draws many poses, and then others
-        around the best of them, more and more closely. The pose that it finds is taken if its error
-        is less than half of the present one.
+        around the best of them, more and more closely: at first around the pose that was given, and
+        if none is found, around the present one. A pose whose error is less than half of the
+        present one's is taken.
 
         Args:
             render: function from rays to colors.
@@ -145,10 +146,16 @@ class PoseRefinement(nn.Module):
         )
         most = math.ceil(_MOST_OUTLIERS * len(errors))
         for view in errors.argsort(descending=True)[:most].tolist():
-            if errors[view] > _OUTLIER * errors.median():
-                self._relocalize(view, render, draw)
+            if errors[view] <= _OUTLIER * errors.median():
+                break
+            for start in torch.eye(4).to(self.corrections), self.corrections[view].clone():
+                if self._relocalize(view, start, render, draw):
+                    break
 
-    def _relocalize(self, view: int, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
+    def _relocalize(
+        self, view: int, start: Tensor, render: Callable[[Rays], Tensor], draw: DrawOfView
+    ) -> bool:
+        """Search around a correction; whether a better one is found and taken."""
         present = self.corrections[view]
         generator = torch.Generator(present.device).manual_seed(view)
         mean, spread = present.new_zeros(6), present.new_full((6,), _SPREAD)
@@ -156,14 +163,16 @@ class PoseRefinement(nn.Module):
             drawn = torch.randn(_CANDIDATES, 6, generator=generator, device=present.device)
             twists = mean + spread * drawn
             rays = draw(view, _RAYS, round_number)
-            best = _errors(render, rays, exp_se3(twists) @ present).argsort()[:_KEPT]
+            best = _errors(render, rays, exp_se3(twists) @ start).argsort()[:_KEPT]
             mean, spread = twists[best].mean(0), twists[best].std(0)
-        both = torch.stack([present, exp_se3(mean) @ present])
+        both = torch.stack([present, exp_se3(mean) @ start])
         before, after = _errors(render, draw(view, _CHECKED, _ROUNDS + 1), both)
-        if after < before / 2:
+        is_found = bool(after < before / 2)
+        if is_found:
             self.corrections[view] = both[1]
             self.curvature[view] = 0
             self.slope[view] = 0
+        return is_found
 
     @torch.no_grad()
     def update(self, progress: float) -> None:
