@@ -87,14 +87,19 @@ class AlignedImage(nn.Module):
     Args:
         encoder: encoder of coordinates.
         network: network from its features to RGB.
+        reach: coordinates of the corner of a patch.
         is_eased: whether the encoding opens from coarse to fine.
     """
 
     progress: Tensor
+    reach: Tensor
 
-    def __init__(self, encoder: Encoder, network: nn.Module, *, is_eased: bool) -> None:
+    def __init__(
+        self, encoder: nn.Module, network: nn.Module, reach: Float[Tensor, " 2"], *, is_eased: bool
+    ) -> None:
         super().__init__()
         self.field = nn.Sequential(encoder, network)
+        self.register_buffer("reach", reach)
         self.is_eased = is_eased
         self.warps = nn.Parameter(torch.zeros(_NUM_PATCHES - 1, 8))
         # Saved with the fit, so that it goes on where it was.
@@ -113,8 +118,23 @@ class AlignedImage(nn.Module):
         """RGB of points of patches: coordinates ``(n, 2)`` and numbers of the patches ``(n,)``."""
         points, patches = batch
         with torch.autocast(points.device.type, enabled=False):
-            placed = warped(points, self.homographies(), patches)
+            homographies = self.homographies()
+            placed = warped(points, homographies, patches)
+            # What a single patch shows, the network has learned from it: it would hold the patch
+            # where it is. A patch moves by what others show too.
+            is_shared = self._num_showing(placed.detach(), homographies.detach()) >= 2
+            placed = torch.where(is_shared[:, None], placed, placed.detach())
         return self.rgb(placed)
+
+    def _num_showing(
+        self, placed: Float[Tensor, "n 2"], homographies: Float[Tensor, "patches 8"]
+    ) -> Int[Tensor, " n"]:
+        """Number of the patches that each point of the image lies in."""
+        count = torch.zeros(len(placed), dtype=torch.long, device=placed.device)
+        for i in range(_NUM_PATCHES):
+            within = warped(placed, -homographies, torch.full_like(count, i))
+            count += (within.abs() <= self.reach).all(-1)
+        return count
 
     def rgb(self, points: Float[Tensor, "n 2"]) -> Float[Tensor, "n 3"]:
         """RGB at points of the image."""
@@ -237,7 +257,8 @@ class AlignKind(CoordinateKind[AlignOptions]):
         """An encoder and a network, with the homographies."""
         encoder, network = super().build(encoding, config, generator).children()
         assert isinstance(encoder, Encoder)
-        return AlignedImage(encoder, network, is_eased=encoding.endswith(_EASED))
+        reach = self.grid.amax(0)
+        return AlignedImage(encoder, network, reach, is_eased=encoding.endswith(_EASED))
 
     def problem(self, model: nn.Module, encoding: str, config: AlignOptions) -> Problem:
         """Batches of shuffled pixels of all patches."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import train_fit
 from app.kinds.align import AlignedImage, AlignKind, AlignOptions, held_cosine, warped
@@ -72,6 +73,25 @@ def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
     assert model.homographies()[1].tolist() == pytest.approx([0.3] * 8)
     assert held_cosine(0.5) == 1
     assert held_cosine(1.0) == pytest.approx(0)
+
+
+def test_a_patch_is_moved_by_what_others_show_too() -> None:
+    kind = AlignKind(AlignOptions(align="cat", size=64))
+    model = AlignedImage(nn.Identity(), nn.Linear(2, 3), kind.grid.amax(0), is_eased=False)
+    model.progress.fill_(1.0)
+    with torch.no_grad():
+        model.warps[1, 0] = 5.0  # Far away from all others.
+    model((kind.points, kind.patches)).square().mean().backward()
+    assert model.warps.grad is not None
+    assert (model.warps.grad.norm(dim=-1) > 0).tolist() == [True, False, True, True]
+    with torch.no_grad():
+        model.warps.zero_()
+        model.warps[:, 0] = torch.tensor([3.0, 5.0, 7.0, float(kind.grid.amax())])
+    for x, is_moved in ((0.1, True), (-0.1, False)):
+        # Of the last patch, which is shifted to the right by half of its side.
+        model.warps.grad.zero_()
+        model((torch.tensor([[-x, 0.0]]), torch.tensor([4]))).sum().backward()
+        assert bool(model.warps.grad[3].norm() > 0) == is_moved
 
 
 def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
