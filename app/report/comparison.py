@@ -156,7 +156,7 @@ def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) ->
     title, views = run.data.title, [view for fit in fits[:1] for view in fit.blocks(View)]
     if views:
         height, width, _ = views[0].original.shape
-        title += f", {width} x {height}"
+        title += ", " + " x ".join(map(str, run.data.size or (width, height)))
         alike = [view.original for view in known if view.title == views[0].title]
         others = [
             o

@@ -48,6 +48,7 @@ class Data:
         about: what a comparison of encodings shows on such data.
         citations: BibTeX.
         evaluated_on: part of the data that scores are of; empty for all of it.
+        size: its size, if it has one.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Data:
     about: str = ""
     evaluated_on: str = ""
     citations: Sequence[str] = ()
+    size: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
