@@ -44,8 +44,9 @@ PATCH_PSNR = Measure(
 
 _DEFAULT = ("none", "fourier", "fourier-eased", "lines-eased")
 _EASED = "-eased"
-# Of the fit: patches are only shifted until the first, and bend without perspective until the
-# second; encodings are eased between the last two, and learning rates fall from then on.
+# Of the fit: patches are only shifted, by all of their points, until the first, and bend without
+# perspective until the second; encodings are eased between the last two, and learning rates fall
+# from then on.
 _SHIFTED, _BENT, _OPEN_FROM, _OPEN_TO = 0.2, 0.5, 0.1, 0.7
 # Of an eased fit: its patches are blurred until then, at first with a standard deviation of this
 # share of their side, and with half of it from level to level (Cheng et al. 2024, section 4.3).
@@ -120,10 +121,12 @@ class AlignedImage(nn.Module):
         with torch.autocast(points.device.type, enabled=False):
             homographies = self.homographies()
             placed = warped(points, homographies, patches)
-            # What a single patch shows, the network has learned from it: it would hold the patch
-            # where it is. A patch moves by what others show too.
+            # What a single patch shows, the network has learned from it: it holds the patch where
+            # it is, so that none runs away while all are shifted. Then each moves by what others
+            # show too.
             is_shared = self._num_showing(placed.detach(), homographies.detach()) >= 2
-            placed = torch.where(is_shared[:, None], placed, placed.detach())
+            moves = is_shared | (self.progress < _SHIFTED)
+            placed = torch.where(moves[:, None], placed, placed.detach())
         return self.rgb(placed)
 
     def _num_showing(

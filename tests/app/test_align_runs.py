@@ -84,6 +84,11 @@ def test_a_patch_is_moved_by_what_others_show_too() -> None:
     model((kind.points, kind.patches)).square().mean().backward()
     assert model.warps.grad is not None
     assert (model.warps.grad.norm(dim=-1) > 0).tolist() == [True, False, True, True]
+    # At first all points move their patch.
+    model.progress.zero_()
+    model((kind.points, kind.patches)).square().mean().backward()
+    assert bool((model.warps.grad.norm(dim=-1) > 0).all())
+    model.progress.fill_(1.0)
     with torch.no_grad():
         model.warps.zero_()
         model.warps[:, 0] = torch.tensor([3.0, 5.0, 7.0, float(kind.grid.amax())])
