@@ -148,7 +148,7 @@ class PoseRefinement(nn.Module):
         for view in errors.argsort(descending=True)[:most].tolist():
             if errors[view] <= _OUTLIER * errors.median():
                 break
-            for start in torch.eye(4).to(self.corrections), self.corrections[view].clone():
+            for start in torch.eye(4).to(self.corrections), self.corrections[view]:
                 if self._relocalize(view, start, render, draw):
                     break
 
