@@ -430,7 +430,8 @@ def warped(
     """
     h1, h2, h3, h4, h5, h6, h7, h8 = homographies.unbind(-1)
     rows = torch.stack([h5, h3, h1, h4, -h5 - h6, h2, h7, h8, h6], dim=-1)
-    matrices = torch.matrix_exp(rows.view(-1, 3, 3))[patches]
+    # Of plain indices the gradient is summed in any order by several threads.
+    matrices = torch.matrix_exp(rows.view(-1, 3, 3)).index_select(0, patches)
     x, y, w = (
         matrices[:, i, 0] * points[:, 0] + matrices[:, i, 1] * points[:, 1] + matrices[:, i, 2]
         for i in range(3)

@@ -99,6 +99,17 @@ def test_a_patch_is_moved_by_what_others_show_too() -> None:
         assert bool(model.warps.grad[3].norm() > 0) == is_moved
 
 
+def test_the_gradient_of_the_homographies_is_the_same_every_time() -> None:
+    # Sums of several threads in any order would differ in their last bits.
+    x, patches = (
+        grid(20_000),
+        torch.randint(5, (20_000,), generator=torch.Generator().manual_seed(1)),
+    )
+    h = (0.1 * torch.randn(5, 8, generator=torch.Generator().manual_seed(2))).requires_grad_()
+    found = [torch.autograd.grad(warped(x, h, patches).sum(), h)[0] for _ in range(10)]
+    assert all(torch.equal(found[0], each) for each in found)
+
+
 def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
     kind = AlignKind(AlignOptions(align="cat", size=64))
     config = kind.resolve(AlignOptions(device="cpu", steps=60))
