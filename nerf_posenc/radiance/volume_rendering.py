@@ -77,7 +77,8 @@ def exposed(
     """
     if log_gains is None or views is None:
         return rgb
-    gains = torch.exp(log_gains - log_gains.mean(0))[views]
+    # A plain index would have its gradient summed in any order by several threads.
+    gains = torch.exp(log_gains - log_gains.mean(0)).index_select(0, views)
     return rgb * gains.view(len(rgb), *[1] * (rgb.dim() - 2), 3)
 
 
