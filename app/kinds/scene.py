@@ -57,13 +57,14 @@ from nerf_posenc.radiance.poses import (
     align_poses,
     exp_se3,
     find_orbit,
+    is_one_pose,
     orbit_poses,
     pose_difference,
 )
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
 from nerf_posenc.radiance.refinement import pose_schedule
-from nerf_posenc.radiance.scene_spaces import BoxSpace, space_for
+from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
@@ -123,6 +124,10 @@ class ViewsOptions(PixelOptions):
     """Rotate and shift the training cameras about the scene's center with this standard deviation,
     in radians and in half its size, to measure what --refine-poses recovers."""
 
+    unknown_poses: bool = False
+    """Begin with one pose for all training views, with --refine-poses: for views that look the
+    same way from beside one another. What is found is compared with the poses of the files."""
+
     test_views: Annotated[int, Range(1)] = 25
     """Test views, evenly spread over those that are held out."""
 
@@ -135,7 +140,12 @@ class ViewsOptions(PixelOptions):
         field = self.field_name
         require(
             not self.refine_poses or field in ("auto", "proposal"),
-            "--refine-poses is for --field proposal or auto",
+            "--refine-poses is for --field proposal or auto; --field proposal --encodings "
+            "vector-matrix fits factored grids",
+        )
+        require(
+            not self.unknown_poses or (self.refine_poses and not self.disturb_poses),
+            "--unknown-poses is for --refine-poses, without --disturb-poses",
         )
         if field == "auto":
             require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
@@ -192,21 +202,21 @@ class ViewsKind(Kind[AskedViews]):
             replace(scene, test=scene.test.subset(options.test_views))
         )
         # Those of the files, which the poses that are found are compared with.
-        self.given_poses = self.scene.train.world_from_camera
+        self.given_poses = poses = self.scene.train.world_from_camera
         if options.disturb_poses:
             generator = torch.Generator().manual_seed(options.seed)
-            noise = options.disturb_poses * torch.randn(
-                len(self.given_poses), 6, generator=generator
-            )
+            noise = options.disturb_poses * torch.randn(len(poses), 6, generator=generator)
+            poses = exp_se3(noise) @ poses
+        if options.unknown_poses:
+            poses = torch.eye(4).expand_as(poses).clone()
+        if poses is not self.given_poses:
             # Points would say where the cameras really are.
-            disturbed = replace(
-                self.scene.train, world_from_camera=exp_se3(noise) @ self.given_poses, points=None
-            )
-            self.scene = replace(self.scene, train=disturbed)
+            train = replace(self.scene.train, world_from_camera=poses, points=None)
+            self.scene = replace(self.scene, train=train)
         self.title, self.source = self.scene.name, self.scene.source
         self.facts = {"size": self.scene.train.size}
         self.notes_on_data = self.scene.notes
-        self.poses = self.scene.train.world_from_camera
+        self.poses = poses
 
     def opened(self, options: AskedViews) -> Scene:
         """Views that the options name.
@@ -266,8 +276,20 @@ class ViewsKind(Kind[AskedViews]):
 
     def measures(self, config: AskedViews) -> Sequence[Measure]:
         """PSNR and SSIM, means over the test views, and errors of poses that are not as given."""
-        has_other_poses = config.refine_poses or config.disturb_poses
-        return (PSNR, SSIM, ROTATION, POSITION) if has_other_poses else (PSNR, SSIM)
+        is_compared = self._has_other_poses(config) and not is_one_pose(self.given_poses)
+        return (PSNR, SSIM, ROTATION, POSITION) if is_compared else (PSNR, SSIM)
+
+    def _has_other_poses(self, config: AskedViews) -> bool:
+        """Whether poses of training views are not those of the files, before or after a fit."""
+        return config.refine_poses or bool(config.disturb_poses)
+
+    def _space(self, config: AskedViews) -> SpaceName:
+        """Coordinates of the field: what suits the views, as far as their poses are known."""
+        if config.field_name not in WITH_SPACES:
+            return "box"
+        space = space_for(self.scene.train)
+        # A frustum would move with the poses.
+        return "contracted" if config.refine_poses and space == "forward-facing" else space
 
     def _field(self, encoding: str, config: AskedViews) -> FieldOptions:
         field = config.field_name
@@ -282,7 +304,7 @@ class ViewsKind(Kind[AskedViews]):
             width=config.width,
             depth=config.depth,
             seed=config.seed,
-            space=space_for(self.scene.train) if field in WITH_SPACES else "box",
+            space=self._space(config),
             num_exposures=len(self.scene.train) if config.exposure else 0,
             num_poses=len(self.scene.train) if config.refine_poses else 0,
         )
@@ -331,16 +353,24 @@ class ViewsKind(Kind[AskedViews]):
                 background=config.background,
                 device=device,
             )
-        # A view costs many samples per pixel and gets a quarter of a preview's side.
-        preview = self.scene.test.subset(1).resized(PREVIEW_SIDE // 4)
+        # A view costs many samples per pixel and gets a quarter of a preview's side. Where test
+        # views are is not known while poses are refined.
+        shown = self.scene.train if config.refine_poses else self.scene.test
+        preview = shown.subset(1).resized(PREVIEW_SIDE // 4)
 
         def render(camera: Camera, pose: Tensor) -> Tensor:
             return render_camera(renderer, camera, pose, background=gray, autocast_dtype=dtype).rgb
 
+        def pose_of_preview() -> Tensor:
+            found = (
+                self._found_poses(renderer) if config.refine_poses else preview.world_from_camera
+            )
+            return found[0]
+
         return Problem(
             draw_batch=batches,
             optimizer=make_field_optimizer(renderer, config.optimizer, lr),
-            description=describe_scene_fit(options, self.scene, gray),
+            description=describe_scene_fit(options, self.scene, gray, given_poses=self.given_poses),
             loss=make_loss(options),
             forward=forward_for(renderer),
             after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
@@ -349,7 +379,7 @@ class ViewsKind(Kind[AskedViews]):
             # Grids of occupied cells give each batch another number of samples, and poses that are
             # refined open the encoding from coarse to fine and restart the field.
             captured=options.field in ("nerf", "mip", "proposal") and not options.num_poses,
-            preview=lambda: [render(preview.cameras[0], preview.world_from_camera[0])],
+            preview=lambda: [render(preview.cameras[0], pose_of_preview())],
             originals=[preview.over(0, gray)],
             render=render,
             details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
@@ -368,7 +398,7 @@ class ViewsKind(Kind[AskedViews]):
         poses = self._found_poses(fit.model)
         test, pose_scores, blocks = self.scene.test, dict[str, float](), list[Block]()
         details = dict[str, Any]()
-        if config.refine_poses or config.disturb_poses:
+        if self._has_other_poses(config):
             pose_scores, curve = self._pose_scores(poses)
             blocks = [curve]
             aligned = align_poses(self.given_poses, poses)(test.world_from_camera)
@@ -443,7 +473,7 @@ class ViewsKind(Kind[AskedViews]):
 
     def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
         """Say how far poses were off, how test views are placed, and name fits without effect."""
-        if config.refine_poses or config.disturb_poses:
+        if self._has_other_poses(config):
             start = pose_difference(self.scene.train.world_from_camera, self.given_poses)
             yield (
                 f"poses were {float(start.degrees.mean()):.2f} degrees and "

@@ -15,6 +15,9 @@ from nerf_posenc.core.encoder import inside_transform, require_coordinates
 
 Interpolation = Literal["linear", "smoothstep"]
 
+# A blur of this many nodes changes nothing that can be seen.
+_LEAST_BLUR = 0.25
+
 # Rows of so many features are added up row by row; for fewer, sorting takes longer than it saves.
 _WIDE = 8
 
@@ -152,6 +155,34 @@ def combine_corners(
     # Corner by corner, since operations along the short dimension of corners are slow.
     corners = [finish(functools.reduce(combine, corner)) for corner in itertools.product(*sides)]
     return torch.stack(corners, dim=-1)
+
+
+def blurred(
+    nodes: Float[Tensor, "*batch used width"],
+    sigma: float,
+    progress: float | Tensor,
+    *,
+    resolution: int,
+) -> Float[Tensor, "*batch resolution width"]:
+    """Blur features of the nodes of lines by a Gaussian, less and less in the course of a fit.
+
+    Args:
+        nodes: features of nodes, evenly spaced from end to end of each line.
+        sigma: standard deviation at a progress of 0, as a share of the line; it falls
+            exponentially, to a quarter of the distance between nodes at 1.
+        progress: progress of the fit, clamped to [0, 1].
+        resolution: nodes of each line in the result.
+    """
+    reached = torch.as_tensor(progress, dtype=torch.float32, device=nodes.device).clamp(0, 1)
+    least = min(1.0, _LEAST_BLUR / (nodes.shape[-2] - 1) / sigma)
+    here, there = (
+        torch.linspace(0, 1, count, device=nodes.device) for count in (nodes.shape[-2], resolution)
+    )
+    # Each row is a Gaussian, cut off at the edges and normalized: what is constant stays so.
+    offsets = (there[:, None] - here) / (sigma * least**reached)
+    weights = torch.softmax(-0.5 * offsets.square(), dim=-1)
+    with torch.autocast(nodes.device.type, enabled=False):
+        return weights.to(nodes.dtype) @ nodes
 
 
 def weighted_rows(

@@ -6,11 +6,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, require_counts, require_positive
-from nerf_posenc.encoders.interpolation import features_dtype, require_bounds, unit_coordinates
+from nerf_posenc.encoders.interpolation import (
+    blurred,
+    features_dtype,
+    require_bounds,
+    unit_coordinates,
+)
 
 _STD = 0.1
-# A blur of this many nodes changes nothing that can be seen.
-_LEAST_NODES = 0.25
 
 
 class LineProductEncoder(Encoder):
@@ -85,7 +88,10 @@ class LineProductEncoder(Encoder):
             ValueError: If its last dimension is not ``in_dim``.
         """
         position = unit_coordinates(x, self.in_dim, self.bounds) * (self.resolution - 1)
-        lines = self.lines if progress is None else self._blurred(progress)
+        lines: Tensor = self.lines
+        if progress is not None:
+            low, high = self.bounds
+            lines = blurred(lines, self.blur / (high - low), progress, resolution=self.resolution)
         # The node below each coordinate; the last cell holds the far edge too. What is not finite
         # gets some cell, and keeps a share that is not finite.
         cell = position.detach().floor().clamp(max=self.resolution - 2).nan_to_num()
@@ -99,18 +105,6 @@ class LineProductEncoder(Encoder):
         return features.to(features_dtype(position, self.lines)).reshape(
             *x.shape[:-1], self.out_dim
         )
-
-    def _blurred(self, progress: float | Tensor) -> Float[Tensor, "in_dim resolution features"]:
-        low, high = self.bounds
-        least = _LEAST_NODES * (high - low) / (self.resolution - 1)
-        reached = torch.as_tensor(progress, dtype=torch.float32).clamp(0, 1)
-        sigma = self.blur * (min(1.0, least / self.blur)) ** reached.to(self.lines.device)
-        # Distances between nodes in units of the coordinate.
-        nodes = torch.linspace(low, high, self.resolution, device=self.lines.device)
-        offsets = nodes[:, None] - nodes
-        # Each row is a Gaussian, cut off at the edges and normalized: what is constant stays so.
-        weights = torch.softmax(-0.5 * (offsets / sigma).square(), dim=-1)
-        return weights.to(self.lines.dtype) @ self.lines
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

@@ -1,5 +1,6 @@
 """Products of a plane and a line of trained features for each axis (TensoRF)."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -7,9 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, require_counts
+from nerf_posenc.core.encoder import Encoder, require_counts, require_positive
 from nerf_posenc.encoders.interpolation import (
     Corners,
+    blurred,
     cells_from_positions,
     combine_corners,
     features_dtype,
@@ -32,7 +34,9 @@ class VectorMatrixEncoder(Encoder):
     interpolated. The grid of $N^3$ nodes takes $O(N^2)$ parameters.
 
     A fit may start on every ``stride``-th node and be refined: few nodes see many samples each,
-    and are fitted in few steps.
+    and are fitted in few steps. With the ``progress`` of a fit planes and lines are blurred by a
+    Gaussian less and less, and poses are found from coarse to fine (Cheng et al. 2024,
+    Joint-TensoRF).
 
     Args:
         features: number of features of each axis; there are three times as many in all.
@@ -40,6 +44,8 @@ class VectorMatrixEncoder(Encoder):
             bounds.
         stride: use each ``stride``-th node alone, until `refine` is called; it divides
             ``resolution - 1``.
+        blur: standard deviation of the blur at a progress of 0, in units of the coordinate; it
+            falls exponentially, to a quarter of the distance between nodes at 1.
         bounds: the box that the grid covers. Coordinates outside are moved to its edge.
         generator: random number generator of the initial features, normal with standard deviation
             0.1 around 0 in planes and around 0.5 in lines.
@@ -54,6 +60,8 @@ class VectorMatrixEncoder(Encoder):
         >>> encoder.refine(1)
     """
 
+    takes_progress = True
+
     stride: Tensor
 
     def __init__(
@@ -62,13 +70,16 @@ class VectorMatrixEncoder(Encoder):
         *,
         resolution: int = 129,
         stride: int = 1,
+        blur: float = 0.25,
         bounds: tuple[float, float] = (-1.0, 1.0),
         generator: torch.Generator | None = None,
     ) -> None:
         require_counts(features=features, resolution=resolution - 1, stride=stride)
+        require_positive(blur=blur)
         require_bounds(bounds)
         super().__init__(3, 3 * features)
         self.resolution = resolution
+        self.blur = blur
         self.bounds = bounds
         self._require_stride(stride)
         # Saved with the features; the number beside it spares a GPU from being waited for.
@@ -79,11 +90,15 @@ class VectorMatrixEncoder(Encoder):
         self.planes = nn.Parameter(planes * _STD)
         self.lines = nn.Parameter(lines * _STD + _LINE_MEAN)
 
-    def forward(self, x: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch out_dim"]:
+    def forward(
+        self, x: Float[Tensor, "*batch 3"], *, progress: float | Float[Tensor, ""] | None = None
+    ) -> Float[Tensor, "*batch out_dim"]:
         """Encode points.
 
         Args:
             x: points in the bounds, any batch shape.
+            progress: progress of the fit, from 0 to 1; planes and lines are blurred less and less.
+                None for sharp ones.
 
         Returns:
             Features, first those with lines along z, then y and x, in the type of the planes or of
@@ -93,7 +108,7 @@ class VectorMatrixEncoder(Encoder):
             TypeError: If ``x`` does not hold floating-point numbers.
             ValueError: If its last dimension is not 3.
         """
-        features = self.interpolate(*self.corners(x))
+        features = self.interpolate(*self.corners(x), progress=progress)
         return features.reshape(*x.shape[:-1], self.out_dim)
 
     def corners(self, x: Float[Tensor, "*batch 3"]) -> tuple[Corners, Corners]:
@@ -134,18 +149,35 @@ class VectorMatrixEncoder(Encoder):
         first_row = first_row * self.resolution**num_axes
         return Corners(combine_corners(sides, torch.add, first_row.add), weights)
 
-    def interpolate(self, planes: Corners, lines: Corners) -> Float[Tensor, "n out_dim"]:
+    def interpolate(
+        self, planes: Corners, lines: Corners, *, progress: float | Float[Tensor, ""] | None = None
+    ) -> Float[Tensor, "n out_dim"]:
         """Encode points whose corners are known.
 
         Args:
             planes: corners in the planes, from `corners`.
             lines: corners in the lines.
+            progress: progress as for the points themselves.
 
         Returns:
             Features, one row per point, in the type of the planes or of float64 coordinates.
         """
-        across = weighted_rows(self.planes.flatten(0, 2), *planes)
-        along = weighted_rows(self.lines.flatten(0, 1), *lines)
+        sheets: Tensor = self.planes
+        strings: Tensor = self.lines
+        if progress is not None:
+            low, high = self.bounds
+            blur = partial(
+                blurred,
+                sigma=self.blur / (high - low),
+                progress=progress,
+                resolution=self.resolution,
+            )
+            stride = self.stride_in_use
+            # Of the planes one axis, and then the other.
+            sheets = blur(blur(sheets[:, ::stride, ::stride]).transpose(1, 2)).transpose(1, 2)
+            strings = blur(strings[:, ::stride])
+        across = weighted_rows(sheets.flatten(0, 2), *planes)
+        along = weighted_rows(strings.flatten(0, 1), *lines)
         features = (across * along).transpose(0, 1).flatten(1)
         return features.to(features_dtype(planes.weights, self.planes))
 
@@ -190,4 +222,5 @@ class VectorMatrixEncoder(Encoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        return f"out_dim={self.out_dim}, resolution={self.resolution}, stride={self.stride_in_use}"
+        sizes = f"out_dim={self.out_dim}, resolution={self.resolution}"
+        return f"{sizes}, stride={self.stride_in_use}, blur={self.blur:g}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
@@ -49,13 +50,21 @@ def describe_fit(
     }
 
 
-def describe_scene_fit(options: FieldOptions, scene: Scene, background: float) -> dict[str, Any]:
+def describe_scene_fit(
+    options: FieldOptions,
+    scene: Scene,
+    background: float,
+    *,
+    given_poses: Float[Tensor, "views 4 4"] | None = None,
+) -> dict[str, Any]:
     """Plain values and tensors from which `load_fit` rebuilds a radiance field.
 
     Args:
         options: options of the field.
         scene: scene with the training views.
         background: gray value.
+        given_poses: poses of the training views in the scene's file, if a fit that refines poses
+            began at others; None for those of the views.
     """
     return {
         "kind": "scene",
@@ -63,6 +72,7 @@ def describe_scene_fit(options: FieldOptions, scene: Scene, background: float) -
         "resolution": max(scene.train.size),
         "camera": asdict(scene.train.cameras[0]),
         "world_from_camera": scene.train.world_from_camera,
+        "given_poses": scene.train.world_from_camera if given_poses is None else given_poses,
         "background": background,
         "center": list(scene.center),
         "scale": scene.scale,
@@ -175,15 +185,18 @@ def _scene_fit(
     if options.num_samples is not None and not 1 <= options.num_samples <= _MAX_SAMPLES:
         raise ValueError(f"num_samples is {options.num_samples!r}, not 1 to {_MAX_SAMPLES}")
     poses, given = model["world_from_camera"], None
-    is_finite = isinstance(poses, Tensor) and bool(poses.isfinite().all())
-    if not is_finite or poses.shape[1:] != (4, 4):
-        raise ValueError("world_from_camera must be finite poses of shape (views, 4, 4)")
+    # Files of version 0.1 have the former alone.
+    saved = model.get("given_poses", poses)
+    for each in (poses, saved):
+        is_finite = isinstance(each, Tensor) and bool(each.isfinite().all())
+        if not is_finite or each.shape[1:] != (4, 4) or len(each) != len(poses):
+            raise ValueError("the poses must be finite and of shape (views, 4, 4)")
     if options.num_poses not in (0, len(poses)):
         raise ValueError(f"num_poses is {options.num_poses!r}, not the {len(poses)} of the views")
     renderer = renderer_for(options, int(model["resolution"]))
     renderer.load_state_dict(weights)
     if isinstance(renderer, ProposalRenderer) and renderer.poses is not None:
-        given, poses = poses, renderer.poses.corrections @ poses
+        given, poses = saved, renderer.poses.corrections @ poses
     values = dict(model["camera"])
     values["distortion"] = tuple(values["distortion"])
     x, y, z = (float(v) for v in model["center"])

@@ -144,6 +144,11 @@ def exp_se3(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
     return exponential
 
 
+def is_one_pose(poses: Float[Tensor, "views 4 4"]) -> bool:
+    """Whether all poses are the same: nothing is known of them."""
+    return bool((poses == poses[:1]).all())
+
+
 class PoseDifference(NamedTuple):
     """What two sets of poses of the same views differ by, once a similarity has aligned them.
 
@@ -160,9 +165,11 @@ class PoseDifference(NamedTuple):
 def align_poses(
     poses: Float[Tensor, "views 4 4"], target: Float[Tensor, "views 4 4"]
 ) -> Callable[[Float[Tensor, "n 4 4"]], Float[Tensor, "n 4 4"]]:
-    """Find the similarity that brings the positions of poses nearest to those of others.
+    """Find the similarity that brings poses nearest to others: positions and axes of cameras.
 
-    Umeyama 1991. Where all positions lie on a line, its rotation about that line is arbitrary.
+    Umeyama 1991, of each camera's position, in units of their spread, and of its three axes. By
+    positions alone the rotation would be arbitrary where they lie on a line, and uncertain where
+    they are close together.
 
     Args:
         poses: poses in one coordinate system.
@@ -174,12 +181,16 @@ def align_poses(
     source, goal = poses[:, :3, 3].double(), target[:, :3, 3].double()
     middle, goal_middle = source.mean(0), goal.mean(0)
     source, goal = source - middle, goal - goal_middle
-    u, sizes, vh = torch.linalg.svd(goal.T @ source)
+    spreads = (source.norm() * goal.norm()).clamp(min=1e-12)
+    axes, goal_axes = poses[:, :3, :3].double(), target[:, :3, :3].double()
+    # Every camera's three axes weigh as much as its position at the mean distance.
+    moments = goal.T @ source / spreads + (goal_axes @ axes.mT).mean(0) / 3
+    u, _, vh = torch.linalg.svd(moments)
     # A rotation, not a mirror image.
     signs = torch.ones(3, dtype=torch.float64, device=u.device)
     signs[2] = torch.linalg.det(u @ vh).sign()
     rotation = u @ torch.diag(signs) @ vh
-    scale = (sizes * signs).sum() / source.square().sum().clamp(min=1e-12)
+    scale = ((source @ rotation.T) * goal).sum() / source.square().sum().clamp(min=1e-12)
 
     def aligned(others: Tensor) -> Tensor:
         moved = others.double().clone()

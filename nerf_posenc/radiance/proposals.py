@@ -14,7 +14,7 @@ from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.radiance.factored_field import density_of_features
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
-from nerf_posenc.radiance.refinement import PoseRefinement
+from nerf_posenc.radiance.refinement import SEARCH, SEARCH_IN_BOX, SEARCH_IN_SPACE, PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter, importance_samples, stratified_edges, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import (
@@ -80,8 +80,8 @@ class ProposalRenderer(nn.Module):
         self.num_proposals = num_proposals
         self.num_samples = num_samples
         self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
-        is_boxed = self.space.is_box
-        self.poses = PoseRefinement(num_poses, is_boxed=is_boxed) if num_poses else None
+        search = SEARCH_IN_BOX if self.space.is_box else SEARCH_IN_SPACE
+        self.poses = PoseRefinement(num_poses, search) if num_poses else None
 
     def forward(
         self,
@@ -129,7 +129,9 @@ class ProposalRenderer(nn.Module):
         )
         edges = torch.cat([near[:, None], drawn[:, 1:-1], far[:, None]], dim=1)
         along, positions = middles(edges)
-        opened = {} if self.poses is None else {"progress": self.poses.progress}
+        opened = {}
+        if self.poses is not None and self.poses.stage == SEARCH:
+            opened["progress"] = self.poses.progress
         density, rgb = self.field(positions, rays.directions[:, None], **opened)
         weights = weights_from_density(density, self._lengths(edges))
         index = torch.arange(len(along), device=along.device).repeat_interleave(along.shape[1])

@@ -14,7 +14,9 @@ from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
 from nerf_posenc.radiance.packed import PackedRenderer
+from nerf_posenc.radiance.poses import is_one_pose
 from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.refinement import SEARCH_FROM_ONE
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.scene_spaces import SpaceName, make_space
 from nerf_posenc.radiance.views import Views
@@ -49,9 +51,9 @@ class FieldOptions:
         num_bands: frequency bands of ``"fourier"``.
         sigma: standard deviation of ``"gaussian"``; None for its default.
         width: units per layer; None for 128 in the MLP and the proposal field, 64 in the factored
-            and after a hash grid, and 256 in the others.
+            and after a grid, and 256 in the others.
         depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
-            the MLP and the proposal field, 2 in the factored, 1 after a hash grid and 8 in the
+            the MLP and the proposal field, 2 in the factored, 1 after a grid and 8 in the
             others.
         num_exposures: training views whose exposures the last two fields learn; 0 for none.
         num_poses: training views whose poses the last field refines; 0 for none.
@@ -78,8 +80,8 @@ class FieldOptions:
     @property
     def layers(self) -> tuple[int, int]:
         """Width and depth of the trunk."""
-        # A small network reads a hash grid.
-        proposal = (64, 1) if self.encoding == "hash" else (128, 4)
+        # A small network reads a grid.
+        proposal = (64, 1) if self.encoding in ("hash", "vector-matrix") else (128, 4)
         width, depth = {"mlp": (128, 4), "factored": (64, 2), "proposal": proposal}.get(
             self.field, (256, 8)
         )
@@ -119,6 +121,8 @@ def make_renderer(
         renderer.space = make_space(options.space, views)
     if isinstance(renderer, ProposalRenderer):
         renderer.space = make_space(options.space, views, by_disparity=True)
+        if renderer.poses is not None and is_one_pose(views.world_from_camera):
+            renderer.poses.search = SEARCH_FROM_ONE
     return renderer
 
 

@@ -8,14 +8,20 @@ A fit has three stages. While poses are searched for, the bands of the field ope
 fine. Then the field is drawn anew with all bands open, since it never becomes as sharp as one that
 is fitted to good poses from the start, and the poses stand still until it is sharp. Then a view
 that is caught in another minimum is relocalized by a search, and all poses are refined to the end.
+
+Where nothing is known but that all views look about the same way, all begin at one pose. Then they
+only shift at first, in the coarsest bands: rotations would explain by a pan what is a motion, and
+the depths that go with it may be inside out.
 """
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nerf_posenc.radiance.poses import exp_se3
 from nerf_posenc.radiance.rays import Rays
@@ -23,9 +29,8 @@ from nerf_posenc.training.schedules import cosine_decay
 
 # What is left of the sums over rays from one batch to the next.
 _DECAY = 0.95
-# Damping: shares of a direction's own curvature, and of the mean curvature of all six, which holds
-# those back that a coarse field hardly determines; less of it once all bands are open.
-_OWN_DAMPING, _MEAN_DAMPING, _FINE_DAMPING = 0.1, 0.5, 0.05
+# Damping once all bands are open: a share of the mean curvature.
+_FINE_DAMPING = 0.05
 # A ray whose gradient is more than this many times as long as of 99 in 100 has it shortened.
 _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
@@ -34,11 +39,6 @@ _SHARE, _LONGEST = 0.15, 0.1
 # Shares of the fit after which the field restarts, and after which it is sharp enough to refine
 # the poses by.
 _RESTART_AT, _SHARP_AT = 0.4, 0.52
-# Shares of the search for which poses stand still, while the field is fog, and of the bands that
-# are open from the start. What lies between the cameras is small in the cube of an endless space:
-# the coarsest bands alone would blur it beyond recognition.
-_STILL_IN_BOX, _OPEN_IN_BOX = 0.05, 0.0
-_STILL, _OPEN = 0.25, 0.25
 # The error of an outlier over the median of all views, the rays of each view by which errors are
 # measured, and the largest share of the views that are relocalized.
 _OUTLIER, _CHECKED, _MOST_OUTLIERS = 3.0, 512, 0.1
@@ -46,6 +46,39 @@ _OUTLIER, _CHECKED, _MOST_OUTLIERS = 3.0, 512, 0.1
 # rays that they are judged by, and the standard deviation of the first, in radians and in units of
 # the scene.
 _CANDIDATES, _ROUNDS, _KEPT, _RAYS, _SPREAD = 256, 12, 16, 128, 0.15
+
+
+class Search(NamedTuple):
+    """How poses are searched for.
+
+    Attributes:
+        open: share of the bands that are open from the start.
+        still: share of the search for which poses stand still, while the field is fog.
+        shifts: share of the search until which poses only shift, and no more bands open.
+        own_damping: damping of each of the six numbers of a step, as a share of its own curvature.
+        mean_damping: the same as a share of the mean curvature of all six, which holds those back
+            that a coarse field hardly determines.
+    """
+
+    open: float
+    still: float
+    shifts: float
+    own_damping: float
+    mean_damping: float
+
+
+SEARCH_IN_BOX = Search(open=0.0, still=0.05, shifts=0.0, own_damping=0.1, mean_damping=0.5)
+"""Of poses that are about known, around a scene in its own box."""
+
+# What lies between the cameras is small in the cube of an endless space: the coarsest bands alone
+# would blur it beyond recognition.
+SEARCH_IN_SPACE = SEARCH_IN_BOX._replace(open=0.25, still=0.25)
+"""Of poses that are about known, in all of space."""
+
+# To rotate and to move are nearly the same to views that look one way: damping would hold poses
+# back between the two.
+SEARCH_FROM_ONE = Search(open=0.25, still=0.15, shifts=0.4, own_damping=0.03, mean_damping=0.1)
+"""Of poses of which nothing is known but that views look about the same way: all begin as one."""
 
 SEARCH, RESTART, REFINEMENT = range(3)
 """Stages of a fit with poses that are refined."""
@@ -63,7 +96,7 @@ class PoseRefinement(nn.Module):
 
     Args:
         num_views: number of views, 1 or more.
-        is_boxed: whether the field's cube is the scene's own box.
+        search: how poses are searched for.
 
     Attributes:
         corrections: rigid transforms, one for each view; the identity at first.
@@ -76,9 +109,9 @@ class PoseRefinement(nn.Module):
     curvature: Tensor
     slope: Tensor
 
-    def __init__(self, num_views: int, *, is_boxed: bool = True) -> None:
+    def __init__(self, num_views: int, search: Search = SEARCH_IN_BOX) -> None:
         super().__init__()
-        self._still, self._open = (_STILL_IN_BOX, _OPEN_IN_BOX) if is_boxed else (_STILL, _OPEN)
+        self.search = search
         self.register_buffer("corrections", torch.eye(4).repeat(num_views, 1, 1))
         self.register_buffer("progress", torch.zeros(()))
         # Sums over the rays of each view, from which its step is solved.
@@ -182,17 +215,19 @@ class PoseRefinement(nn.Module):
             progress: progress of the fit, from 0 to 1.
         """
         searched = progress / _RESTART_AT if self.stage == SEARCH else 1.0
-        self.progress.fill_(self._open + (1 - self._open) * searched)
-        is_still = self.stage == RESTART or searched < self._still
-        self.step(0.0 if is_still else pose_schedule(progress))
+        first, shifts = self.search.open, self.search.shifts
+        self.progress.fill_(first + (1 - first) * max(0.0, searched - shifts) / (1 - shifts))
+        is_still = self.stage == RESTART or searched < self.search.still
+        self.step(0.0 if is_still else pose_schedule(progress), only_shift=searched < shifts)
 
     @torch.no_grad()
-    def step(self, share: float) -> None:
+    def step(self, share: float, *, only_shift: bool = False) -> None:
         """Take a share of the Gauss-Newton steps by the gradients of the last backward pass.
 
         Args:
             share: share of the usual step, from 0 to 1; at 0 gradients are accumulated, and the
                 poses stay.
+            only_shift: leave rotations as they are.
         """
         if self._rays is None or self._rgb is None:
             return
@@ -208,7 +243,8 @@ class PoseRefinement(nn.Module):
         torque += torch.linalg.cross(directions, by_direction)
         self._add(views, torch.cat([torque, by_origin], dim=-1), by_color)
         if share > 0:
-            self.corrections.copy_(exp_se3(_SHARE * share * self._twists()) @ self.corrections)
+            twists = _SHARE * share * self._twists(3 if only_shift else 0)
+            self.corrections.copy_(exp_se3(twists) @ self.corrections)
             # Thousands of products in float32 would stretch the rotations: a step of Newton's
             # iteration to the nearest orthogonal matrix.
             rotations = self.corrections[:, :3, :3]
@@ -230,15 +266,19 @@ class PoseRefinement(nn.Module):
         self.curvature.mul_(_DECAY).index_add_(0, views, outer)
         self.slope.mul_(_DECAY).index_add_(0, views, gradient * residual[:, None])
 
-    def _twists(self) -> Float[Tensor, "views 6"]:
-        """Damped Gauss-Newton step of every view, with a limit to its length."""
+    def _twists(self, first: int) -> Float[Tensor, "views 6"]:
+        """Damped Gauss-Newton step of every view, with a limit to its length.
+
+        Args:
+            first: the first of the six numbers that are stepped.
+        """
         own = self.curvature.diagonal(dim1=-2, dim2=-1)
-        share = torch.where(self.progress < 1, _MEAN_DAMPING, _FINE_DAMPING)
-        damping = _OWN_DAMPING * own + share * own.mean(-1, keepdim=True) + 1e-6
-        system = self.curvature + torch.diag_embed(damping)
-        twist: Tensor = -torch.linalg.solve_ex(system, self.slope).result
+        share = torch.where(self.progress < 1, self.search.mean_damping, _FINE_DAMPING)
+        damping = self.search.own_damping * own + share * own.mean(-1, keepdim=True) + 1e-6
+        system = (self.curvature + torch.diag_embed(damping))[:, first:, first:]
+        twist: Tensor = -torch.linalg.solve_ex(system, self.slope[:, first:]).result
         limit: Tensor = _LONGEST / twist.norm(dim=-1, keepdim=True).clamp(min=_LONGEST)
-        return twist * limit
+        return F.pad(twist * limit, (first, 0))
 
 
 def pose_schedule(progress: float) -> float:

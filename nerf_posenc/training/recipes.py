@@ -124,7 +124,7 @@ ENCODINGS: dict[str, EncodingRecipe] = {
         layers=(64, 2),
         lrs={"muon": 0.02, "adam": 0.01},
         muon_adam_lr=0.02,
-        fields=("factored",),
+        fields=("factored", "proposal"),
     ),
 }
 """Encodings by name."""

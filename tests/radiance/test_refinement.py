@@ -63,13 +63,22 @@ def test_poses_that_differ_by_a_similarity_are_the_same() -> None:
     difference = pose_difference(poses, moved)
     assert float(difference.degrees.max()) < 1e-4
     assert float(difference.distances.max()) < 1e-9
-    # Cameras that rotate in their places.
-    rotated = poses.clone()
-    rotation = exp_se3(torch.tensor([0.0, 0.2, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64))[:3, :3]
-    rotated[:, :3, :3] = rotated[:, :3, :3] @ rotation
+    # Cameras on all sides that roll in their places: opposite ones roll in opposite ways.
+    sides = torch.cat([torch.eye(3), -torch.eye(3)]).double()
+    poses = torch.stack([look_at(3 * side, 0 * side, side.roll(1)) for side in sides])
+    rolled = poses @ exp_se3(torch.tensor([0.0, 0.0, 0.2, 0.0, 0.0, 0.0], dtype=torch.float64))
     torch.testing.assert_close(
-        pose_difference(rotated, poses).degrees, torch.full((7,), math.degrees(0.2)).double()
+        pose_difference(rolled, poses).degrees, torch.full((6,), math.degrees(0.2)).double()
     )
+
+
+def test_cameras_on_a_line_are_aligned_by_their_axes() -> None:
+    poses = random_poses(1).repeat(4, 1, 1)
+    poses[:, :3, 3] += torch.arange(4.0).double()[:, None] * torch.tensor([0.3, 0.1, 0.2])
+    # About the line that they stand on.
+    line = nn.functional.normalize(torch.tensor([0.3, 0.1, 0.2], dtype=torch.float64), dim=0)
+    moved = exp_se3(torch.cat([1.3 * line, 0 * line])) @ poses
+    torch.testing.assert_close(align_poses(poses, moved)(poses), moved)
 
 
 class Waves(nn.Module):
