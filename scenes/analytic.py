@@ -17,7 +17,7 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import Rays, camera_rays
 from nerf_posenc.radiance.views import Scene, Views
 from scenes.errors import SceneError
-from scenes.quadrature import Medium, hemisphere_poses, render_exactly
+from scenes.quadrature import Medium, hemisphere_poses, poses_beside, render_exactly
 from scenes.sdf import (
     ball,
     box,
@@ -168,6 +168,19 @@ def _spheres() -> Medium:
     )
 
 
+def _wall() -> Medium:
+    """The spheres before a chequered wall."""
+
+    def tiles(x: Tensor) -> Tensor:
+        large = mix(checks(x[:, 0] * 5, x[:, 2] * 5), rgb(0.3, 0.5, 0.6), rgb(0.85, 0.8, 0.6))
+        small = checks(x[:, 0] * 16 + x[:, 2] * 4, x[:, 2] * 12)
+        return large * (0.7 + 0.3 * small)
+
+    spheres = _spheres()
+    assert isinstance(spheres, Solids)
+    return Solids([*spheres.solids, Solid(box(rgb(0, 0.96, 0), rgb(1.0, 0.03, 1.0), 0.01), tiles)])
+
+
 def _struts() -> Medium:
     """An icosahedron of thin struts, banded, around a small checkered ball."""
     golden = (1 + math.sqrt(5)) / 2
@@ -239,9 +252,12 @@ def _blocks() -> Medium:
 
 
 BUILT_IN: Mapping[str, Callable[[], Medium]] = MappingProxyType(
-    {"blocks": _blocks, "cloud": Cloud, "spheres": _spheres, "struts": _struts}
+    {"blocks": _blocks, "cloud": Cloud, "spheres": _spheres, "struts": _struts, "wall": _wall}
 )
 """Scenes by name."""
+
+# Seen from one side, over gray: all pixels are opaque, as in photographs.
+_ONE_SIDED, _GRAY = "wall", 0.6
 
 
 def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test: int = 8) -> Scene:
@@ -250,7 +266,7 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
     Args:
         name: one of ``BUILT_IN``.
         size: pixels per side.
-        num_train: views to fit, on a spiral over the upper half of a sphere.
+        num_train: views to fit, on a spiral over the upper half of a sphere, or before a wall.
         num_test: views to evaluate on, between them.
 
     Raises:
@@ -260,24 +276,30 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
         raise SceneError(f"no built-in scene {name!r}; there are {', '.join(sorted(BUILT_IN))}")
     medium = BUILT_IN[name]()
     camera = Camera.from_angle(size, size, _FIELD_OF_VIEW)
+    is_opaque = name == _ONE_SIDED
 
     def views(poses: Tensor, kind: str) -> Views:
         # All at once: small views one by one would be mostly overhead.
+        background = _GRAY if is_opaque else 0.0
         rendering = render_exactly(
-            medium, Rays.cat(camera_rays(camera, pose, background=0.0) for pose in poses)
+            medium, Rays.cat(camera_rays(camera, pose, background=background) for pose in poses)
         )
+        channels = [rendering.rgb] if is_opaque else [rendering.rgb, rendering.opacity[:, None]]
         return Views(
-            torch.cat([rendering.rgb, rendering.opacity[:, None]], dim=-1)
-            .view(-1, size, size, 4)
-            .float(),
+            torch.cat(channels, dim=-1).unflatten(0, (-1, size, size)).float(),
             [camera] * len(poses),
             poses,
             [f"{kind} {i}" for i in range(len(poses))],
         )
 
+    if is_opaque:
+        train, test = poses_beside(num_train), poses_beside(num_test, shift=0.5)
+    else:
+        train = hemisphere_poses(num_train)
+        test = hemisphere_poses(num_test, shift=0.5, lowest=0.15)
     return Scene(
         name,
-        views(hemisphere_poses(num_train), "train"),
-        views(hemisphere_poses(num_test, shift=0.5, lowest=0.15), "test"),
+        views(train, "train"),
+        views(test, "test"),
         f"built-in scene {name}, rendered from its formulas",
     )

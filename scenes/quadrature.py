@@ -110,6 +110,30 @@ def hemisphere_poses(count: int, *, shift: float = 0.0, lowest: float = 0.05) ->
     return torch.stack(poses)
 
 
+def poses_beside(count: int, *, shift: float = 0.0) -> Tensor:
+    """Cameras beside one another before the scene, held by hand: about the same way, at random.
+
+    Args:
+        count: how many.
+        shift: shift of the spiral that they lie on, in cycles.
+
+    Returns:
+        Matrices world_from_camera, ``(count, 4, 4)``.
+    """
+    generator = torch.Generator().manual_seed(round(1000 * shift))
+    golden = (3 - math.sqrt(5)) / 2
+    poses = []
+    for i in range(count):
+        radius, angle = 0.35 * math.sqrt((i + 0.5) / count), 2 * math.pi * (i * golden + shift)
+        offset = torch.tensor([radius * math.cos(angle), 0.0, 0.7 * radius * math.sin(angle)])
+        hand, aim, tilt = torch.randn(3, 3, generator=generator)
+        position = torch.tensor([0.0, -2.1, 0.35]) + offset + 0.06 * hand
+        target = position + torch.tensor([0.0, 2.1, -0.42]) + 0.08 * aim
+        up = torch.tensor([0.0, 0.0, 1.0]) + 0.03 * tilt
+        poses.append(look_at(position, target, up))
+    return torch.stack(poses)
+
+
 def look_at_origin(azimuth: float, elevation: float, distance: float = _CAMERA_DISTANCE) -> Tensor:
     """Pose of a camera that looks at the origin, z being up.
 

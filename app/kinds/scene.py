@@ -181,7 +181,7 @@ class SceneOptions(ViewsOptions):
     """Fit a radiance field without and with an encoding."""
 
     scene: str = "spheres"
-    """Folder of posed images; or blocks, cloud, spheres, struts."""
+    """Folder of posed images; or blocks, cloud, spheres, struts, wall."""
 
 
 AskedViews = TypeVar("AskedViews", bound=ViewsOptions)

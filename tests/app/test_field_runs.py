@@ -11,8 +11,10 @@ from PIL import Image
 
 import train_fit
 from nerf_posenc.fits import SceneFit, load_fit
-from nerf_posenc.radiance.poses import align_poses, look_at
+from nerf_posenc.radiance.poses import align_poses, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.scene_spaces import space_for
+from scenes import open_scene
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -82,12 +84,27 @@ def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> No
     assert isinstance(fit.renderer, ProposalRenderer)
     given, found = fit.given_poses, fit.world_from_camera
     assert given is not None
-    assert fit.renderer.poses is not None
-    torch.testing.assert_close(found, fit.renderer.poses.corrections @ given)
-    assert not torch.equal(found, given)
+    torch.testing.assert_close(given, open_scene("spheres", size=8).train.world_from_camera)
+    assert 2 < float(pose_difference(found, given).degrees.mean()) < 30
     # A camera of the file is rendered from where the refined poses have it.
     scene_pose = given[0].clone()
     scene_pose[:3, 3] = scene_pose[:3, 3] * fit.scale + torch.tensor(fit.center)
     placed = align_poses(given, found)(given[:1])[0]
     a = fit.render(fit.camera, scene_pose)
     torch.testing.assert_close(a.rgb, fit.render(fit.camera, placed, in_file_units=False).rgb)
+
+
+def test_poses_of_which_nothing_is_known_begin_as_one_in_world_coordinates() -> None:
+    data = ["--scene", "wall", "--size", "8", "--field", "auto", "--test-views", "1"]
+    options = ["--refine-poses", "--unknown-poses", "--out", "run", *RUN, "--steps", "12"]
+    assert train_fit.main([*data, *options]) == 0
+    fit = load_fit("run/fits/hash.safetensors")
+    assert isinstance(fit, SceneFit)
+    assert isinstance(fit.renderer, ProposalRenderer)
+    # The views themselves would get the frustum of forward-facing ones.
+    assert space_for(open_scene("wall", size=8).train) == "forward-facing"
+    assert fit.options.space == "contracted"
+    assert fit.renderer.poses is not None
+    torch.testing.assert_close(fit.world_from_camera, fit.renderer.poses.corrections)
+    (scores,) = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert 0 < scores["rotation_deg"] < 180

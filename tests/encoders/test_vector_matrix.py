@@ -49,6 +49,32 @@ def test_gradients_of_features_and_coordinates_are_those_of_autograd() -> None:
         torch.testing.assert_close(own, other)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_planes_and_lines_are_blurred_by_a_normalized_gaussian(stride: int) -> None:
+    encoder, progress = small(stride), 0.4
+    nodes = torch.linspace(-1, 1, 9, dtype=torch.float64)[::stride]
+    least = 0.25 * 2 / 8 * stride
+    sigma = 0.25 * (least / 0.25) ** progress
+    # Of a plane over both axes at once.
+    at = torch.cartesian_prod(nodes, nodes)
+    over_plane = torch.exp(-torch.cdist(at, at).square() / (2 * sigma**2))
+    over_line = torch.exp(-((nodes[:, None] - nodes) ** 2) / (2 * sigma**2))
+    expected = small(stride)
+    with torch.no_grad():
+        for plane in expected.planes:
+            in_use = plane[::stride, ::stride]
+            blurred = over_plane @ in_use.flatten(0, 1) / over_plane.sum(-1, keepdim=True)
+            in_use.copy_(blurred.view_as(in_use))
+        expected.lines[:, ::stride] = (
+            over_line @ expected.lines[:, ::stride] / over_line.sum(-1, keepdim=True)
+        )
+    x = points(200)
+    torch.testing.assert_close(encoder(x, progress=progress), expected(x), atol=1e-6, rtol=1e-4)
+    with torch.no_grad():
+        first, last = ((encoder(x, progress=p) - encoder(x)).abs().max() for p in (0.0, 1.0))
+    assert float(last) < 0.01 * float(first)
+
+
 def test_wide_rows_get_the_gradient_of_narrow_ones() -> None:
     # Rows of 8 features and more are summed in another way; each feature is on its own.
     wide = KPlanesEncoder(2, 12, resolution=5).double()
