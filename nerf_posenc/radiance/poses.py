@@ -13,6 +13,10 @@ from torch.nn import functional as F
 # circle before the scene instead of an orbit around it.
 _ONE_SIDED = 0.85
 _CIRCLE_RADIUS = 0.15
+# Distances of the point that views look at, in mean distances of the cameras from their middle: of
+# views that look the same way, the least that can be told from where their axes meet, and what is
+# taken where it cannot be.
+_LEAST_AHEAD, _AHEAD = 1.0, 8.0
 
 
 def look_at(
@@ -72,7 +76,8 @@ def find_orbit(world_from_camera: Float[Tensor, "views 4 4"]) -> Orbit:
     heights = offsets @ up
     across = offsets - heights[:, None] * up
     # Seen from above: from all sides these directions cancel, however steep the views are.
-    one_sided = F.normalize(across, dim=-1).mean(0).norm()
+    from_above = backs - (backs @ up)[:, None] * up
+    one_sided = F.normalize(from_above, dim=-1).mean(0).norm()
     is_around = bool(one_sided < _ONE_SIDED) and float(across.norm(dim=-1).mean()) > 0
     if is_around:
         origin = center + heights.mean() * up
@@ -108,7 +113,7 @@ def orbit_poses(
 def nearest_to_lines(
     positions: Float[Tensor, "n 3"], directions: Float[Tensor, "n 3"]
 ) -> Float[Tensor, " 3"]:
-    """Point nearest to all lines, or one ahead of the positions if the lines are parallel.
+    """Point nearest to all lines, or one ahead of the positions if the lines do not meet there.
 
     Args:
         positions: one on each line.
@@ -117,10 +122,15 @@ def nearest_to_lines(
     across = torch.eye(3, dtype=positions.dtype) - directions[:, :, None] * directions[:, None, :]
     matrix = across.sum(0)
     right_side = (across @ positions[:, :, None]).sum(0)[:, 0]
-    if float(torch.linalg.eigvalsh(matrix)[0]) < 1e-6 * len(positions):
-        return positions.mean(0) - directions.mean(0)
-    nearest: Tensor = torch.linalg.solve(matrix, right_side)
-    return nearest
+    middle, mean = positions.mean(0), directions.mean(0)
+    spread = (positions - middle).norm(dim=-1).mean()
+    if float(torch.linalg.eigvalsh(matrix)[0]) >= 1e-6 * len(positions):
+        nearest: Tensor = torch.linalg.solve(matrix, right_side)
+        ahead = (middle - nearest) @ mean
+        if bool(mean.norm() < _ONE_SIDED) or bool(ahead > _LEAST_AHEAD * spread):
+            return nearest
+    # Photographs from beside one another: no distance is known, and this is a usual one.
+    return middle - F.normalize(mean, dim=0) * (_AHEAD * float(spread) or 1.0)
 
 
 def exp_se3(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera, Distortion, distort, undistort
-from nerf_posenc.radiance.poses import look_at, orbit_poses
+from nerf_posenc.radiance.poses import exp_se3, look_at, orbit_poses
 from nerf_posenc.radiance.rays import camera_rays
 
 Z = torch.tensor([0.0, 0.0, 1.0])
@@ -147,13 +147,21 @@ def test_one_sided_views_are_those_whose_mean_direction_is_longer_than_0_85(spre
     assert_on_path(poses, expected, torch.zeros(3))
 
 
-def test_parallel_views_look_at_a_point_one_unit_ahead() -> None:
+@pytest.mark.parametrize("spread", ["parallel", "apart", "one place"])
+def test_views_whose_axes_do_not_meet_ahead_look_at_a_point_there(spread: str) -> None:
     views = torch.eye(4).repeat(3, 1, 1)
-    views[:, 0, 3] = torch.tensor([-0.75, 0.0, 0.75])
-    # The point is (0, 0, -1), 1.25, 1 and 1.25 away from the views.
-    radius = 0.15 * (1.25 + 1 + 1.25) / 3
+    if spread != "one place":
+        views[:, 0, 3] = torch.tensor([-0.75, 0.0, 0.75])
+    if spread == "apart":
+        # The outer axes meet 15 units behind the views.
+        for view, side in ((0, 0.05), (2, -0.05)):
+            views[view, :3, :3] = exp_se3(torch.tensor([0.0, side, 0.0, 0.0, 0.0, 0.0]))[:3, :3]
+    # Eight times as far ahead as the views are from their middle in the mean, or one unit.
+    ahead = 1.0 if spread == "one place" else 8 * 0.5
+    aside = views[:, 0, 3].abs()
+    radius = 0.15 * float((aside.square() + ahead**2).sqrt().mean())
     sway = torch.tensor([[1.0, 0, 0], [0, 0.5, 0], [-1.0, 0, 0], [0, -0.5, 0]]) * radius
-    assert_on_path(orbit_poses(views, 4), sway, torch.tensor([0.0, 0.0, -1.0]))
+    assert_on_path(orbit_poses(views, 4), sway, torch.tensor([0.0, 0.0, -ahead]))
 
 
 @pytest.mark.parametrize("elevation", [10.0, 60.0, 80.0])
