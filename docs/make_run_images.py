@@ -29,6 +29,7 @@ RUNS = {
     "brick": ["--shape", "brick"],
     "scan": ["--scan", "shepp-logan"],
     "align": ["--align", "cat"],
+    "wall": ["--scene", "wall", "--field", "auto", "--refine-poses", "--unknown-poses"],
     "clip": ["--clip", "spheres", "--steps", "1000"],
 }
 """Command lines by the name of the image that is made of each."""
