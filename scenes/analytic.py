@@ -131,7 +131,7 @@ class Cloud:
         return (base * layers * forward).clamp(0, 1)
 
 
-def _spheres() -> Medium:
+def _spheres() -> Solids:
     """A checkered ball and three striped ones on a textured floor."""
     ink, paper = rgb(0.05, 0.08, 0.25), rgb(0.95, 0.93, 0.85)
 
@@ -169,16 +169,16 @@ def _spheres() -> Medium:
 
 
 def _wall() -> Medium:
-    """The spheres before a chequered wall."""
+    """The spheres before a checkered wall."""
 
     def tiles(x: Tensor) -> Tensor:
         large = mix(checks(x[:, 0] * 5, x[:, 2] * 5), rgb(0.3, 0.5, 0.6), rgb(0.85, 0.8, 0.6))
         small = checks(x[:, 0] * 16 + x[:, 2] * 4, x[:, 2] * 12)
         return large * (0.7 + 0.3 * small)
 
-    spheres = _spheres()
-    assert isinstance(spheres, Solids)
-    return Solids([*spheres.solids, Solid(box(rgb(0, 0.96, 0), rgb(1.0, 0.03, 1.0), 0.01), tiles)])
+    return Solids(
+        [*_spheres().solids, Solid(box(rgb(0, 0.96, 0), rgb(1.0, 0.03, 1.0), 0.01), tiles)]
+    )
 
 
 def _struts() -> Medium:
@@ -256,8 +256,8 @@ BUILT_IN: Mapping[str, Callable[[], Medium]] = MappingProxyType(
 )
 """Scenes by name."""
 
-# Seen from one side, over gray: all pixels are opaque, as in photographs.
-_ONE_SIDED, _GRAY = "wall", 0.6
+# Behind the wall, whose views are opaque, as photographs are.
+_GRAY = 0.6
 
 
 def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test: int = 8) -> Scene:
@@ -276,7 +276,7 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
         raise SceneError(f"no built-in scene {name!r}; there are {', '.join(sorted(BUILT_IN))}")
     medium = BUILT_IN[name]()
     camera = Camera.from_angle(size, size, _FIELD_OF_VIEW)
-    is_opaque = name == _ONE_SIDED
+    is_opaque = name == "wall"
 
     def views(poses: Tensor, kind: str) -> Views:
         # All at once: small views one by one would be mostly overhead.

@@ -50,6 +50,7 @@ from nerf_posenc.radiance.field_training import (
     make_batches,
     make_field_optimizer,
     make_loss,
+    schedule_for,
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
@@ -63,7 +64,6 @@ from nerf_posenc.radiance.poses import (
 )
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
-from nerf_posenc.radiance.refinement import pose_schedule
 from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
@@ -71,7 +71,6 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.schedules import cosine_decay
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 
 _TURNTABLE = 60
@@ -82,7 +81,7 @@ ROTATION = Measure(
     3,
     higher_is_better=False,
     meaning="Angle between the orientations of the training views as found and as given, mean over "
-    "the views, after a similarity has aligned their positions",
+    "the views, after a similarity has aligned their positions and axes",
 )
 POSITION = Measure(
     "position_percent",
@@ -276,20 +275,23 @@ class ViewsKind(Kind[AskedViews]):
 
     def measures(self, config: AskedViews) -> Sequence[Measure]:
         """PSNR and SSIM, means over the test views, and errors of poses that are not as given."""
-        is_compared = self._has_other_poses(config) and not is_one_pose(self.given_poses)
-        return (PSNR, SSIM, ROTATION, POSITION) if is_compared else (PSNR, SSIM)
+        return (PSNR, SSIM, ROTATION, POSITION) if self._compares_poses(config) else (PSNR, SSIM)
 
-    def _has_other_poses(self, config: AskedViews) -> bool:
-        """Whether poses of training views are not those of the files, before or after a fit."""
-        return config.refine_poses or bool(config.disturb_poses)
+    def _compares_poses(self, config: AskedViews) -> bool:
+        """Whether poses may differ from those of the files, if these say anything."""
+        is_other = config.refine_poses or config.disturb_poses > 0
+        return is_other and not is_one_pose(self.given_poses)
 
     def _space(self, config: AskedViews) -> SpaceName:
         """Coordinates of the field: what suits the views, as far as their poses are known."""
         if config.field_name not in WITH_SPACES:
             return "box"
         space = space_for(self.scene.train)
-        # A frustum would move with the poses.
-        return "contracted" if config.refine_poses and space == "forward-facing" else space
+        # A frustum would move with the poses, and the box of a file is around what its poses see.
+        is_moved = config.refine_poses and space == "forward-facing"
+        return (
+            "contracted" if is_moved or is_one_pose(self.scene.train.world_from_camera) else space
+        )
 
     def _field(self, encoding: str, config: AskedViews) -> FieldOptions:
         field = config.field_name
@@ -358,14 +360,12 @@ class ViewsKind(Kind[AskedViews]):
         shown = self.scene.train if config.refine_poses else self.scene.test
         preview = shown.subset(1).resized(PREVIEW_SIDE // 4)
 
+        def pose_of_preview() -> Tensor:
+            poses = self._found_poses(renderer) if config.refine_poses else shown.world_from_camera
+            return poses[0]
+
         def render(camera: Camera, pose: Tensor) -> Tensor:
             return render_camera(renderer, camera, pose, background=gray, autocast_dtype=dtype).rgb
-
-        def pose_of_preview() -> Tensor:
-            found = (
-                self._found_poses(renderer) if config.refine_poses else preview.world_from_camera
-            )
-            return found[0]
 
         return Problem(
             draw_batch=batches,
@@ -374,7 +374,7 @@ class ViewsKind(Kind[AskedViews]):
             loss=make_loss(options),
             forward=forward_for(renderer),
             after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
-            schedule=pose_schedule if config.refine_poses else cosine_decay,
+            schedule=schedule_for(renderer),
             autocast_dtype=dtype,
             # Grids of occupied cells give each batch another number of samples, and poses that are
             # refined open the encoding from coarse to fine and restart the field.
@@ -398,9 +398,10 @@ class ViewsKind(Kind[AskedViews]):
         poses = self._found_poses(fit.model)
         test, pose_scores, blocks = self.scene.test, dict[str, float](), list[Block]()
         details = dict[str, Any]()
-        if self._has_other_poses(config):
+        if self._compares_poses(config):
             pose_scores, curve = self._pose_scores(poses)
             blocks = [curve]
+        if config.refine_poses or config.disturb_poses:
             aligned = align_poses(self.given_poses, poses)(test.world_from_camera)
             test = replace(test, world_from_camera=aligned)
         if config.refine_poses:
@@ -473,7 +474,7 @@ class ViewsKind(Kind[AskedViews]):
 
     def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
         """Say how far poses were off, how test views are placed, and name fits without effect."""
-        if self._has_other_poses(config):
+        if self._compares_poses(config):
             start = pose_difference(self.scene.train.world_from_camera, self.given_poses)
             yield (
                 f"poses were {float(start.degrees.mean()):.2f} degrees and "

@@ -172,12 +172,17 @@ def blurred(
             exponentially, to a quarter of the distance between nodes at 1.
         progress: progress of the fit, clamped to [0, 1].
         resolution: nodes of each line in the result.
+
+    Returns:
+        Features of the nodes of the result, evenly spaced over the same lines.
     """
-    reached = torch.as_tensor(progress, dtype=torch.float32, device=nodes.device).clamp(0, 1)
+    options: Any = {
+        "dtype": torch.promote_types(nodes.dtype, torch.float32),
+        "device": nodes.device,
+    }
+    reached = torch.as_tensor(progress, **options).clamp(0, 1)
     least = min(1.0, _LEAST_BLUR / (nodes.shape[-2] - 1) / sigma)
-    here, there = (
-        torch.linspace(0, 1, count, device=nodes.device) for count in (nodes.shape[-2], resolution)
-    )
+    here, there = (torch.linspace(0, 1, n, **options) for n in (nodes.shape[-2], resolution))
     # Each row is a Gaussian, cut off at the edges and normalized: what is constant stays so.
     offsets = (there[:, None] - here) / (sigma * least**reached)
     weights = torch.softmax(-0.5 * offsets.square(), dim=-1)

@@ -157,13 +157,13 @@ class VectorMatrixEncoder(Encoder):
         Args:
             planes: corners in the planes, from `corners`.
             lines: corners in the lines.
-            progress: progress as for the points themselves.
+            progress: progress of the fit, as in a call.
 
         Returns:
             Features, one row per point, in the type of the planes or of float64 coordinates.
         """
-        sheets: Tensor = self.planes
-        strings: Tensor = self.lines
+        plane_features: Tensor = self.planes
+        line_features: Tensor = self.lines
         if progress is not None:
             low, high = self.bounds
             blur = partial(
@@ -174,10 +174,12 @@ class VectorMatrixEncoder(Encoder):
             )
             stride = self.stride_in_use
             # Of the planes one axis, and then the other.
-            sheets = blur(blur(sheets[:, ::stride, ::stride]).transpose(1, 2)).transpose(1, 2)
-            strings = blur(strings[:, ::stride])
-        across = weighted_rows(sheets.flatten(0, 2), *planes)
-        along = weighted_rows(strings.flatten(0, 1), *lines)
+            plane_features = blur(
+                blur(plane_features[:, ::stride, ::stride]).transpose(1, 2)
+            ).transpose(1, 2)
+            line_features = blur(line_features[:, ::stride])
+        across = weighted_rows(plane_features.flatten(0, 2), *planes)
+        along = weighted_rows(line_features.flatten(0, 1), *lines)
         features = (across * along).transpose(0, 1).flatten(1)
         return features.to(features_dtype(planes.weights, self.planes))
 

@@ -185,7 +185,7 @@ def _scene_fit(
     if options.num_samples is not None and not 1 <= options.num_samples <= _MAX_SAMPLES:
         raise ValueError(f"num_samples is {options.num_samples!r}, not 1 to {_MAX_SAMPLES}")
     poses, given = model["world_from_camera"], None
-    # Files of version 0.1 have the former alone.
+    # Files of version 0.1 have no given_poses.
     saved = model.get("given_poses", poses)
     for each in (poses, saved):
         is_finite = isinstance(each, Tensor) and bool(each.isfinite().all())

@@ -22,6 +22,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc.training.schedules import cosine_decay
 
 FIELD_LRS: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
 """Peak learning rate of a field by optimizer."""
@@ -159,6 +160,12 @@ def update_renderer(
                 renderer.grid.update(renderer.field.density, seed=state.step, share=share)
 
     return update
+
+
+def schedule_for(renderer: Renderer) -> Callable[[float], float]:
+    """Schedule of the learning rates; with poses that are refined, one for each of two fields."""
+    poses = renderer.poses if isinstance(renderer, ProposalRenderer) else None
+    return cosine_decay if poses is None else poses.schedule
 
 
 def forward_for(renderer: Renderer) -> Callable[[RayBatch], Rendering]:

@@ -13,10 +13,9 @@ from torch.nn import functional as F
 # circle before the scene instead of an orbit around it.
 _ONE_SIDED = 0.85
 _CIRCLE_RADIUS = 0.15
-# Distances of the point that views look at, in mean distances of the cameras from their middle: of
-# views that look the same way, the least that can be told from where their axes meet, and what is
-# taken where it cannot be.
-_LEAST_AHEAD, _AHEAD = 1.0, 8.0
+# The point that views from beside one another look at is as far ahead as their axes say, if that is
+# between these multiples of the cameras' mean distance from their middle; otherwise a usual one.
+_LEAST_AHEAD, _MOST_AHEAD, _USUALLY_AHEAD = 1.0, 30.0, 8.0
 
 
 def look_at(
@@ -123,14 +122,16 @@ def nearest_to_lines(
     matrix = across.sum(0)
     right_side = (across @ positions[:, :, None]).sum(0)[:, 0]
     middle, mean = positions.mean(0), directions.mean(0)
-    spread = (positions - middle).norm(dim=-1).mean()
+    offsets, back = positions - middle, F.normalize(mean, dim=0)
+    spread = float(offsets.norm(dim=-1).mean())
     if float(torch.linalg.eigvalsh(matrix)[0]) >= 1e-6 * len(positions):
         nearest: Tensor = torch.linalg.solve(matrix, right_side)
-        ahead = (middle - nearest) @ mean
-        if bool(mean.norm() < _ONE_SIDED) or bool(ahead > _LEAST_AHEAD * spread):
+        along = offsets @ back
+        is_beside = mean.norm() > _ONE_SIDED and along.square().sum() <= offsets.square().sum() / 2
+        ahead = float((middle - nearest) @ back)
+        if not is_beside or _LEAST_AHEAD * spread < ahead < _MOST_AHEAD * spread:
             return nearest
-    # Photographs from beside one another: no distance is known, and this is a usual one.
-    return middle - F.normalize(mean, dim=0) * (_AHEAD * float(spread) or 1.0)
+    return middle - back * (_USUALLY_AHEAD * spread or 1.0)
 
 
 def exp_se3(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
@@ -200,7 +201,10 @@ def align_poses(
     signs = torch.ones(3, dtype=torch.float64, device=u.device)
     signs[2] = torch.linalg.det(u @ vh).sign()
     rotation = u @ torch.diag(signs) @ vh
-    scale = ((source @ rotation.T) * goal).sum() / source.square().sum().clamp(min=1e-12)
+    # Positions that disagree with the axes are not mirrored through the middle; a single one has no
+    # scale.
+    size = source.square().sum()
+    scale = ((source @ rotation.T) * goal).sum().clamp(min=0) / size if size > 0 else 1.0
 
     def aligned(others: Tensor) -> Tensor:
         moved = others.double().clone()

@@ -10,8 +10,8 @@ is fitted to good poses from the start, and the poses stand still until it is sh
 that is caught in another minimum is relocalized by a search, and all poses are refined to the end.
 
 Where nothing is known but that all views look about the same way, all begin at one pose. Then they
-only shift at first, in the coarsest bands: rotations would explain by a pan what is a motion, and
-the depths that go with it may be inside out.
+are only translated at first, in the coarsest bands: a rotation would explain a motion by a pan the
+other way, with depths inside out.
 """
 
 import math
@@ -29,16 +29,13 @@ from nerf_posenc.training.schedules import cosine_decay
 
 # What is left of the sums over rays from one batch to the next.
 _DECAY = 0.95
-# Damping once all bands are open: a share of the mean curvature.
+# Damping by the mean curvature once all bands are open.
 _FINE_DAMPING = 0.05
 # A ray whose gradient is more than this many times as long as of 99 in 100 has it shortened.
 _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
 # step in radians and in units of the scene.
 _SHARE, _LONGEST = 0.15, 0.1
-# Shares of the fit after which the field restarts, and after which it is sharp enough to refine
-# the poses by.
-_RESTART_AT, _SHARP_AT = 0.4, 0.52
 # The error of an outlier over the median of all views, the rays of each view by which errors are
 # measured, and the largest share of the views that are relocalized.
 _OUTLIER, _CHECKED, _MOST_OUTLIERS = 3.0, 512, 0.1
@@ -52,22 +49,30 @@ class Search(NamedTuple):
     """How poses are searched for.
 
     Attributes:
+        restart: share of the fit after which the search ends and the field restarts.
+        sharp: share of the fit after which the field is sharp enough to refine poses by.
         open: share of the bands that are open from the start.
         still: share of the search for which poses stand still, while the field is fog.
-        shifts: share of the search until which poses only shift, and no more bands open.
-        own_damping: damping of each of the six numbers of a step, as a share of its own curvature.
-        mean_damping: the same as a share of the mean curvature of all six, which holds those back
-            that a coarse field hardly determines.
+        translated: share of the search until which poses are only translated, and no more bands
+            open.
+        own_damping: damping of each of the six numbers of a step, as a share of its own curvature,
+            to the end of the fit.
+        mean_damping: damping as a share of the mean curvature of all six, during the search; it
+            holds those back that a coarse field hardly determines.
     """
 
+    restart: float
+    sharp: float
     open: float
     still: float
-    shifts: float
+    translated: float
     own_damping: float
     mean_damping: float
 
 
-SEARCH_IN_BOX = Search(open=0.0, still=0.05, shifts=0.0, own_damping=0.1, mean_damping=0.5)
+SEARCH_IN_BOX = Search(
+    restart=0.4, sharp=0.52, open=0.0, still=0.05, translated=0.0, own_damping=0.1, mean_damping=0.5
+)
 """Of poses that are about known, around a scene in its own box."""
 
 # What lies between the cameras is small in the cube of an endless space: the coarsest bands alone
@@ -75,9 +80,17 @@ SEARCH_IN_BOX = Search(open=0.0, still=0.05, shifts=0.0, own_damping=0.1, mean_d
 SEARCH_IN_SPACE = SEARCH_IN_BOX._replace(open=0.25, still=0.25)
 """Of poses that are about known, in all of space."""
 
-# To rotate and to move are nearly the same to views that look one way: damping would hold poses
-# back between the two.
-SEARCH_FROM_ONE = Search(open=0.25, still=0.15, shifts=0.4, own_damping=0.03, mean_damping=0.1)
+# A pan and the translation that undoes it are nearly the same to views that look one way: more
+# damping would hold poses between the two.
+SEARCH_FROM_ONE = Search(
+    restart=0.5,
+    sharp=0.6,
+    open=0.25,
+    still=0.15,
+    translated=0.4,
+    own_damping=0.03,
+    mean_damping=0.1,
+)
 """Of poses of which nothing is known but that views look about the same way: all begin as one."""
 
 SEARCH, RESTART, REFINEMENT = range(3)
@@ -154,10 +167,21 @@ class PoseRefinement(nn.Module):
 
         No stage is left out or entered twice, although progress is an estimate in a fit of seconds.
         """
-        if (progress >= _RESTART_AT) + (progress >= _SHARP_AT) <= self.stage:
+        if (progress >= self.search.restart) + (progress >= self.search.sharp) <= self.stage:
             return None
         self.stage += 1
         return self.stage
+
+    def schedule(self, progress: float) -> float:
+        """Factor of the learning rates, and of the steps of poses: `cosine_decay` for each field.
+
+        Args:
+            progress: share of the fit in [0, 1).
+        """
+        restart = self.search.restart
+        if progress < restart:
+            return cosine_decay(progress / restart)
+        return cosine_decay((progress - restart) / (1 - restart))
 
     @torch.no_grad()
     def relocalize_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
@@ -214,20 +238,23 @@ class PoseRefinement(nn.Module):
         Args:
             progress: progress of the fit, from 0 to 1.
         """
-        searched = progress / _RESTART_AT if self.stage == SEARCH else 1.0
-        first, shifts = self.search.open, self.search.shifts
-        self.progress.fill_(first + (1 - first) * max(0.0, searched - shifts) / (1 - shifts))
+        searched = progress / self.search.restart if self.stage == SEARCH else 1.0
+        first, translated = self.search.open, self.search.translated
+        opening = max(0.0, searched - translated) / (1 - translated)
+        self.progress.fill_(first + (1 - first) * opening)
         is_still = self.stage == RESTART or searched < self.search.still
-        self.step(0.0 if is_still else pose_schedule(progress), only_shift=searched < shifts)
+        self.step(
+            0.0 if is_still else self.schedule(progress), only_translate=searched < translated
+        )
 
     @torch.no_grad()
-    def step(self, share: float, *, only_shift: bool = False) -> None:
+    def step(self, share: float, *, only_translate: bool = False) -> None:
         """Take a share of the Gauss-Newton steps by the gradients of the last backward pass.
 
         Args:
             share: share of the usual step, from 0 to 1; at 0 gradients are accumulated, and the
                 poses stay.
-            only_shift: leave rotations as they are.
+            only_translate: leave rotations as they are.
         """
         if self._rays is None or self._rgb is None:
             return
@@ -243,7 +270,7 @@ class PoseRefinement(nn.Module):
         torque += torch.linalg.cross(directions, by_direction)
         self._add(views, torch.cat([torque, by_origin], dim=-1), by_color)
         if share > 0:
-            twists = _SHARE * share * self._twists(3 if only_shift else 0)
+            twists = _SHARE * share * self._twists(3 if only_translate else 0)
             self.corrections.copy_(exp_se3(twists) @ self.corrections)
             # Thousands of products in float32 would stretch the rotations: a step of Newton's
             # iteration to the nearest orthogonal matrix.
@@ -279,17 +306,6 @@ class PoseRefinement(nn.Module):
         twist: Tensor = -torch.linalg.solve_ex(system, self.slope[:, first:]).result
         limit: Tensor = _LONGEST / twist.norm(dim=-1, keepdim=True).clamp(min=_LONGEST)
         return F.pad(twist * limit, (first, 0))
-
-
-def pose_schedule(progress: float) -> float:
-    """Factor of the learning rates, and of the steps of poses: `cosine_decay` for each field.
-
-    Args:
-        progress: share of the fit in [0, 1).
-    """
-    if progress < _RESTART_AT:
-        return cosine_decay(progress / _RESTART_AT)
-    return cosine_decay((progress - _RESTART_AT) / (1 - _RESTART_AT))
 
 
 def _moved(rays: Rays, poses: Float[Tensor, "*n 4 4"]) -> Rays:

@@ -34,6 +34,8 @@ from nerf_posenc.training.optimizers import muon as make_muon
 
 Recipe = TypeVar("Recipe")
 
+# Nodes along each axis of planes: one for each pixel of a view, between these.
+_FEWEST_PLANE_NODES, _MOST_PLANE_NODES = 129, 257
 # A sound has hundreds of thousands of samples, and a line 200 values for each node.
 _MOST_LINE_NODES = 4096
 
@@ -81,7 +83,8 @@ def _lines(options: EncoderOptions) -> Encoder:
 def _vector_matrix(options: EncoderOptions) -> Encoder:
     if options.in_dim != 3:
         raise ValueError(f"vector-matrix takes 3 coordinates, not {options.in_dim}")
-    return VectorMatrixEncoder(generator=options.generator)
+    nodes = min(max(_FEWEST_PLANE_NODES, options.resolution), _MOST_PLANE_NODES)
+    return VectorMatrixEncoder(resolution=nodes, generator=options.generator)
 
 
 ENCODINGS: dict[str, EncodingRecipe] = {

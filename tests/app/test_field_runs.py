@@ -107,4 +107,21 @@ def test_poses_of_which_nothing_is_known_begin_as_one_in_world_coordinates() -> 
     assert fit.renderer.poses is not None
     torch.testing.assert_close(fit.world_from_camera, fit.renderer.poses.corrections)
     (scores,) = json.loads(Path("run/metrics.json").read_text())["fits"]
-    assert 0 < scores["rotation_deg"] < 180
+    difference = pose_difference(
+        fit.world_from_camera, open_scene("wall", size=8).train.world_from_camera
+    )
+    assert scores["rotation_deg"] == pytest.approx(float(difference.degrees.mean()), rel=1e-4)
+
+
+def test_a_file_without_known_poses_has_no_pose_errors() -> None:
+    write_capture(Path("capture"))
+    path = Path("capture/transforms.json")
+    meta = json.loads(path.read_text())
+    for frame in meta["frames"]:
+        frame["transform_matrix"] = torch.eye(4).tolist()
+    path.write_text(json.dumps(meta))
+    options = ["--scene", "capture", "--field", "auto", "--refine-poses", "--out", "run", *RUN]
+    assert train_fit.main(options) == 0
+    (scores,) = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert "rotation_deg" not in scores
+    assert math.isfinite(scores["psnr_db"])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera, Distortion, distort, undistort
-from nerf_posenc.radiance.poses import exp_se3, look_at, orbit_poses
+from nerf_posenc.radiance.poses import exp_se3, look_at, nearest_to_lines, orbit_poses
 from nerf_posenc.radiance.rays import camera_rays
 
 Z = torch.tensor([0.0, 0.0, 1.0])
@@ -145,6 +145,25 @@ def test_one_sided_views_are_those_whose_mean_direction_is_longer_than_0_85(spre
         sway = torch.tensor([[0, 0.3, 0], [0, 0, 0.15], [0, -0.3, 0], [0, 0, -0.15]])
         expected = torch.tensor([2 * spread, 0.0, 0.0]) + sway
     assert_on_path(poses, expected, torch.zeros(3))
+
+
+def test_views_along_a_street_look_at_a_point_among_them() -> None:
+    generator = torch.Generator().manual_seed(0)
+    views = torch.eye(4).repeat(20, 1, 1)
+    views[:, 2, 3] = -torch.arange(20.0)
+    views[:, :3, :3] = exp_se3(0.05 * torch.randn(20, 6, generator=generator))[:, :3, :3]
+    positions, backs = views[:, :3, 3].double(), views[:, :3, 2].double()
+    center = nearest_to_lines(positions, backs)
+    assert -19 < float(center[2]) < 0
+
+    # Nearest: to move away in any direction adds to the squared distances.
+    def squares(point: Tensor) -> float:
+        return float(torch.linalg.cross(point - positions, backs).square().sum())
+
+    assert all(
+        squares(center) < squares(center + d)
+        for d in 0.1 * torch.cat([torch.eye(3), -torch.eye(3)])
+    )
 
 
 @pytest.mark.parametrize("spread", ["parallel", "apart", "one place"])
