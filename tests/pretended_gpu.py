@@ -451,7 +451,7 @@ RUNS = {
     "factored": f"--field factored {_SCENE}",
     "proposal": f"--field proposal --encodings hash {_SCENE}",
     "points": f"--scene colmap --field proposal --encodings hash {_VIEWS}",
-    "poses": f"--field auto --refine-poses --disturb-poses 0.1 {_SCENE}",
+    "poses": f"--field proposal --encodings vector-matrix --refine-poses {_SCENE}",
     "audio": f"--audio phrase --duration 0.1 --encodings fourier {_PLAIN}",
     "shape": f"--shape box.ply --encodings hash --eikonal 0.1 {_PLAIN}",
     "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings hash {_PLAIN}",
