@@ -266,7 +266,8 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
     Args:
         name: one of ``BUILT_IN``.
         size: pixels per side.
-        num_train: views to fit, on a spiral over the upper half of a sphere, or before a wall.
+        num_train: views to fit, on a spiral over the upper half of a sphere; before the wall five
+            eighths of them.
         num_test: views to evaluate on, between them.
 
     Raises:
@@ -293,7 +294,8 @@ def analytic_scene(name: str, *, size: int = 100, num_train: int = 48, num_test:
         )
 
     if is_opaque:
-        train, test = poses_beside(num_train), poses_beside(num_test, shift=0.5)
+        # Fewer views, which see less.
+        train, test = poses_beside(5 * num_train // 8), poses_beside(num_test, shift=0.5)
     else:
         train = hemisphere_poses(num_train)
         test = hemisphere_poses(num_test, shift=0.5, lowest=0.15)

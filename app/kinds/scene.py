@@ -143,8 +143,12 @@ class ViewsOptions(PixelOptions):
             "vector-matrix fits factored grids",
         )
         require(
-            not self.unknown_poses or (self.refine_poses and not self.disturb_poses),
-            "--unknown-poses is for --refine-poses, without --disturb-poses",
+            not self.unknown_poses or self.refine_poses,
+            "--unknown-poses is for --refine-poses; add it",
+        )
+        require(
+            not (self.unknown_poses and self.disturb_poses),
+            "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
         )
         if field == "auto":
             require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
@@ -474,12 +478,23 @@ class ViewsKind(Kind[AskedViews]):
 
     def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
         """Say how far poses were off, how test views are placed, and name fits without effect."""
-        if self._compares_poses(config):
-            start = pose_difference(self.scene.train.world_from_camera, self.given_poses)
+        start = self.scene.train.world_from_camera
+        if config.refine_poses and is_one_pose(start):
             yield (
-                f"poses were {float(start.degrees.mean()):.2f} degrees and "
-                f"{100 * float(start.distances.mean()):.2f}% off at the start"
+                "all training views began at one pose, from which those are found that look the "
+                "same way from beside one another"
             )
+        if self._compares_poses(config):
+            degrees, distances = pose_difference(start, self.given_poses)
+            percent = 100 * float(distances.mean())
+            yield (
+                f"poses were {float(degrees.mean()):.2f} degrees and {percent:.2f}% off at the "
+                "start, once aligned"
+            )
+            for fit in results:
+                is_lost = fit.scores[POSITION.name] > percent / 2
+                if config.refine_poses and start is not self.given_poses and is_lost:
+                    yield f"{fit.encoding}: the poses were not found"
         for fit in results:
             if (aligned := fit.details.get("psnr_db_at_aligned_poses")) is not None:
                 yield (

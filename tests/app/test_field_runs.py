@@ -98,6 +98,10 @@ def test_poses_of_which_nothing_is_known_begin_as_one_in_world_coordinates() -> 
     data = ["--scene", "wall", "--size", "8", "--field", "auto", "--test-views", "1"]
     options = ["--refine-poses", "--unknown-poses", "--out", "run", *RUN, "--steps", "12"]
     assert train_fit.main([*data, *options]) == 0
+    page = Path("run/report.html").read_text()
+    assert "all training views began at one pose" in page.lower()
+    # Twelve steps are too few.
+    assert "hash: the poses were not found" in page.lower()
     fit = load_fit("run/fits/hash.safetensors")
     assert isinstance(fit, SceneFit)
     assert isinstance(fit.renderer, ProposalRenderer)
