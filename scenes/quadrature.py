@@ -124,11 +124,11 @@ def poses_beside(count: int, *, shift: float = 0.0) -> Tensor:
     golden = (3 - math.sqrt(5)) / 2
     poses = []
     for i in range(count):
-        radius, angle = 0.35 * math.sqrt((i + 0.5) / count), 2 * math.pi * (i * golden + shift)
+        radius, angle = 0.3 * math.sqrt((i + 0.5) / count), 2 * math.pi * (i * golden + shift)
         offset = torch.tensor([radius * math.cos(angle), 0.0, 0.7 * radius * math.sin(angle)])
         hand, aim, tilt = torch.randn(3, 3, generator=generator)
-        position = torch.tensor([0.0, -2.1, 0.35]) + offset + 0.06 * hand
-        target = position + torch.tensor([0.0, 2.1, -0.42]) + 0.08 * aim
+        position = torch.tensor([0.0, -2.1, 0.35]) + offset + 0.04 * hand
+        target = position + torch.tensor([0.0, 2.1, -0.42]) + 0.06 * aim
         up = torch.tensor([0.0, 0.0, 1.0]) + 0.03 * tilt
         poses.append(look_at(position, target, up))
     return torch.stack(poses)
