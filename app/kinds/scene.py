@@ -25,7 +25,6 @@ from app.kinds.coordinates import (
 )
 from app.kinds.kind import (
     Block,
-    Curve,
     Evaluation,
     Exportable,
     Fit,
@@ -38,6 +37,7 @@ from app.kinds.kind import (
     Volume,
     digest_of,
 )
+from app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable, progress_bar, sum_up
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
@@ -54,14 +54,7 @@ from nerf_posenc.radiance.field_training import (
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.poses import (
-    align_poses,
-    exp_se3,
-    find_orbit,
-    is_one_pose,
-    orbit_poses,
-    pose_difference,
-)
+from nerf_posenc.radiance.poses import align_poses, exp_se3, find_orbit, is_one_pose, orbit_poses
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
 from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, space_for
@@ -74,24 +67,6 @@ from nerf_posenc.training.results import Measure
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 
 _TURNTABLE = 60
-
-ROTATION = Measure(
-    "rotation_deg",
-    "rotation (degrees)",
-    3,
-    higher_is_better=False,
-    meaning="Angle between the orientations of the training views as found and as given, mean over "
-    "the views, after a similarity has aligned their positions and axes",
-)
-POSITION = Measure(
-    "position_percent",
-    "position (%)",
-    3,
-    higher_is_better=False,
-    meaning="Distance between the positions of the training views as found and as given, mean over "
-    "the views, in hundredths of the cameras' mean distance from their middle, after a similarity "
-    "has aligned them",
-)
 
 # Fields that take the coordinates that suit the views, and learn exposures.
 WITH_SPACES = ("factored", "proposal")
@@ -400,10 +375,10 @@ class ViewsKind(Kind[AskedViews]):
             evaluate_views, fit.model, background=gray, autocast_dtype=self._dtype(config)
         )
         poses = self._found_poses(fit.model)
-        test, pose_scores, blocks = self.scene.test, dict[str, float](), list[Block]()
+        test, errors, blocks = self.scene.test, dict[str, float](), list[Block]()
         details = dict[str, Any]()
         if self._compares_poses(config):
-            pose_scores, curve = self._pose_scores(poses)
+            errors, curve = pose_scores(poses, self.given_poses)
             blocks = [curve]
         if config.refine_poses or config.disturb_poses:
             aligned = align_poses(self.given_poses, poses)(test.world_from_camera)
@@ -434,7 +409,7 @@ class ViewsKind(Kind[AskedViews]):
             {
                 PSNR.name: _mean(score.psnr for score in scores),
                 SSIM.name: _mean(score.ssim for score in scores),
-                **pose_scores,
+                **errors,
             },
             [*views, *moving, *blocks, *kernel_curves(encoder)],
             details={
@@ -442,17 +417,6 @@ class ViewsKind(Kind[AskedViews]):
                 "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores],
             },
         )
-
-    def _pose_scores(self, poses: Tensor) -> tuple[dict[str, float], Curve]:
-        """How far the poses of the training views are from those of the files."""
-        difference = pose_difference(poses, self.given_poses)
-        scores = {
-            ROTATION.name: float(difference.degrees.mean()),
-            POSITION.name: 100 * float(difference.distances.mean()),
-        }
-        numbers = list(range(len(poses)))
-        title, degrees = "Rotation of each view", difference.degrees.tolist()
-        return scores, Curve(title, "training view", "degrees from as given", numbers, degrees)
 
     def _found_poses(self, model: nn.Module) -> Tensor:
         """Poses of the training views as a fit has refined them."""
@@ -478,29 +442,9 @@ class ViewsKind(Kind[AskedViews]):
 
     def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
         """Say how far poses were off, how test views are placed, and name fits without effect."""
-        start = self.scene.train.world_from_camera
-        if config.refine_poses and is_one_pose(start):
-            yield (
-                "all training views began at one pose, from which those are found that look the "
-                "same way from beside one another"
-            )
-        if self._compares_poses(config):
-            degrees, distances = pose_difference(start, self.given_poses)
-            percent = 100 * float(distances.mean())
-            yield (
-                f"poses were {float(degrees.mean()):.2f} degrees and {percent:.2f}% off at the "
-                "start, once aligned"
-            )
-            for fit in results:
-                is_lost = fit.scores[POSITION.name] > percent / 2
-                if config.refine_poses and start is not self.given_poses and is_lost:
-                    yield f"{fit.encoding}: the poses were not found"
-        for fit in results:
-            if (aligned := fit.details.get("psnr_db_at_aligned_poses")) is not None:
-                yield (
-                    f"{fit.encoding}: test views are refined too; left where the training views "
-                    f"put them they have {aligned:.2f} dB"
-                )
+        if config.refine_poses or config.disturb_poses:
+            start = self.scene.train.world_from_camera
+            yield from notes_on_poses(results, start, self.given_poses)
         gray = background_gray(cast(Background, config.background))
         truths = (self.scene.test.over(view, gray) for view in range(len(self.scene.test)))
         yield from notes_on_flat_fits(results, truths, config)
