@@ -126,10 +126,10 @@ def poses_beside(count: int, *, shift: float = 0.0) -> Tensor:
     for i in range(count):
         radius, angle = 0.3 * math.sqrt((i + 0.5) / count), 2 * math.pi * (i * golden + shift)
         offset = torch.tensor([radius * math.cos(angle), 0.0, 0.7 * radius * math.sin(angle)])
-        hand, aim, tilt = torch.randn(3, 3, generator=generator)
-        position = torch.tensor([0.0, -2.1, 0.35]) + offset + 0.04 * hand
-        target = position + torch.tensor([0.0, 2.1, -0.42]) + 0.06 * aim
-        up = torch.tensor([0.0, 0.0, 1.0]) + 0.03 * tilt
+        hand, aim, tilt = 2 * torch.rand(3, 3, generator=generator) - 1
+        position = torch.tensor([0.0, -2.1, 0.35]) + offset + 0.07 * hand
+        target = position + torch.tensor([0.0, 2.1, -0.42]) + 0.1 * aim
+        up = torch.tensor([0.0, 0.0, 1.0]) + 0.05 * tilt
         poses.append(look_at(position, target, up))
     return torch.stack(poses)
 
