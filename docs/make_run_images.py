@@ -29,7 +29,10 @@ RUNS = {
     "brick": ["--shape", "brick"],
     "scan": ["--scan", "shepp-logan"],
     "align": ["--align", "cat"],
-    "wall": "--scene wall --field auto --refine-poses --unknown-poses --steps 1500".split(),
+    "wall": [
+        *("--scene", "wall", "--field", "auto", "--refine-poses", "--unknown-poses"),
+        *("--steps", "1500"),
+    ],
     "clip": ["--clip", "spheres", "--steps", "1000"],
 }
 """Command lines by the name of the image that is made of each."""
