@@ -111,7 +111,7 @@ def hemisphere_poses(count: int, *, shift: float = 0.0, lowest: float = 0.05) ->
 
 
 def poses_beside(count: int, *, shift: float = 0.0) -> Tensor:
-    """Cameras beside one another before the scene, held by hand: about the same way, at random.
+    """Cameras beside one another before the scene that look about the same way, as held by hand.
 
     Args:
         count: how many.

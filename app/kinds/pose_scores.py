@@ -49,8 +49,8 @@ def notes_on_poses(results: Sequence[Result], start: Tensor, given: Tensor) -> I
     """
     if is_one_pose(start):
         yield (
-            "all training views began at one pose, from which those are found that look the "
-            "same way from beside one another"
+            "all training views began at one pose; from there, poses of views are found that look "
+            "the same way and were taken from beside one another"
         )
     percent = 0.0
     if not is_one_pose(given):
