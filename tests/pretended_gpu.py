@@ -39,9 +39,9 @@ from app.kinds import shape
 from app.runs.stop import Stop
 from nerf_posenc.training import loop
 from tests import small
+from tests.corpora import image_corpus, scene_corpus
 from tests.sequences.small_stories import task, write_stories
 from tests.sequences.texts import made_text
-from tools.corpora import image_corpus, scene_corpus
 
 aten = torch.ops.aten
 _ROOT = str(Path(__file__).parents[1])

@@ -160,3 +160,19 @@ def test_a_folder_that_was_only_just_begun_is_taken_again() -> None:
     for name in (".lock", ".0123.partial.run.json"):
         Path("run", name).write_text("")
     assert train_fit.main(["--encodings", "none", "--quiet", *SMALL_RUN, "--out", "run"]) == 0
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=10,
+)
+NAMES = st.sampled_from(["fits", "image", "scene", "config", "command", "versions", "definitions"])
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(run=st.dictionaries(NAMES, JSON) | JSON)
+def test_any_json_is_read_as_metrics_or_refused(tmp_path: Path, run: Any) -> None:
+    (tmp_path / METRICS).write_text(json.dumps(run))
+    with pytest.raises(ValueError, match=r".+"):
+        read_metrics(tmp_path)

@@ -22,7 +22,7 @@ import train_fit
 from scenes import SceneError, open_image, open_scene
 from scenes.decoding import read_pixels
 from scenes.image_files import pixels_from_file
-from tools.corpora import image_corpus, scene_corpus
+from tests.corpora import image_corpus, scene_corpus
 
 ROOT = Path(__file__).parents[2]
 

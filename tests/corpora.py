@@ -1,4 +1,4 @@
-"""Small valid files and folders of every kind that is read, to be mutated."""
+"""Small valid files and folders of every kind that is read, and PNGs of any compressed data."""
 
 import functools
 import io
@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,6 @@ import numpy as np
 import png
 import tifffile
 from PIL import Image
-
-import train_fit
-from tests.small import quick_report, without_hull
 
 
 @functools.cache
@@ -137,15 +135,21 @@ def _write_colmap(model: Path, names: list[str]) -> None:
         (model / f"{name}.bin").write_bytes(data)
 
 
-@functools.cache
-def run_corpus() -> dict[str, Path]:
-    """Real run folders of an image and a scene."""
-    home = Path(tempfile.mkdtemp(prefix="runs-"))
-    quick = ["--steps", "20", "--width", "8", "--depth", "1", "--video", "0", "--quiet"]
-    image = ["--image", "cat", "--size", "12", "--batch-size", "50"]
-    scene = ["--scene", "spheres", "--size", "8", "--batch-size", "32", "--turntable", "0"]
-    runs = {"image": image, "scene": [*scene, "--test-views", "2"]}
-    with without_hull(), quick_report():
-        for name, options in runs.items():
-            assert train_fit.main([*options, *quick, "--out", str(home / name)]) == 0
-    return {name: home / name for name in runs}
+def png_of(width: int, height: int, bits: int, kind: int, data: bytes) -> bytes:
+    """A PNG of given compressed data (PNG specification, sections 5 and 11)."""
+    head = struct.pack(">IIBBBBB", width, height, bits, kind, 0, 0, 0)
+    parts = (b"IHDR" + head, b"IDAT" + data, b"IEND")
+    chunks = (struct.pack(">I", len(p) - 4) + p + struct.pack(">I", zlib.crc32(p)) for p in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def deflated(block: bytes, count: int) -> bytes:
+    """The same bytes, many times, compressed."""
+    deflate = zlib.compressobj(9)
+    parts = [deflate.compress(block) for _ in range(count)]
+    return b"".join(parts) + deflate.flush()
+
+
+def rows(width: int, height: int, bits: int, channels: int, filter_type: int) -> bytes:
+    """Compressed rows of zeros with a filter."""
+    return deflated(bytes([filter_type]) + bytes(width * bits * channels // 8), height)
