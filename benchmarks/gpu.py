@@ -21,7 +21,7 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
-from benchmarks.captures import FIELDS
+from benchmarks.radiance import FIELDS
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder, octave_bands
 from nerf_posenc.core import SinCos

@@ -24,10 +24,9 @@ import numpy as np
 import torch
 from skimage.filters import gaussian
 
-from benchmarks.captures import FIELDS, fit_for
+from benchmarks.radiance import RECIPES, fit_for
 from benchmarks.timing import machine
 from nerf_posenc.radiance.poses import look_at
-from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Views
 from scenes import open_scene
 from scenes.photos import reconstruct
@@ -124,8 +123,8 @@ def compare_fields(capture: Path, truth: dict[str, torch.Tensor], seconds: float
     pointless = replace(found, train=replace(found.train, points=None))
     true = replace(found, train=truly(found.train), test=truly(found.test))
     for scene in (found, pointless, true):
-        options = replace(FIELDS["proposal"], space=space_for(scene.train))
-        scores.append(fit_for(scene, options, seconds)[0])
+        recipe, device = RECIPES["ours: proposal"], torch.device("cpu")
+        scores.append(fit_for(recipe, scene.train, scene.test, seconds, device)["psnr_db"])
     return (
         f"a field after {seconds:g} s: {scores[0]:.2f} dB, without points {scores[1]:.2f} dB, on "
         f"the true poses {scores[2]:.2f} dB"
