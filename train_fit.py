@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from app.waiting import choose_waiting
+from app.openmp import choose_waiting
 
 if __name__ == "__main__":
     # Before torch is imported.

@@ -16,12 +16,12 @@ from app.commands import compare, export, render
 from app.kinds import KINDS
 from app.kinds.kind import Kind
 from app.options import PROGRAM, CommonOptions, UsageError, read, require
-from app.runs.follow import follow
-from app.runs.many import run_many
+from app.runs.batch import run_many
+from app.runs.other_ranks import follow
 from app.runs.resume import resume
 from app.runs.run import Context, is_out_of_memory, resume_command, run
+from app.runs.saved import SaveError
 from app.runs.stop import Stop, Stopped
-from app.runs.train import SaveError
 from app.terminal import lasting_streams, printable
 from nerf_posenc import __version__
 from nerf_posenc.training.devices import keep_freed_memory

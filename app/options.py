@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Optional, TypeVar
 
 import tyro
 
@@ -69,8 +69,20 @@ class Range:
         return f"above {low}" if self.is_open else f"{low} or more"
 
 
-Count = Annotated[int | None, Range(1)]
-"""Option that counts something; None is the default of the kind, the model or the data."""
+Value = TypeVar("Value")
+
+if typing.TYPE_CHECKING:
+    # As resolved: no configuration has it open.
+    Open = Annotated[Value, None]
+else:
+    # As asked for: None leaves it to the kind, the model or the data.
+    Open = Optional
+
+OPEN: Any = None
+"""Value of an option that is left open, which `Kind.resolve` replaces."""
+
+Count = Annotated[Open[int], Range(1)]
+"""Option that counts something."""
 Seconds = Annotated[float | None, Range(0, is_open=True)]
 
 
@@ -78,22 +90,22 @@ Seconds = Annotated[float | None, Range(0, is_open=True)]
 class CommonOptions:
     """What holds for all kinds of data."""
 
-    encodings: tuple[str, ...] | None = None
+    encodings: Open[tuple[str, ...]] = OPEN
     """Encodings to fit; by default some that suit."""
 
-    width: Count = None
+    width: Annotated[int | None, Range(1)] = None
     """Units per hidden layer."""
 
-    depth: Count = None
+    depth: Annotated[int | None, Range(1)] = None
     """Hidden layers."""
 
-    steps: Count = None
+    steps: Count = OPEN
     """Training steps of each fit."""
 
     seconds: Seconds = None
     """Seconds of training of each fit, not steps."""
 
-    batch_size: Count = None
+    batch_size: Count = OPEN
     """Pixels, rays or examples per step."""
 
     lr: Annotated[float | None, Range(0, is_open=True)] = None
@@ -160,18 +172,12 @@ class CommonOptions:
         if not self.quiet:
             print(printable(line))
 
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """Names of the encodings, once they are resolved."""
-        assert self.encodings is not None
-        return self.encodings
-
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinateOptions(CommonOptions):
     """What holds for networks on coordinates."""
 
-    num_bands: Annotated[int | None, Range(1, 100), tyro.conf.arg(name="bands")] = None
+    num_bands: Annotated[Open[int], Range(1, 100), tyro.conf.arg(name="bands")] = OPEN
     """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1."""
 
     sigma: Annotated[float | None, Range(0, 1e6, is_open=True)] = None
@@ -193,7 +199,7 @@ class CoordinateOptions(CommonOptions):
 class PixelOptions(CoordinateOptions):
     """What holds for data that is read from images."""
 
-    size: Count = None
+    size: Annotated[int | None, Range(1)] = None
     """First reduce images to N pixels along their longer side."""
 
     max_pixels: Annotated[int, Range(1)] = 200_000_000

@@ -34,11 +34,11 @@ from nerf_posenc.radiance.field_training import (
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.recipes import make_renderer
+from nerf_posenc.radiance.build import make_renderer
 from nerf_posenc.radiance.renderers import photometric_loss
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc.training.captured_step import CapturedStep
+from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState, fit, mse, predict

@@ -36,7 +36,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.rays import Rays, camera_rays
-from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Background, Scene, Views
@@ -50,9 +50,9 @@ from scenes.analytic import BUILT_IN
 from scenes.quadrature import render_exactly
 
 FIELDS = {
-    "mlp": FieldOptions("mlp", "fourier"),
-    "factored": FieldOptions("factored", "vector-matrix"),
-    "proposal": FieldOptions("proposal", "hash"),
+    "mlp": FieldOptions("fourier", field="mlp"),
+    "factored": FieldOptions("vector-matrix", field="factored"),
+    "proposal": FieldOptions("hash", field="proposal"),
 }
 """Our fields with the encoding of each."""
 
@@ -76,7 +76,7 @@ def small(encoding: str, num_bands: int = 10) -> Callable[[Views], nn.Module]:
     """Our field."""
 
     def make(views: Views) -> nn.Module:
-        options = FieldOptions("mlp", encoding, num_bands=num_bands, num_samples=NUM_SAMPLES)
+        options = FieldOptions(encoding, field="mlp", num_bands=num_bands, num_samples=NUM_SAMPLES)
         return make_renderer(options, views)
 
     return make

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from nerf_posenc.catalog import PRESETS, encoder_of
+from nerf_posenc.presets.catalog import PRESETS, encoder_of
 from tests.recipes.recipe import Recipe
 from tests.recipes.recipes import RECIPES, SECTIONS
 from tests.recipes.vectors import source
@@ -21,7 +21,7 @@ each encoder, with its types: `RotaryEncoder.preset("flux")`.
 
 ```python
 from nerf_posenc import find_presets, preset
-from nerf_posenc.catalog import PRESETS
+from nerf_posenc.presets.catalog import PRESETS
 
 print(preset("nerf", 3, 10).out_dim)  # coordinates, bands
 print(preset("mae", 768).table((14, 14)).shape)  # width

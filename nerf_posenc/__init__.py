@@ -4,8 +4,8 @@ import importlib
 import typing
 import warnings
 
-from nerf_posenc.catalog import find_presets as find_presets
-from nerf_posenc.catalog import preset as preset
+from nerf_posenc.presets.catalog import find_presets as find_presets
+from nerf_posenc.presets.catalog import preset as preset
 from nerf_posenc.core.bands import geometric_bands as geometric_bands
 from nerf_posenc.core.bands import linear_bands as linear_bands
 from nerf_posenc.core.bands import octave_bands as octave_bands

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nerf_posenc.catalog import find_presets
+from nerf_posenc.presets.catalog import find_presets
 from nerf_posenc.identification.conformance import check_file, identify_file, make_vector
 from nerf_posenc.presets import Preset
 

@@ -1,13 +1,13 @@
 """A system: a model of the literature with its data, and how a report shows what it has learned."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
+from app.blocks import Evaluation, Passage
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
@@ -69,99 +69,6 @@ class SystemRecipe:
     lr: float
     selects_seed: bool = False
     loss_unit: str = "nats"
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One line of a chart; those of one title by different encodings share the chart.
-
-    Attributes:
-        title: title of the chart.
-        x_label: what x is, with its unit.
-        y_label: what y is, with its unit.
-        xs: finite numbers.
-        ys: the values, as many as ``xs``; those that are not finite are left out.
-        log_x: whether the x axis is logarithmic.
-        name: what the line shows, beside the encoding; empty for one line per encoding.
-        is_dashed: whether the line is dashed, as for what was not measured.
-        section: heading that the chart stands under; empty for that of the results.
-        about: what the charts of the section show, in a sentence or two.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    xs: Sequence[int | float]
-    ys: Sequence[int | float]
-    log_x: bool = False
-    name: str = ""
-    is_dashed: bool = False
-    section: str = ""
-    about: str = ""
-
-
-@dataclass(frozen=True)
-class Token:
-    """A symbol or word that is shown.
-
-    Attributes:
-        text: what the model was given or has predicted.
-        mark: whether it was given, or predicted rightly or wrongly.
-        truth: what was right, if it was predicted wrongly.
-    """
-
-    text: str
-    mark: Literal["given", "right", "wrong"] = "given"
-    truth: str | None = None
-
-
-@dataclass(frozen=True)
-class Passage:
-    """An example of the test data with a model's predictions.
-
-    Attributes:
-        title: the same for every encoding.
-        tokens: shown one after the other, without spaces between them.
-    """
-
-    title: str
-    tokens: Sequence[Token]
-
-
-@dataclass(frozen=True)
-class HeatMap:
-    """Weights in [0, 1] as a table of shaded cells.
-
-    Attributes:
-        title: the same for every encoding.
-        values: the weights.
-        rows: one label per row.
-        columns: one label per column.
-    """
-
-    title: str
-    values: Float[Tensor, "rows columns"]
-    rows: Sequence[str]
-    columns: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of a fitted model on test data, and the blocks that a report shows of it.
-
-    Attributes:
-        scores: scores by the name of the measure; NaN where a measure does not apply.
-        blocks: curves, passages, heat maps and what else a report can show.
-        by_seed: scores of each seed, if several models were trained at once.
-        remarks: sentences for the report.
-        details: further values for ``metrics.json``.
-    """
-
-    scores: Mapping[str, float]
-    blocks: Sequence[Any] = ()
-    by_seed: Sequence[Mapping[str, float]] = ()
-    remarks: Sequence[str] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from app.kinds.kind import Evaluation, Kind, Result
+from app.blocks import Evaluation
+from app.kinds.kind import Kind, Result
 from app.options import CommonOptions
 from app.runs.train import fit_alone
 

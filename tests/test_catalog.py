@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc import SinusoidalEncoder, find_presets, preset
-from nerf_posenc.catalog import PRESETS
+from nerf_posenc.presets.catalog import PRESETS
 from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE
 
 

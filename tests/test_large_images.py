@@ -12,7 +12,8 @@ from torch import Tensor
 from app.crops import most_detailed_window
 from app.kinds.image.image import ImageKind
 from app.kinds.image.options import ImageOptions
-from app.kinds.kind import Result, View, digest_of
+from app.blocks import View
+from app.kinds.kind import Result, digest_of
 from app.report.images import error_map, error_scale, reduced_error
 from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim

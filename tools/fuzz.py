@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 import train_fit
 from app.kinds.scan import ScanKind, ScanOptions
 from app.options import UsageError
-from app.report.comparison import write_comparison
+from app.commands.comparison import write_comparison
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError
 from scenes import SceneError, open_image, open_scene

@@ -29,7 +29,7 @@ from PIL import Image
 from torch import Tensor
 
 import train_fit
-from app.report.metrics import read_metrics
+from app.runs.saved import read_metrics
 from nerf_posenc.training.checkpoints import load_checkpoint
 
 _PLAIN = ["--batch-size", "200", "--width", "16", "--depth", "2", "--video", "4"]

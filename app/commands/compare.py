@@ -4,9 +4,9 @@ from pathlib import Path
 
 import tyro
 
+from app.commands.comparison import write_comparison
 from app.commands.saved import require_new
 from app.options import UsageError
-from app.report.comparison import write_comparison
 from app.report.tables import as_csv, table
 from app.terminal import printable
 from nerf_posenc.training.checkpoints import write_text

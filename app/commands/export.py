@@ -13,6 +13,7 @@ from typing import Annotated
 import torch
 import tyro
 
+from app.blocks import Mesh
 from app.commands.saved import (
     find_fit,
     fit_files,
@@ -22,7 +23,7 @@ from app.commands.saved import (
     note_of_progress,
     require_new,
 )
-from app.kinds.kind import Exportable, MeshOfFit
+from app.kinds.kind import Exportable
 from app.options import PROGRAM, Range, UsageError
 from app.report.tables import BASELINE
 from app.terminal import printable
@@ -72,7 +73,7 @@ def export(
         return
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
-    out = out or folder / f"{name}{'.ply' if mesh else '.onnx'}"
+    out = out or folder / f"{file.stem}{'.ply' if mesh else '.onnx'}"
     require_new(out, overwrite=overwrite)
     if mesh and out.suffix.lower() not in _MESHES:
         raise UsageError(f"--out {out}: a mesh is written as {', '.join(_MESHES)}")
@@ -80,7 +81,7 @@ def export(
         made = kind.mesh(file, nodes, pick_device("auto")) if mesh else kind.exportable(file)
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as partial:
-            if isinstance(made, MeshOfFit):
+            if isinstance(made, Mesh):
                 _write_mesh(made, partial, out.suffix.lower())
             else:
                 _write_onnx(made, partial)
@@ -94,7 +95,7 @@ def export(
     print(printable(f"exported {name}: wrote {out}"))
 
 
-def _write_mesh(mesh: MeshOfFit, path: Path, suffix: str) -> None:
+def _write_mesh(mesh: Mesh, path: Path, suffix: str) -> None:
     import trimesh
 
     made = trimesh.Trimesh(mesh.vertices.numpy(), mesh.faces.numpy(), process=False)

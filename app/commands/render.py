@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import tyro
 
+from app.blocks import Sound
 from app.commands.saved import find_fit, kind_of_fit, note_of_choice, note_of_progress, require_new
 from app.kinds import KINDS
-from app.kinds.kind import Kind, Rendered, RenderedSound
+from app.kinds.kind import Kind, Rendered
 from app.options import Range, UsageError
 from app.report.images import WEBP_SIDE, eight_bit
 from app.report.sounds import wav_bytes
@@ -114,15 +115,15 @@ def _a(name: str) -> str:
 
 
 def _write(
-    rendered: Rendered | RenderedSound, out: Path | None, folder: Path, *, label: str, quiet: bool
+    rendered: Rendered | Sound, out: Path | None, folder: Path, *, label: str, quiet: bool
 ) -> Path:
-    if isinstance(rendered, RenderedSound):
-        out = out or _new(folder / "renders", rendered.name, ".wav")
+    if isinstance(rendered, Sound):
+        out = out or _new(folder / "renders", rendered.title, ".wav")
         if out.suffix.lower() != ".wav":
             raise UsageError(f"--out {out}: a sound is written as .wav")
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as partial:
-            partial.write_bytes(wav_bytes(rendered.samples, rendered.rate))
+            partial.write_bytes(wav_bytes(rendered.reconstruction, rendered.rate))
         return out
     is_single = rendered.num_frames == 1
     suffix = ".png" if is_single else ".mp4" if has_ffmpeg() else ".webp"

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from app.kinds import KINDS
 from app.kinds.kind import Kind
 from app.options import UsageError
-from app.report.metrics import Metrics, read_metrics
+from app.runs.saved import FIT_SUFFIX, FITS, Metrics, read_metrics
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 
 
@@ -20,14 +21,14 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
         encoding: name of the fit; None for the best by the first measure.
 
     Returns:
-        The encoding, the file of the fit, and the folder for what is made of it.
+        The name of the fit, its file, and the folder for what is made of it.
 
     Raises:
         UsageError: If there is none.
     """
     try:
         if run.is_file():
-            return run.stem, run, run.parent
+            return unquote(run.stem), run, run.parent
         by_name = fit_files(run)
     except (OSError, ValueError) as error:
         raise UsageError(f"{run}: {getattr(error, 'strerror', None) or error}") from None
@@ -36,7 +37,7 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
             f"there is no folder {run}; a run prints the name of its folder, which --out chooses"
         )
     if not by_name:
-        inner = any(run.glob("*/fits/*.safetensors")) if run.is_dir() else False
+        inner = any(run.glob(f"*/{FITS}/*{FIT_SUFFIX}")) if run.is_dir() else False
         several = "; it is a run of several data: name the folder of one" if inner else ""
         raise UsageError(f"{run} contains no saved fit (fits/NAME.safetensors){several}")
     name = _best(run, by_name) if encoding is None else encoding
@@ -47,8 +48,8 @@ def find_fit(run: Path, encoding: str | None) -> tuple[str, Path, Path]:
 
 def fit_files(run: Path) -> dict[str, Path]:
     """Files of the saved fits of a run folder, by their names."""
-    files = sorted((run / "fits").glob("*.safetensors"))
-    return {file.stem: file for file in files if not file.name.startswith(".")}
+    files = sorted((run / FITS).glob(f"*{FIT_SUFFIX}"))
+    return {unquote(file.stem): file for file in files if not file.name.startswith(".")}
 
 
 def kind_of_fit(file: Path) -> tuple[type[Kind[Any]], Mapping[str, Any]]:
@@ -106,7 +107,7 @@ def _best(run: Path, names: Mapping[str, Path]) -> str:
         return list(names)[-1]
     first = metrics.measures[0]
     sign = 1 if first.higher_is_better else -1
-    scores = {fit.encoding: sign * fit.scores[first.name] for fit in metrics.fits}
+    scores = {fit.label: sign * fit.scores[first.name] for fit in metrics.fits}
     return max(names, key=lambda name: scores.get(name, -math.inf))
 
 

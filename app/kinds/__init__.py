@@ -9,7 +9,7 @@ from app.kinds.clip import ClipKind
 from app.kinds.image.image import ImageKind
 from app.kinds.kind import Kind
 from app.kinds.photos import PhotosKind
-from app.kinds.scan import ScanKind
+from app.kinds.scan.scan import ScanKind
 from app.kinds.scene import SceneKind
 from app.kinds.sequence import SequenceKind
 from app.kinds.shape import ShapeKind

@@ -10,14 +10,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.blocks import Curve, Evaluation, FitName, View
 from app.kinds.coordinates import (
     PSNR,
     CoordinateKind,
     check_encodings,
     kernel_curves,
+    suiting_encodings,
     with_defaults,
 )
-from app.kinds.kind import Curve, Evaluation, Fit, Problem, Result, View, digest_of
+from app.kinds.kind import Fit, Problem, Result, digest_of
 from app.options import PixelOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.core.encoder import Encoder
@@ -43,7 +45,8 @@ PATCH_PSNR = Measure(
 )
 
 _DEFAULT = ("none", "fourier", "fourier-eased", "lines-eased")
-_EASED = "-eased"
+# Fits that open an encoding from coarse to fine, and the encoding of each.
+_EASED = {f"{encoding}-eased": encoding for encoding in ("fourier", "hash", "lines")}
 # Of the fit: patches are only shifted, by all of their points, until the first, and bend without
 # perspective until the second; encodings are eased between the last two, and learning rates fall
 # from then on.
@@ -73,13 +76,9 @@ class AlignOptions(PixelOptions):
     def check(self) -> None:
         """Check ranges, and that the encodings suit an image."""
         super().check()
-        names = self.encodings or _DEFAULT
-        eased = [name + _EASED for name in ("fourier", "hash", "lines")]
-        for name in names:
-            if name.endswith(_EASED):
-                require(name in eased, f"--encodings: {name} is not known; {', '.join(eased)} are")
-        plain = tuple(dict.fromkeys(name.removesuffix(_EASED) for name in names))
-        check_encodings(replace(self, encodings=plain), "an alignment")
+        suiting = [*suiting_encodings(), *_EASED]
+        names = [_EASED.get(name, name) for name in self.encodings or _DEFAULT]
+        check_encodings(self, "an alignment", suiting=suiting, built=names)
 
 
 class AlignedImage(nn.Module):
@@ -252,21 +251,23 @@ class AlignKind(CoordinateKind[AlignOptions]):
         """Where the patches are, and how well they and the image are reconstructed."""
         return (ERROR, PATCH_PSNR, PSNR)
 
-    def model(self, encoding: str, config: AlignOptions) -> CoordinateModel:
+    def model(self, name: FitName, config: AlignOptions) -> CoordinateModel:
         """Model of a fit, whether eased or not."""
-        return super().model(encoding.removesuffix(_EASED), config)
+        return super().model(FitName(_EASED.get(name.encoding, name.encoding)), config)
 
-    def build(self, encoding: str, config: AlignOptions, generator: torch.Generator) -> nn.Module:
+    def build(
+        self, name: FitName, config: AlignOptions, generator: torch.Generator
+    ) -> tuple[nn.Module, CoordinateModel]:
         """An encoder and a network, with the homographies."""
-        encoder, network = super().build(encoding, config, generator).children()
-        assert isinstance(encoder, Encoder)
+        field, model = super().build(name, config, generator)
+        encoder, network = field.children()
         reach = self.grid.amax(0)
-        return AlignedImage(encoder, network, reach, is_eased=encoding.endswith(_EASED))
+        return AlignedImage(encoder, network, reach, is_eased=name.encoding in _EASED), model
 
-    def problem(self, model: nn.Module, encoding: str, config: AlignOptions) -> Problem:
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: AlignOptions
+    ) -> Problem:
         """Batches of shuffled pixels of all patches."""
-        assert config.batch_size
-        assert config.steps
         assert isinstance(model, AlignedImage)
         device = torch.device(config.device)
         points, patches, values = (
@@ -288,7 +289,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         preview = round(self.size[0] * side), round(self.size[1] * side)
         problem = self.trained(
             model.field,
-            encoding.removesuffix(_EASED),
+            description,
             config,
             draw,
             forward=model,
@@ -404,7 +405,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         yield f"the warp error, a mean over all patches, was {start:.4f} in the beginning"
         for fit in results:
             if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2 > 0:
-                yield f"the fit {fit.encoding} has not found the positions of the patches"
+                yield f"the fit {fit.name} has not found the positions of the patches"
 
 
 def held_cosine(progress: float) -> float:

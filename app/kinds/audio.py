@@ -11,6 +11,7 @@ import tyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from app.blocks import Curve, Evaluation, FitName, Sound
 from app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
@@ -19,7 +20,7 @@ from app.kinds.coordinates import (
     kernel_curves,
     with_defaults,
 )
-from app.kinds.kind import Curve, Evaluation, Fit, Problem, RenderedSound, Result, Sound, digest_of
+from app.kinds.kind import Fit, Problem, Result, digest_of
 from app.options import CoordinateOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
@@ -104,8 +105,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         lines = [
             f"audio    {self.source}, {self.seconds:.2f} s, {self.sound.rate:,} Hz, {channels}"
         ]
-        if "fourier" in config.chosen:
-            assert config.num_bands
+        if "fourier" in config.encodings:
             lines.append(
                 f"bands    {config.num_bands} reach {self.hertz(config.num_bands):,.0f} Hz; "
                 f"{self.enough_bands} reach half the sampling rate, {self.sound.rate // 2:,} Hz"
@@ -145,33 +145,37 @@ class AudioKind(CoordinateKind[AudioOptions]):
         """Signal-to-noise ratio."""
         return (SNR,)
 
-    def model(self, encoding: str, config: AudioOptions) -> CoordinateModel:
+    def model(self, name: FitName, config: AudioOptions) -> CoordinateModel:
         """Model of a fit; a grid is smaller than the sound."""
-        most = config.num_parameters
-        if most is None and encoding == "hash":
-            most = max(20_000, int(_VALUES_PER_SAMPLE * self.sound.samples.numel()))
-        return replace(super().model(encoding, config), num_parameters=most)
+        model = super().model(name, config)
+        if model.num_parameters is not None or name.encoding != "hash":
+            return model
+        most = max(20_000, int(_VALUES_PER_SAMPLE * self.sound.samples.numel()))
+        return replace(model, num_parameters=most)
 
-    def build(self, encoding: str, config: AudioOptions, generator: torch.Generator) -> nn.Module:
+    def build(
+        self, name: FitName, config: AudioOptions, generator: torch.Generator
+    ) -> tuple[nn.Module, CoordinateModel]:
         """An encoder and a network.
 
         Raises:
             UsageError: If no model is as small as ``--parameters``.
         """
         try:
-            return super().build(encoding, config, generator)
+            return super().build(name, config, generator)
         except ValueError as error:
             raise UsageError(f"--parameters: {error}") from None
 
-    def problem(self, model: nn.Module, encoding: str, config: AudioOptions) -> Problem:
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: AudioOptions
+    ) -> Problem:
         """Batches of shuffled samples."""
-        assert config.batch_size
         device = torch.device(config.device)
         times, values = self.times[:, None].to(device), self._scaled(self.sound.samples).to(device)
         shown = round(min(self.seconds, _PREVIEW_SECONDS) * self.sound.rate)
         return self.trained(
             model,
-            encoding,
+            description,
             config,
             ShuffledBatches(times, values, config.batch_size, seed=config.seed),
             facts={"rate": self.sound.rate, "peak": self.peak},
@@ -203,19 +207,18 @@ class AudioKind(CoordinateKind[AudioOptions]):
             about="Signal-to-noise ratio within each octave, up to half the sampling rate; 0 dB is "
             "that of silence.",
         )
-        blocks = [Sound(self.title, truth, values, self.sound.rate), curve]
-        return Evaluation(
-            {SNR.name: snr(values, truth)}, [*blocks, *kernel_curves(encoder_of(fit.model))]
-        )
+        sound = Sound(self.title, truth, values, self.sound.rate)
+        scores = {SNR.name: snr(values, truth)}
+        return Evaluation(scores, [sound, curve, *kernel_curves(encoder_of(fit.model))])
 
     def notes(self, results: Sequence[Result], config: AudioOptions) -> Iterator[str]:
         """Name fits that are hardly better than silence."""
         for fit in results:
             if fit.is_complete(config) and fit.scores[SNR.name] < _SILENCE_DB:
-                yield f"{fit.encoding} is hardly better than silence, which has 0 dB"
+                yield f"{fit.name} is hardly better than silence, which has 0 dB"
 
     @classmethod
-    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> RenderedSound:
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Sound:
         """Render a sound at any sampling rate."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
@@ -232,7 +235,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
             f"--rate {rate}: {count:,} samples are too many; give a smaller one",
         )
         times = sample_times(count, length * rate / own)[:, None].to(device)
-        return RenderedSound(f"{path.stem}-{rate}Hz", _played(fit.model, times, peak), rate)
+        return Sound(f"{path.stem}-{rate}Hz", None, _played(fit.model, times, peak), rate)
 
 
 def sample_times(count: int, length: int | float) -> Float[Tensor, " count"]:

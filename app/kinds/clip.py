@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.blocks import Curve, Evaluation, Video, View
 from app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -21,7 +22,7 @@ from app.kinds.coordinates import (
     notes_on_flat_fits,
     with_defaults,
 )
-from app.kinds.kind import Curve, Evaluation, Fit, Problem, Rendered, Result, Video, View, digest_of
+from app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
 from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
@@ -30,6 +31,7 @@ from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import mse, predict
 from nerf_posenc.training.results import Measure
 from scenes.clips import SPHERES, open_clip
@@ -108,15 +110,16 @@ class ClipKind(CoordinateKind[ClipOptions]):
         """PSNR of all pixels, and the mean SSIM of the frames."""
         return (PSNR, SSIM)
 
-    def problem(self, model: nn.Module, encoding: str, config: ClipOptions) -> Problem:
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: ClipOptions
+    ) -> Problem:
         """Batches of shuffled pixels of all frames."""
-        assert config.batch_size
         device = torch.device(config.device)
         points, values = self.points.to(device), self.clip.frames.view(-1, 3).to(device)
         middle = self.size[2] // 2
         return self.trained(
             model,
-            encoding,
+            description,
             config,
             ShuffledBatches(points, values, config.batch_size, seed=config.seed),
             facts={"rate": self.clip.rate},

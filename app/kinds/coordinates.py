@@ -1,20 +1,20 @@
 """What kinds with networks on coordinates share: models, optimizers, measures, curves."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from app.kinds.kind import Curve, Kind, Problem, Result
+from app.blocks import Curve, FitName
+from app.kinds.kind import Kind, Problem, Result
 from app.options import CoordinateOptions, require
 from nerf_posenc.analysis.kernels import kernel
 from nerf_posenc.core.encoder import Encoder, unknown_name
 from nerf_posenc.fits import describe_fit
 from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.networks import MLP, hidden_matrices
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
@@ -61,6 +61,9 @@ _CHUNK_PIXELS = 1 << 18
 _KERNEL_POINTS = 801
 
 
+# Options that describe the model, under the same names.
+_DESCRIBED = {field.name for field in fields(CoordinateModel)} - {"encoding"}
+
 Coordinates = TypeVar("Coordinates", bound=CoordinateOptions)
 
 
@@ -77,61 +80,62 @@ class CoordinateKind(Kind[Coordinates]):
     out_dim: int = 1
     size: Sequence[int]
 
-    def model(self, encoding: str, config: Coordinates) -> CoordinateModel:
-        """Model that an encoding is fitted with, by a resolved configuration."""
-        width, depth = recipes.get_recipe(encoding).layers
-        assert config.num_bands
-        return CoordinateModel(
-            encoding,
-            width=config.width or width,
-            depth=config.depth or depth,
-            num_bands=config.num_bands,
-            sigma=config.sigma,
-            in_dim=self.in_dim,
-            out_dim=self.out_dim,
-        )
+    @property
+    def resolution(self) -> int:
+        """Fitted samples along the longest axis."""
+        return max(self.size)
 
-    def build(self, encoding: str, config: Coordinates, generator: torch.Generator) -> nn.Module:
+    def model(self, name: FitName, config: Coordinates) -> CoordinateModel:
+        """Describe the model of a fit: the options of the same names, and what the data says."""
+        described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
+        own = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
+        return CoordinateModel(name.encoding, **{**described, **own})
+
+    def build(
+        self, name: FitName, config: Coordinates, generator: torch.Generator
+    ) -> tuple[nn.Module, CoordinateModel]:
         """An encoder and a network."""
-        model = self.model(encoding, config)
-        return nn.Sequential(*make_coordinate_model(model, max(self.size), generator=generator))
+        model = self.model(name, config)
+        return nn.Sequential(*make_coordinate_model(model, generator=generator)), model
 
     def trained(
         self,
         model: nn.Module,
-        encoding: str,
+        description: CoordinateModel,
         config: Coordinates,
         draw_batch: DrawBatch,
         *,
+        lr: float | None = None,
+        adam_lr: float | None = None,
         facts: dict[str, Any] | None = None,
         **particular: Any,
     ) -> Problem:
         """What the training of a model needs, with optimizer, learning rates and precision.
 
         Args:
-            model: the encoder and the network.
-            encoding: name of the encoding.
+            model: the encoder and the network, one after the other.
+            description: description of the model.
             config: resolved configuration.
             draw_batch: function from the step to its inputs and targets.
+            lr: peak learning rate if the user gave none; None for that of the encoding's recipe.
+            adam_lr: peak learning rate of Adam beside Muon; None for that of the recipe.
             facts: values that the saved fit is given back with.
             particular: further attributes of the problem.
         """
-        recipe, optimizer = recipes.get_recipe(encoding), config.optimizer
-        lr = config.lr or recipes.default_lr("relu", optimizer, encoding)
-        device = torch.device(config.device)
-        precision = precision_for(config.precision, device, is_small=recipe.is_small)
-        network = next(module for module in model.modules() if isinstance(module, MLP))
-        described = self.model(encoding, config)
+        encoding, network = description.encoding, description.network
+        recipe = recipes.get_recipe(encoding)
+        lr = config.lr or lr or recipes.default_lr(network, config.optimizer, encoding)
+        # Complex numbers have no half precision.
+        precision = "float32" if network == "wire" else config.precision
+        dtype = precision_for(precision, torch.device(config.device), is_small=recipe.is_small)
         return Problem(
             draw_batch=draw_batch,
             optimizer=recipes.make_optimizer(
-                model, optimizer, lr, encoding=encoding, matrices=hidden_matrices(network)
+                model, config.optimizer, lr, encoding=encoding, adam_lr=adam_lr
             ),
-            description=describe_fit(
-                self.name, described, max(self.size), self.size, **(facts or {})
-            ),
-            autocast_dtype=precision,
-            details={"lr": lr, "precision": str(precision).removeprefix("torch.")},
+            description=describe_fit(self.name, description, self.size, **(facts or {})),
+            autocast_dtype=dtype,
+            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
             **particular,
         )
 
@@ -159,7 +163,7 @@ def check_encodings(
     what: str,
     *,
     suiting: Sequence[str] | None = None,
-    default: Sequence[str] = DEFAULT_ENCODINGS,
+    built: Sequence[str] | None = None,
 ) -> None:
     """Check that every encoding is known and suits, and that no option is for another.
 
@@ -167,7 +171,7 @@ def check_encodings(
         options: options that may name encodings.
         what: name of the data for the message, such as ``"an image"``.
         suiting: names of the encodings that suit; None for those of coordinates in general.
-        default: encodings if none are named.
+        built: encodings that models are built with; None for those that are named, or the default.
 
     Raises:
         UsageError: Naming the encodings that suit, or the option and its encoding.
@@ -179,7 +183,7 @@ def check_encodings(
                 name in suiting, f"--encodings: {unknown_name('encoding', name, list(suiting))}"
             )
         require(name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
-    names = options.encodings or default
+    names = built or options.encodings or DEFAULT_ENCODINGS
     values = {"fourier": ("--bands", options.num_bands), "gaussian": ("--sigma", options.sigma)}
     for encoding, (option, value) in values.items():
         require(
@@ -252,7 +256,7 @@ def notes_on_flat_fits(
     for fit in fits:
         if fit.scores[PSNR.name] < flat + _COLLAPSED_DB and flat < _CONSTANT_DB:
             yield (
-                f"the fit {fit.encoding} is hardly better than one constant color, which has "
+                f"the fit {fit.name} is hardly better than one constant color, which has "
                 f"{flat:.1f} dB; try more {length}, another --seed or a smaller --lr"
             )
 

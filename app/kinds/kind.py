@@ -1,4 +1,4 @@
-"""What a kind of data gives the program: the protocol `Kind`, and the blocks of its report.
+"""What a kind of data gives the program: the protocol `Kind`.
 
 A kind says what is particular to its data. Everything else, the run, its folder, resuming, the
 tables, the page, `compare` and the live page, knows configurations, scores and blocks alone.
@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from app.blocks import Evaluation, FitName, Mesh, Passage, Sound, Volume
 from app.options import CommonOptions, UsageError
 from nerf_posenc.images import strips, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
@@ -25,104 +26,8 @@ from nerf_posenc.training.loop import FitState, Loss, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure, Record
 from nerf_posenc.training.schedules import cosine_decay
-from sequences.system import Curve as Curve
-from sequences.system import Evaluation as Evaluation
-from sequences.system import HeatMap as HeatMap
-from sequences.system import Passage as Passage
 
 Config = TypeVar("Config", bound=CommonOptions)
-
-
-@dataclass(frozen=True)
-class View:
-    """A block of the report: an image, or a view of a scene, beside its reconstruction.
-
-    Attributes:
-        title: the same for every encoding.
-        original: values in [0, 1]; as stored, in 8 or 16 bits, if they are many.
-        reconstruction: likewise.
-        depth: depth of each pixel, above 0, NaN where it is empty; None for an image.
-        bands: frequency bands of the encoding, in rad per unit of the image plane.
-    """
-
-    title: str
-    original: Shaped[Tensor, "height width 3"]
-    reconstruction: Shaped[Tensor, "height width 3"]
-    depth: Float[Tensor, "height width"] | None = None
-    bands: Sequence[float] = ()
-
-
-@dataclass(frozen=True)
-class Video:
-    """A block of the report: frames that are shown as a looping video.
-
-    Attributes:
-        title: the same for every encoding, for example ``"Turntable"``.
-        frames: values in [0, 1].
-        rate: frames per second.
-    """
-
-    title: str
-    frames: Float[Tensor, "frames height width 3"]
-    rate: int
-
-
-@dataclass(frozen=True)
-class Volume:
-    """A block of the report: a radiance field on a grid, to be orbited in the browser.
-
-    Attributes:
-        title: the same for every encoding.
-        density: density of each cell of the cube [-1, 1]^3, per unit of its coordinates.
-        rgb: colors in [0, 1]; 0 in cells that are not visible.
-        space: name and numbers of the space, which say how rays go through the cube.
-        orbit: numbers of an `Orbit`, the tangents of half the angles of view, and an apex and four
-            corners of each camera of the training views.
-        background: gray value behind the field.
-    """
-
-    title: str
-    density: Float[Tensor, "n n n"]
-    rgb: Float[Tensor, "n n n 3"]
-    space: Mapping[str, Any]
-    orbit: Mapping[str, Any]
-    background: float
-
-
-@dataclass(frozen=True)
-class Sound:
-    """A block of the report: a sound beside its reconstruction, to be listened to.
-
-    Attributes:
-        title: the same for every encoding.
-        original: values in [-1, 1].
-        reconstruction: likewise.
-        rate: samples per second.
-    """
-
-    title: str
-    original: Float[Tensor, "samples channels"]
-    reconstruction: Float[Tensor, "samples channels"]
-    rate: int
-
-
-@dataclass(frozen=True)
-class Table:
-    """A block of the report: rows of text below a heading.
-
-    Attributes:
-        title: the same for every encoding.
-        columns: heading of each column.
-        rows: one text per column.
-    """
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-Block = View | Video | Volume | Sound | Curve | Table | Passage | HeatMap
-"""What a report is made of."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +50,7 @@ class Result:
     """One fit, complete or ended early, or a reference that takes no training.
 
     Attributes:
-        encoding: name of the encoding, or of the reference.
+        name: name of the fit, or of the reference.
         parameters: number of trainable parameters; 0 if there is no model.
         seconds: training time.
         steps: steps taken.
@@ -156,7 +61,7 @@ class Result:
         is_reference: whether it is a reference.
     """
 
-    encoding: str
+    name: FitName
     seconds: float
     evaluation: Evaluation
     parameters: int = 0
@@ -165,6 +70,11 @@ class Result:
     snapshots: Sequence[Snapshot] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     is_reference: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name of the fit as text."""
+        return str(self.name)
 
     @property
     def scores(self) -> Mapping[str, float]:
@@ -263,21 +173,6 @@ class Rendered:
 
 
 @dataclass(frozen=True)
-class RenderedSound:
-    """A saved fit of a sound as ``render`` writes it.
-
-    Attributes:
-        name: stem of the file's name.
-        samples: values in [-1, 1].
-        rate: samples per second.
-    """
-
-    name: str
-    samples: Float[Tensor, "samples channels"]
-    rate: int
-
-
-@dataclass(frozen=True)
 class Exportable:
     """A saved fit as ``export --onnx`` writes it.
 
@@ -292,25 +187,12 @@ class Exportable:
     outputs: Sequence[str]
 
 
-@dataclass(frozen=True)
-class MeshOfFit:
-    """A saved fit as ``export --mesh`` writes it.
-
-    Attributes:
-        vertices: corners of the triangles, in float64, in the units of the data.
-        faces: numbers of the corners, counterclockwise as seen from outside.
-    """
-
-    vertices: Float[Tensor, "vertices 3"]
-    faces: Int[Tensor, "faces 3"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fit(Generic[Config]):
     """A model that was trained, to be evaluated.
 
     Attributes:
-        encoding: name of the encoding.
+        name: name of the fit.
         config: configuration of the run.
         model: the model.
         problem: what it was trained on.
@@ -318,7 +200,7 @@ class Fit(Generic[Config]):
         snapshots: previews during the training.
     """
 
-    encoding: str
+    name: FitName
     config: Config
     model: nn.Module
     problem: Problem
@@ -397,13 +279,33 @@ class Kind(ABC, Generic[Config]):
     def measures(self, config: Config) -> Sequence[Measure]:
         """Columns of the table; gains are of the first."""
 
-    @abstractmethod
-    def build(self, encoding: str, config: Config, generator: torch.Generator) -> nn.Module:
-        """Make a model for an encoding."""
+    def fit_names(self, config: Config) -> Sequence[FitName]:
+        """Fits of a run, in the order of its table; by default one for each encoding."""
+        return [FitName(encoding) for encoding in config.encodings]
 
     @abstractmethod
-    def problem(self, model: nn.Module, encoding: str, config: Config) -> Problem:
+    def build(
+        self, name: FitName, config: Config, generator: torch.Generator
+    ) -> tuple[nn.Module, Any]:
+        """Make the model of a fit.
+
+        Args:
+            name: name of the fit.
+            config: configuration of the run, resolved.
+            generator: random number generator of the initial weights.
+
+        Returns:
+            The model, and its description, which `problem` is given.
+        """
+
+    @abstractmethod
+    def problem(self, model: nn.Module, description: Any, config: Config) -> Problem:
         """What the training of a model needs.
+
+        Args:
+            model: the model, on its device.
+            description: description of the model by `build`.
+            config: configuration of the run, resolved.
 
         Raises:
             UsageError: If the data cannot be fitted.
@@ -446,9 +348,7 @@ class Kind(ABC, Generic[Config]):
         return replace(options, **changed)
 
     @classmethod
-    def render(
-        cls, path: Path, device: torch.device, asked: Mapping[str, Any]
-    ) -> Rendered | RenderedSound:
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered | Sound:
         """Load a saved fit and render it, for kinds that have options in ``rendered_by``.
 
         Args:
@@ -481,7 +381,7 @@ class Kind(ABC, Generic[Config]):
         raise NotImplementedError
 
     @classmethod
-    def mesh(cls, path: Path, nodes: int, device: torch.device) -> MeshOfFit:
+    def mesh(cls, path: Path, nodes: int, device: torch.device) -> Mesh:
         """Load a saved fit for ``export --mesh``.
 
         Args:

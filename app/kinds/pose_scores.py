@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from torch import Tensor
 
-from app.kinds.kind import Curve, Result
+from app.blocks import Curve
+from app.kinds.kind import Result
 from nerf_posenc.radiance.poses import is_one_pose, pose_difference
 from nerf_posenc.training.results import Measure
 
@@ -65,8 +66,8 @@ def notes_on_poses(results: Sequence[Result], start: Tensor, given: Tensor) -> I
             continue
         position = fit.scores.get(POSITION.name, 0.0)
         if start is not given and position > percent / 2:
-            yield f"{fit.encoding}: the poses were not found"
+            yield f"{fit.name}: the poses were not found"
         yield (
-            f"{fit.encoding}: test views are refined too; left where the training views "
+            f"{fit.name}: test views are refined too; left where the training views "
             f"put them they have {aligned:.2f} dB"
         )

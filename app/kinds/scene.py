@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from app.blocks import Block, Evaluation, FitName, Video, View, Volume
 from app.crops import PREVIEW_SIDE
 from app.kinds.coordinates import (
     ABOUT,
@@ -23,25 +24,19 @@ from app.kinds.coordinates import (
     notes_on_flat_fits,
     precision_for,
 )
-from app.kinds.kind import (
-    Block,
-    Evaluation,
-    Exportable,
-    Fit,
-    Kind,
-    Problem,
-    Rendered,
-    Result,
-    Video,
-    View,
-    Volume,
-    digest_of,
-)
+from app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, Result, digest_of
 from app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable, progress_bar, sum_up
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
 from nerf_posenc.radiance.baking import bake
+from nerf_posenc.radiance.build import (
+    WITH_OCCUPANCY,
+    FieldName,
+    FieldOptions,
+    Renderer,
+    make_renderer,
+)
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views, render_camera, with_refined_poses
 from nerf_posenc.radiance.field_training import (
@@ -56,7 +51,6 @@ from nerf_posenc.radiance.field_training import (
 from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.poses import align_poses, exp_se3, find_orbit, is_one_pose, orbit_poses
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.recipes import FieldName, FieldOptions, Renderer, make_renderer
 from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
@@ -70,6 +64,8 @@ _TURNTABLE = 60
 
 # Fields that take the coordinates that suit the views, and learn exposures.
 WITH_SPACES = ("factored", "proposal")
+# Options that describe a field, under the same names.
+_DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +138,8 @@ class ViewsOptions(PixelOptions):
             "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
             "leave one of them out",
         )
-        check_encodings(self, f"--field {field}", suiting=suiting, default=("none", "fourier"))
+        built = self.encodings or ("none", "fourier")
+        check_encodings(self, f"--field {field}", suiting=suiting, built=built)
         require(
             not self.exposure or field in WITH_SPACES,
             "--exposure is for --field factored, proposal or auto",
@@ -263,7 +260,7 @@ class ViewsKind(Kind[AskedViews]):
 
     def _space(self, config: AskedViews) -> SpaceName:
         """Coordinates of the field: what suits the views, as far as their poses are known."""
-        if config.field_name not in WITH_SPACES:
+        if config.field not in WITH_SPACES:
             return "box"
         space = space_for(self.scene.train)
         # A frustum would move with the poses, and the box of a file is around what its poses see.
@@ -272,19 +269,13 @@ class ViewsKind(Kind[AskedViews]):
             "contracted" if is_moved or is_one_pose(self.scene.train.world_from_camera) else space
         )
 
-    def _field(self, encoding: str, config: AskedViews) -> FieldOptions:
-        field = config.field_name
-        assert field != "auto"
-        assert isinstance(config.num_bands, int)
-        assert isinstance(config.sigma, float)
+    def _field(self, name: FitName, config: AskedViews) -> FieldOptions:
+        """Describe the field of a fit: the options of the same names, and what the views say."""
+        described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
         return FieldOptions(
-            field,
-            encoding,
-            num_bands=config.num_bands,
-            sigma=config.sigma,
-            width=config.width,
-            depth=config.depth,
-            seed=config.seed,
+            name.encoding,
+            **described,
+            resolution=max(self.scene.train.size),
             space=self._space(config),
             num_exposures=len(self.scene.train) if config.exposure else 0,
             num_poses=len(self.scene.train) if config.refine_poses else 0,
@@ -303,35 +294,34 @@ class ViewsKind(Kind[AskedViews]):
         except CheckpointError:
             raise
         except ValueError as error:
-            raise UsageError(f"--scene {self.source}: {error}") from None
+            raise UsageError(f"--{self.name} {self.source}: {error}") from None
 
-    def build(self, encoding: str, config: AskedViews, generator: torch.Generator) -> nn.Module:
+    def build(
+        self, name: FitName, config: AskedViews, generator: torch.Generator
+    ) -> tuple[nn.Module, FieldOptions]:
         """A field and its renderer."""
-        has_grid = config.field_name in ("mlp", "factored")
+        field = self._field(name, config)
         with self._usage_errors():
-            hull = self._hull if has_grid else None
-            return make_renderer(self._field(encoding, config), self.scene.train, hull=hull)
+            hull = self._hull if field.field in WITH_OCCUPANCY else None
+            return make_renderer(field, self.scene.train, hull=hull), field
 
     def _dtype(self, config: AskedViews) -> torch.dtype:
         """Type that fields are trained and rendered in."""
         return precision_for(config.precision, torch.device(config.device), is_small=False)
 
-    def problem(self, model: nn.Module, encoding: str, config: AskedViews) -> Problem:
+    def problem(self, model: nn.Module, description: FieldOptions, config: AskedViews) -> Problem:
         """Batches of rays of all training views."""
-        assert config.batch_size
-        assert config.optimizer != "auto"
-        assert config.background != "auto"
         device, renderer = torch.device(config.device), cast(Renderer, model)
-        options, gray = self._field(encoding, config), background_gray(config.background)
-        dtype = self._dtype(config)
-        lr = config.lr or field_lr(options.field, config.optimizer)
+        background = cast(Background, config.background)
+        gray, dtype = background_gray(background), self._dtype(config)
+        lr = config.lr or field_lr(description.field, config.optimizer)
         with self._usage_errors():
             batches = make_batches(
                 renderer,
                 self.scene.train,
                 config.batch_size,
                 seed=config.seed,
-                background=config.background,
+                background=background,
                 device=device,
             )
         # A view costs many samples per pixel and gets a quarter of a preview's side. Where test
@@ -349,15 +339,17 @@ class ViewsKind(Kind[AskedViews]):
         return Problem(
             draw_batch=batches,
             optimizer=make_field_optimizer(renderer, config.optimizer, lr),
-            description=describe_scene_fit(options, self.scene, gray, given_poses=self.given_poses),
-            loss=make_loss(options),
+            description=describe_scene_fit(
+                description, self.scene, gray, given_poses=self.given_poses
+            ),
+            loss=make_loss(description),
             forward=forward_for(renderer),
             after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
             schedule=schedule_for(renderer),
             autocast_dtype=dtype,
             # Grids of occupied cells give each batch another number of samples, and poses that are
             # refined open the encoding from coarse to fine and restart the field.
-            captured=options.field in ("nerf", "mip", "proposal") and not options.num_poses,
+            captured=description.field not in WITH_OCCUPANCY and not description.num_poses,
             preview=lambda: [render(preview.cameras[0], pose_of_preview())],
             originals=[preview.over(0, gray)],
             render=render,
@@ -386,9 +378,7 @@ class ViewsKind(Kind[AskedViews]):
         if config.refine_poses:
             details["psnr_db_at_aligned_poses"] = _mean(score.psnr for score in evaluate(test))
             test = with_refined_poses(fit.model, test, background="white" if gray else "black")
-        with progress_bar(
-            f"{fit.encoding} test views", len(test), "view", quiet=config.quiet
-        ) as bar:
+        with progress_bar(f"{fit.name} test views", len(test), "view", quiet=config.quiet) as bar:
             scores = evaluate(test, on_view=partial(bar.update, 1))
             sum_up(bar)
         views = [
@@ -400,7 +390,7 @@ class ViewsKind(Kind[AskedViews]):
         moving: list[Video | Volume] = []
         if config.turntable:
             scene = self.scene.train
-            with progress_bar(f"{fit.encoding} orbit", 1, "field", quiet=config.quiet) as bar:
+            with progress_bar(f"{fit.name} orbit", 1, "field", quiet=config.quiet) as bar:
                 volume = make_volume(fit.model, scene.cameras[0], poses, gray)
                 bar.update()
                 sum_up(bar)
@@ -429,7 +419,7 @@ class ViewsKind(Kind[AskedViews]):
         """An orbit around the scene."""
         poses = orbit_poses(found, fit.config.turntable)
         camera, frames = self.scene.train.cameras[0], []
-        label, quiet = f"{fit.encoding} turntable", fit.config.quiet
+        label, quiet = f"{fit.name} turntable", fit.config.quiet
         with progress_bar(label, len(poses), "frame", quiet=quiet) as bar:
             for pose in poses:
                 rendering = render_camera(

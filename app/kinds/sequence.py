@@ -12,7 +12,8 @@ import tyro
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from app.kinds.kind import Evaluation, Fit, Kind, Passage, Problem, Result, digest_of
+from app.blocks import Evaluation, FitName, Passage
+from app.kinds.kind import Fit, Kind, Problem, Result, digest_of
 from app.options import CommonOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.training.batches import DrawBatch
@@ -98,36 +99,40 @@ class SequenceKind(Kind[SequenceOptions]):
         """Measures of the system."""
         return self.system.measures
 
-    def build(self, encoding: str, config: SequenceOptions, generator: torch.Generator) -> Ensemble:
+    def build(
+        self, name: FitName, config: SequenceOptions, generator: torch.Generator
+    ) -> tuple[Ensemble, dict[str, Any]]:
         """One model per seed, as an ensemble."""
         seeds = range(config.seed, config.seed + config.num_seeds)
-        members = [self.system.build(encoding, torch.Generator().manual_seed(s)) for s in seeds]
-        return Ensemble(members)
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        members = [self.system.build(name.encoding, each) for each in generators]
+        return Ensemble(members), {
+            "kind": self.name,
+            "system": self.system.model,
+            "encoding": name.encoding,
+            "num_seeds": config.num_seeds,
+            "description": self.system.description(name.encoding),
+        }
 
-    def problem(self, model: nn.Module, encoding: str, config: SequenceOptions) -> Problem:
+    def problem(
+        self, model: nn.Module, description: dict[str, Any], config: SequenceOptions
+    ) -> Problem:
         """Batches of every seed, and the loss of each."""
         assert isinstance(model, Ensemble)
-        assert config.batch_size
-        assert config.lr
-        system, members = self.system, list(model.members)
+        system, members, encoding = self.system, list(model.members), description["encoding"]
+        lr = config.lr or system.recipe.lr
         seeds = range(config.seed, config.seed + config.num_seeds)
         draws = [system.batches(encoding, config.batch_size, seed) for seed in seeds]
         return Problem(
             draw_batch=_on_device(member_batches(draws), torch.device(config.device)),
-            optimizer=system.optimizer(members, config.lr),
-            description={
-                "kind": self.name,
-                "system": system.model,
-                "encoding": encoding,
-                "num_seeds": config.num_seeds,
-                "description": system.description(encoding),
-            },
+            optimizer=system.optimizer(members, lr),
+            description=description,
             loss=member_losses(system.loss),
             schedule=system.schedule,
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
             unit=system.recipe.loss_unit,
             passage=lambda: self._preview(members[0], encoding),
-            details={"lr": config.lr, "precision": config.precision},
+            details={"lr": lr, "precision": config.precision},
         )
 
     @torch.no_grad()
@@ -137,7 +142,7 @@ class SequenceKind(Kind[SequenceOptions]):
         system = self.system
         # Copies on the CPU, so that the trained models stay where and as they are.
         evaluations = [
-            system.evaluate(copy.deepcopy(member).cpu().eval(), fit.encoding)
+            system.evaluate(copy.deepcopy(member).cpu().eval(), fit.name.encoding)
             for member in fit.model.members
         ]
         by_seed = [dict(evaluation.scores) for evaluation in evaluations]
@@ -158,7 +163,7 @@ class SequenceKind(Kind[SequenceOptions]):
     def notes(self, results: Sequence[Result], config: SequenceOptions) -> Iterator[str]:
         """Whether the fits were too short to tell encodings apart."""
         default = self.system.recipe.steps
-        short = [result.encoding for result in results if 2 * result.steps < default]
+        short = [result.label for result in results if 2 * result.steps < default]
         if short:
             yield (
                 f"{', '.join(short)}: fewer than half of the {default:,} steps of a fit by "

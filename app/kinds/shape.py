@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.blocks import Evaluation, Mesh, View
 from app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
@@ -20,12 +21,13 @@ from app.kinds.coordinates import (
     kernel_curves,
     with_defaults,
 )
-from app.kinds.kind import Evaluation, Fit, MeshOfFit, Problem, Result, View, digest_of
+from app.kinds.kind import Fit, Problem, Result, digest_of
 from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
 from scenes.meshes import BRICK, open_shape
@@ -137,9 +139,10 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         """Volume, surface and normals."""
         return (IOU, CHAMFER, NORMALS)
 
-    def problem(self, model: nn.Module, encoding: str, config: ShapeOptions) -> Problem:
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: ShapeOptions
+    ) -> Problem:
         """Batches of points; the error is relative to the distance, as in instant-NGP."""
-        assert config.batch_size
         device = torch.device(config.device)
         points, distances = self.points.to(device), self.distances.to(device)
         rows = ShuffledRows(len(points), config.batch_size, seed=config.seed, device=device)
@@ -164,7 +167,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         shape = self.shape
         return self.trained(
             model,
-            encoding,
+            description,
             config,
             draw,
             loss=loss,
@@ -241,10 +244,10 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         length = "--steps" if config.seconds is None else "--seconds"
         for fit in results:
             if math.isnan(fit.scores[CHAMFER.name]):
-                yield f"the fit {fit.encoding} has no surface; try more {length}"
+                yield f"the fit {fit.name} has no surface; try more {length}"
 
     @classmethod
-    def mesh(cls, path: Path, nodes: int, device: torch.device) -> MeshOfFit:
+    def mesh(cls, path: Path, nodes: int, device: torch.device) -> Mesh:
         """Surface of a saved fit, in the units of the mesh's file."""
         fit = load_fit(path, device=device)
         assert isinstance(fit, CoordinateFit)
@@ -262,7 +265,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             f"{path} has no surface on a grid of {nodes} nodes per axis; take more --nodes, or "
             "train it longer",
         )
-        return MeshOfFit(vertices.double() * scale + center.double(), faces)
+        return Mesh(vertices.double() * scale + center.double(), faces)
 
 
 def _distance(model: nn.Module, points: Float[Tensor, "n 3"]) -> Float[Tensor, "n 1"]:

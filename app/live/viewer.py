@@ -17,10 +17,11 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from app.kinds.kind import LossName, Passage, Problem, training_label, training_score
+from app.blocks import Passage
+from app.kinds.kind import LossName, Problem, training_label, training_score
 from app.live.camera import FIELD_OF_VIEW, camera_from_client, first_view, window_from_client
 from app.live.canvas import LivePanel, draw_canvas, draw_view
-from app.live.own_page import own_page_only, require_own_page_only
+from app.live.origin_check import own_page_only, require_own_page_only
 from app.options import UsageError
 from app.report.images import eight_bit
 from app.report.page import passage_spans

@@ -34,14 +34,12 @@ class Line:
         xs: finite numbers.
         ys: the values, as many as ``xs``; those that are not finite are left out.
         color: index of the color in the page's palette.
-        is_dashed: whether the line is dashed, as for what was not measured.
     """
 
     name: str
     xs: Sequence[int | float]
     ys: Sequence[int | float]
     color: int
-    is_dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,7 @@ def chart_svg(chart: Chart) -> str:
         if len(points) == 1:
             x, y = points[0]
             parts.append(f'<circle class="dot c{one.color}" cx="{to_x(x)}" cy="{to_y(y)}" r="4"/>')
-        dashed = " dashed" if one.is_dashed else ""
-        parts.append(f'<polyline class="line c{one.color}{dashed}" points="{coordinates}"/>')
+        parts.append(f'<polyline class="line c{one.color}" points="{coordinates}"/>')
     parts.append(_axis_labels(chart.x_label, chart.y_label))
     parts.append('<g class="hover" visibility="hidden"><line class="cursor"/></g></svg>')
     return "".join(parts)
@@ -255,7 +252,6 @@ def _data(lines: Any, to_x: Any, to_y: Any, x_label: str, y_label: str) -> str:
             {
                 "name": one.name,
                 "color": one.color,
-                "dashed": one.is_dashed,
                 "points": [[to_x(x), to_y(y), float(f"{x:.5g}"), float(f"{y:.5g}")] for x, y in p],
             }
             for one, p in lines
@@ -276,10 +272,10 @@ def save_charts(path: Path, charts: Sequence[Chart]) -> None:
     for axis, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
         drawn = [(line, drawable(line, chart)) for line in chart.lines]
         for line, points in drawn:
-            marker, style = ("o" if len(points) == 1 else None), ("--" if line.is_dashed else "-")
+            marker = "o" if len(points) == 1 else None
             color = figure_color(line.color)
             xs, ys = [x for x, _ in points], [y for _, y in points]
-            axis.plot(xs, ys, style, color=color, lw=1.6, marker=marker, label=line.name)
+            axis.plot(xs, ys, color=color, lw=1.6, marker=marker, label=line.name)
         for mark in chart.marks:
             axis.axvline(mark.x, color="gray", lw=0.8, ls=":")
         if any(points for _, points in drawn):

@@ -43,7 +43,7 @@ def save_comparison(
     rows: list[tuple[Panel, Window | None]] = [(panel, None) for panel in chosen]
     if len(rows) == 1:
         rows.append((chosen[0], detail_crop(chosen[0].original)))
-    fits = [result for result in results if result.encoding in chosen[0].fits]
+    fits = [result for result in results if result.label in chosen[0].fits]
     scale = error_scale([(fit, p.original) for p in chosen for fit in p.fits.values()])
     has_depth = bool(chosen[0].depths)
     across = 3 if has_depth else 2
@@ -56,10 +56,10 @@ def save_comparison(
         axes[row, 0].set_ylabel(label, fontsize=9)
         if crop is None and len(chosen) == 1:
             axes[row, 0].add_patch(_outline(rows[1][1]))
-        near = nearness([panel.depths[fit.encoding] for fit in fits]) if has_depth else []
+        near = nearness([panel.depths[fit.label] for fit in fits]) if has_depth else []
         for i, fit in enumerate(fits):
             own = axes[row, 1 + across * i : 1 + across * (i + 1)]
-            image = clamped(panel.fits[fit.encoding].cpu())[window]
+            image = clamped(panel.fits[fit.label].cpu())[window]
             own[0].imshow(_shown(image))
             error = reduced_error(image, panel.original.cpu()[window], _PANEL_SIDE)
             own[1].imshow(error.numpy(), cmap="magma", vmin=0, vmax=scale)
@@ -68,8 +68,8 @@ def save_comparison(
     axes[0, 0].set_title("original", fontsize=11)
     for i, fit in enumerate(fits):
         gained = gain_text(fit, results, measure)
-        suffix = "" if gained == "-" or fit.encoding == BASELINE else f" ({gained})"
-        title = f"{fit.encoding}: {score_text(fit.scores[measure.name], measure)}{suffix}"
+        suffix = "" if gained == "-" or fit.label == BASELINE else f" ({gained})"
+        title = f"{fit.label}: {score_text(fit.scores[measure.name], measure)}{suffix}"
         axes[0, 1 + across * i].set_title(title, fontsize=11)
         axes[0, 2 + across * i].set_title(f"error, 0 to {scale:.2f}", fontsize=10)
         if has_depth:

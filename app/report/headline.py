@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from app.blocks import FitName
 from app.kinds.kind import Result
 from app.report.tables import BASELINE, score_text
 from nerf_posenc.training.recipes import ENCODINGS
@@ -31,7 +32,7 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     known = [result for result in results if not math.isnan(result.scores[measure.name])]
     fits = [result for result in known if not result.is_reference]
     references = [result for result in known if result.is_reference]
-    baseline = next((fit for fit in fits if fit.encoding == BASELINE), None)
+    baseline = next((fit for fit in fits if fit.name == FitName(BASELINE)), None)
     others = [fit for fit in fits if fit is not baseline]
     reference = max(references, key=score, default=None)
     if not others:
@@ -40,22 +41,22 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     if reference is not None and score(reference) > score(max(fits, key=score)):
         without = "" if baseline is None else f", {text(baseline)} without an encoding"
         return (
-            f"{reference.encoding.capitalize()}, {quantity} {text(reference)}, is ahead of every "
-            f"fit: {_in_sentence(best.encoding)} reaches {text(best)}{without}"
+            f"{reference.label.capitalize()}, {quantity} {text(reference)}, is ahead of every "
+            f"fit: {_in_sentence(best.name)} reaches {text(best)}{without}"
         )
-    beside = "" if reference is None else f"; {reference.encoding} reaches {text(reference)}"
+    beside = "" if reference is None else f"; {reference.label} reaches {text(reference)}"
     if baseline is None:
         rest = sorted((fit for fit in others if fit is not best), key=score, reverse=True)
         named = [*rest, *([] if reference is None else [reference])]
-        compared = [f"{_in_sentence(fit.encoding)} {text(fit)}" for fit in named]
-        found = f"{encoding_title(best.encoding)} reaches {quantity} {text(best)}"
+        compared = [f"{_in_sentence(fit.name)} {text(fit)}" for fit in named]
+        found = f"{encoding_title(best.name)} reaches {quantity} {text(best)}"
         return ", ".join([found, *compared])
     # Of the numbers that are shown, so that they add up.
     gained = abs(round(score(best), measure.digits) - round(score(baseline), measure.digits))
     if _is_unclear(best, baseline, measure) or gained < 0.05:
         return (
             f"No encoding is clearly better than none: {quantity} {text(best)} with "
-            f"{best.encoding}, {text(baseline)} without{beside}"
+            f"{best.label}, {text(baseline)} without{beside}"
         )
     verb = "gains" if score(best) >= score(baseline) else "loses"
     # A difference of percentages is one of points.
@@ -63,25 +64,25 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     digits = 1 if measure.unit else measure.digits
     amount = f"{gained:.{digits}f}{unit}" if math.isfinite(gained) else "all that is missing"
     return (
-        f"{encoding_title(best.encoding)} {verb} {amount}: {quantity} {text(best)} against "
+        f"{encoding_title(best.name)} {verb} {amount}: {quantity} {text(best)} against "
         f"{text(baseline)} without it{_alike(best, baseline)}{beside}"
     )
 
 
-def encoding_title(encoding: str) -> str:
-    """Name of an encoding at the beginning of a sentence."""
-    recipe = ENCODINGS.get(encoding)
-    return f"The encoding {encoding}" if recipe is None else recipe.title
+def encoding_title(name: FitName) -> str:
+    """Name of a fit at the beginning of a sentence: the title of its encoding, if it has one."""
+    recipe = ENCODINGS.get(name.encoding) if name.swept is None else None
+    return f"The encoding {name}" if recipe is None else recipe.title
 
 
-def _in_sentence(encoding: str) -> str:
-    recipe = ENCODINGS.get(encoding)
-    return encoding if recipe is None else recipe.title[0].lower() + recipe.title[1:]
+def _in_sentence(name: FitName) -> str:
+    recipe = ENCODINGS.get(name.encoding) if name.swept is None else None
+    return str(name) if recipe is None else recipe.title[0].lower() + recipe.title[1:]
 
 
 def _alike(best: Result, baseline: Result) -> str:
     """What two fits have in common."""
-    rows = [ENCODINGS.get(fit.encoding) for fit in (best, baseline)]
+    rows = [ENCODINGS.get(fit.name.encoding) for fit in (best, baseline)]
     is_same = best.parameters == baseline.parameters or (
         rows[0] is not None and rows[1] is not None and rows[0].layers == rows[1].layers
     )

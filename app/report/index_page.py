@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import torch
 
+from app.blocks import FitName, block_files, file_stem
 from app.report.headline import encoding_title
 from app.report.images import read_run_image, webp_url
-from app.report.outputs import view_files
 from app.report.tables import BASELINE
 from app.report.template import render
 from nerf_posenc.images import resize_area
@@ -94,12 +94,14 @@ def _thumbnail(run: Path, best: str | None) -> str | None:
 
     The original of a run that lacks one of the two; None if there is no image either.
     """
-    original, pattern = view_files(1)[0]
+    original, pattern = block_files(1)[0]
     try:
         if best is None:
             image = read_run_image(run, original)
         else:
-            without, image = (read_run_image(run, pattern.format(e)) for e in (BASELINE, best))
+            without, image = (
+                read_run_image(run, pattern.format(file_stem(e))) for e in (BASELINE, best)
+            )
             half = image.shape[1] // 2
             image = torch.cat([without[:, :half], image[:, half:]], dim=1)
     except (ValueError, RuntimeError):
@@ -134,6 +136,6 @@ def _headline(scores: Scores, encodings: Sequence[str], measure: Measure, noun: 
         return None
     reached, without = (statistics.mean(column) for column in zip(*both, strict=True))
     return (
-        f"{encoding_title(best)} reaches {reached:.1f}{measure.unit} on average over "
+        f"{encoding_title(FitName(best))} reaches {reached:.1f}{measure.unit} on average over "
         f"{_count(len(both), noun)}, {without:.1f}{measure.unit} without it"
     )

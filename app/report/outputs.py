@@ -6,7 +6,8 @@ from pathlib import Path
 import imageio.v3 as iio
 from torch import Tensor
 
-from app.kinds.kind import Result, Sound, Video, View
+from app.blocks import Sound, Video, View, block_files, slug, video_stem
+from app.kinds.kind import Result
 from app.report.charts import save_charts
 from app.report.figures import save_comparison
 from app.report.images import eight_bit
@@ -18,18 +19,6 @@ from app.report.video import write_training_video, write_video
 from nerf_posenc.images import LARGE_PIXELS
 
 TRAINING_VIDEO = "learning"
-
-
-def view_files(count: int, suffix: str = ".png") -> list[tuple[str, str]]:
-    """File of the original and pattern of the reconstructions' files, for each of some views."""
-    if count == 1:
-        return [(f"original{suffix}", f"{{}}{suffix}")]
-    return [(f"truth/view_{i:03}{suffix}", f"{{}}/view_{i:03}{suffix}") for i in range(count)]
-
-
-def slug(title: str) -> str:
-    """Part of a file's name."""
-    return "".join(c if c.isalnum() else "_" for c in title.lower()).strip("_")
 
 
 def write_report(
@@ -73,21 +62,21 @@ def write_report(
 def _write_views(folder: Path, results: Sequence[Result]) -> None:
     for i, result in enumerate(results):
         views: list[View] = result.blocks(View)
-        for view, (original, pattern) in zip(views, view_files(len(views)), strict=True):
+        for view, (original, pattern) in zip(views, block_files(len(views)), strict=True):
             if i == 0:
                 _write_png(folder / original, view.original)
-            _write_png(folder / pattern.format(result.encoding), view.reconstruction)
+            _write_png(folder / pattern.format(result.name.stem), view.reconstruction)
 
 
 def _write_sounds(folder: Path, results: Sequence[Result]) -> None:
     for i, result in enumerate(results):
         sounds: list[Sound] = result.blocks(Sound)
-        files = view_files(len(sounds), ".wav")
+        files = block_files(len(sounds), ".wav")
         for sound, (original, pattern) in zip(sounds, files, strict=True):
-            if i == 0:
+            if i == 0 and sound.original is not None:
                 (folder / original).write_bytes(wav_bytes(sound.original, sound.rate))
             fit = wav_bytes(sound.reconstruction, sound.rate)
-            (folder / pattern.format(result.encoding)).write_bytes(fit)
+            (folder / pattern.format(result.name.stem)).write_bytes(fit)
     if any(result.blocks(Sound) for result in results):
         save_spectrograms(folder / "comparison.png", results)
 
@@ -103,9 +92,9 @@ def _write_videos(folder: Path, results: Sequence[Result]) -> dict[str, Mapping[
     written: dict[str, dict[str, Path]] = {}
     for result in results:
         for video in result.blocks(Video):
-            path = folder / f"{slug(video.title)}_{result.encoding}"
+            path = folder / video_stem(video.title, result.name)
             file = write_video(path, video.frames, rate=video.rate)
-            written.setdefault(video.title, {})[result.encoding] = file
+            written.setdefault(video.title, {})[result.label] = file
     return dict(written)
 
 

@@ -15,8 +15,9 @@ from typing import Any
 from markupsafe import Markup
 from torch import Tensor
 
+from app.blocks import FitName, HeatMap, Passage, Table, Token, Volume
 from app.crops import Window, detail_crop, most_detailed_window
-from app.kinds.kind import HeatMap, LossName, Passage, Result, Table, Volume
+from app.kinds.kind import LossName, Result
 from app.report.charts import Chart, chart_svg, drawable
 from app.report.headline import headline
 from app.report.images import (
@@ -50,7 +51,6 @@ from app.report.volumes import shown_volumes
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse, squared_error
 from nerf_posenc.training.results import Measure
-from sequences.system import Token
 
 _MAX_VIEWS = 6
 _CROP_SIDE = 512
@@ -136,7 +136,7 @@ def write_page(
         gain_label=gain_label(measure),
         baseline=BASELINE,
         sides=_sides(
-            [r for r in results if not first or r.encoding in first[opened[2]].fits], measure
+            [r for r in results if not first or r.label in first[opened[2]].fits], measure
         ),
         rows=[_row(r, results, measures, about.groups) for r in results],
         images=_images(first, scale),
@@ -147,9 +147,9 @@ def write_page(
         passages=_passages(results, measure),
         maps=_maps(results),
         sounds=shown_sounds(results, styles(results)),
-        volumes=shown_volumes({r.encoding: v for r in results for v in r.blocks(Volume)}),
+        volumes=shown_volumes({r.label: v for r in results for v in r.blocks(Volume)}),
         learning=_learning(originals, results, about.loss_name),
-        tables=[(r.encoding, table) for r in results for table in r.blocks(Table)],
+        tables=[(r.label, table) for r in results for table in r.blocks(Table)],
         videos={
             heading: {name: _data_url(file) for name, file in files.items()}
             for heading, files in (videos or {}).items()
@@ -166,11 +166,10 @@ def _sides(results: Sequence[Result], measure: Measure) -> tuple[str, str]:
     """
     fits = [result for result in results if not result.is_reference] or list(results)
     best, *rest = sorted(fits, key=lambda fit: _rank(fit, measure), reverse=True)
-    run = best.encoding.rpartition(": ")[0]
-    others = [fit for fit in rest if fit.encoding.rpartition(": ")[0] != run]
-    plain = [fit for fit in rest if fit.encoding == BASELINE]
+    others = [fit for fit in rest if fit.name.run != best.name.run]
+    plain = [fit for fit in rest if fit.name == FitName(BASELINE)]
     left = next(iter([*plain, *others, *rest]), None)
-    return "original" if left is None else left.encoding, best.encoding
+    return "original" if left is None else left.label, best.label
 
 
 def _rank(result: Result, measure: Measure) -> float:
@@ -191,17 +190,17 @@ def _row(
     measures: Sequence[Measure],
     groups: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    group = next((name for name, fits in groups.items() if result.encoding in fits), "")
-    fits = groups.get(group, [r.encoding for r in results])
-    rivals = [r for r in results if r.encoding in fits]
+    group = next((name for name, fits in groups.items() if result.label in fits), "")
+    fits = groups.get(group, [r.label for r in results])
+    rivals = [r for r in results if r.label in fits]
     first, spread = measures[0], ""
     if len(result.evaluation.by_seed) > 1:
         values = [seed[first.name] for seed in result.evaluation.by_seed]
         spread = f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
     return {
-        "group": group if fits[0] == result.encoding else "",
-        "color": str(styles(results)[result.encoding]),
-        "name": result.encoding,
+        "group": group if fits[0] == result.label else "",
+        "color": str(styles(results)[result.label]),
+        "name": result.label,
         "best": [
             len(rivals) > 1 and _rank(result, m) == max(_rank(r, m) for r in rivals) > -math.inf
             for m in measures
@@ -362,7 +361,7 @@ def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any
             "title": title,
             "texts": [
                 {
-                    "name": result.encoding,
+                    "name": result.label,
                     # Of several tasks it is the mean, and not of the one below.
                     "score": _score(result, measure) if len(titles) == 1 else "",
                     "spans": Markup(passage_spans(passage)),
@@ -406,7 +405,7 @@ def _visible(text: str) -> str:
 def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
     """Heat maps by title, each with one for every encoding; the largest value is darkest."""
     style = styles(results)
-    found = [(result.encoding, each) for result in results for each in result.blocks(HeatMap)]
+    found = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
     shown = []
     for title in dict.fromkeys(each.title for _, each in found):
         entries = []
@@ -443,7 +442,7 @@ def _learning(
         return None
     fits = [
         {
-            "name": result.encoding,
+            "name": result.label,
             "frames": [
                 {
                     "caption": snapshot_caption(snapshot, loss_name),

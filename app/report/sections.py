@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from app.kinds.kind import Curve, LossName, Result, View, training_label, training_score
+from app.blocks import Curve, View
+from app.kinds.kind import LossName, Result, training_label, training_score
 from app.report.charts import Chart, Line, Mark
 from app.report.palette import NUM_STYLES, color_indices
 from app.report.tables import score_text
@@ -59,9 +60,9 @@ def panels(results: Sequence[Result]) -> list[Panel]:
         for view in result.blocks(View):
             twin = next((g for g in grouped if _is_same(next(iter(g.values())), view)), None)
             if twin is None:
-                grouped.append({result.encoding: view})
+                grouped.append({result.label: view})
             else:
-                twin[result.encoding] = view
+                twin[result.label] = view
     return [
         Panel(
             (first := next(iter(views.values()))).title,
@@ -81,25 +82,19 @@ def _is_same(a: View, b: View) -> bool:
 
 def styles(results: Sequence[Result]) -> dict[str, int]:
     """Index of the color of each fit."""
-    return color_indices([result.encoding for result in results])
+    return color_indices([result.label for result in results])
 
 
 def block_charts(results: Sequence[Result]) -> list[Chart]:
     """One chart for each title of the fits' curves, with one line or more per fit."""
     style = styles(results)
-    curves = [(r.encoding, curve) for r in results for curve in r.blocks(Curve)]
+    curves = [(r.label, curve) for r in results for curve in r.blocks(Curve)]
     charts = []
     for title in dict.fromkeys(curve.title for _, curve in curves):
         same = [(name, curve) for name, curve in curves if curve.title == title]
         first = same[0][1]
         lines = [
-            Line(
-                f"{name}, {curve.name}" if curve.name else name,
-                curve.xs,
-                curve.ys,
-                style[name],
-                curve.is_dashed,
-            )
+            Line(f"{name}, {curve.name}" if curve.name else name, curve.xs, curve.ys, style[name])
             for name, curve in same
         ]
         charts.append(
@@ -125,10 +120,10 @@ def training_charts(results: Sequence[Result], loss_name: LossName) -> list[Char
     for name, label in (("seconds", "training time (s)"), ("step", "training steps")):
         lines = [
             Line(
-                result.encoding,
+                result.label,
                 [getattr(record, name) for record in result.history],
                 [training_score(loss_name, record.loss) for record in result.history],
-                style[result.encoding],
+                style[result.label],
             )
             for result in trained
         ]
@@ -151,12 +146,9 @@ def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list
     first, charts = measures[0], []
     alike = [m for m in measures if m.quantity == first.quantity]
     sign = 1 if first.higher_is_better else -1
-    for option in dict.fromkeys(name for r in results for name in r.details.get("swept", {})):
-        fits = [
-            (result.details["swept"][option], result.scores)
-            for result in results
-            if option in result.details.get("swept", {})
-        ]
+    swept = [(*result.name.swept, result.scores) for result in results if result.name.swept]
+    for option in dict.fromkeys(option for option, _, _ in swept):
+        fits = [(value, scores) for name, value, scores in swept if name == option]
         best, _ = max(fits, key=lambda fit: sign * fit[1][first.name])
         lines = [
             Line(m.label, [x for x, _ in fits], [scores[m.name] for _, scores in fits], i)
@@ -180,10 +172,9 @@ def parameter_charts(results: Sequence[Result], measure: Measure) -> list[Chart]
     """Score against parameters of the fits of several runs; those of one encoding are one line."""
     points: dict[str, list[tuple[int, float]]] = {}
     for result in results:
-        run, _, encoding = result.encoding.rpartition(": ")
-        if run and result.parameters:
+        if result.name.run is not None and result.parameters:
             point = result.parameters, result.scores[measure.name]
-            points.setdefault(encoding, []).append(point)
+            points.setdefault(str(result.name.in_run), []).append(point)
     if len({count for line in points.values() for count, _ in line}) < 2:
         return []
     lines = [
@@ -235,7 +226,7 @@ def frequency_content(panel: Panel, results: Sequence[Result]) -> FrequencyConte
         ),
         _spectrum_chart(panel, content, style),
     ]
-    names = [result.encoding for result in results if result.encoding in content.bands]
+    names = [result.label for result in results if result.label in content.bands]
     return FrequencyContent(charts, names, _octave_rows(content, names), style)
 
 

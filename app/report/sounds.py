@@ -13,7 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from app.kinds.kind import Result, Sound
+from app.blocks import Sound
+from app.kinds.kind import Result
 from app.report.images import color_mapped, webp_url
 from nerf_posenc.metrics.sound import spectrogram
 
@@ -35,7 +36,7 @@ def wav_bytes(samples: Float[Tensor, "samples channels"], rate: int) -> bytes:
 
 def shown_sounds(results: Sequence[Result], styles: dict[str, int]) -> list[dict[str, Any]]:
     """Sounds by title: players, spectrograms and errors of the original and of every fit."""
-    found = [(result.encoding, each) for result in results for each in result.blocks(Sound)]
+    found = [(result.label, each) for result in results for each in result.blocks(Sound)]
     shown = []
     for title in dict.fromkeys(each.title for _, each in found):
         same = [(name, each) for name, each in found if each.title == title]
@@ -75,7 +76,7 @@ def _entry(
 
 def save_spectrograms(path: Path, results: Sequence[Result]) -> None:
     """Draw the spectrogram of the original and of every fit, one below the other, for print."""
-    found = [(result.encoding, each) for result in results for each in result.blocks(Sound)]
+    found = [(result.label, each) for result in results for each in result.blocks(Sound)]
     sound = found[0][1]
     rows = [("original", sound.original), *((name, each.reconstruction) for name, each in found)]
     figure = Figure(figsize=(7, 1.7 * len(rows)), layout="constrained")

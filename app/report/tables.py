@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 
+from app.blocks import FitName
 from app.kinds.kind import Result
 from nerf_posenc.training.results import Measure
 
@@ -15,17 +16,16 @@ BASELINE = "none"
 def gain(result: Result, results: Sequence[Result], measure: Measure) -> float | None:
     """How much better a fit is than the one without an encoding; None if that was not fitted.
 
-    Fits of several runs are named ``run: encoding``; each is compared within its own run.
+    Of several runs, each is compared within its own.
 
     Args:
         result: the fit.
         results: all of the table.
         measure: what counts; less of it is a gain if lower is better.
     """
-    run, _, encoding = result.encoding.rpartition(": ")
-    baseline = f"{run}: {BASELINE}" if run else BASELINE
+    baseline = FitName(BASELINE, run=result.name.run)
     for other in results:
-        if other.encoding == baseline and encoding != BASELINE:
+        if other.name == baseline != result.name:
             more = result.scores[measure.name] - other.scores[measure.name]
             return more if measure.higher_is_better else -more
     return None
@@ -67,7 +67,7 @@ def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     for result in results:
         rows.append(
             (
-                result.encoding,
+                result.label,
                 f"{result.parameters:,}" if result.parameters else "-",
                 *(score_text(result.scores.get(m.name, math.nan), m) for m in shown),
                 f"{result.seconds:.1f}",
@@ -83,7 +83,7 @@ def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) 
     """Fits of several runs as comma-separated values, one row each, scores to all digits.
 
     Args:
-        groups: fits, named ``run: encoding``, by what was fitted.
+        groups: fits of all runs by what was fitted.
         measures: measures, whose names are the columns.
     """
     text = io.StringIO()
@@ -92,9 +92,9 @@ def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) 
     writer.writerow(["data", "run", "encoding", "parameters", *names, "steps", "seconds"])
     for title, fits in groups.items():
         for fit in fits:
-            run, _, encoding = fit.encoding.rpartition(": ")
+            run, name = fit.name.run or "", str(fit.name.in_run)
             scores = [fit.scores.get(name, "") for name in names]
-            writer.writerow([title, run, encoding, fit.parameters, *scores, fit.steps, fit.seconds])
+            writer.writerow([title, run, name, fit.parameters, *scores, fit.steps, fit.seconds])
     return text.getvalue()
 
 

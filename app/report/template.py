@@ -7,8 +7,8 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from app.json_values import as_json
 from app.report.palette import NUM_COLORS, NUM_STYLES, PAGE_DARK, PAGE_LIGHT
-from app.values import as_json
 
 # It keeps the templates that it has compiled.
 _ENVIRONMENT = Environment(

@@ -12,6 +12,7 @@ from jaxtyping import Shaped
 from PIL import Image
 from torch import Tensor
 
+from app.blocks import file_stem
 from app.report.images import eight_bit
 
 TILES = "tiles"
@@ -46,7 +47,8 @@ class TilePyramid:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {**asdict(self), "folder": TILES, "names": list(self.names)}
+        folders = {name: file_stem(name) for name in self.names}
+        return {**asdict(self), "folder": TILES, "folders": folders}
 
 
 def write_tiles(
@@ -56,18 +58,19 @@ def write_tiles(
 
     Args:
         folder: run folder of the run.
-        images: the images, by the names of their folders.
+        images: the images, by the names that the page shows.
 
     Raises:
         OSError: If a tile cannot be written.
     """
     levels = 0
     for name, image in images.items():
-        (folder / TILES / name).mkdir(parents=True)
+        own = folder / TILES / file_stem(name)
+        own.mkdir(parents=True)
         pixels, levels = eight_bit(image), 0
         while levels == 0 or max(pixels.shape) > _SIDE:
             pixels = pixels if levels == 0 else _halved(pixels)
-            _write_level(folder / TILES / name, levels, pixels)
+            _write_level(own, levels, pixels)
             levels += 1
     height, width, _ = next(iter(images.values())).shape
     return TilePyramid(list(images), width, height, levels)

@@ -51,7 +51,7 @@ def write_training_video(
         for result in recorded:
             snapshot = result.snapshots[min(i, len(result.snapshots) - 1)]
             state = snapshot_caption(snapshot, loss_name)
-            columns.append(_column(snapshot.images, result.encoding, state))
+            columns.append(_column(snapshot.images, result.label, state))
         frames.append(np.concatenate(columns, axis=1))
     frames += frames[-1:] * _LAST_FRAMES
     return write_video(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from app.kinds.kind import Volume
+from app.blocks import Volume
 from app.report.images import webp_url
 
 # Optical depth of a cell above which a denser one looks the same.

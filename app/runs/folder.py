@@ -1,67 +1,44 @@
 """The folder of a run: locked while it is written, whole or without the file that says it is.
 
+`saved` says what lies in it. Besides that there are
+
 ```text
-RUN/run.json                what was asked, written first: enough to resume the run
-RUN/fits/NAME.safetensors   one checkpoint per encoding
 RUN/.lock                   held by the process that writes
 RUN/.TOKEN.partial          what is being written; only the run knows its token
-RUN/metrics.json            written last: without it the run is not complete
 ```
 
 Nothing in the folder is followed if it is a link, and nothing is removed but what the run has made.
 """
 
 import contextlib
-import json
 import os
 import secrets
 import shutil
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
+from app.blocks import FitName
 from app.options import UsageError
-from app.report.metrics import METRICS, STATE
-from app.runs.train import FitFile, SaveError
+from app.runs.saved import (
+    FIT_SUFFIX,
+    FITS,
+    METRICS,
+    STATE,
+    FitFile,
+    RunState,
+    SaveError,
+    read_state,
+    write_state,
+)
 from app.terminal import printable
-from app.values import from_json, read_json
-from nerf_posenc.training.checkpoints import synchronize, write_text
-
-FORMAT = "nerf_posenc run"
-VERSION = 2
+from nerf_posenc.training.checkpoints import synchronize
 
 REPORT = "report.html"
 _LOCK = ".lock"
-_FITS = "fits"
-_SUFFIX = ".safetensors"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunState:
-    """What was asked of a run, so that it can be resumed.
-
-    Attributes:
-        arguments: words of the command line.
-        cwd: folder that its relative paths start from.
-        config: the resolved configuration; empty for a run of several data.
-        digest: checksum of the data.
-        files: data of a run of several; None for other runs.
-        is_part: whether the run is part of a run of several.
-        token: part of the names of files in progress.
-    """
-
-    arguments: Sequence[str] = ()
-    cwd: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    digest: str = ""
-    files: Sequence[str] | None = None
-    is_part: bool = False
-    token: str = ""
 
 
 class RunFolder:
@@ -82,7 +59,7 @@ class RunFolder:
     ) -> None:
         self.path, self.token = path, token or secrets.token_hex(8)
         self._is_new = is_new
-        for name in (_FITS, STATE, METRICS, _LOCK):
+        for name in (FITS, STATE, METRICS, _LOCK):
             if (path / name).is_symlink():
                 raise UsageError(f"{path / name} is a link, which no run follows; remove it")
         self._lock = FileLock(path / _LOCK)
@@ -96,20 +73,20 @@ class RunFolder:
     @property
     def fits(self) -> Path:
         """The folder of the checkpoints."""
-        return self.path / _FITS
+        return self.path / FITS
 
     @property
     def metrics(self) -> Path:
         """The file that says that the run is complete."""
         return self.path / METRICS
 
-    def fit_path(self, encoding: str) -> Path:
-        """Path of an encoding's checkpoint; its folder is created.
+    def fit_path(self, name: FitName) -> Path:
+        """Path of a fit's checkpoint; its folder is created.
 
         Raises:
             SaveError: If it cannot be created, or something else has its name.
         """
-        path = self.fits / f"{encoding}{_SUFFIX}"
+        path = self.fits / f"{name.stem}{FIT_SUFFIX}"
         try:
             self.fits.mkdir(exist_ok=True)
         except OSError as error:
@@ -124,8 +101,7 @@ class RunFolder:
         Raises:
             OSError: If it cannot be written.
         """
-        values = {"format": FORMAT, "version": VERSION, **asdict(state), "token": self.token}
-        write_text(self.path / STATE, json.dumps(values, indent=2) + "\n", token=self.token)
+        write_state(self.path / STATE, state, self.token)
 
     @contextlib.contextmanager
     def publishing(self) -> Iterator[Path]:
@@ -172,14 +148,15 @@ class RunFolder:
                 if _is_file(file):
                     file.unlink()
 
-    def clear(self, encodings: Sequence[str]) -> None:
+    def clear(self, names: Sequence[FitName]) -> None:
         """Remove the checkpoints that an earlier run left under ``--overwrite``.
 
         Args:
-            encodings: encodings of the new run, whose files are removed even if unreadable.
+            names: fits of the new run, whose files are removed even if unreadable.
         """
-        for file in self.fits.glob(f"*{_SUFFIX}"):
-            is_chosen = file.name.removesuffix(_SUFFIX) in encodings
+        stems = {name.stem for name in names}
+        for file in self.fits.glob(f"*{FIT_SUFFIX}"):
+            is_chosen = file.name.removesuffix(FIT_SUFFIX) in stems
             if _is_file(file) and (is_chosen or FitFile(file).summary()):
                 file.unlink()
 
@@ -282,16 +259,7 @@ def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:
     try:
         if not file.is_file():
             raise UsageError(f"--resume {path}: there is no run: it has no {STATE}")
-        values = read_json(file)
-        if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise ValueError(f"its format is not {FORMAT!r}")
-        if values.get("version") != VERSION:
-            raise ValueError(
-                f"it is of version {values.get('version')!r}, and this program reads {VERSION}"
-            )
-        state = from_json(RunState, values, STATE)
-        if not (state.token.isalnum() and 8 <= len(state.token) <= 64):
-            raise ValueError("its token is none of this program")
+        state = read_state(file)
         folder = RunFolder(path, token=state.token)
         folder.remove_leftovers()
         return folder, state

@@ -7,10 +7,10 @@ from typing import Any
 
 from app.kinds.kind import Kind
 from app.options import CommonOptions, Seconds, UsageError, read
-from app.report.metrics import read_metrics
-from app.runs.folder import REPORT, RunState, open_run_folder
-from app.runs.many import run_many
+from app.runs.batch import run_many
+from app.runs.folder import REPORT, open_run_folder
 from app.runs.run import Context, run
+from app.runs.saved import FIT_SUFFIX, FITS, RunState, read_metrics
 from app.terminal import printable
 
 Parse = Callable[[Sequence[str]], tuple[type[Kind[Any]], CommonOptions]]
@@ -74,11 +74,11 @@ def resume(arguments: Sequence[str], context: Context, parse: Parse) -> bool:
 def _is_complete(folder: Path, state: RunState) -> bool:
     """Whether a run has its report and its checkpoints, with every fit complete."""
     try:
-        encodings = [str(name) for name in state.config["encodings"]]
-        complete = set(read_metrics(folder).complete_fits()) == set(encodings)
-        files = [f"fits/{name}.safetensors" for name in encodings]
-        return complete and all((folder / file).is_file() for file in (REPORT, *files))
-    except (OSError, ValueError, TypeError, KeyError):
+        fits = read_metrics(folder).complete_fits()
+        files = [f"{FITS}/{fit.name.stem}{FIT_SUFFIX}" for fit in fits.values()]
+        is_whole = set(fits) == set(state.fits)
+        return is_whole and all((folder / file).is_file() for file in (REPORT, *files))
+    except (OSError, ValueError):
         return False
 
 

@@ -17,13 +17,15 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
+from app.blocks import FitName
+from app.json_values import as_json
 from app.kinds.kind import Kind, Result
+from app.openmp import POLICY
 from app.options import FREE, PROGRAM, CommonOptions, UsageError
-from app.report.metrics import METRICS, write_metrics
 from app.report.outputs import write_report
 from app.report.page import About
 from app.report.tables import table
-from app.runs.folder import REPORT, RunFolder, RunState, closed_on_error, create_run_folder
+from app.runs.folder import REPORT, RunFolder, closed_on_error, create_run_folder
 from app.runs.processes import (
     command_words,
     require_distributable,
@@ -31,11 +33,10 @@ from app.runs.processes import (
     require_rows,
     require_same_data,
 )
+from app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from app.runs.stop import Stop
-from app.runs.train import FitFile, Watcher, begin_fit, result_of, train
+from app.runs.train import Watcher, begin_fit, result_of, train
 from app.terminal import printable
-from app.values import as_json
-from app.waiting import POLICY
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
@@ -83,14 +84,19 @@ class Run:
     results: list[Result] = field(default_factory=list)
     originals: Sequence[Tensor] = ()
 
-    def fit_file(self, encoding: str) -> FitFile:
-        """Where an encoding's fit is saved."""
+    @property
+    def fit_names(self) -> Sequence[FitName]:
+        """All fits of the run."""
+        return self.kind.fit_names(self.config)
+
+    def fit_file(self, name: FitName) -> FitFile:
+        """Where a fit is saved."""
         about = {
             "name": self.kind.title,
             "config": as_json(asdict(self.config)),
             "versions": versions(),
         }
-        path, token = self.folder.fit_path(encoding), self.folder.token
+        path, token = self.folder.fit_path(name), self.folder.token
         return FitFile(path, seconds=self.config.save_every, about=about, token=token)
 
     def add(self, result: Result, batch_size: int | None) -> None:
@@ -106,7 +112,7 @@ class Run:
             of = f" of {config.steps}" if config.seconds is None else ""
             folder = self.context.stop.folder or self.folder.path
             self.config.log(
-                f"stopped {result.encoding} at step {result.steps}{of}; press again to quit; "
+                f"stopped {result.name} at step {result.steps}{of}; press again to quit; "
                 f"resume with: {resume_command(folder)}"
             )
 
@@ -178,7 +184,7 @@ def prepare(
     require_rows(min(batch_size, kind.num_rows or batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
-        folder.clear(config.chosen)
+        folder.clear(kind.fit_names(config))
     prepared = Run(kind, config, folder, context)
     with closed_on_error(folder):
         for line in [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]:
@@ -209,11 +215,14 @@ def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
 
 
 def _with_saved_choices(options: CommonOptions, resumed: RunState | None) -> CommonOptions:
-    """Options of a resumed run with a sigma that was searched for, which takes a while."""
-    saved = None if resumed is None else resumed.config.get("sigma")
-    if getattr(options, "sigma", None) != "auto" or not isinstance(saved, int | float):
-        return options
-    changes: dict[str, Any] = {"sigma": float(saved)}
+    """Options of a resumed run with what was searched for, which takes a while."""
+    saved = {} if resumed is None else resumed.config
+    asked = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
+    changes: dict[str, Any] = {
+        name: tuple(map(str, saved[name])) if name == "encodings" else saved[name]
+        for name, value in asked.items()
+        if value in ("auto", ("auto",)) and isinstance(saved.get(name), int | float | list)
+    }
     chosen = replace(options, **changes)
     chosen.check()
     return chosen
@@ -231,6 +240,7 @@ def _begin(prepared: Run) -> None:
         arguments=list(context.arguments),
         cwd=context.cwd,
         config={name: value for name, value in config.items() if name not in FREE},
+        fits=[str(name) for name in prepared.fit_names],
         digest=kind.digest(),
         is_part=context.is_part,
     )
@@ -260,7 +270,7 @@ def _begin(prepared: Run) -> None:
 
 def fit_encodings(prepared: Run) -> None:
     """Fit with one encoding after the other; fits that are only to be evaluated come last."""
-    encodings, kind = prepared.config.chosen, prepared.kind
+    names, kind = prepared.fit_names, prepared.kind
     with contextlib.ExitStack() as stack:
         show: Watcher | None = None
         if prepared.config.live:
@@ -271,29 +281,29 @@ def fit_encodings(prepared: Run) -> None:
             opened = LivePage(kind.title, loss_name=kind.loss_name, poses=kind.poses, pixels=pixels)
             show = stack.enter_context(opened).show
             print(f"live     {opened.url}", flush=True)
-        for encoding in sorted(encodings, key=lambda name: prepared.fit_file(name).is_complete()):
-            fit_one(prepared, encoding, show)
-    prepared.results.sort(key=lambda result: encodings.index(result.encoding))
+        for name in sorted(names, key=lambda name: prepared.fit_file(name).is_complete()):
+            fit_one(prepared, name, show)
+    prepared.results.sort(key=lambda result: names.index(result.name))
 
 
-def fit_one(prepared: Run, encoding: str, show: Watcher | None = None) -> None:
+def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
     """Fit with one encoding; if that fails, print why and go on.
 
     Raises:
         SaveError: If the fit cannot be saved.
         Stopped: If the run was asked to end.
     """
-    world, file = prepared.context.world, prepared.fit_file(encoding)
+    world, file = prepared.context.world, prepared.fit_file(name)
     saved, batch_size = file.saved_steps(), file.saved_batch_size()
     if saved is not None:
         step, of = saved[0], f" of {saved[1]}" if prepared.config.seconds is None else ""
         is_over = prepared.config.seconds is None and step == saved[1]
         prepared.config.log(
-            f"{encoding} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
+            f"{name} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
         )
     try:
         try:
-            result = _fit(prepared, encoding, file, show, batch_size)
+            result = _fit(prepared, name, file, show, batch_size)
         except (RuntimeError, MemoryError) as error:
             whole = prepared.config.batch_size or 0
             cannot_halve = whole < 2 or batch_size is not None or world.size > 1
@@ -301,30 +311,30 @@ def fit_one(prepared: Run, encoding: str, show: Watcher | None = None) -> None:
                 raise
             batch_size = whole // 2
             print(
-                f"{PROGRAM}: warning: {encoding}: out of memory with batches of {whole}; once more "
+                f"{PROGRAM}: warning: {name}: out of memory with batches of {whole}; once more "
                 f"with {batch_size}",
                 file=sys.stderr,
             )
-            result = _fit(prepared, encoding, file, show, batch_size)
+            result = _fit(prepared, name, file, show, batch_size)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
         if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
             # The other processes do not have it, and wait in the middle of a step.
             raise
-        print(printable(f"{PROGRAM}: error: {encoding}: {failure_reason(error)}"), file=sys.stderr)
+        print(printable(f"{PROGRAM}: error: {name}: {failure_reason(error)}"), file=sys.stderr)
         return
     prepared.add(result, batch_size)
 
 
 def _fit(
-    prepared: Run, encoding: str, file: FitFile, show: Watcher | None, batch_size: int | None
+    prepared: Run, name: FitName, file: FitFile, show: Watcher | None, batch_size: int | None
 ) -> Result:
     """Train with one encoding together with all other processes, and evaluate."""
     world = prepared.context.world
-    world.broadcast((encoding, batch_size))
+    world.broadcast((name, batch_size))
     config = prepared.config
     if batch_size is not None:
         config = replace(config, batch_size=batch_size)
-    fit = begin_fit(prepared.kind, encoding, config)
+    fit = begin_fit(prepared.kind, name, config)
     snapshots = train(
         fit,
         prepared.context.stop,
@@ -349,7 +359,7 @@ def finish(prepared: Run) -> bool:
         return False
     shown = [*results, *kind.references(config)]
     ended = [
-        f"{fit.encoding} was ended early, after {_taken(fit, config)}"
+        f"{fit.name} was ended early, after {_taken(fit, config)}"
         for fit in results
         if not fit.is_complete(config)
     ]
@@ -366,7 +376,9 @@ def finish(prepared: Run) -> bool:
     with prepared.folder.publishing() as folder:
         figures = config.figures
         write_report(folder, about, shown, prepared.originals, figures=figures, report=REPORT)
-        write_metrics(folder / METRICS, about, shown)
+        write_metrics(
+            folder / METRICS, about.run, shown, measures=about.measures, loss_name=about.loss_name
+        )
     prepared.config.log(f"\n{table(shown, about.measures)}\n")
     for note in notes:
         prepared.config.log(f"note: {note}")
@@ -374,7 +386,7 @@ def finish(prepared: Run) -> bool:
     prepared.config.log(f"wrote {prepared.folder.path}/; open {report}")
     if config.open and not webbrowser.open(report.resolve().as_uri()):
         print("note: --open found no browser", file=sys.stderr)
-    return len(results) == len(config.chosen)
+    return len(results) == len(prepared.fit_names)
 
 
 def _taken(fit: Result, config: CommonOptions) -> str:
@@ -393,7 +405,7 @@ def _notes_on_seeds(results: Sequence[Result], kind: Kind[Any], config: CommonOp
         values = [seed[first.name] for seed in result.evaluation.by_seed]
         if len(values) > 1:
             notes.append(
-                f"{result.encoding}: {len(values)} seeds, {first.label} "
+                f"{result.name}: {len(values)} seeds, {first.label} "
                 f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
             )
     return notes
@@ -416,6 +428,7 @@ def _run_details(prepared: Run) -> dict[str, Any]:
     details = {
         "command": words,
         "config": asdict(config),
+        "all_fits": [str(name) for name in prepared.fit_names],
         "data": {
             "kind": kind.name,
             "title": kind.title,

@@ -1,24 +1,23 @@
 """One fit: a model trained with a progress bar, snapshots, a live page, a file and an early end."""
 
 import math
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
+from app.blocks import FitName
 from app.kinds.kind import Fit, Kind, LossName, Problem, Result, Snapshot, training_score
-from app.options import PROGRAM, CommonOptions
+from app.options import CommonOptions
+from app.runs.saved import FitFile
 from app.runs.stop import Stop
 from app.terminal import progress_bar, sum_up
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
-from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.distributed import ALONE, PeerError, World
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.loop import fit as fit_loop
@@ -26,105 +25,16 @@ from nerf_posenc.training.loop import fit as fit_loop
 Config = TypeVar("Config", bound=CommonOptions)
 
 
-class SaveError(Exception):
-    """A fit or a run folder cannot be written; the message says why."""
-
-
 Watcher = Callable[[str, FitState, Problem], None]
-"""Shows a fit in progress, by the name of its encoding, at every record; no training time."""
+"""Shows a fit in progress, by its name, at every record; no training time."""
 
 
-class FitFile:
-    """Where one fit is saved.
-
-    Args:
-        path: file of the checkpoint; its folder exists.
-        seconds: time between two saves.
-        about: description of the run, saved with the fit.
-        token: part of the names of files in progress, which only their run knows.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        seconds: float = 60.0,
-        about: Mapping[str, Any] | None = None,
-        token: str = "",
-    ) -> None:
-        self.path, self.seconds = path, seconds
-        self._about, self._token = about or {}, token
-        self._saved_at = time.monotonic()
-        self._has_warned = False
-
-    def read(self) -> dict[str, Any] | None:
-        """Read what was saved; None if nothing was.
-
-        Raises:
-            CheckpointError: If the file is damaged or of another version.
-            OSError: If it cannot be read.
-        """
-        return load_checkpoint(self.path) if self.path.exists() else None
-
-    def summary(self) -> dict[str, Any]:
-        """What was saved, without its tensors; empty if it cannot be read."""
-        try:
-            return load_checkpoint(self.path, with_tensors=False)
-        except (OSError, CheckpointError):
-            return {}
-
-    def saved_steps(self) -> tuple[int, int] | None:
-        """Steps taken and steps in all of the saved fit; None if nothing was saved."""
-        fit = self.summary().get("fit")
-        if not isinstance(fit, dict):
-            return None
-        taken, whole = fit.get("step"), fit.get("num_steps")
-        return (taken, whole) if isinstance(taken, int) and isinstance(whole, int) else None
-
-    def is_complete(self) -> bool:
-        """Whether a fit with all its steps was saved."""
-        steps = self.saved_steps()
-        return steps is not None and steps[0] == steps[1]
-
-    def saved_batch_size(self) -> int | None:
-        """Batch size of the saved fit, if it is not the run's."""
-        batch_size = self.summary().get("halved_batch_size")
-        return batch_size if isinstance(batch_size, int) and batch_size > 0 else None
-
-    def write(self, values: Mapping[str, Any]) -> None:
-        """Save the fit.
-
-        Raises:
-            SaveError: If it cannot be written; what was saved before is kept.
-        """
-        try:
-            save_checkpoint(self.path, {**values, "run": self._about}, token=self._token)
-        except OSError as error:
-            reason = error.strerror or error
-            raise SaveError(f"cannot write {self.path}: {reason}") from None
-        finally:
-            self._saved_at = time.monotonic()
-
-    def write_if_due(self, values: Callable[[], Mapping[str, Any]]) -> None:
-        """Save a fit in progress if the last save was long enough ago; warn once if that fails."""
-        if time.monotonic() - self._saved_at < self.seconds:
-            return
-        try:
-            self.write(values())
-        except SaveError as error:
-            if not self._has_warned:
-                print(f"{PROGRAM}: warning: {error}; the fit goes on", file=sys.stderr)
-            self._has_warned = True
-
-
-def begin_fit(kind: Kind[Config], encoding: str, config: Config) -> Fit[Config]:
+def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
     """Build a model and what it is trained on, before the first step."""
-    assert config.steps is not None
-    generator = torch.Generator().manual_seed(config.seed)
-    model = kind.build(encoding, config, generator).to(config.device)
-    problem = kind.problem(model, encoding, config)
+    model, description = kind.build(name, config, torch.Generator().manual_seed(config.seed))
+    problem = kind.problem(model.to(config.device), description, config)
     state = FitState(model, problem.optimizer, config.steps, limit_seconds=config.seconds)
-    return Fit(encoding=encoding, config=config, model=model, problem=problem, state=state)
+    return Fit(name=name, config=config, model=model, problem=problem, state=state)
 
 
 def train(
@@ -162,7 +72,7 @@ def train(
     session.restore()
     state, problem, config = fit.state, fit.problem, fit.config
     was_complete = state.is_complete
-    bar = _bar(fit.encoding, state, quiet=config.quiet)
+    bar = _bar(str(fit.name), state, quiet=config.quiet)
 
     def after_step(state: FitState) -> None:
         session.average_weights()
@@ -174,7 +84,7 @@ def train(
         bar.update(_done(state) - bar.n)
         session.take_snapshot_if_due()
         if show is not None:
-            show(fit.encoding, state, problem)
+            show(str(fit.name), state, problem)
         session.save_if_due()
 
     with bar, stop.training():
@@ -205,9 +115,9 @@ def train(
     return session.snapshots
 
 
-def fit_alone(kind: Kind[Config], encoding: str, config: Config) -> Result:
-    """Train with one encoding in this process, without a file, and evaluate."""
-    fit = begin_fit(kind, encoding, config)
+def fit_alone(kind: Kind[Config], name: FitName, config: Config) -> Result:
+    """Train one fit in this process, without a file, and evaluate."""
+    fit = begin_fit(kind, name, config)
     snapshots = train(fit, Stop(), loss_name=kind.loss_name)
     return result_of(kind, replace(fit, snapshots=snapshots))
 
@@ -218,7 +128,7 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
     members = getattr(fit.model, "members", [fit.model])
     evaluation = kind.evaluate(fit)
     return Result(
-        encoding=fit.encoding,
+        name=fit.name,
         parameters=num_parameters(members[0]),
         seconds=fit.state.seconds,
         steps=fit.state.step,

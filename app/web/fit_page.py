@@ -16,9 +16,9 @@ from torch import Tensor
 
 from app.kinds.kind import Result
 from app.report.headline import headline
-from app.report.metrics import Metrics, made_by
 from app.report.tables import BASELINE
 from app.report.template import render
+from app.runs.saved import Metrics, made_by
 from app.web.packed_weights import PackedFit, linear_layers, pack_fit
 from nerf_posenc.core.encoder import Encoder, Identity
 from nerf_posenc.encoders.fourier import FourierEncoder
@@ -79,7 +79,7 @@ def fit_page(
     """
     results = [] if metrics is None else _results(metrics, fits)
     measure = None if metrics is None else metrics.measures[0]
-    psnr = {} if measure is None else {r.encoding: r.scores[measure.name] for r in results}
+    psnr = {} if measure is None else {r.label: r.scores[measure.name] for r in results}
     psnr = {name: value for name, value in psnr.items() if math.isfinite(value)}
     packed = {name: pack_fit(fit, _unrounded(fit)) for name, fit in fits.items()}
     data = [_for_browser(name, fit, packed[name]) for name, fit in fits.items()]
@@ -107,7 +107,7 @@ def fit_page(
 
 def _results(metrics: Metrics, fits: Mapping[str, ImageFit]) -> list[Result]:
     """Results of fits on the page that were complete when they were measured."""
-    return [r for r in metrics.fits if r.encoding in fits and fits[r.encoding].step == r.steps]
+    return [r for r in metrics.fits if r.label in fits and fits[r.label].step == r.steps]
 
 
 def _best(names: Sequence[str], psnr: Mapping[str, float]) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from app.kinds.kind import Volume
+from app.blocks import Volume
 from app.report.headline import headline
-from app.report.metrics import Metrics, made_by
 from app.report.template import render
 from app.report.volumes import shown_volumes
+from app.runs.saved import Metrics, made_by
 
 
 def volume_page(

@@ -14,7 +14,7 @@ from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.fits.models import CoordinateFit, ImageFit, SceneFit
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.recipes import FieldOptions, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, renderer_for
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
@@ -30,24 +30,17 @@ _MAX_VALUES = 1 << 30
 
 
 def describe_fit(
-    kind: str, options: CoordinateModel, resolution: int, size: Sequence[int], **facts: Any
+    kind: str, model: CoordinateModel, size: Sequence[int], **facts: Any
 ) -> dict[str, Any]:
     """Plain values from which `load_fit` rebuilds a model on coordinates.
 
     Args:
         kind: kind of the data, such as ``"image"``.
-        options: options of the model.
-        resolution: fitted samples along the longest axis.
+        model: description of the model.
         size: samples of the data along each axis; for an image width and height in pixels.
         facts: further plain values that the data needs to be given back.
     """
-    return {
-        "kind": kind,
-        "options": asdict(options),
-        "resolution": resolution,
-        "size": list(size),
-        "facts": facts,
-    }
+    return {"kind": kind, "options": asdict(model), "size": list(size), "facts": facts}
 
 
 def describe_scene_fit(
@@ -69,7 +62,6 @@ def describe_scene_fit(
     return {
         "kind": "scene",
         "options": asdict(options),
-        "resolution": max(scene.train.size),
         "camera": asdict(scene.train.cameras[0]),
         "world_from_camera": scene.train.world_from_camera,
         "given_poses": scene.train.world_from_camera if given_poses is None else given_poses,
@@ -100,9 +92,11 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
         if not isinstance(model["kind"], str) or "options" not in model:
             raise ValueError(f"it is of a {model['kind']}, which is not rebuilt from its file")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
-        require_counts(resolution=model["resolution"])
+        # Files of version 0.1 have the resolution beside the options.
+        options = _renamed({"resolution": model.get("resolution"), **model["options"]})
+        require_counts(resolution=options["resolution"])
         load = _scene_fit if model["kind"] == "scene" else _coordinate_fit
-        return load(model, fit, weights, torch.device(device))
+        return load(options, model, fit, weights, torch.device(device))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path} contains no fit that can be loaded ({reason})") from None
@@ -149,18 +143,18 @@ def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _coordinate_fit(
+    saved: Mapping[str, Any],
     model: Mapping[str, Any],
     fit: Mapping[str, Any],
     weights: Mapping[str, Tensor],
     device: torch.device,
 ) -> CoordinateFit:
-    options = CoordinateModel(**_renamed(model["options"]))
-    layers = options.width, options.depth
-    _require_plausible(*layers, options.num_bands, weights, options.num_parameters)
+    options = CoordinateModel(**saved)
+    _require_plausible(*options.layers, options.num_bands, weights, options.num_parameters)
     for name, number in (("in_dim", options.in_dim), ("out_dim", options.out_dim)):
         if number not in range(1, _MAX_DIMS + 1):
             raise ValueError(f"{name} is {number!r}, not 1 to {_MAX_DIMS}")
-    encoder, network = make_coordinate_model(options, int(model["resolution"]))
+    encoder, network = make_coordinate_model(options)
     nn.Sequential(encoder, network).load_state_dict(weights)
     size = tuple(int(side) for side in model["size"])
     require_counts(**{f"side {i}": side for i, side in enumerate(size)})
@@ -175,28 +169,29 @@ def _coordinate_fit(
 
 
 def _scene_fit(
+    saved: Mapping[str, Any],
     model: Mapping[str, Any],
     fit: Mapping[str, Any],
     weights: Mapping[str, Tensor],
     device: torch.device,
 ) -> SceneFit:
-    options = FieldOptions(**_renamed(model["options"]))
+    options = FieldOptions(**saved)
     _require_plausible(*options.layers, options.num_bands, weights)
     if options.num_samples is not None and not 1 <= options.num_samples <= _MAX_SAMPLES:
         raise ValueError(f"num_samples is {options.num_samples!r}, not 1 to {_MAX_SAMPLES}")
     poses, given = model["world_from_camera"], None
     # Files of version 0.1 have no given_poses.
-    saved = model.get("given_poses", poses)
-    for each in (poses, saved):
+    given_poses = model.get("given_poses", poses)
+    for each in (poses, given_poses):
         is_finite = isinstance(each, Tensor) and bool(each.isfinite().all())
         if not is_finite or each.shape[1:] != (4, 4) or len(each) != len(poses):
             raise ValueError("the poses must be finite and of shape (views, 4, 4)")
     if options.num_poses not in (0, len(poses)):
         raise ValueError(f"num_poses is {options.num_poses!r}, not the {len(poses)} of the views")
-    renderer = renderer_for(options, int(model["resolution"]))
+    renderer = renderer_for(options)
     renderer.load_state_dict(weights)
     if isinstance(renderer, ProposalRenderer) and renderer.poses is not None:
-        given, poses = saved, renderer.poses.corrections @ poses
+        given, poses = given_poses, renderer.poses.corrections @ poses
     values = dict(model["camera"])
     values["distortion"] = tuple(values["distortion"])
     x, y, z = (float(v) for v in model["center"])

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nerf_posenc.catalog import PRESETS, encoder_of
+from nerf_posenc.presets.catalog import PRESETS, encoder_of
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.identification.search import Match, identify
 from nerf_posenc.identification.tables import Column, Pair, rotation_pairs, sinusoid_columns

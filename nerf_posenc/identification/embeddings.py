@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.catalog import PRESETS, encoder_of, preset
+from nerf_posenc.presets.catalog import PRESETS, encoder_of, preset
 from nerf_posenc.core.columns import LAYOUTS, column_labels
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.identification.motions import (
+from nerf_posenc.identification.position_transforms import (
     CLOSE,
     NOISE,
     UNNAMED,

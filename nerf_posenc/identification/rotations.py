@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nerf_posenc.identification.motions import (
+from nerf_posenc.identification.position_transforms import (
     NOISE,
     UNNAMED,
     Bands,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nerf_posenc.core.encoder import require_tensor
 from nerf_posenc.identification.embeddings import embedding_candidates
-from nerf_posenc.identification.motions import Candidate
+from nerf_posenc.identification.position_transforms import Candidate
 from nerf_posenc.identification.rotations import rotary_candidates
 from nerf_posenc.identification.waves import measure_embedding
 

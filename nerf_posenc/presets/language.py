@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.scaled_bands import llama3_bands, yarn_bands, yarn_scale
+from nerf_posenc.core.rope_scaling import llama3_bands, yarn_bands, yarn_scale
 from nerf_posenc.presets import positions
 from nerf_posenc.presets.row import rotary_row as _row
 

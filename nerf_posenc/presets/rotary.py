@@ -6,7 +6,7 @@ from functools import partial
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands, linear_bands, ratio_bands
-from nerf_posenc.core.scaled_bands import ntk_bands
+from nerf_posenc.core.rope_scaling import ntk_bands
 from nerf_posenc.presets import positions
 from nerf_posenc.presets.language import LANGUAGE
 from nerf_posenc.presets.row import PresetTable

@@ -11,7 +11,7 @@ from nerf_posenc.training.loop import predict as predict
 from nerf_posenc.training.optimizers import adam as adam
 from nerf_posenc.training.optimizers import muon as muon
 from nerf_posenc.training.recipes import ENCODINGS as ENCODINGS
-from nerf_posenc.training.recipes import EncoderOptions as EncoderOptions
+from nerf_posenc.training.recipes import EncoderDescription as EncoderDescription
 from nerf_posenc.training.recipes import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.recipes import make_encoder as make_encoder
 from nerf_posenc.training.recipes import make_optimizer as make_optimizer

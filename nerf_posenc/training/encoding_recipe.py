@@ -1,7 +1,7 @@
 """One row of the table of encodings: how the program builds and trains an encoding."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 
@@ -9,28 +9,29 @@ from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.optimizers import MUON_ADAM_LR
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderOptions:
-    """What an encoder is built from.
+@dataclass(frozen=True)
+class EncoderDescription:
+    """Which encoder a model begins with; what fits describe their models by derives from it.
 
     Attributes:
+        encoding: name of a row of ``ENCODINGS``.
         in_dim: number of coordinates in [-1, 1].
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
         num_bands: frequency bands of ``"fourier"``.
         sigma: standard deviation of ``"gaussian"``, in cycles per unit; None is
             ``default_sigma(resolution)``.
-        num_parameters: most trained features of a grid; None for its default size.
         max_resolution: nodes per axis of a grid's last level, 16 or more; None for one per sample.
-        generator: random number generator of frequencies and initial features; None is torch's own.
+        num_features: most trained features of a grid; None for its default size.
     """
 
-    in_dim: int
-    resolution: int
+    encoding: str = "fourier"
+    _: KW_ONLY
+    in_dim: int = 2
+    resolution: int = 512
     num_bands: int = 10
     sigma: float | None = None
-    num_parameters: int | None = None
     max_resolution: int | None = None
-    generator: torch.Generator | None = None
+    num_features: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,8 @@ class EncodingRecipe:
 
     Attributes:
         title: name at the beginning of a sentence.
-        build: makes the encoder.
+        build: makes the encoder from its description and a random number generator, which is None
+            for torch's own.
         layers: width and number of the hidden layers that follow the encoding of an image.
         lrs: peak learning rate by optimizer; None for the network's own.
         muon_adam_lr: peak learning rate of Adam beside Muon.
@@ -66,7 +68,7 @@ class EncodingRecipe:
     """
 
     title: str
-    build: Callable[[EncoderOptions], Encoder]
+    build: Callable[[EncoderDescription, torch.Generator | None], Encoder]
     layers: tuple[int, int] = (256, 4)
     lrs: Mapping[str, float] | None = None
     muon_adam_lr: float = MUON_ADAM_LR

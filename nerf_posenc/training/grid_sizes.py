@@ -1,4 +1,4 @@
-"""Levels and tables of hash grids, by the resolution of the data and the parameters there are."""
+"""Levels and tables of hash grids, by the resolution of the data and the number of features."""
 
 import torch
 
@@ -18,18 +18,18 @@ def hash_grid(
     in_dim: int,
     resolution: int,
     *,
-    num_parameters: int | None = None,
+    num_features: int | None = None,
     max_resolution: int | None = None,
     generator: torch.Generator | None = None,
 ) -> HashGridEncoder:
     """Hash grid with 8 levels of 4 features, from coarse nodes to ``max_resolution``.
 
-    Without ``num_parameters`` it has 16 nodes per axis and tables of up to 2^19 rows.
+    Without ``num_features`` it has 16 nodes per axis and tables of up to 2^19 rows.
 
     Args:
         in_dim: number of coordinates.
         resolution: samples across [-1, 1] along the longest axis, 1 or more.
-        num_parameters: most features of all tables together; the last level then has a node per
+        num_features: most features of all tables together; the last level then has a node per
             sample.
         max_resolution: nodes per axis of the last level, 16 or more; None for one per sample.
         generator: random number generator of the initial features.
@@ -38,7 +38,7 @@ def hash_grid(
         ValueError: If no grid is that small, or ``max_resolution`` is out of its range.
 
     Examples:
-        >>> hash_grid(2, 512, num_parameters=100_000).table.numel() <= 100_000
+        >>> hash_grid(2, 512, num_features=100_000).table.numel() <= 100_000
         True
     """
     base, log2_rows = COARSEST, _LOG2_ROWS
@@ -46,10 +46,10 @@ def hash_grid(
         raise ValueError(
             f"max_resolution must be {COARSEST} to {_MOST_NODES}; got {max_resolution}"
         )
-    if num_parameters is not None:
+    if num_features is not None:
         if max_resolution is not None:
-            raise ValueError("give a grid's last level or its num_parameters, not both")
-        base, log2_rows = _layout(in_dim, resolution, num_parameters)
+            raise ValueError("give a grid's last level or its num_features, not both")
+        base, log2_rows = _layout(in_dim, resolution, num_features)
     return HashGridEncoder(
         in_dim,
         _LEVELS,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
-from nerf_posenc.training.captured_step import CapturedStep
+from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.distributed import ALONE, World, peer_errors
 from nerf_posenc.training.optimizers import OptimizerGroup
@@ -170,7 +170,7 @@ def fit(
         compiled: run the forward and backward pass through ``torch.compile``; batches must keep
             their shape.
         captured: capture a step as a CUDA graph, on a device that has them, and replay it;
-            [CapturedStep][nerf_posenc.training.captured_step.CapturedStep] says what it asks of a
+            [CapturedStep][nerf_posenc.training.cuda_graph.CapturedStep] says what it asks of a
             step. Several processes and other devices take the same steps without.
         record_every: steps from one record to the next.
         after_step: callback after each step, for example to update an occupancy grid.

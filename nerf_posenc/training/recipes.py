@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, Identity, require_positive, unknown_name
@@ -24,7 +25,7 @@ from nerf_posenc.networks import (
     siren,
     wire,
 )
-from nerf_posenc.training.encoding_recipe import EncoderOptions as EncoderOptions
+from nerf_posenc.training.encoding_recipe import EncoderDescription as EncoderDescription
 from nerf_posenc.training.encoding_recipe import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.encoding_recipe import HeldOutRecipe as HeldOutRecipe
 from nerf_posenc.training.grid_sizes import hash_grid
@@ -60,42 +61,42 @@ def default_sigma(resolution: int) -> float:
     return _SIGMA_TO_NYQUIST * resolution / 4
 
 
-def _gaussian(options: EncoderOptions) -> Encoder:
-    sigma = default_sigma(options.resolution) if options.sigma is None else options.sigma
-    return GaussianEncoder(options.in_dim, 128, sigma=sigma, generator=options.generator)
+def _gaussian(model: EncoderDescription, generator: torch.Generator | None) -> Encoder:
+    sigma = default_sigma(model.resolution) if model.sigma is None else model.sigma
+    return GaussianEncoder(model.in_dim, 128, sigma=sigma, generator=generator)
 
 
-def _hash_grid(options: EncoderOptions) -> Encoder:
+def _hash_grid(model: EncoderDescription, generator: torch.Generator | None) -> Encoder:
     return hash_grid(
-        options.in_dim,
-        options.resolution,
-        num_parameters=options.num_parameters,
-        max_resolution=options.max_resolution,
-        generator=options.generator,
+        model.in_dim,
+        model.resolution,
+        num_features=model.num_features,
+        max_resolution=model.max_resolution,
+        generator=generator,
     )
 
 
-def _lines(options: EncoderOptions) -> Encoder:
-    nodes = min(max(2, options.resolution), _MOST_LINE_NODES)
-    return LineProductEncoder(options.in_dim, resolution=nodes, generator=options.generator)
+def _lines(model: EncoderDescription, generator: torch.Generator | None) -> Encoder:
+    nodes = min(max(2, model.resolution), _MOST_LINE_NODES)
+    return LineProductEncoder(model.in_dim, resolution=nodes, generator=generator)
 
 
-def _vector_matrix(options: EncoderOptions) -> Encoder:
-    if options.in_dim != 3:
-        raise ValueError(f"vector-matrix takes 3 coordinates, not {options.in_dim}")
-    nodes = min(max(_FEWEST_PLANE_NODES, options.resolution), _MOST_PLANE_NODES)
-    return VectorMatrixEncoder(resolution=nodes, generator=options.generator)
+def _vector_matrix(model: EncoderDescription, generator: torch.Generator | None) -> Encoder:
+    if model.in_dim != 3:
+        raise ValueError(f"vector-matrix takes 3 coordinates, not {model.in_dim}")
+    nodes = min(max(_FEWEST_PLANE_NODES, model.resolution), _MOST_PLANE_NODES)
+    return VectorMatrixEncoder(resolution=nodes, generator=generator)
 
 
 ENCODINGS: dict[str, EncodingRecipe] = {
     "none": EncodingRecipe(
         title="A network on raw coordinates",
-        build=lambda options: Identity(options.in_dim),
+        build=lambda model, _: Identity(model.in_dim),
         fields=("mlp", "nerf", "mip", "proposal"),
     ),
     "fourier": EncodingRecipe(
         title="Positional encoding",
-        build=lambda options: FourierEncoder(options.in_dim, options.num_bands),
+        build=lambda model, _: FourierEncoder(model.in_dim, model.num_bands),
         held_out=HeldOutRecipe(),
         fields=("mlp", "nerf", "mip", "proposal"),
     ),
@@ -199,21 +200,22 @@ def get_recipe(encoding: str) -> EncodingRecipe:
     return _row("encoding", encoding, ENCODINGS)
 
 
-def make_encoder(encoding: str, options: EncoderOptions) -> Encoder:
+def make_encoder(model: EncoderDescription, generator: torch.Generator | None = None) -> Encoder:
     """Build an encoder for coordinates in [-1, 1].
 
     Args:
-        encoding: one of ``ENCODINGS``.
-        options: number of coordinates, resolution and sizes of the encoder.
+        model: description of the encoder, or of the model that begins with it.
+        generator: random number generator of frequencies and initial features; None for torch's
+            own.
 
     Raises:
-        ValueError: If the name is unknown, or a grid has no size within the number of parameters.
+        ValueError: If the name is unknown, or a grid has no size within the number of features.
 
     Examples:
-        >>> make_encoder("fourier", EncoderOptions(in_dim=2, resolution=512, num_bands=8)).out_dim
+        >>> make_encoder(EncoderDescription("fourier", resolution=512, num_bands=8)).out_dim
         32
     """
-    return get_recipe(encoding).build(options)
+    return get_recipe(model.encoding).build(model, generator)
 
 
 def get_network(network: str) -> NetworkRecipe:

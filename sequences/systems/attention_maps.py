@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sequences.layers.attention import Attention, RecordedAttention
-from sequences.system import HeatMap
+from app.blocks import HeatMap
 
 _FARTHEST = 8
 

@@ -20,7 +20,8 @@ from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.vocabulary import Vocabulary, most_frequent
-from sequences.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe, Token
+from app.blocks import Evaluation, HeatMap, Passage, Token
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
 from sequences.systems.base_system import BaseSystem

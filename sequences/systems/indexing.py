@@ -19,7 +19,8 @@ from sequences.layers.language_models import TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ENCODINGS
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
-from sequences.system import Curve, Evaluation, Passage, SystemOptions, SystemRecipe, Token
+from app.blocks import Curve, Evaluation, Passage, Token
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem
 

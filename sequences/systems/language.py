@@ -18,7 +18,8 @@ from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ADDED, ENCODINGS
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
-from sequences.system import Curve, Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe
+from app.blocks import Curve, Evaluation, HeatMap, Passage
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
 from sequences.systems.base_system import BaseSystem

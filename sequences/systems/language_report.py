@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nerf_posenc.training.results import Measure
 from sequences.layers.symbol_loss import IGNORED
-from sequences.system import Curve, Token
+from app.blocks import Curve, Token
 
 _MOST_POINTS = 32
 

@@ -18,7 +18,8 @@ from sequences.errors import SequenceError
 from sequences.layers.positions import ADDED, AddedPositions
 from sequences.layers.vocabulary import Vocabulary, most_frequent
 from sequences.layers.weights import initialize
-from sequences.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe, Token
+from app.blocks import Evaluation, HeatMap, Passage, Token
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem, few_tested
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from nerf_posenc.training.results import Measure
 from sequences.data.types import Stories, StoryTask, Words
-from sequences.system import Curve, Evaluation, HeatMap, Passage, Token
+from app.blocks import Curve, Evaluation, HeatMap, Passage, Token
 from sequences.systems.story_batches import StoryFormat, StoryTensors
 
 MEASURES = (

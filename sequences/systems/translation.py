@@ -19,7 +19,8 @@ from sequences.layers.positions import ENCODINGS
 from sequences.layers.seq2seq import Seq2Seq
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
 from sequences.layers.transformer_seq2seq import TransformerSeq2Seq
-from sequences.system import Evaluation, HeatMap, Passage, SystemOptions, SystemRecipe
+from app.blocks import Evaluation, HeatMap, Passage
+from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording
 from sequences.systems.base_system import BaseSystem, few_tested

@@ -10,7 +10,7 @@ from torch import Tensor
 from nerf_posenc.training.results import Measure
 from sequences.data.types import Pair, Words
 from sequences.errors import SequenceError
-from sequences.system import Curve, HeatMap, Passage, Token
+from app.blocks import Curve, HeatMap, Passage, Token
 
 EXACT = Measure(
     "exact_percent",

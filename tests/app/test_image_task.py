@@ -14,7 +14,8 @@ from torch import Tensor
 import train_fit
 from app.kinds.image.image import ImageKind
 from app.kinds.image.options import ImageOptions
-from app.kinds.kind import Fit, Problem, Result, View
+from app.blocks import View
+from app.kinds.kind import Fit, Problem, Result
 from app.options import CommonOptions
 from app.runs.stop import Stop
 from app.runs.train import train

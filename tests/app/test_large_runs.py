@@ -13,7 +13,7 @@ import train_fit
 from app.kinds.image.defaults import default_length, resolve
 from app.kinds.image.options import ImageOptions
 from app.options import UsageError
-from app.report.metrics import read_metrics
+from app.runs.saved import read_metrics
 from nerf_posenc.images import Image
 from tests.test_large_images import any_is_large as any_is_large
 from tests.test_large_images import pixels

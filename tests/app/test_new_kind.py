@@ -12,7 +12,8 @@ from torch import nn
 
 import train_fit
 from app.kinds import KINDS
-from app.kinds.kind import Curve, Evaluation, Fit, Kind, Problem, Table, digest_of
+from app.blocks import Curve, Evaluation, Table
+from app.kinds.kind import Fit, Kind, Problem, digest_of
 from app.options import CommonOptions
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP

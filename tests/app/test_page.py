@@ -16,7 +16,8 @@ from PIL import Image
 
 from app.crops import preview_windows
 from app.kinds.coordinates import ABOUT, PSNR, SSIM, kernel_curves
-from app.kinds.kind import Evaluation, Result, Snapshot, View
+from app.blocks import Evaluation, View
+from app.kinds.kind import Result, Snapshot
 from app.report.figures import save_comparison
 from app.report.page import About, write_page
 from app.report.sections import panels

@@ -12,11 +12,12 @@ from PIL import Image, ImageSequence
 
 from app.crops import most_detailed_window
 from app.kinds.coordinates import PSNR, SSIM, kernel_curves
-from app.kinds.kind import Evaluation, Result, Snapshot, View
+from app.blocks import Evaluation, View
+from app.kinds.kind import Result, Snapshot
 from app.report.charts import _label_rows, save_charts
 from app.report.figures import save_comparison
 from app.report.images import nearness
-from app.report.metrics import write_metrics
+from app.runs.saved import write_metrics
 from app.report.sections import block_charts, frequency_content, panels, training_charts
 from app.report.tables import gain, table
 from app.report.video import write_training_video

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import train_fit
 from app.kinds.scan import ScanKind, ScanOptions, line_integrals, pixel_centers
-from baselines.tomography import algebraic_reconstruction, back_projection
+from app.kinds.scan.tomography import algebraic_reconstruction, back_projection
 from nerf_posenc.metrics.image import psnr
 from tests.signals import resumed_to_the_bit
 

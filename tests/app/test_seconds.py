@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import train_fit
-from app.report.metrics import read_metrics
+from app.runs.saved import read_metrics
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import adam

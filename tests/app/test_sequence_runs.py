@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import train_fit
-from app.kinds.kind import Curve, Evaluation, HeatMap, Result
+from app.blocks import Curve, Evaluation, HeatMap
+from app.kinds.kind import Result
 from app.report.headline import headline
-from app.report.metrics import read_metrics
+from app.runs.saved import read_metrics
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import Measure
 from sequences import load_models, open_sequence

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import train_fit
 from app.commands.export import _write_mesh
-from app.kinds.kind import MeshOfFit
+from app.blocks import Mesh
 from app.kinds.shape import ShapeKind, ShapeOptions
 from scenes import SceneError
 from scenes.meshes import open_shape
@@ -58,7 +58,7 @@ def test_triangles_that_face_inwards_are_flipped(suffix: str) -> None:
 
 def test_a_small_mesh_is_written_with_all_its_digits() -> None:
     vertices, faces = surface_mesh(sphere, 16)
-    _write_mesh(MeshOfFit(1e-6 * vertices.double(), faces), Path("a.obj"), ".obj")
+    _write_mesh(Mesh(1e-6 * vertices.double(), faces), Path("a.obj"), ".obj")
     found = trimesh.load_mesh("a.obj", process=False).vertices
     np.testing.assert_allclose(found, 1e-6 * vertices.double().numpy(), atol=1e-14)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.kinds.kind import View
+from app.blocks import View
 from app.report.page import write_page
 from app.report.tiles import TilePyramid, write_tiles
 from tests.app.test_page import about, results_for

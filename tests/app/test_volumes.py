@@ -23,7 +23,7 @@ from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.poses import find_orbit, look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.recipes import fields_of
+from nerf_posenc.radiance.build import fields_of
 from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.scene_spaces import make_space
 from tests.browsers import browser as browser

@@ -25,7 +25,7 @@ from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, ne
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers, visual_hull
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
-from nerf_posenc.radiance.recipes import FieldName, FieldOptions, make_renderer
+from nerf_posenc.radiance.build import FieldName, FieldOptions, make_renderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -339,7 +339,7 @@ def test_no_pixel_to_draw_from_is_an_error() -> None:
 )
 def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding: str) -> None:
     views = small_views()
-    options = FieldOptions(field, encoding, num_bands=4, width=32, depth=2, num_samples=16)
+    options = FieldOptions(encoding, field=field, num_bands=4, width=32, depth=2, num_samples=16)
     renderer = make_renderer(options, views)
     batches = make_batches(renderer, views, 128, seed=0)
     state = FitState(renderer, make_field_optimizer(renderer, "muon"), 60)
@@ -362,10 +362,10 @@ def test_the_mlp_field_takes_every_encoding_and_the_others_say_that_they_do_not(
     encoding: str,
 ) -> None:
     views = small_views(2, 8)
-    renderer = make_renderer(FieldOptions("mlp", encoding, width=8, depth=1), views)
+    renderer = make_renderer(FieldOptions(encoding, field="mlp", width=8, depth=1), views)
     assert render(renderer, views.rays(0)).rgb.shape == (64, 3)
     with pytest.raises(ValueError, match="use the mlp field"):
-        make_renderer(FieldOptions("nerf", encoding), views)
+        make_renderer(FieldOptions(encoding, field="nerf"), views)
 
 
 @pytest.mark.slow

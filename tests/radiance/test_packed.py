@@ -12,7 +12,7 @@ from nerf_posenc.radiance.field_training import make_field_optimizer, update_ren
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples, packed_weights
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.scene_spaces import SpaceName
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import weights_from_density
@@ -174,7 +174,7 @@ def views() -> Views:
 
 @pytest.mark.parametrize(("space", "first"), [("box", 13), ("contracted", 40)])
 def test_a_fit_refines_its_field_and_ends_on_all_nodes(space: SpaceName, first: int) -> None:
-    renderer = make_renderer(FieldOptions("factored", "vector-matrix", space=space), views())
+    renderer = make_renderer(FieldOptions("vector-matrix", field="factored", space=space), views())
     assert isinstance(renderer, PackedRenderer)
     update = update_renderer(renderer)
     state = FitState(renderer, make_field_optimizer(renderer, "muon"), num_steps=100)
@@ -193,7 +193,7 @@ def test_a_fit_refines_its_field_and_ends_on_all_nodes(space: SpaceName, first: 
 def test_a_saved_field_is_rebuilt_without_the_views() -> None:
     hull = torch.zeros(128**3, dtype=torch.bool)
     hull[500_000:900_000] = True
-    options = FieldOptions("factored", "vector-matrix", seed=3)
+    options = FieldOptions("vector-matrix", field="factored", seed=3)
     renderer = renderer_for(options, 50, hull)
     assert isinstance(renderer, PackedRenderer)
     renderer.field.refine(2)

@@ -12,7 +12,7 @@ from nerf_posenc.radiance.proposals import (
     interlevel_loss,
 )
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.scene_spaces import ContractedSpace
 from nerf_posenc.radiance.views import Views
 
@@ -179,7 +179,7 @@ def test_views_show_the_colors_with_their_own_gains() -> None:
 def test_every_encoding_of_the_proposal_field_has_a_gradient_everywhere(encoding: str) -> None:
     camera = Camera.from_angle(8, 8, 0.7)
     views = Views(torch.ones(1, 8, 8, 3), [camera], torch.eye(4)[None], ["a"])
-    renderer = make_renderer(FieldOptions("proposal", encoding, width=16, depth=2), views)
+    renderer = make_renderer(FieldOptions(encoding, field="proposal", width=16, depth=2), views)
     rendering = renderer(views.rays(0), torch.Generator().manual_seed(0))
     assert rendering.penalty is not None
     (rendering.rgb.square().mean() + rendering.penalty).backward()

@@ -19,7 +19,7 @@ from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_diffe
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.recipes import FieldOptions, make_renderer
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import Views
@@ -157,7 +157,7 @@ def test_slope_and_curvature_are_those_of_the_squared_error_by_twists() -> None:
 def test_poses_that_begin_as_one_are_only_translated_at_first_in_the_coarsest_bands() -> None:
     camera, poses = Camera.from_angle(8, 8, 0.7), random_poses(1).float().repeat(2, 1, 1)
     views = Views(torch.rand(2, 8, 8, 3), [camera] * 2, poses, ["a", "b"])
-    options = FieldOptions("proposal", "hash", num_poses=2, space="contracted")
+    options = FieldOptions("hash", field="proposal", num_poses=2, space="contracted")
     of_renderer = make_renderer(options, views)
     assert isinstance(of_renderer, ProposalRenderer)
     refinement, rays, renderer = of_renderer.poses, some_rays(40), Waves()
@@ -251,7 +251,7 @@ def test_bands_open_from_coarse_to_fine_and_directions_come_last() -> None:
 def test_a_renderer_refines_poses_of_its_training_views_alone() -> None:
     camera = Camera.from_angle(8, 8, 0.7)
     views = Views(torch.ones(2, 8, 8, 3), [camera] * 2, random_poses(2).float(), ["a", "b"])
-    renderer = make_renderer(FieldOptions("proposal", "hash", num_poses=2), views)
+    renderer = make_renderer(FieldOptions("hash", field="proposal", num_poses=2), views)
     assert isinstance(renderer, ProposalRenderer)
     assert renderer.poses is not None
     rays = views.rays(0)
@@ -271,7 +271,7 @@ def test_the_field_restarts_once_its_poses_are_found_resumed_or_not() -> None:
     states, num_steps = [], 20
 
     def begin() -> tuple[FitState, RayBatches, Callable[[FitState], None]]:
-        renderer = make_renderer(FieldOptions("proposal", "hash", num_poses=3), views)
+        renderer = make_renderer(FieldOptions("hash", field="proposal", num_poses=3), views)
         batches = make_batches(renderer, views, 16, seed=0, background="white")
         state = FitState(renderer, make_field_optimizer(renderer, "adam"), num_steps)
         return state, batches, update_renderer(renderer, batches)

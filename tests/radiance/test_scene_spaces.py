@@ -11,7 +11,7 @@ from nerf_posenc.radiance.packed import PackedRenderer, packed_samples
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.recipes import FieldOptions, make_renderer, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.scene_spaces import (
     BoxSpace,
     ContractedSpace,
@@ -144,7 +144,7 @@ def test_a_capture_without_a_known_beginning_has_one_before_what_is_looked_at() 
 def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str, field: str) -> None:
     views = around(torch.zeros(3), 2.0) if name == "contracted" else forward_facing()
     encoding = "vector-matrix" if field == "factored" else "hash"
-    options = FieldOptions(field, encoding, space=name)  # type: ignore[arg-type]
+    options = FieldOptions(encoding, field=field, space=name)  # type: ignore[arg-type]
     renderer = make_renderer(options, views)
     assert isinstance(renderer, PackedRenderer | ProposalRenderer)
     again = renderer_for(options, max(views.size))

@@ -11,7 +11,8 @@ from sequences.data.types import Indexing
 from sequences.errors import SequenceError
 from sequences.layers.positions import ENCODINGS
 from sequences.layers.symbol_loss import IGNORED
-from sequences.system import Curve, Passage, System, SystemOptions
+from app.blocks import Curve, Passage
+from sequences.system import System, SystemOptions
 from sequences.systems.indexing import (
     ALPHABET,
     MAX_LENGTH,

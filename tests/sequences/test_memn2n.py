@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.kinds.kind import Curve, HeatMap, Passage
+from app.blocks import Curve, HeatMap, Passage
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder, TemporalEncoder
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Story

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.kinds.kind import HeatMap, Passage
+from app.blocks import HeatMap, Passage
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder
 from nerf_posenc.training.loop import FitState, fit
 from sequences.data.types import Stories, Story, StoryTask, Words

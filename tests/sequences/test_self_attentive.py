@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from app.kinds.kind import HeatMap, Passage
+from app.blocks import HeatMap, Passage
 from app.kinds.sequence import SequenceKind, SequenceOptions
 from sequences.data.types import LabeledSentences
 from sequences.errors import SequenceError

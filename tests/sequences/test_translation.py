@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.kinds.kind import Curve, HeatMap, Passage
+from app.blocks import Curve, HeatMap, Passage
 from sequences.data.numbers import make_numbers
 from sequences.data.types import Pair, Pairs
 from sequences.errors import SequenceError

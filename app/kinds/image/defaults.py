@@ -6,15 +6,11 @@ from dataclasses import replace
 
 import torch
 
-from app.kinds.image.options import WITHOUT_BASELINE, ImageOptions, default_encodings, fits_by_value
-from app.kinds.image.sigma import sigma_between_pixels
-from app.options import UsageError, require
-from baselines import MAX_COSINE_PIXELS, MAX_PATCH_PIXELS
-from nerf_posenc.analysis.forecasts import BATCH_SIZE
-from nerf_posenc.analysis.recommendation import recommend
+from app.kinds.image.interpolation import INTERPOLATIONS
+from app.kinds.image.options import ImageOptions, default_encodings
+from app.options import require
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
-from nerf_posenc.training.coordinate_model import make_coordinate_model
 
 _BANDS = 10
 # Bands this far above the image's Nyquist frequency pass without a warning.
@@ -78,118 +74,56 @@ def band_warning(image: Image, num_bands: int) -> str | None:
     )
 
 
-def resolve(options: ImageOptions, image: Image) -> tuple[ImageOptions, str | None]:
-    """Choose what depends on the image and the device.
+def resolve(options: ImageOptions, image: Image) -> ImageOptions:
+    """Choose what depends on the image and the device; ``auto`` is left to short fits.
 
     Args:
         options: options as asked for.
         image: its fitted pixels, and those held out.
 
-    Returns:
-        The complete configuration, and why ``--encodings auto`` chose what it did.
-
     Raises:
         UsageError: If options do not suit the image.
     """
-    device = torch.device(options.device)
-    on_cpu = device.type == "cpu"
+    on_cpu = torch.device(options.device).type == "cpu"
     steps, batch_size = default_length(image.num_pixels, on_cpu=on_cpu, seconds=options.seconds)
-    steps = options.steps or steps
-    reason = None
-    batch_size = options.batch_size or batch_size
-    if options.encodings == ("auto",):
-        options, reason = _recommended(options, image, steps)
-        if batch_size != BATCH_SIZE:
-            reason += (
-                f" (calibrated for {BATCH_SIZE:,} pixels per step; these steps take {batch_size:,})"
-            )
-        options.log(f"auto     {reason}")
-    num_bands = options.num_bands or default_bands(image)
-    if num_bands == "auto":
-        # Every second number up to the Nyquist frequency.
-        num_bands = tuple(range(bands_to_nyquist(image.resolution), 0, -2))[::-1]
+    network, own_sigma = recipes.get_network(options.network), options.sigma
     config = replace(
         options,
         encodings=options.encodings or default_encodings(options, image.num_pixels),
-        steps=steps,
-        batch_size=batch_size,
-        num_bands=num_bands,
-        optimizer=(
-            recipes.get_network(options.network).optimizer
-            if options.optimizer == "auto"
-            else options.optimizer
-        ),
+        steps=options.steps or steps,
+        batch_size=options.batch_size or batch_size,
+        num_bands=options.num_bands or default_bands(image),
+        sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
+        optimizer=network.optimizer if options.optimizer == "auto" else options.optimizer,
+        references=_references(options, image),
     )
-    if isinstance(config.num_bands, int) and "fourier" in config.chosen and not options.quiet:
+    if isinstance(config.num_bands, int) and "fourier" in config.encodings and not options.quiet:
         # Several are asked for to see where they begin to harm.
         warning = band_warning(image, config.num_bands)
         if warning is not None:
             print(f"warning: {warning}", file=sys.stderr)
-    config = replace(config, references=_references(config, image))
-    if options.sigma == "auto":
-        options.log("choosing sigma by held-out pixels ...")
-        sigma = sigma_between_pixels(image, device, seed=options.seed)
-        options.log(f"sigma    {sigma:.2f} cycles per unit")
-        config = replace(config, sigma=sigma)
-    elif options.sigma is None:
-        config = replace(config, sigma=recipes.default_sigma(image.resolution))
-    config = replace(config, encodings=fits_by_value(config))
-    _require_sizes(config, image)
-    return config, reason
+    return config
 
 
-def _recommended(options: ImageOptions, image: Image, steps: int) -> tuple[ImageOptions, str]:
-    """Replace ``--encodings auto`` by none and the encoding that is recommended, and say why."""
-    found = recommend(image, steps=steps)
-    name = found.model.encoding
-    chosen = replace(options, encodings=("none", name))
-    if name == "fourier":
-        chosen = replace(chosen, num_bands=found.model.num_bands)
-    if name == "gaussian" and found.forecasts:
-        chosen = replace(chosen, sigma=found.model.sigma)
-    if name == "hash":
-        chosen = replace(chosen, max_resolution=found.model.max_resolution)
-    return chosen, found.reason
-
-
-def _references(config: ImageOptions, image: Image) -> tuple[str, ...]:
-    """References as asked for, or interpolations between the pixels, and a series.
+def _references(options: ImageOptions, image: Image) -> tuple[str, ...]:
+    """References as asked for, or interpolations between the pixels and JPEG for a size.
 
     Raises:
         UsageError: If one that was asked for does not suit the image.
     """
-    count = image.num_pixels
-    if config.references is None:
-        names: tuple[str, ...] = ()
+    if options.references is None:
         if image.held_out is not None:
-            names = ("bilinear", "bicubic", "lanczos")
-            names += ("patch-network",) if count <= MAX_PATCH_PIXELS else ()
-        is_large = count > WITHOUT_BASELINE and "hash" in config.chosen
-        is_stored = config.num_parameters is not None and config.network == "relu"
-        if (is_stored or is_large) and count <= MAX_COSINE_PIXELS:
-            names += ("local-cosine",)
-        return names
-    between = {"bilinear", "bicubic", "lanczos", "patch-network"} & set(config.references)
+            return tuple(INTERPOLATIONS)
+        return ("jpeg",) if options.num_parameters is not None else ()
+    between = [name for name in options.references if name in INTERPOLATIONS]
     require(
         not between or image.held_out is not None,
-        f"--references {', '.join(sorted(between))}: for pixels that are held out; add --held-out",
+        f"--references {', '.join(between)}: for pixels that are held out; add --held-out",
     )
-    for name, most in {
-        "patch-network": MAX_PATCH_PIXELS,
-        "local-cosine": MAX_COSINE_PIXELS,
-    }.items():
-        require(
-            name not in config.references or count <= most,
-            f"--references: {name} takes at most {most:,} pixels, and {image.source} has {count:,} "
-            "to fit; reduce it by --size, or leave the reference out",
-        )
-    return config.references
-
-
-def _require_sizes(config: ImageOptions, image: Image) -> None:
-    """Raise if one of the models has no size within ``--parameters``."""
-    for encoding in config.chosen if config.num_parameters else ():
-        try:
-            make_coordinate_model(config.model(encoding), image.resolution)
-        except ValueError as error:
-            raise UsageError(f"--parameters: {error}") from None
+    has_size = options.num_parameters is not None and image.held_out is None
+    require(
+        "jpeg" not in options.references or has_size,
+        "--references jpeg: in as many bytes as --parameters has in float16; add it, and leave "
+        "--held-out out",
+    )
+    return options.references

@@ -10,51 +10,44 @@ from typing import Any
 import torch
 from torch import nn
 
+from app.blocks import Evaluation, FitName, View
 from app.crops import preview_windows
 from app.kinds.coordinates import (
     ABOUT,
     CITATIONS,
     PSNR,
     SSIM,
+    CoordinateKind,
     encoder_of,
     frequency_bands,
     kernel_curves,
     notes_on_flat_fits,
-    precision_for,
 )
-from app.kinds.image import defaults
-from app.kinds.image.forecasts import forecast_blocks
+from app.kinds.image import auto, defaults
 from app.kinds.image.inputs import find_images
-from app.kinds.image.options import ImageOptions, encoding_of, swept_value
+from app.kinds.image.options import ImageOptions
 from app.kinds.image.plan import PLANNED_PIXELS, plan
 from app.kinds.image.reconstruction import evaluated_pixels, reconstruct, render
-from app.kinds.image.references import reference_result
-from app.kinds.kind import (
-    Evaluation,
-    Exportable,
-    Fit,
-    Kind,
-    Problem,
-    Rendered,
-    Result,
-    View,
-    digest_of,
-)
+from app.kinds.image.references import BYTES_PER_PARAMETER, jpegs, reference_result
+from app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
 from app.options import UsageError, require
 from app.terminal import printable
-from nerf_posenc.fits import ImageFit, describe_fit, load_fit
+from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image, unit_range
-from nerf_posenc.metrics.image import ssim
+from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.networks import MLP
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
-from nerf_posenc.training.coordinate_model import make_coordinate_model
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.results import Measure
-from nerf_posenc.training.schedules import constant, cosine_decay
+from nerf_posenc.training.schedules import constant
 from scenes import open_image
+
+# Option and field of which a run may fit several values, by the encoding that it is for.
+_SWEPT = {"fourier": ("bands", "num_bands"), "gaussian": ("sigma", "sigma")}
 
 STORAGE = (
     Measure(
@@ -78,12 +71,13 @@ FITTED = Measure(
 """Further column of fits that are scored between the pixels."""
 
 
-class ImageKind(Kind[ImageOptions]):
+class ImageKind(CoordinateKind[ImageOptions]):
     """An image, with the pixels that are held out of the fit, if any."""
 
     name = "image"
     Options = ImageOptions
     rendered_by = ("size", "scale", "crop")
+    in_dim, out_dim = 2, 3
     about = ABOUT
     citations = CITATIONS
 
@@ -98,22 +92,27 @@ class ImageKind(Kind[ImageOptions]):
                 image = image.split_held_out() if options.held_out else image
             except ValueError as error:
                 raise UsageError(f"--held-out: {printable(name)}: {error}") from None
-        self.image = image
-        self.title, self.source = printable(self.image.name), printable(self.image.source)
-        self.facts: dict[str, Any] = {"size": self.image.whole_size}
-        self.num_rows = self.image.num_pixels
-        if self.image.held_out is not None:
+        self.image, self.size = image, image.whole_size
+        self.title, self.source = printable(image.name), printable(image.source)
+        self.facts: dict[str, Any] = {"size": self.size}
+        self.num_rows = image.num_pixels
+        if image.held_out is not None:
             self.evaluated_on = "held-out pixels"
             self.notes_on_data = [
                 "every second pixel of every second row is fitted; the scores and images are those "
                 "of the pixels between"
             ]
-        self._truth = evaluated_pixels(self.image)
-        self._windows = preview_windows(self.image.evaluated.pixels)
+        self._truth = evaluated_pixels(image)
+        self._windows = preview_windows(image.evaluated.pixels)
+
+    @property
+    def resolution(self) -> int:
+        """Fitted pixels along the longer side."""
+        return self.image.resolution
 
     def summary(self, config: ImageOptions) -> list[str]:
         """Source, size, and how many pixels are held out."""
-        width, height = self.image.whole_size
+        width, height = self.size
         lines = [f"image    {self.source}, {width} x {height}"]
         if self.image.held_out is not None:
             fitted, between = self.image.num_pixels, self.image.held_out.num_pixels
@@ -129,71 +128,116 @@ class ImageKind(Kind[ImageOptions]):
 
     def resolve(self, options: ImageOptions) -> ImageOptions:
         """Choose encodings, bands, sigma, steps and batches by the size of the image."""
-        config, reason = defaults.resolve(options, self.image)
-        if reason is not None:
-            self.facts["auto"] = reason
+        config = self._chosen(defaults.resolve(options, self.image))
+        for name in self.fit_names(config) if config.num_parameters else ():
+            try:
+                make_coordinate_model(self.model(name, config))
+            except ValueError as error:
+                raise UsageError(f"--parameters: {error}") from None
         return config
+
+    def _chosen(self, config: ImageOptions) -> ImageOptions:
+        """Replace each ``auto`` by what short fits choose, and say what was tried."""
+        if config.sigma == "auto":
+            config.log("choosing sigma by held-out pixels ...")
+            device = torch.device(config.device)
+            sigma = auto.sigma_between_pixels(self.image, device, seed=config.seed)
+            config.log(f"sigma    {sigma:.2f} cycles per unit")
+            config = replace(config, sigma=sigma)
+        if config.num_bands != "auto" and config.encodings != ("auto",):
+            return config
+        judge, octaves = self, 0
+        if self.image.held_out is not None:
+            # Those that are scored must not choose: the fitted ones are split once more, which
+            # leaves an octave less.
+            fitted = replace(self.image, held_out=None)
+            judge, octaves = ImageKind(config, fitted.split_held_out()), 1
+        if config.num_bands == "auto":
+            start = defaults.default_bands(judge.image)
+            most = defaults.bands_to_nyquist(judge.resolution)
+            num_bands, tried = auto.choose_bands(judge, config, most, start)
+            config = replace(config, num_bands=num_bands + octaves)
+            config.log(f"bands    {tried}: {config.num_bands}")
+            self.facts["auto_bands"] = tried
+        if config.encodings == ("auto",):
+            encoding, tried = auto.choose_encoding(judge, config)
+            config = replace(config, encodings=("none", encoding))
+            config.log(f"auto     {tried}")
+            self.facts["auto"] = tried
+        return config
+
+    def fit_names(self, config: ImageOptions) -> Sequence[FitName]:
+        """One fit for each encoding, or for each of several numbers of bands or sigmas."""
+        names = list[FitName]()
+        for encoding in config.encodings:
+            option, field = _SWEPT.get(encoding, ("", ""))
+            values = getattr(config, field, None)
+            several = values if isinstance(values, tuple) else ()
+            names += [FitName(encoding, (option, value)) for value in several]
+            names += [] if several else [FitName(encoding)]
+        return names
+
+    def model(self, name: FitName, config: ImageOptions) -> CoordinateModel:
+        """Model of a fit, with its own one of several values."""
+        own: dict[str, Any] = {
+            field: name.swept[1] if name.swept is not None and name.swept[0] == option else None
+            for option, field in _SWEPT.values()
+            if isinstance(getattr(config, field), tuple)
+        }
+        if "num_bands" in own and own["num_bands"] is None:
+            own["num_bands"] = 1  # Of another encoding than fourier, which has none.
+        return super().model(name, replace(config, **own))
 
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and what is stored within ``--parameters``."""
         fitted = () if self.image.held_out is None else (FITTED,)
         return (PSNR, *fitted, SSIM, *(STORAGE if config.num_parameters else ()))
 
-    def build(self, encoding: str, config: ImageOptions, generator: torch.Generator) -> nn.Module:
+    def build(
+        self, name: FitName, config: ImageOptions, generator: torch.Generator
+    ) -> tuple[nn.Module, CoordinateModel]:
         """An encoder, and a network that starts at the mean color."""
-        encoder, network = make_coordinate_model(
-            config.model(encoding), self.image.resolution, generator=generator
-        )
-        if isinstance(network, MLP):
-            network.start_at(self.image.mean_color())
-        return nn.Sequential(encoder, network)
+        model, description = super().build(name, config, generator)
+        for network in model.children():
+            if isinstance(network, MLP):
+                network.start_at(self.image.mean_color())
+        return model, description
 
-    def problem(self, model: nn.Module, encoding: str, config: ImageOptions) -> Problem:
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: ImageOptions
+    ) -> Problem:
         """Batches of shuffled pixels."""
-        assert config.batch_size is not None
-        assert config.optimizer != "auto"
-        device, fitted = torch.device(config.device), encoding_of(encoding)
+        device = torch.device(config.device)
         batches = PixelBatches(self.image, config.batch_size, seed=config.seed, device=device)
         encoder, network = model.children()
         draw_batch, forward = cache_corners(encoder_of(encoder), network, batches)
-        recipe = recipes.get_recipe(fitted)
         # Sinusoids that are fitted fast fill the gaps between the pixels with noise; raw
         # coordinates cannot, and a hash grid does at any learning rate.
-        held_out = recipe.held_out if config.held_out and config.optimizer == "muon" else None
-        lr = config.lr or (
-            recipes.default_lr(config.network, config.optimizer, fitted)
-            if held_out is None
-            else held_out.lr
-        )
-        # Complex numbers have no half precision.
-        precision = "float32" if config.network == "wire" else config.precision
-        dtype = precision_for(precision, device, is_small=recipe.is_small)
+        is_slow = config.held_out and config.optimizer == "muon"
+        held_out = recipes.get_recipe(description.encoding).held_out if is_slow else None
+        between: dict[str, Any] = {}
+        if held_out is not None:
+            between = {"lr": held_out.lr, "adam_lr": held_out.adam_lr}
+            between |= {"schedule": constant, "ema_decay": held_out.ema_decay}
         previews = [self.image.evaluated.coordinates_at(*window) for window in self._windows]
         truth = self.image.evaluated.pixels
-        resolution, size = self.image.resolution, self.image.whole_size
-        return Problem(
-            draw_batch=draw_batch,
+        problem = self.trained(
+            model,
+            description,
+            config,
+            draw_batch,
             forward=forward,
-            optimizer=recipes.make_optimizer(
-                model,
-                config.optimizer,
-                lr,
-                encoding=fitted,
-                adam_lr=None if held_out is None else held_out.adam_lr,
-            ),
-            description=describe_fit("image", config.model(encoding), resolution, size),
-            schedule=cosine_decay if held_out is None else constant,
-            ema_decay=None if held_out is None else held_out.ema_decay,
-            autocast_dtype=dtype,
             compiled=config.compile,
             captured=True,
-            preview=lambda: [render(model, points, device, dtype) for points in previews],
             originals=[unit_range(truth[window]) for window in self._windows],
-            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
+            **between,
         )
+        dtype = problem.autocast_dtype
+        problem.preview = lambda: [render(model, points, device, dtype) for points in previews]
+        return problem
 
     def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
-        """PSNR and SSIM, the reconstruction, the kernel and the forecast."""
+        """PSNR and SSIM, the reconstruction and the kernel."""
         config, device = fit.config, torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
@@ -204,25 +248,20 @@ class ImageKind(Kind[ImageOptions]):
         if config.num_parameters is not None:
             for bits, label in ((16, "float16"), (8, "8bit")):
                 rounded = quantize(fit.model, bits)
-                scores[f"bpp_{label}"] = rounded.num_bits / math.prod(self.image.whole_size)
-                scores[f"psnr_{label}_db"] = reconstruct(self.image, rounded.module, device, dtype)[
-                    1
-                ]
+                _, decibels = reconstruct(self.image, rounded.module, device, dtype)
+                scores[f"bpp_{label}"] = rounded.num_bits / math.prod(self.size)
+                scores[f"psnr_{label}_db"] = decibels
         if self.image.is_large:
             return_freed_memory()
         encoder = encoder_of(fit.model)
         view = View(self.title, self._truth, values, bands=frequency_bands(encoder))
-        forecast = forecast_blocks(self.image, fit.encoding, config, values, steps=fit.state.step)
-        return Evaluation(
-            scores,
-            [view, *kernel_curves(encoder), *forecast.blocks],
-            remarks=forecast.remarks,
-            details={**forecast.details, "swept": swept_value(fit.encoding)},
-        )
+        return Evaluation(scores, [view, *kernel_curves(encoder)])
 
     def references(self, config: ImageOptions) -> Sequence[Result]:
-        """Interpolations, and series in closed form."""
-        return [reference_result(self.image, name, config) for name in config.references or ()]
+        """Interpolations between the pixels, or JPEG in the bytes of the fits."""
+        most = config.num_parameters or 0
+        found = [reference_result(self.image, name, most) for name in config.references]
+        return [result for result in found if result is not None]
 
     def plan(self, config: ImageOptions) -> str | None:
         """What the fits of more than a megapixel take."""
@@ -230,20 +269,40 @@ class ImageKind(Kind[ImageOptions]):
         return plan(self, self.image, config) if is_planned else None
 
     def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str]:
-        """Name references that are ahead of every fit, and fits that learned nothing."""
+        """Name references that are ahead of every fit, JPEGs as large, and flat fits."""
         references = [result for result in results if result.is_reference]
         fits = [result for result in results if not result.is_reference]
         if references and fits:
-            names = ", ".join(result.encoding for result in references)
+            names = ", ".join(result.label for result in references)
             yield f"{names}: computed from the fitted pixels, not trained on the coordinates"
             ahead = max(references, key=lambda result: result.scores[PSNR.name])
             best = max(fits, key=lambda result: result.scores[PSNR.name])
             if ahead.scores[PSNR.name] > best.scores[PSNR.name]:
                 yield (
-                    f"{ahead.encoding} is ahead of every fit: {ahead.scores[PSNR.name]:.2f} dB "
-                    f"against {best.scores[PSNR.name]:.2f} dB of {best.encoding}"
+                    f"{ahead.name} is ahead of every fit: {ahead.scores[PSNR.name]:.2f} dB "
+                    f"against {best.scores[PSNR.name]:.2f} dB of {best.name}"
                 )
+        if not (references or self.image.held_out or self.image.is_large):
+            yield from self._notes_on_jpegs(fits)
         yield from notes_on_flat_fits(results, [self._truth], config)
+
+    def _notes_on_jpegs(self, fits: Sequence[Result]) -> Iterator[str]:
+        """What JPEG files have that are no larger than the fits."""
+        best, parts = jpegs(self.image), list[str]()
+        for fit in fits:
+            most = BYTES_PER_PARAMETER * fit.parameters
+            found = best(most)
+            if found is not None:
+                decibels = psnr(found[1], self._truth)
+                parts.append(
+                    f"{decibels:.2f} dB in {found[0] / 1e3:,.0f} kB ({fit.name} has "
+                    f"{most / 1e3:,.0f} kB)"
+                )
+        if parts:
+            yield (
+                "the best JPEG that is no larger than a fit in float16, colors not subsampled: "
+                + "; ".join(parts)
+            )
 
     @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:

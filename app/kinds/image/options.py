@@ -6,29 +6,16 @@ from typing import Annotated, Literal
 import tyro
 
 from app.kinds.coordinates import check_encodings, suiting_encodings
-from app.options import PixelOptions, Range, UsageError, require
-from baselines import INTERPOLATIONS
+from app.kinds.image.interpolation import INTERPOLATIONS
+from app.options import OPEN, Open, PixelOptions, Range, UsageError, require
 from nerf_posenc.training import recipes
-from nerf_posenc.training.coordinate_model import CoordinateModel
 
-REFERENCES = (*INTERPOLATIONS, "patch-network", "local-cosine")
+REFERENCES = (*INTERPOLATIONS, "jpeg")
 """What a fit is compared with, without training."""
 
-# From here on raw coordinates are not fitted: to render them takes minutes and shows little. A
-# local cosine series takes seconds, and shows what as many parameters can store.
+# Images of more pixels are not fitted on raw coordinates: to render them takes minutes and shows
+# little.
 WITHOUT_BASELINE = 8 << 20
-
-# Options that leave --encodings auto nothing to choose, or have no forecasts.
-_CHOSEN_BY_AUTO = {
-    "--images": "images",
-    "--bands": "num_bands",
-    "--sigma": "sigma",
-    "--max-resolution": "max_resolution",
-    "--network": "network",
-    "--parameters": "num_parameters",
-    "--width": "width",
-    "--depth": "depth",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +31,17 @@ class ImageOptions(PixelOptions):
     held_out: bool = False
     """Fit every second pixel of every second row, and evaluate on those between."""
 
-    references: tuple[str, ...] | None = None
-    """What fits are compared with, without training: bilinear, bicubic, lanczos, patch-network
-    (with --held-out), local-cosine (with --parameters and for large images)."""
+    references: Open[tuple[str, ...]] = OPEN
+    """What fits are compared with, without training: bilinear, bicubic, lanczos (with --held-out),
+    jpeg (with --parameters, in as many bytes as these have in float16)."""
 
     num_bands: Annotated[
-        int | tuple[int, ...] | Literal["auto"] | None,
+        Open[int | tuple[int, ...] | Literal["auto"]],
         Range(1, 100),
         tyro.conf.arg(name="bands", metavar="INT ...|auto"),
-    ] = None  # type: ignore[assignment]
+    ] = OPEN  # type: ignore[assignment]
     """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; 10, or fewer for a small image.
-    Several: a fit with each; auto: every second one up to the image's Nyquist frequency."""
+    Several: a fit with each; auto: chosen by short fits."""
 
     sigma: Annotated[
         float | tuple[float, ...] | Literal["auto"] | None,
@@ -99,49 +86,6 @@ class ImageOptions(PixelOptions):
             f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
         )
 
-    def model(self, name: str) -> CoordinateModel:
-        """Model of a fit."""
-        encoding, _, value = name.partition("-")
-        width, depth = recipes.get_recipe(encoding).layers
-        num_bands = int(value) if value and encoding == "fourier" else self.num_bands
-        sigma = float(value) if value and encoding == "gaussian" else self.sigma
-        # The fits of several values are those of other encodings.
-        return CoordinateModel(
-            encoding,
-            self.network,
-            self.width or width,
-            self.depth or depth,
-            num_bands if isinstance(num_bands, int) else 1,
-            sigma if isinstance(sigma, float) else None,
-            self.num_parameters,
-            self.max_resolution,
-        )
-
-
-def encoding_of(name: str) -> str:
-    """Encoding of a fit, which is named ``fourier-8`` if there is one for each number of bands."""
-    return name.partition("-")[0]
-
-
-def swept_value(name: str) -> dict[str, float]:
-    """Option and value of a fit that is one of several."""
-    encoding, _, value = name.partition("-")
-    return {{"fourier": "bands", "gaussian": "sigma"}[encoding]: float(value)} if value else {}
-
-
-def fits_by_value(options: ImageOptions) -> tuple[str, ...]:
-    """Names of the fits: one for each number of bands and each sigma, if there are several."""
-    values = {"fourier": options.num_bands, "gaussian": options.sigma}
-    names: list[str] = []
-    for encoding in options.chosen:
-        several = values.get(encoding)
-        names += (
-            [f"{encoding}-{value:g}" for value in several]
-            if isinstance(several, tuple)
-            else [encoding]
-        )
-    return tuple(names)
-
 
 def _check_encodings(options: ImageOptions) -> None:
     """Check that the encodings suit images, and what is asked of them.
@@ -152,17 +96,13 @@ def _check_encodings(options: ImageOptions) -> None:
     names = options.encodings or default_encodings(options, 0)
     if "auto" in names:
         require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
-        for option, field in _CHOSEN_BY_AUTO.items():
-            require(
-                getattr(options, field) == getattr(type(options), field),
-                "--encodings auto chooses --bands, --sigma and --max-resolution for the default "
-                f"network of one --image; leave out {option}",
-            )
-        return
-    for name in ("local-cosine", "patch-network"):
-        require(name not in names, f"{name} is a reference: --references {name}")
+        require(
+            options.network == "relu",
+            f"--encodings auto is for the network relu, not for {options.network}",
+        )
+        names = tuple(suiting_encodings())
     suiting = [*suiting_encodings(), "auto"]
-    check_encodings(options, "an image", suiting=suiting, default=names)
+    check_encodings(options, "an image", suiting=suiting, built=names)
     require(
         options.max_resolution is None or "hash" in names,
         "--max-resolution is for the hash grid of an image: name hash in --encodings",

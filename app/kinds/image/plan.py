@@ -5,6 +5,7 @@ import time
 
 import torch
 
+from app.blocks import FitName
 from app.kinds.image.options import ImageOptions
 from app.kinds.kind import Kind
 from nerf_posenc.images import Image
@@ -21,9 +22,6 @@ _REPORT_SECONDS_PER_MEGAPIXEL = 2.0
 # Weights, gradients, two moments, planes of the backward pass, and a copy while they are saved.
 _BYTES_PER_PARAMETER = 32
 _BASE_BYTES = 600e6
-# A local cosine series: its solution and its rendering; its coefficients, sorted ones and masks.
-_SERIES_SECONDS_PER_MEGAPIXEL = 3.0
-_SERIES_BYTES_PER_PIXEL = 30
 _PROBED_STEPS = 3
 _PROBED_PIXELS = 1 << 14
 
@@ -38,40 +36,35 @@ def plan(kind: Kind[ImageOptions], image: Image, config: ImageOptions) -> str:
         image: the image to fit.
         config: configuration of the run.
     """
-    assert config.steps
-    assert config.batch_size
-    names = config.chosen
+    names = kind.fit_names(config)
     num_evaluated = image.evaluated.num_pixels
     seconds, working = 0.0, 0.0
-    for encoding in names:
-        step, render, count = _probe(kind, image, encoding, config)
+    for name in names:
+        step, render, count = _probe(kind, image, name, config)
         seconds += (step * config.steps) if config.seconds is None else config.seconds
         seconds += render * num_evaluated
         working = max(working, _BYTES_PER_PARAMETER * count)
-    shown = [*names, *(config.references or ())]
-    if "local-cosine" in shown:
-        seconds += _SERIES_SECONDS_PER_MEGAPIXEL * num_evaluated / 1e6
-        working = max(working, _SERIES_BYTES_PER_PIXEL * image.num_pixels)
+    shown = [*names, *config.references]
     seconds += _REPORT_SECONDS_PER_MEGAPIXEL * num_evaluated / 1e6 * len(shown)
     length = f"{config.steps:,} steps of {config.batch_size:,} pixels each"
     if config.seconds is not None:
         length = f"{config.seconds:g} s each"
     # The image, its reconstructions, and two planes of the spectrum or of floating-point values.
     memory = _BASE_BYTES + working + num_evaluated * (3 + 3 * len(shown) + 8)
+    listed = ", ".join(map(str, names))
     return (
-        f"plan     {', '.join(names)}: {length}; about {max(1, round(seconds / 60))} min and "
+        f"plan     {listed}: {length}; about {max(1, round(seconds / 60))} min and "
         f"{memory / 1e9:.1f} GB in all"
     )
 
 
 def _probe(
-    kind: Kind[ImageOptions], image: Image, encoding: str, config: ImageOptions
+    kind: Kind[ImageOptions], image: Image, name: FitName, config: ImageOptions
 ) -> tuple[float, float, int]:
     """Seconds of a step and of rendering a pixel, and the number of parameters."""
-    assert config.batch_size
-    device = torch.device(config.device)
-    model = kind.build(encoding, config, torch.Generator().manual_seed(config.seed)).to(device)
-    problem = kind.problem(model, encoding, config)
+    device, generator = torch.device(config.device), torch.Generator().manual_seed(config.seed)
+    model, description = kind.build(name, config, generator)
+    problem = kind.problem(model.to(device), description, config)
     # Not the problem's own batches, which would first find the grid's corners of all pixels.
     batches = PixelBatches(image, config.batch_size, seed=config.seed, device=device)
     state, times = FitState(model, problem.optimizer, _PROBED_STEPS), [time.perf_counter()]

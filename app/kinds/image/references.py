@@ -1,83 +1,82 @@
 """What the fits of an image are compared with: baselines that are evaluated alike."""
 
+import bisect
+import io
 import math
 import time
+from collections.abc import Callable
 
+import numpy as np
+import PIL.Image
 import torch
-from torch import nn
+from torch import Tensor
 
+from app.blocks import Evaluation, FitName, View
 from app.kinds.coordinates import PSNR, SSIM
-from app.kinds.image.options import ImageOptions
-from app.kinds.image.reconstruction import evaluated_pixels, reconstruct
-from app.kinds.kind import Evaluation, Result, View
+from app.kinds.image.interpolation import interpolate_held_out
+from app.kinds.image.reconstruction import evaluated_pixels
+from app.kinds.kind import Result
 from app.terminal import printable
-from baselines import LocalCosineSeries, interpolate_held_out, predict_held_out, round_series
 from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr, ssim
-from nerf_posenc.networks import num_parameters
-from nerf_posenc.training.grid_sizes import default_features
 
-# With fewer, a series has hardly more than the mean color.
-_MIN_PARAMETERS = 100
+BYTES_PER_PARAMETER = 2
+"""Of a parameter in float16."""
 
 
-@torch.no_grad()
-def reference_result(image: Image, name: str, config: ImageOptions) -> Result:
-    """Compute a reference and evaluate it.
+def reference_result(image: Image, name: str, num_parameters: int) -> Result | None:
+    """Compute a reference and evaluate it; None if there is no JPEG of so few bytes.
 
     Args:
         image: the image that the fits are made of.
         name: one of ``REFERENCES``.
-        config: configuration of the run.
+        num_parameters: parameters whose bytes in float16 a JPEG may take.
     """
-    started = time.perf_counter()
-    if name == "local-cosine":
-        return _series_result(image, config)
-    if name == "patch-network":
-        with torch.enable_grad():
-            values = predict_held_out(image, seed=config.seed)
+    started, scores = time.perf_counter(), {}
+    if name == "jpeg":
+        found = jpegs(image)(BYTES_PER_PARAMETER * num_parameters)
+        if found is None:
+            return None
+        num_bytes, values = found
+        scores["bpp_float16"] = 8 * num_bytes / math.prod(image.whole_size)
     else:
         values = interpolate_held_out(image, name)
     seconds = time.perf_counter() - started
     truth = image.evaluated.pixels
     if image.evaluated.is_large:
         values = to_eight_bits(values)
-    scores = {PSNR.name: psnr(values, truth), SSIM.name: ssim(values, truth)}
+    scores |= {PSNR.name: psnr(values, truth), SSIM.name: ssim(values, truth)}
+    view = View(printable(image.name), evaluated_pixels(image), values)
     return Result(
-        encoding=name,
+        name=FitName(name),
         seconds=seconds,
-        evaluation=Evaluation(
-            scores, [View(printable(image.name), evaluated_pixels(image), values)]
-        ),
+        evaluation=Evaluation(scores, [view]),
         is_reference=True,
     )
 
 
-def _series_result(image: Image, config: ImageOptions) -> Result:
-    """The largest coefficients of windowed cosines: what as many parameters can store."""
-    most = config.num_parameters
-    if most is None:
-        # As many parameters as the default hash grid, and at most a quarter of the values.
-        quarter = max(3 * image.num_pixels // 4, _MIN_PARAMETERS)
-        most = min(default_features(2, image.resolution), quarter)
-    started = time.perf_counter()
-    series = LocalCosineSeries()
-    series.fit(image, most)
-    seconds = time.perf_counter() - started
-    device = torch.device("cpu")
-    values, decibels = reconstruct(image, nn.Sequential(series), device)
-    scores = {PSNR.name: decibels, SSIM.name: ssim(values, evaluated_pixels(image))}
-    if config.num_parameters is not None:
-        for bits, label in ((16, "float16"), (8, "8bit")):
-            rounded, num_bits = round_series(series, bits)
-            scores[f"bpp_{label}"] = num_bits / math.prod(image.whole_size)
-            scores[f"psnr_{label}_db"] = reconstruct(image, nn.Sequential(rounded), device)[1]
-    return Result(
-        encoding="local-cosine",
-        parameters=num_parameters(series) + series.num_index_parameters,
-        seconds=seconds,
-        evaluation=Evaluation(
-            scores, [View(printable(image.name), evaluated_pixels(image), values)]
-        ),
-        is_reference=True,
-    )
+def jpegs(image: Image) -> Callable[[int], tuple[int, Tensor] | None]:
+    """Encode an image as JPEG, without subsampled colors, at the best quality within some bytes.
+
+    Returns:
+        A function from the largest number of bytes to the bytes of the file and its values in
+        [0, 1]; None if the file of the lowest quality has more bytes.
+    """
+    picture = PIL.Image.fromarray(to_eight_bits(image.pixels).numpy())
+    files: dict[int, bytes] = {}
+
+    def num_bytes(quality: int) -> int:
+        if quality not in files:
+            file = io.BytesIO()
+            picture.save(file, "JPEG", quality=quality, subsampling=0, optimize=True)
+            files[quality] = file.getvalue()
+        return len(files[quality])
+
+    def best(most: int) -> tuple[int, Tensor] | None:
+        quality = bisect.bisect_right(range(1, 101), most, key=num_bytes)
+        if quality == 0:
+            return None
+        decoded = np.array(PIL.Image.open(io.BytesIO(files[quality])))
+        return num_bytes(quality), torch.from_numpy(decoded).float() / 255
+
+    return best

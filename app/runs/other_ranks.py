@@ -10,7 +10,7 @@ from typing import Any
 
 from app.kinds.kind import Kind
 from app.options import UsageError
-from app.runs.many import fit_dealt
+from app.runs.batch import fit_dealt
 from app.runs.processes import report_error, require_own_gpu, require_same_data
 from app.runs.run import Context, open_data, resolve_device
 from app.runs.train import begin_fit, train
@@ -49,10 +49,10 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     config, context.stop.folder = world.broadcast()
     config = replace(config, device=str(device), quiet=True, live=False)
     while (asked := world.broadcast()) is not None:
-        encoding, batch_size = asked
+        name, batch_size = asked
         own = config if batch_size is None else replace(config, batch_size=batch_size)
         try:
-            fit = begin_fit(kind, encoding, own)
+            fit = begin_fit(kind, name, own)
             train(fit, context.stop, loss_name=kind.loss_name, world=world)
         except (FloatingPointError, CheckpointError):
             # All ranks have it at the same step; rank 0 prints it and goes on.

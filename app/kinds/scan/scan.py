@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.blocks import Evaluation, FitName, Video, View
 from app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -25,12 +26,13 @@ from app.kinds.coordinates import (
     kernel_curves,
     with_defaults,
 )
-from app.kinds.kind import Evaluation, Fit, Problem, Rendered, Result, Video, View, digest_of
+from app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
+from app.kinds.scan.tomography import algebraic_reconstruction, back_projection
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
-from baselines.tomography import algebraic_reconstruction, back_projection
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
 from scenes import open_image
@@ -145,9 +147,10 @@ class ScanKind(CoordinateKind[ScanOptions]):
         """PSNR of all pixels, which no fit has seen, and the mean SSIM of the slices."""
         return (PSNR, SSIM)
 
-    def problem(self, model: nn.Module, encoding: str, config: ScanOptions) -> Problem:
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: ScanOptions
+    ) -> Problem:
         """Batches of lines; the loss is on their integrals alone."""
-        assert config.batch_size
         device = torch.device(config.device)
         lines, integrals = self.lines.to(device), self.integrals.to(device)
         size, side, seed = config.batch_size, self.side, config.seed
@@ -163,7 +166,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         preview = _points(small, self.lines[middle * self._lines_of_slice, 3:])
         return self.trained(
             model,
-            encoding,
+            description,
             config,
             draw,
             forward=lambda batch: line_integrals(model, *batch),
@@ -182,8 +185,10 @@ class ScanKind(CoordinateKind[ScanOptions]):
         found = self._scored(
             torch.stack([_slice(fit.model, _points(self.side, z).to(device)) for z in heights])
         )
-        view = replace(found.blocks[0], bands=frequency_bands(encoder))
-        return replace(found, blocks=[view, *found.blocks[1:], *kernel_curves(encoder)])
+        first, *others = found.blocks
+        assert isinstance(first, View)
+        view = replace(first, bands=frequency_bands(encoder))
+        return replace(found, blocks=[view, *others, *kernel_curves(encoder)])
 
     def _scored(self, values: Float[Tensor, "depth side side"]) -> Evaluation:
         truth, middle, row = self.slices, len(values) // 2, self.side // 2
@@ -224,7 +229,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
             seconds = time.perf_counter() - started
             results.append(
                 Result(
-                    encoding=name,
+                    name=FitName(name),
                     seconds=seconds,
                     evaluation=self._scored(values),
                     is_reference=True,

@@ -10,12 +10,10 @@ from typing import Any
 from app.kinds.kind import Kind
 from app.options import PROGRAM, CommonOptions, UsageError
 from app.report.index_page import write_index
-from app.report.metrics import STATE, Metrics, read_metrics
 from app.report.tables import table_of_inputs
 from app.runs.folder import (
     REPORT,
     RunFolder,
-    RunState,
     closed_on_error,
     create_run_folder,
     open_run_folder,
@@ -29,7 +27,7 @@ from app.runs.processes import (
     require_same_data,
 )
 from app.runs.run import Context, Run, finish, fit_encodings, prepare, resolve_device
-from app.runs.train import SaveError
+from app.runs.saved import STATE, Metrics, RunState, SaveError, read_metrics
 from app.terminal import printable
 from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc.training.distributed import ALONE
@@ -178,9 +176,8 @@ def _prepare(kind: type[Kind[Any]], options: CommonOptions, context: Context) ->
 
 
 def _has_all(metrics: Metrics, fits: Collection[str]) -> bool:
-    """Whether all fits of a run's configuration are among these."""
-    encodings = metrics.config.get("encodings")
-    return isinstance(encodings, list) and set(encodings) <= set(fits)
+    """Whether all fits of a run are among these."""
+    return bool(metrics.all_fits) and set(metrics.all_fits) <= set(fits)
 
 
 def _is_whole(folder: Path) -> bool:
@@ -212,13 +209,11 @@ def _write_tables(
     if runs:
         measure = next(iter(runs.values())).measures[0]
         scores: Mapping[str, Mapping[str, float]] = {
-            name: {fit.encoding: fit.scores[measure.name] for fit in run.fits}
+            name: {fit.label: fit.scores[measure.name] for fit in run.fits}
             for name, run in runs.items()
         }
-        fits = dict.fromkeys(
-            f.encoding for r in runs.values() for f in r.fits if not f.is_reference
-        )
-        every = dict.fromkeys([*fits, *(f.encoding for r in runs.values() for f in r.fits)])
+        fits = dict.fromkeys(f.label for r in runs.values() for f in r.fits if not f.is_reference)
+        every = dict.fromkeys([*fits, *(f.label for r in runs.values() for f in r.fits)])
         unit = measure.label.partition(" ")[2]
         text = table_of_inputs(scores, list(every), unit)
         command = printable(shlex.join([*command_words(), *context.arguments]))
@@ -243,6 +238,6 @@ def _write_tables(
         print(printable(f"\n{text}"))
     # A fit that the user ended is one.
     return all(
-        name in runs and _has_all(runs[name], {fit.encoding for fit in runs[name].fits})
+        name in runs and _has_all(runs[name], {fit.label for fit in runs[name].fits})
         for name in names
     )

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from app.live import viewer
-from app.live.own_page import is_own_page
+from app.live.origin_check import is_own_page
 from app.options import UsageError
 
 # The server's own threads end after its sockets.

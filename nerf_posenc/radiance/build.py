@@ -1,6 +1,6 @@
 """The fields by name: their renderers, optimizers, batches and losses."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -21,8 +21,11 @@ from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.scene_spaces import SpaceName, make_space
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training import recipes
+from nerf_posenc.training.encoding_recipe import EncoderDescription
 
 FieldName = Literal["mlp", "nerf", "mip", "factored", "proposal"]
+WITH_OCCUPANCY: tuple[FieldName, ...] = ("mlp", "factored")
+"""Fields that are rendered in the occupied cells of a grid."""
 Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer | ProposalRenderer
 
 # Of the factored field: nodes per pixel of a view's longer side, and their bounds.
@@ -39,17 +42,14 @@ _MIP_EXTRA_BANDS = 6
 
 
 @dataclass(frozen=True)
-class FieldOptions:
-    """Which field to fit.
+class FieldOptions(EncoderDescription):
+    """Which field to fit; with the encoding ``"none"`` directions are raw too.
 
     Attributes:
         field: ``"mlp"``, with an occupancy grid; ``"nerf"``, the coarse and the fine network of
             the NeRF paper; ``"mip"``, mip-NeRF's cones; ``"factored"``, TensoRF's grids, which
             has an encoding of its own, ``"vector-matrix"``; or ``"proposal"``, mip-NeRF 360's
             sampling with any encoding.
-        encoding: name of the encoding of positions; with ``"none"`` directions are raw too.
-        num_bands: frequency bands of ``"fourier"``.
-        sigma: standard deviation of ``"gaussian"``; None for its default.
         width: units per layer; None for 128 in the MLP and the proposal field, 64 in the factored
             and after a grid, and 256 in the others.
         depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
@@ -65,10 +65,9 @@ class FieldOptions:
         seed: random seed of the initial weights.
     """
 
+    _: KW_ONLY
+    in_dim: int = 3
     field: FieldName = "mlp"
-    encoding: str = "fourier"
-    num_bands: int = 10
-    sigma: float | None = None
     width: int | None = None
     depth: int | None = None
     num_samples: int | None = None
@@ -110,13 +109,14 @@ def make_renderer(
         >>> from nerf_posenc.radiance.cameras import Camera
         >>> camera = Camera.from_angle(8, 8, 0.7)
         >>> views = Views(torch.ones(1, 8, 8, 3), [camera], torch.eye(4)[None], ["a"])
-        >>> renderer = make_renderer(FieldOptions("nerf"), views)
+        >>> renderer = make_renderer(FieldOptions(field="nerf"), views)
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844
     """
-    if options.space == "box" and options.field in ("mlp", "factored") and hull is None:
+    if options.space == "box" and options.field in WITH_OCCUPANCY and hull is None:
         hull = visual_hull(views)
-    renderer = renderer_for(options, max(views.size), hull)
+    options = replace(options, resolution=max(views.size))
+    renderer = renderer_for(options, hull)
     if isinstance(renderer, PackedRenderer):
         renderer.space = make_space(options.space, views)
     if isinstance(renderer, ProposalRenderer):
@@ -126,14 +126,12 @@ def make_renderer(
     return renderer
 
 
-def renderer_for(
-    options: FieldOptions, resolution: int, hull: Bool[Tensor, " cells"] | None = None
-) -> Renderer:
+def renderer_for(options: FieldOptions, hull: Bool[Tensor, " cells"] | None = None) -> Renderer:
     """Build a field and its renderer without views, as for weights that were saved.
 
     Args:
-        options: kind of field to build, and its sizes.
-        resolution: pixels along the longer side of the training views.
+        options: kind of field to build, and its sizes; its resolution is the longer side of the
+            training views in pixels.
         hull: cells that may be occupied, of fields with an occupancy grid; None for all.
 
     Raises:
@@ -144,19 +142,19 @@ def renderer_for(
     if options.field not in recipes.get_recipe(options.encoding).fields:
         raise ValueError(
             f"the {options.field} field does not take the encoding {options.encoding!r}; use the "
-            f"{(recipes.get_recipe(options.encoding).fields or ('small',))[0]} field"
+            f"{(recipes.get_recipe(options.encoding).fields or ('mlp',))[0]} field"
         )
     width, depth = options.layers
     generator = torch.Generator().manual_seed(options.seed)
     if options.field == "mlp":
-        field = _mlp_field(options, resolution, generator)
+        field = _mlp_field(options, generator)
         grid = OccupancyGrid(possible=hull)
         num_samples = 96 if options.num_samples is None else options.num_samples
         return GridRenderer(field, grid, num_samples=num_samples)
     if options.field == "factored":
-        return _packed_renderer(options, resolution, hull, generator)
+        return _packed_renderer(options, hull, generator)
     if options.field == "proposal":
-        return _proposal_renderer(options, resolution, generator)
+        return _proposal_renderer(options, generator)
     is_mip = options.field == "mip"
     bands = options.num_bands + (_MIP_EXTRA_BANDS if is_mip else 0)
     make = partial(
@@ -174,15 +172,8 @@ def renderer_for(
     return HierarchicalRenderer(make(), make(), num_coarse=num_coarse, num_fine=2 * num_coarse)
 
 
-def _mlp_field(options: FieldOptions, resolution: int, generator: torch.Generator) -> RadianceField:
-    wanted = recipes.EncoderOptions(
-        in_dim=3,
-        resolution=resolution,
-        num_bands=options.num_bands,
-        sigma=options.sigma,
-        generator=generator,
-    )
-    encoder = recipes.make_encoder(options.encoding, wanted)
+def _mlp_field(options: FieldOptions, generator: torch.Generator) -> RadianceField:
+    encoder = recipes.make_encoder(options, generator)
     is_raw = options.encoding == "none"
     width, depth = options.layers
     return RadianceField(
@@ -195,15 +186,12 @@ def _mlp_field(options: FieldOptions, resolution: int, generator: torch.Generato
 
 
 def _packed_renderer(
-    options: FieldOptions,
-    resolution: int,
-    hull: Bool[Tensor, " cells"] | None,
-    generator: torch.Generator,
+    options: FieldOptions, hull: Bool[Tensor, " cells"] | None, generator: torch.Generator
 ) -> PackedRenderer:
     threshold = _THRESHOLD_IN_BOX if options.space == "box" else _THRESHOLD
     grid = OccupancyGrid(threshold=threshold, possible=hull)
     width, depth = options.layers
-    nodes = _NODES_PER_PIXEL * resolution
+    nodes = _NODES_PER_PIXEL * options.resolution
     nodes = min(max(nodes, _FEWEST_NODES), _MOST_NODES)
     field = FactoredField(
         resolution=STRIDES[0] * round(nodes / STRIDES[0]) + 1,
@@ -217,12 +205,10 @@ def _packed_renderer(
     return PackedRenderer(field, grid, space, num_exposures=options.num_exposures)
 
 
-def _proposal_renderer(
-    options: FieldOptions, resolution: int, generator: torch.Generator
-) -> ProposalRenderer:
+def _proposal_renderer(options: FieldOptions, generator: torch.Generator) -> ProposalRenderer:
     if options.encoding == "hash":
         # Contracted space has half of the cube for what lies between the cameras.
-        max_resolution = min(max(4 * resolution, _FEWEST_HASH_NODES), _MOST_HASH_NODES)
+        max_resolution = min(max(4 * options.resolution, _FEWEST_HASH_NODES), _MOST_HASH_NODES)
         field = hash_field(
             num_levels=8,
             features_per_level=4,
@@ -233,7 +219,7 @@ def _proposal_renderer(
             generator=generator,
         )
     else:
-        field = _mlp_field(options, resolution, generator)
+        field = _mlp_field(options, generator)
     return ProposalRenderer(
         field,
         make_space(options.space, by_disparity=True),

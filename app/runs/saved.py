@@ -1,31 +1,45 @@
-"""``metrics.json``: written as the last file of a run, read back with every value checked."""
+"""What a run saves, and how it is read back, with every value checked.
+
+```text
+RUN/run.json                what was asked, written first: enough to resume the run
+RUN/fits/NAME.safetensors   one checkpoint per fit
+RUN/metrics.json            written last: without it the run is not complete
+```
+"""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from app.kinds.kind import (
+from app.blocks import (
     Curve,
     Evaluation,
+    FitName,
     HeatMap,
-    LossName,
     Passage,
-    Result,
     Sound,
     Table,
     Video,
     View,
-    training_score,
+    block_files,
 )
+from app.json_values import as_json, file_name, from_json, read_json
+from app.kinds.kind import LossName, Result, training_score
+from app.options import PROGRAM
 from app.report.images import read_run_image
-from app.report.outputs import slug, view_files
-from app.report.page import About
 from app.report.tables import gain
-from app.values import as_json, file_name, from_json, read_json
+from nerf_posenc.training.checkpoints import (
+    CheckpointError,
+    load_checkpoint,
+    save_checkpoint,
+    write_text,
+)
 from nerf_posenc.training.results import Measure, Record
 from scenes import SceneError
 from scenes.sounds import Sound as OpenedSound
@@ -33,9 +47,155 @@ from scenes.sounds import open_sound
 
 METRICS = "metrics.json"
 STATE = "run.json"
-"""What resumes a run; `app.runs.folder` writes it."""
+FITS, FIT_SUFFIX = "fits", ".safetensors"
 
+FORMAT = "nerf_posenc run"
+VERSION = 2
+
+# What a fit's entry has of its blocks, besides the titles of those that have files.
 _PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
+
+
+class SaveError(Exception):
+    """A fit or a run folder cannot be written; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """What was asked of a run, so that it can be resumed.
+
+    Attributes:
+        arguments: words of the command line.
+        cwd: folder that its relative paths start from.
+        config: the resolved configuration; empty for a run of several data.
+        fits: names of all fits.
+        digest: checksum of the data.
+        files: data of a run of several; None for other runs.
+        is_part: whether the run is part of a run of several.
+        token: part of the names of files in progress.
+    """
+
+    arguments: Sequence[str] = ()
+    cwd: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
+    fits: Sequence[str] = ()
+    digest: str = ""
+    files: Sequence[str] | None = None
+    is_part: bool = False
+    token: str = ""
+
+
+def write_state(path: Path, state: RunState, token: str) -> None:
+    """Write what was asked of a run.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    values = {"format": FORMAT, "version": VERSION, **asdict(state), "token": token}
+    write_text(path, json.dumps(values, indent=2) + "\n", token=token)
+
+
+def read_state(file: Path) -> RunState:
+    """Read what was asked of a run.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it is of another program or version, or a value is of another type.
+    """
+    values = read_json(file)
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise ValueError(f"its format is not {FORMAT!r}")
+    if values.get("version") != VERSION:
+        raise ValueError(
+            f"it is of version {values.get('version')!r}, and this program reads {VERSION}"
+        )
+    state: RunState = from_json(RunState, values, STATE)
+    if not (state.token.isalnum() and 8 <= len(state.token) <= 64):
+        raise ValueError("its token is none of this program")
+    return state
+
+
+class FitFile:
+    """Where one fit is saved.
+
+    Args:
+        path: file of the checkpoint; its folder exists.
+        seconds: time between two saves.
+        about: description of the run, saved with the fit.
+        token: part of the names of files in progress, which only their run knows.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        seconds: float = 60.0,
+        about: Mapping[str, Any] | None = None,
+        token: str = "",
+    ) -> None:
+        self.path, self.seconds = path, seconds
+        self._about, self._token = about or {}, token
+        self._saved_at = time.monotonic()
+        self._has_warned = False
+
+    def read(self) -> dict[str, Any] | None:
+        """Read what was saved; None if nothing was.
+
+        Raises:
+            CheckpointError: If the file is damaged or of another version.
+            OSError: If it cannot be read.
+        """
+        return load_checkpoint(self.path) if self.path.exists() else None
+
+    def summary(self) -> dict[str, Any]:
+        """What was saved, without its tensors; empty if it cannot be read."""
+        try:
+            return load_checkpoint(self.path, with_tensors=False)
+        except (OSError, CheckpointError):
+            return {}
+
+    def saved_steps(self) -> tuple[int, int] | None:
+        """Steps taken and steps in all of the saved fit; None if nothing was saved."""
+        fit = self.summary().get("fit")
+        if not isinstance(fit, dict):
+            return None
+        taken, whole = fit.get("step"), fit.get("num_steps")
+        return (taken, whole) if isinstance(taken, int) and isinstance(whole, int) else None
+
+    def is_complete(self) -> bool:
+        """Whether a fit with all its steps was saved."""
+        steps = self.saved_steps()
+        return steps is not None and steps[0] == steps[1]
+
+    def saved_batch_size(self) -> int | None:
+        """Batch size of the saved fit, if it is not the run's."""
+        batch_size = self.summary().get("halved_batch_size")
+        return batch_size if isinstance(batch_size, int) and batch_size > 0 else None
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Save the fit.
+
+        Raises:
+            SaveError: If it cannot be written; what was saved before is kept.
+        """
+        try:
+            save_checkpoint(self.path, {**values, "run": self._about}, token=self._token)
+        except OSError as error:
+            reason = error.strerror or error
+            raise SaveError(f"cannot write {self.path}: {reason}") from None
+        finally:
+            self._saved_at = time.monotonic()
+
+    def write_if_due(self, values: Callable[[], Mapping[str, Any]]) -> None:
+        """Save a fit in progress if the last save was long enough ago; warn once if that fails."""
+        if time.monotonic() - self._saved_at < self.seconds:
+            return
+        try:
+            self.write(values())
+        except SaveError as error:
+            if not self._has_warned:
+                print(f"{PROGRAM}: warning: {error}; the fit goes on", file=sys.stderr)
+            self._has_warned = True
 
 
 @dataclass(frozen=True)
@@ -69,6 +229,7 @@ class Metrics:
         loss: what the training loss is.
         measures: columns of the table.
         config: configuration of the run.
+        all_fits: names of all fits of the run, also of those that failed.
         versions: versions of what the run was made with.
         fits: results and references; their views are read by `read_views`.
     """
@@ -79,34 +240,46 @@ class Metrics:
     measures: Sequence[Measure]
     config: Mapping[str, Any]
     versions: Mapping[str, Any]
+    all_fits: Sequence[str] = ()
     fits: Sequence[Result] = field(default_factory=list)
 
     def complete_fits(self) -> dict[str, Result]:
-        """Fits that took all their steps, or all their seconds, by encoding."""
+        """Fits that took all their steps, or all their seconds, by name."""
         fits = [fit for fit in self.fits if not fit.is_reference]
-        return {fit.encoding: fit for fit in fits if fit.details.get("is_complete") is True}
+        return {fit.label: fit for fit in fits if fit.details.get("is_complete") is True}
 
 
-def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
+def write_metrics(
+    path: Path,
+    run: Mapping[str, Any],
+    results: Sequence[Result],
+    *,
+    measures: Sequence[Measure],
+    loss_name: LossName,
+) -> None:
     """Write all results, their histories and the description of the run as JSON.
 
     Args:
         path: file to write.
-        about: what the report says of the data, and what reproduces the run.
+        run: what reproduces the run.
         results: the fits and references.
+        measures: columns of the table.
+        loss_name: what the training loss is.
     """
-    first = about.measures[0]
+    first = measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"
     fits = [
         {
-            "encoding": result.encoding,
+            "name": result.label,
+            "encoding": result.name.encoding,
+            "swept": dict([result.name.swept] if result.name.swept else []),
             "is_reference": result.is_reference,
             "parameters": result.parameters,
             **result.scores,
             "seconds": result.seconds,
             "steps": result.steps,
             gain_name: gain(result, results, first),
-            "history": [_record(record, about.loss_name) for record in result.history],
+            "history": [_record(record, loss_name) for record in result.history],
             "by_seed": result.evaluation.by_seed,
             "remarks": result.evaluation.remarks,
             "view_titles": [view.title for view in result.blocks(View)],
@@ -119,14 +292,14 @@ def write_metrics(path: Path, about: About, results: Sequence[Result]) -> None:
         for result in results
     ]
     definitions = {
-        **{measure.name: measure.meaning for measure in about.measures},
+        **{measure.name: measure.meaning for measure in measures},
         "history": "mean over the batches of the steps since the previous point",
     }
     values = {
-        **about.run,
-        "loss": about.loss_name,
+        **run,
+        "loss": loss_name,
         "definitions": definitions,
-        "measures": about.measures,
+        "measures": measures,
         "fits": fits,
     }
     text = json.dumps(as_json(values), indent=2, allow_nan=False)
@@ -161,7 +334,7 @@ def read_metrics(folder: Path) -> Metrics:
     if not run.measures or any(not 0 <= measure.digits <= 10 for measure in run.measures):
         raise ValueError("it has no measures, or one of more than 10 digits")
     fits = [_read_fit(entry, run) for entry in entries]
-    names = {fit.encoding for fit in fits}
+    names = {fit.label for fit in fits}
     if not fits or len(names) < len(fits):
         raise ValueError("it has no fits, or two of one name")
     return Metrics(**{**vars(run), "fits": fits})
@@ -186,8 +359,12 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
     scores = {m.name: read(float, m.name) for m in run.measures if m.name in entry}
     if run.measures[0].name not in scores:
         raise ValueError(f"a fit has no {run.measures[0].name}")
+    swept = read(dict[str, float], "swept", {})
+    name = FitName(read(str, "encoding"), next(iter(swept.items()), None))
+    # Its stem is part of the names of files.
+    file_name(name.stem, "encoding")
     return Result(
-        encoding=file_name(read(str, "encoding"), "encoding"),
+        name=name,
         parameters=read(int, "parameters"),
         seconds=read(float, "seconds"),
         steps=read(int, "steps"),
@@ -207,7 +384,6 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
         ],
         details={
             "is_complete": read(bool, "is_complete", False),
-            "swept": read(dict[str, float], "swept", {}),
             "view_titles": read(list[str], "view_titles", []),
             "video_titles": read(list[str], "video_titles", []),
             "sound_titles": read(list[str], "sound_titles", []),
@@ -234,10 +410,10 @@ def read_views(folder: Path, fit: Result, limit: int) -> list[View]:
     """
     titles = fit.details["view_titles"]
     views = []
-    for title, (original, pattern) in list(zip(titles, view_files(len(titles)), strict=True))[
+    for title, (original, pattern) in list(zip(titles, block_files(len(titles)), strict=True))[
         :limit
     ]:
-        file = pattern.format(fit.encoding)
+        file = pattern.format(fit.name.stem)
         truth, image = read_run_image(folder, original), read_run_image(folder, file)
         if image.shape != truth.shape:
             raise ValueError(f"{file} and {original} differ in size")
@@ -253,8 +429,8 @@ def read_sounds(folder: Path, fit: Result) -> list[Sound]:
     """
     titles = fit.details["sound_titles"]
     sounds = []
-    for title, (original, pattern) in zip(titles, view_files(len(titles), ".wav"), strict=True):
-        file = pattern.format(fit.encoding)
+    for title, (original, pattern) in zip(titles, block_files(len(titles), ".wav"), strict=True):
+        file = pattern.format(fit.name.stem)
         truth, found = (_read_sound(folder, name) for name in (original, file))
         if truth.samples.shape != found.samples.shape or truth.rate != found.rate:
             raise ValueError(f"{file} and {original} differ in length or rate")
@@ -280,8 +456,3 @@ def video_file(folder: Path, stem: str, max_bytes: int = 16 << 20) -> Path | Non
         if inside and file.stat().st_size <= max_bytes:
             return file
     return None
-
-
-def video_stem(title: str, encoding: str) -> str:
-    """Name of a fit's video without its suffix."""
-    return f"{slug(title)}_{encoding}"

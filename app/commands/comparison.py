@@ -8,19 +8,13 @@ from typing import Any
 
 import torch
 
-from app.kinds.kind import Result, Table, View
+from app.blocks import Table, View, video_stem
+from app.kinds.kind import Result
 from app.options import FREE
-from app.report.metrics import (
-    Metrics,
-    read_metrics,
-    read_sounds,
-    read_views,
-    video_file,
-    video_stem,
-)
 from app.report.outputs import TRAINING_VIDEO
 from app.report.page import About, write_page
 from app.report.tables import score_text
+from app.runs.saved import Metrics, read_metrics, read_sounds, read_views, video_file
 from nerf_posenc.training.checkpoints import replacing
 from nerf_posenc.training.results import Measure
 
@@ -57,12 +51,12 @@ def write_comparison(
         group = groups.setdefault(_group_title(run, fits, known_views), [])
         known_views += [view for fit in fits[:1] for view in fit.blocks(View)]
         # References of the same data are the same in every run.
-        known = [_alike(fit) for fit in results if fit.encoding in group]
+        known = [_alike(fit) for fit in results if fit.label in group]
         fits = [fit for fit in fits if not (fit.is_reference and _alike(fit) in known)]
-        group += [fit.encoding for fit in fits]
+        group += [fit.label for fit in fits]
         results += fits
     # Fits of one group stand together.
-    results.sort(key=lambda fit: [fit.encoding in group for group in groups.values()].index(True))
+    results.sort(key=lambda fit: [fit.label in group for group in groups.values()].index(True))
     details: dict[str, Any] = {"command": "\n".join(run.command for run in runs.values())}
     for label, run in runs.items():
         details[label] = {"config": run.config, "versions": run.versions}
@@ -81,14 +75,14 @@ def write_comparison(
     with replacing(path) as partial:
         write_page(partial, about, results, videos=_videos(runs, folder_of))
     by_group = {
-        title: [fit for fit in results if fit.encoding in names] for title, names in groups.items()
+        title: [fit for fit in results if fit.label in names] for title, names in groups.items()
     }
     return by_group, measures
 
 
 def _alike(fit: Result) -> tuple[str, Mapping[str, float]]:
     """What is equal of two references that are the same."""
-    return fit.encoding.rpartition(": ")[2], fit.scores
+    return str(fit.name.in_run), fit.scores
 
 
 def finding(
@@ -104,14 +98,14 @@ def finding(
     sentences = []
     for title, names in groups.items():
         sign = 1 if measure.higher_is_better else -1
-        fits = [fit for fit in results if fit.encoding in names]
+        fits = [fit for fit in results if fit.label in names]
         known = [fit for fit in fits if math.isfinite(fit.scores[measure.name])]
         known.sort(key=lambda fit: -sign * fit.scores[measure.name])
         if len(known) < 2:
             continue
         first, second = (score_text(fit.scores[measure.name], measure) for fit in known[:2])
         of = f" of {title.rpartition(': ')[0]}" if len(groups) > 1 else ""
-        names = [fit.encoding for fit in known[:2]]
+        names = [fit.label for fit in known[:2]]
         sentences.append(
             f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
             if first == second
@@ -148,7 +142,7 @@ def _with_views(folder: Path, label: str, fit: Result) -> Result:
     except (OSError, ValueError) as error:
         raise _not_complete(folder, error) from None
     evaluation = replace(fit.evaluation, blocks=[*views, *sounds, *fit.evaluation.blocks])
-    return replace(fit, encoding=f"{label}: {fit.encoding}", evaluation=evaluation)
+    return replace(fit, name=replace(fit.name, run=label), evaluation=evaluation)
 
 
 def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) -> str:
@@ -205,9 +199,9 @@ def _videos(runs: Mapping[str, Metrics], folders: Mapping[str, Path]) -> dict[st
             found.setdefault("Training progress", {})[label] = training
         for fit in run.fits:
             for title in fit.details["video_titles"]:
-                file = video_file(folders[label], video_stem(title, fit.encoding))
+                file = video_file(folders[label], video_stem(title, fit.name))
                 if file is not None:
-                    found.setdefault(title, {})[f"{label}: {fit.encoding}"] = file
+                    found.setdefault(title, {})[f"{label}: {fit.label}"] = file
     return found
 
 
