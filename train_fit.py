@@ -16,7 +16,7 @@ if __name__ == "__main__":
 try:
     from app.cli import main as main
 except ModuleNotFoundError as error:
-    ours = ("app", "baselines", "scenes", "sequences", "nerf_posenc")
+    ours = ("app", "scenes", "sequences", "nerf_posenc")
     if __name__ != "__main__" or error.name in ours:
         raise
     sys.exit(f"train_fit.py: error: {error.name} is missing: pip install 'nerf_posenc[app]'")

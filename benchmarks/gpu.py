@@ -27,6 +27,7 @@ from nerf_posenc import FourierEncoder, octave_bands
 from nerf_posenc.core import SinCos
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
+from nerf_posenc.radiance.build import make_renderer
 from nerf_posenc.radiance.field_training import (
     forward_for,
     make_batches,
@@ -34,12 +35,11 @@ from nerf_posenc.radiance.field_training import (
     update_renderer,
 )
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.build import make_renderer
 from nerf_posenc.radiance.renderers import photometric_loss
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState, fit, mse, predict
 from scenes import open_image, open_scene
@@ -247,8 +247,8 @@ def time_to(
     print(f"\n{'image':<26} {'steps':>8} {'seconds':>8}  to {decibel:g} dB")
     for encoding in ("fourier", "hash"):
         generator = torch.Generator().manual_seed(0)
-        wanted = recipes.EncoderOptions(in_dim=2, resolution=size, generator=generator)
-        encoder = recipes.make_encoder(encoding, wanted)
+        description = recipes.EncoderDescription(encoding, resolution=size)
+        encoder = recipes.make_encoder(description, generator)
         width, depth = recipes.ENCODINGS[encoding].layers
         network = MLP(encoder.out_dim, 3, width=width, depth=depth, generator=generator)
         network.start_at(image.rgb.mean((0, 1)))

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder
 from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views
 from nerf_posenc.radiance.field_training import make_batches, make_field_optimizer, update_renderer
@@ -36,7 +37,6 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.rays import Rays, camera_rays
-from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Background, Scene, Views

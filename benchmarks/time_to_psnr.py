@@ -33,6 +33,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import keep_freed_memory
+from nerf_posenc.training.encoding_recipe import EncoderDescription
 from nerf_posenc.training.loop import FitState, fit, predict
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from nerf_posenc.training.recipes import NETWORKS
@@ -80,18 +81,14 @@ def ours(encoder: Encoder, image: Image, *, width: int = 256, depth: int = 4) ->
     return model
 
 
-def _options(image: Image) -> recipes.EncoderOptions:
-    return recipes.EncoderOptions(in_dim=2, resolution=max(image.size))
-
-
 def gaussian(image: Image) -> Encoder:
     """128 random frequencies, as train_fit.py has them."""
-    return recipes.make_encoder("gaussian", _options(image))
+    return recipes.make_encoder(EncoderDescription("gaussian", resolution=image.resolution))
 
 
 def hash_grid(image: Image) -> Encoder:
     """8 levels of 4 features in tables of up to 2^19 rows, as train_fit.py has them."""
-    return recipes.make_encoder("hash", _options(image))
+    return recipes.make_encoder(EncoderDescription("hash", resolution=image.resolution))
 
 
 def small_hash_grid(image: Image) -> Encoder:

@@ -4,8 +4,6 @@ import importlib
 import typing
 import warnings
 
-from nerf_posenc.presets.catalog import find_presets as find_presets
-from nerf_posenc.presets.catalog import preset as preset
 from nerf_posenc.core.bands import geometric_bands as geometric_bands
 from nerf_posenc.core.bands import linear_bands as linear_bands
 from nerf_posenc.core.bands import octave_bands as octave_bands
@@ -52,6 +50,8 @@ from nerf_posenc.positional.sinusoidal import SinusoidalEncoder as SinusoidalEnc
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder as GridSinusoidalEncoder
 from nerf_posenc.positional.window_bias import LogCPBBias as LogCPBBias
 from nerf_posenc.positional.xpos import XPosEncoder as XPosEncoder
+from nerf_posenc.presets.catalog import find_presets as find_presets
+from nerf_posenc.presets.catalog import preset as preset
 
 __version__ = "0.1.0"
 

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nerf_posenc.presets.catalog import find_presets
 from nerf_posenc.identification.conformance import check_file, identify_file, make_vector
 from nerf_posenc.presets import Preset
+from nerf_posenc.presets.catalog import find_presets
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.blocks import Evaluation
+from app.blocks import Evaluation, FitName
 from app.kinds.kind import Kind, Result
 from app.options import CommonOptions
 from app.runs.train import fit_alone
@@ -17,7 +17,7 @@ def resolved(kind: Kind[Any], **options: Any) -> CommonOptions:
 
 def fitted(kind: Kind[Any], encoding: str, **options: Any) -> Result:
     """Fit with one encoding in memory."""
-    return fit_alone(kind, encoding, resolved(kind, encodings=(encoding,), **options))
+    return fit_alone(kind, FitName(encoding), resolved(kind, encodings=(encoding,), **options))
 
 
 def blocks_of(evaluation: Evaluation, kind: type) -> list[Any]:

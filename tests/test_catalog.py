@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from nerf_posenc import SinusoidalEncoder, find_presets, preset
-from nerf_posenc.presets.catalog import PRESETS
 from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE
+from nerf_posenc.presets.catalog import PRESETS
 
 
 def test_names_and_aliases_are_of_one_preset_each() -> None:

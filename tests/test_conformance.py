@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nerf_posenc.__main__ import main
-from nerf_posenc.presets.catalog import find_presets
 from nerf_posenc.identification.conformance import make_vector
+from nerf_posenc.presets.catalog import find_presets
 
 # Some have the bands of a configuration, and V-JEPA 2's is no rotation.
 NAMES = [

@@ -16,7 +16,7 @@ import nerf_posenc
 from app.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("app", "scenes", "sequences", "baselines", "nerf_posenc")
+PACKAGES = ("app", "scenes", "sequences", "nerf_posenc")
 MAX_MODULE_LINES = 600
 MAX_BODY_LINES = 50
 
@@ -179,7 +179,6 @@ torch.optim.Adam([torch.zeros(1)])
 HIDDEN = {
     "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile",
     "png", "sacrebleu", "viser", "pycolmap", "scipy", "beartype", "app", "scenes", "sequences",
-    "baselines",
 }
 
 class Hide(importlib.abc.MetaPathFinder):

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from app.blocks import View
 from app.crops import most_detailed_window
 from app.kinds.image.image import ImageKind
 from app.kinds.image.options import ImageOptions
-from app.blocks import View
 from app.kinds.kind import Result, digest_of
 from app.report.images import error_map, error_scale, reduced_error
 from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range

@@ -28,9 +28,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import train_fit
-from app.kinds.scan import ScanKind, ScanOptions
-from app.options import UsageError
 from app.commands.comparison import write_comparison
+from app.kinds.scan.scan import ScanKind, ScanOptions
+from app.options import UsageError
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError
 from scenes import SceneError, open_image, open_scene

@@ -153,7 +153,7 @@ def check_whole(run: Path) -> None:
             folder = metrics.parent
             assert (folder / "report.html").exists(), f"{folder} has no report"
             for fit in read_metrics(folder).fits:
-                names = [fit.encoding + end for end in (".png", ".wav", "/view_000.png")]
+                names = [fit.name.stem + end for end in (".png", ".wav", "/view_000.png")]
                 assert any((folder / name).exists() for name in names), f"{folder} lacks a result"
 
 

@@ -5,7 +5,6 @@ sigma by short fits.
 """
 
 from nerf_posenc.analysis.choose import SigmaChoice as SigmaChoice
-from nerf_posenc.analysis.choose import choose as choose
 from nerf_posenc.analysis.choose import choose_sigma as choose_sigma
 from nerf_posenc.analysis.kernels import Kernel as Kernel
 from nerf_posenc.analysis.kernels import kernel as kernel

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.fits.models import CoordinateFit, ImageFit, SceneFit
+from nerf_posenc.radiance.build import FieldOptions, renderer_for
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.build import FieldOptions, renderer_for
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model

@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.radiance.build import FieldOptions, fields_of
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.poses import align_poses
-from nerf_posenc.radiance.build import FieldOptions, fields_of
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict

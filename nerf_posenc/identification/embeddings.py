@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.presets.catalog import PRESETS, encoder_of, preset
 from nerf_posenc.core.columns import LAYOUTS, column_labels
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.identification.position_transforms import (
@@ -32,6 +31,7 @@ from nerf_posenc.identification.tables import sinusoid_columns
 from nerf_posenc.identification.waves import Waves, measure_embedding
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
+from nerf_posenc.presets.catalog import PRESETS, encoder_of, preset
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.grid import GRID
 from nerf_posenc.presets.row import PresetTable

@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nerf_posenc.radiance.build import Renderer, fields_of
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.rays import camera_rays
-from nerf_posenc.radiance.build import Renderer, fields_of
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 
 # Queries of the field at once.

@@ -9,11 +9,11 @@ from types import MappingProxyType
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.radiance.build import STRIDES, FieldName, FieldOptions, Renderer, fields_of
 from nerf_posenc.radiance.evaluation import render
 from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import KNOWN_SHARE, ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
-from nerf_posenc.radiance.build import STRIDES, FieldName, FieldOptions, Renderer, fields_of
 from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, SEARCH, PoseRefinement
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from sequences.layers.attention import Attention, RecordedAttention
 from app.blocks import HeatMap
+from sequences.layers.attention import Attention, RecordedAttention
 
 _FARTHEST = 8
 

@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.blocks import Evaluation, HeatMap, Passage, Token
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
@@ -20,7 +21,6 @@ from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.vocabulary import Vocabulary, most_frequent
-from app.blocks import Evaluation, HeatMap, Passage, Token
 from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions

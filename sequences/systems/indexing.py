@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from app.blocks import Curve, Evaluation, Passage, Token
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Measure
@@ -19,7 +20,6 @@ from sequences.layers.language_models import TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ENCODINGS
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
-from app.blocks import Curve, Evaluation, Passage, Token
 from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.blocks import Curve, Evaluation, HeatMap, Passage
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from sequences.data.types import Text
@@ -18,7 +19,6 @@ from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ADDED, ENCODINGS
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
-from app.blocks import Curve, Evaluation, HeatMap, Passage
 from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions

@@ -7,9 +7,9 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from app.blocks import Curve, Token
 from nerf_posenc.training.results import Measure
 from sequences.layers.symbol_loss import IGNORED
-from app.blocks import Curve, Token
 
 _MOST_POINTS = 32
 

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from app.blocks import Evaluation, HeatMap, Passage, Token
 from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
@@ -18,7 +19,6 @@ from sequences.errors import SequenceError
 from sequences.layers.positions import ADDED, AddedPositions
 from sequences.layers.vocabulary import Vocabulary, most_frequent
 from sequences.layers.weights import initialize
-from app.blocks import Evaluation, HeatMap, Passage, Token
 from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem, few_tested

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from app.blocks import Curve, Evaluation, HeatMap, Passage, Token
 from nerf_posenc.training.results import Measure
 from sequences.data.types import Stories, StoryTask, Words
-from app.blocks import Curve, Evaluation, HeatMap, Passage, Token
 from sequences.systems.story_batches import StoryFormat, StoryTensors
 
 MEASURES = (

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from app.blocks import Evaluation, Passage
 from nerf_posenc.training.results import Measure
 from sequences.data.types import Stories
 from sequences.errors import SequenceError
-from app.blocks import Evaluation, Passage
 from sequences.systems.base_system import BaseSystem, few_tested
 from sequences.systems.story_batches import StoryInputs, StoryTensors, encode_stories, story_format
 from sequences.systems.story_report import (

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from app.blocks import Evaluation, HeatMap, Passage
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from sequences.data.types import Pair, Pairs, Words
@@ -19,7 +20,6 @@ from sequences.layers.positions import ENCODINGS
 from sequences.layers.seq2seq import Seq2Seq
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
 from sequences.layers.transformer_seq2seq import TransformerSeq2Seq
-from app.blocks import Evaluation, HeatMap, Passage
 from sequences.system import SystemOptions, SystemRecipe
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from app.blocks import Curve, HeatMap, Passage, Token
 from nerf_posenc.training.results import Measure
 from sequences.data.types import Pair, Words
 from sequences.errors import SequenceError
-from app.blocks import Curve, HeatMap, Passage, Token
 
 EXACT = Measure(
     "exact_percent",

@@ -1,4 +1,4 @@
-"""Sigma for scattered samples: units do not matter, detail does."""
+"""Choices by short fits. Sigma for scattered samples: units do not matter, detail does."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.analysis import choose_sigma, spectrum_of_samples
+from nerf_posenc.analysis.choose import choose, choose_sigma
 
 QUICK = 25
 
@@ -44,7 +44,7 @@ def test_the_least_of_errors_that_are_a_parabola_is_found(
     def error(sigma: float, _: Tensor) -> float:
         return math.exp(0.3 * (math.log2(sigma) - octave) ** 2)
 
-    module = "nerf_posenc.analysis.scattered"
+    module = "nerf_posenc.analysis.choose"
     monkeypatch.setattr(f"{module}.fit_samples", lambda points, values, sigma, *_: sigma)
     monkeypatch.setattr(f"{module}.predict", lambda model, points: model)
     monkeypatch.setattr(f"{module}.mse", error)
@@ -68,9 +68,8 @@ def test_the_least_of_errors_that_are_a_parabola_is_found(
     ],
 )
 def test_samples_that_tell_nothing_are_refused(points: Tensor, values: Tensor) -> None:
-    for measure in (choose_sigma, spectrum_of_samples):
-        with pytest.raises(ValueError, match="points"):
-            measure(points, values)
+    with pytest.raises(ValueError, match="points"):
+        choose_sigma(points, values)
 
 
 def test_constant_values_have_some_sigma() -> None:
@@ -78,39 +77,13 @@ def test_constant_values_have_some_sigma() -> None:
     assert choose_sigma(points, torch.ones(30, 1), num_steps=2).sigma > 0
 
 
-def points_in_a_cube(in_dim: int) -> Tensor:
-    return 2 * torch.rand(4000, in_dim, generator=torch.Generator().manual_seed(1)) - 1
-
-
-@pytest.mark.parametrize(("in_dim", "octaves"), [(1, 10), (2, 5), (3, 3), (4, 2)])
-def test_a_wave_is_in_its_octave(in_dim: int, octaves: int) -> None:
-    points = points_in_a_cube(in_dim)
-    # From one whole cycle in the box on: what is less is hardly told from a trend.
-    for octave in range(1, octaves):
-        wave = torch.cos(2**octave * math.pi * points[:, :1] + 0.3)
-        found = spectrum_of_samples(points, wave)
-        assert found.energy[octave] > 0.9 * found.variance
-        assert found.variance == pytest.approx(float(wave.var(0, correction=0)), rel=1e-4)
-
-
-def test_energies_add_up_in_any_unit() -> None:
-    points = points_in_a_cube(2)
-    waves = [torch.cos(2**k * math.pi * points[:, [axis]]) for k, axis in ((1, 0), (3, 1))]
-    # Of two values as of one: their variances add up.
-    for values in (waves[0] + waves[1], torch.cat(waves, dim=-1)):
-        found = spectrum_of_samples(1e4 * points + 7, 100 * values - 3)
-        assert found.share_below == pytest.approx([0, 0.5, 0.5, 1, 1], abs=0.1)
-        assert found.variance == pytest.approx(1e4, rel=0.1)
-
-
-def test_noise_is_in_the_last_octave_and_constants_are_in_none() -> None:
-    points = points_in_a_cube(2)
-    noise = torch.randn(4000, 1, generator=torch.Generator().manual_seed(2))
-    assert spectrum_of_samples(points, noise).share_below[-2] < 0.2
-    # A tenth is rounded, and so is the mean.
-    constant = torch.full((4000, 1), 0.1)
-    assert all(map(math.isnan, spectrum_of_samples(points, constant).share_below))
-    assert spectrum_of_samples(points, 1e-17 * noise).variance == pytest.approx(1e-34, rel=0.1)
-    # As few samples as there may be, of two types.
-    few = spectrum_of_samples(torch.rand(10, 4).double(), torch.rand(10, 1))
-    assert few.share_below == pytest.approx([1.0])
+def test_a_descent_finds_the_least_of_errors_that_fall_and_rise() -> None:
+    for least in range(7):
+        for start in range(7):
+            costs = [abs(n - least) for n in range(7)]
+            best, errors = choose(range(7), costs.__getitem__, start=start)
+            assert best == least
+            # Nothing is tried beyond the neighbors of the way.
+            assert set(errors) <= {*range(min(least, start) - 1, max(least, start) + 2)}
+    names = ["c", "a", "b"]
+    assert choose(names, {"a": 2.0, "b": 1.0, "c": 3.0}.__getitem__)[0] == "b"

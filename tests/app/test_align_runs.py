@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import train_fit
+from app.blocks import FitName
 from app.kinds.align import AlignedImage, AlignKind, AlignOptions, held_cosine, warped
 from tests.signals import resumed_to_the_bit
 
@@ -63,7 +64,7 @@ def test_patches_show_the_image_where_they_truly_are(size: int) -> None:
 def test_the_first_patch_is_fixed_and_shifts_come_first() -> None:
     kind = AlignKind(AlignOptions(align="cat", size=64))
     config = kind.resolve(AlignOptions(device="cpu"))
-    model = kind.build("lines-eased", config, torch.Generator().manual_seed(0))
+    model, _ = kind.build(FitName("lines-eased"), config, torch.Generator().manual_seed(0))
     assert isinstance(model, AlignedImage)
     with torch.no_grad():
         model.warps.fill_(0.3)
@@ -115,9 +116,8 @@ def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
     config = kind.resolve(AlignOptions(device="cpu", steps=60))
     values = {}
     for name in ("fourier", "fourier-eased"):
-        problem = kind.problem(
-            kind.build(name, config, torch.Generator().manual_seed(0)), name, config
-        )
+        built = kind.build(FitName(name), config, torch.Generator().manual_seed(0))
+        problem = kind.problem(*built, config)
         values[name] = [problem.draw_batch(step)[1] for step in (0, 29, 30, 59)]
     detail = [float((b - a).square().mean()) for a, b in zip(*values.values(), strict=True)]
     assert detail[0] > 10 * detail[1]

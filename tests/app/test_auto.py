@@ -1,8 +1,6 @@
-"""The automatic choice of an encoding, and forecasts in what a run leaves behind."""
+"""What is left to the program as auto is chosen by short fits, which a run tells."""
 
 import json
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,98 +8,92 @@ import pytest
 import torch
 
 import train_fit
-from app.kinds.image.forecasts import forecast_blocks
+from app.blocks import FitName
+from app.kinds.image import auto
 from app.kinds.image.image import ImageKind
 from app.kinds.image.options import ImageOptions
-from nerf_posenc.analysis import forecast
 from nerf_posenc.images import Image
 from tests.fits import resolved
 from tests.small import quick_report
 
 
-def noise(side: int = 32) -> Image:
-    generator = torch.Generator().manual_seed(0)
-    return Image.from_rgb(torch.rand(side, side, 3, generator=generator))
+def stripes(cycles: int, side: int = 48) -> Image:
+    """Waves along x: a number of cycles across the image."""
+    x = (torch.arange(side) + 0.5) / side
+    wave = 0.5 + 0.4 * (2 * torch.pi * cycles * x).sin()
+    return Image.from_rgb(wave[None, :, None].expand(side, side, 3).contiguous())
 
 
-def config(image: Image, **options: Any) -> ImageOptions:
-    found = resolved(ImageKind(ImageOptions(), image), **options)
-    assert isinstance(found, ImageOptions)
-    return found
+SHORT: dict[str, Any] = {"steps": 120, "batch_size": 512, "width": 32, "depth": 2}
 
 
-def test_auto_fits_none_and_what_is_forecast_best() -> None:
-    kind = ImageKind(ImageOptions(), noise())
-    assert resolved(kind, encodings=("auto",), steps=600).chosen == ("none", "hash")
-    assert "hash is forecast best" in kind.facts["auto"]
-    # Of so small an image no number is told.
-    assert "±" not in kind.facts["auto"]
-    assert "so far from the calibration" in kind.facts["auto"]
+def bands_of(image: Image, **options: Any) -> int:
+    """Number of bands that is chosen."""
+    kind = ImageKind(ImageOptions(), image)
+    config = resolved(kind, encodings=("fourier",), num_bands="auto", **SHORT, **options)
+    assert isinstance(config, ImageOptions)
+    assert isinstance(config.num_bands, int)
+    return config.num_bands
 
 
-def test_auto_tells_the_forecasts_within_the_calibration() -> None:
-    kind = ImageKind(ImageOptions(), noise(512))
-    resolved(kind, encodings=("auto",), steps=600)
-    assert "forecast best: " in kind.facts["auto"]
-    assert "±" in kind.facts["auto"]
+def errors_of(monkeypatch: pytest.MonkeyPatch, errors: Any) -> list[str]:
+    """Let short fits have these errors; give the list of those that are made."""
+    made: list[str] = []
+
+    def error(kind: ImageKind, name: FitName, config: ImageOptions) -> float:
+        made.append(f"{name} {config.num_bands} of {kind.resolution}")
+        return float(errors(name.encoding, config.num_bands))
+
+    monkeypatch.setattr(auto, "_error", error)
+    return made
 
 
-def test_auto_takes_the_held_out_encoding_without_a_forecast() -> None:
-    kind = ImageKind(ImageOptions(), noise().split_held_out())
-    chosen = resolved(kind, encodings=("auto",), held_out=True, references=()).chosen
-    assert chosen == ("none", "gaussian")
-    assert "cannot be forecast" in kind.facts["auto"]
+def test_the_encoding_of_the_least_error_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = errors_of(monkeypatch, lambda name, bands: {"hash": 0.2, "gaussian": 0.1}.get(name, 1))
+    kind = ImageKind(ImageOptions(), stripes(3))
+    assert resolved(kind, encodings=("auto",), **SHORT).encodings == ("none", "gaussian")
+    assert len(made) == 4
+    assert str(kind.facts["auto"]).startswith("gaussian 10.00 dB, hash 6.99 dB, fourier 0.00 dB")
+    assert str(kind.facts["auto"]).endswith("after 20 steps each")
 
 
-def test_only_fits_within_the_calibration_are_forecast() -> None:
-    image = noise(512)
-    usual = config(image, encodings=("fourier",), num_bands=6, steps=300)
-    found = forecast_blocks(image, "fourier", usual, image.rgb, steps=300).details["forecast"]
-    assert found == forecast(image, usual.model("fourier"), steps=300).as_json()
-    assert forecast_blocks(image, "none", usual, image.rgb, steps=300).details == {}
-    split, small = image.split_held_out(), noise(64)
-    cases = [
-        (split, usual, "not of those between"),
-        (small, usual, "this one has 64 pixels"),
-        *(
-            (image, replace(usual, **changed), "calibrated for 4 ReLU layers of 256")
-            for changed in ({"width": 64}, {"lr": 0.1}, {"batch_size": 100}, {"optimizer": "adam"})
-        ),
-    ]
-    for data, changed_config, words in cases:
-        blocks = forecast_blocks(data, "fourier", changed_config, data.evaluated.rgb, steps=300)
-        assert words in blocks.details["no_forecast"]
-        assert blocks.remarks == [f"No forecast: {blocks.details['no_forecast']}."]
+def test_bands_are_searched_from_the_default_to_the_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = errors_of(monkeypatch, lambda name, bands: 1 + (bands - 3) ** 2)
+    assert bands_of(stripes(3)) == 3
+    assert len(made) == len(set(made)) < 6
 
 
-def test_the_forecast_stands_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.kinds.image.forecasts.MAX_ERROR", math.inf)
-    image = noise()
-    usual = config(image, encodings=("hash",), steps=300)
-    measured, dashed = forecast_blocks(image, "hash", usual, image.rgb * 0.9, steps=300).blocks
-    assert measured.title == dashed.title
-    assert not measured.is_dashed
-    assert dashed.is_dashed
-    expected = forecast(image, usual.model("hash"), steps=300)
-    assert dashed.name == f"forecast {expected.psnr:.1f} ± {expected.error:.1f} dB"
-    assert list(dashed.ys) == [octave.psnr for octave in expected.octaves]
+def test_pixels_that_are_scored_do_not_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = errors_of(monkeypatch, lambda name, bands: 1 + (bands - 2) ** 2)
+    found = bands_of(stripes(3).split_held_out(), held_out=True)
+    # Of 24 fitted pixels along a side every second one is fitted, an octave less.
+    assert all(each.endswith("of 12") for each in made)
+    assert found == 3
+
+
+def test_short_fits_tell_fine_stripes_from_coarse_ones() -> None:
+    few, many = (bands_of(stripes(cycles)) for cycles in (1, 12))
+    # 12 cycles over two units are 2^3.6 pi: four bands are too few for them.
+    assert few < many
+    assert many >= 4
 
 
 @pytest.mark.usefixtures("own_folder")
-def test_a_run_says_why_and_keeps_the_forecast(
+def test_a_run_says_what_was_tried_and_is_resumed_with_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A run that takes a second is far from the calibration.
-    monkeypatch.setattr("app.kinds.image.forecasts.MAX_ERROR", math.inf)
-    monkeypatch.setattr("nerf_posenc.analysis.recommendation.MAX_ERROR", math.inf)
-    arguments = ["--encodings", "auto", "--size", "8", "--steps", "2", "--video", "0"]
+    run = ["--encodings", "auto", "--bands", "auto", "--size", "12", "--steps", "6"]
+    run += ["--video", "0", "--width", "8", "--depth", "1", "--out", "run"]
     with quick_report():
-        assert train_fit.main([*arguments, "--out", "run"]) == 0
-    line = next(s for s in capsys.readouterr().out.splitlines() if s.startswith("auto  "))
+        assert train_fit.main(run) == 0
+    printed = capsys.readouterr().out
+    assert "dB after 6 steps each" in printed
+    made = errors_of(monkeypatch, lambda name, bands: 0.0)
+    # As if it had ended before its report was written.
+    Path("run/metrics.json").unlink()
+    with quick_report():
+        assert train_fit.main(["--resume", "run", "--quiet"]) == 0
+    assert made == []
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["fits"][0]["encoding"] == "none"
-    none, kept = (fit.get("forecast") for fit in metrics["fits"])
-    assert none is None
-    assert f"{kept['psnr']:.1f} ± {kept['error']:.1f} dB" in line
-    total = sum(10 ** (-octave["psnr"] / 10) for octave in kept["octaves"])
-    assert kept["psnr"] == pytest.approx(-10 * math.log10(total))
+    assert [fit["encoding"] for fit in metrics["fits"]] == metrics["config"]["encodings"]
+    assert metrics["config"]["encodings"][0] == "none"

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 import train_fit
+from app.blocks import FitName, View
 from app.kinds.image.image import ImageKind
+from app.kinds.image.interpolation import INTERPOLATIONS
 from app.kinds.image.options import ImageOptions
-from app.blocks import View
 from app.kinds.kind import Fit, Problem, Result
 from app.options import CommonOptions
 from app.runs.stop import Stop
 from app.runs.train import train
-from baselines import INTERPOLATIONS
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
@@ -106,7 +106,8 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
         )
         config = CommonOptions(steps=12, video=0, quiet=True)
         state = FitState(model, optimizer, 12)
-        fit = Fit(encoding="none", config=config, model=model, problem=problem, state=state)
+        name = FitName("none")
+        fit = Fit(name=name, config=config, model=model, problem=problem, state=state)
         train(fit, Stop(), loss_name="mse")
         return [*passed, matrix.detach().double()]
 
@@ -127,7 +128,7 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     assert train_fit.main([*options, "--out", "run"]) == 0
     assert "96 to fit, 96 between them to evaluate on" in capsys.readouterr().out
     metrics = json.loads(Path("run/metrics.json").read_text())
-    names = ["none", "fourier", "gaussian", *INTERPOLATIONS, "patch-network"]
+    names = ["none", "fourier", "gaussian", *INTERPOLATIONS]
     assert [fit["encoding"] for fit in metrics["fits"]] == names
     assert metrics["fits"][1]["lr"] == recipes.HeldOutRecipe().lr
     assert metrics["fits"][0]["lr"] == recipes.default_lr("relu", "muon")
@@ -149,8 +150,7 @@ def test_a_run_says_where_interpolation_is_ahead(capsys: pytest.CaptureFixture[s
     fits = {
         fit["encoding"]: fit for fit in json.loads(Path("run/metrics.json").read_text())["fits"]
     }
-    references = [*INTERPOLATIONS, "patch-network"]
-    best = max(references, key=lambda name: fits[name]["psnr_db"])
+    best = max(INTERPOLATIONS, key=lambda name: fits[name]["psnr_db"])
     assert f"{best} is ahead of every fit" in printed
     assert fits[best]["parameters"] == fits[best]["steps"] == 0
 

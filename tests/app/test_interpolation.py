@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from baselines.interpolation import INTERPOLATIONS, interpolate, interpolate_held_out
+from app.kinds.image.interpolation import INTERPOLATIONS, interpolate, interpolate_held_out
 from nerf_posenc.images import Image
 
 PILLOW = {

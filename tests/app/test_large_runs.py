@@ -12,7 +12,6 @@ import torch
 import train_fit
 from app.kinds.image.defaults import default_length, resolve
 from app.kinds.image.options import ImageOptions
-from app.options import UsageError
 from app.runs.saved import read_metrics
 from nerf_posenc.images import Image
 from tests.test_large_images import any_is_large as any_is_large
@@ -28,7 +27,7 @@ def resolved(num_pixels: int, resolution: int, **options: Any) -> ImageOptions:
     height = max(1, num_pixels // resolution)
     rgb = torch.zeros(1, 1, 3, dtype=torch.uint8).expand(height, resolution, 3)
     options = {"device": "cpu", "quiet": True, **options}
-    return resolve(ImageOptions(**options), Image.from_rgb(rgb))[0]
+    return resolve(ImageOptions(**options), Image.from_rgb(rgb))
 
 
 def test_small_images_keep_their_defaults() -> None:
@@ -36,7 +35,7 @@ def test_small_images_keep_their_defaults() -> None:
         found = resolved(num_pixels, 1024)
         assert (found.steps, found.batch_size) == (600, 8192)
         assert found.num_bands == 10
-        assert found.chosen == ("none", "fourier", "hash")
+        assert found.encodings == ("none", "fourier", "hash")
 
 
 def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
@@ -52,19 +51,11 @@ def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
 
 def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:
     found = resolved(9 * MEGAPIXEL, 4000)
-    assert found.chosen == ("fourier", "hash")
-    assert found.references == ("local-cosine",)
+    assert found.encodings == ("fourier", "hash")
     found = resolved(8 * MEGAPIXEL, 4000)
-    assert found.chosen == ("none", "fourier", "hash")
-    assert found.references == ()
-    assert resolved(9 * MEGAPIXEL, 4000, encodings=("none",)).chosen == ("none",)
-    assert resolved(9 * MEGAPIXEL, 4000, num_bands=5).chosen == ("fourier",)
-
-
-def test_a_series_is_no_reference_of_an_image_that_is_too_large_for_one() -> None:
-    assert resolved(300 * MEGAPIXEL, 20_000).references == ()
-    with pytest.raises(UsageError, match="local-cosine takes at most 268,435,456 pixels"):
-        resolved(300 * MEGAPIXEL, 20_000, references=("local-cosine",))
+    assert found.encodings == ("none", "fourier", "hash")
+    assert resolved(9 * MEGAPIXEL, 4000, encodings=("none",)).encodings == ("none",)
+    assert resolved(9 * MEGAPIXEL, 4000, num_bands=5).encodings == ("fourier",)
 
 
 def test_a_plan_says_what_a_large_fit_takes(
@@ -81,13 +72,12 @@ def test_a_plan_says_what_a_large_fit_takes(
 def test_a_large_run_has_tiles_and_is_compared(any_is_large: None, tmp_path: Path) -> None:
     image = pixels(60, 90).numpy()
     PIL.Image.fromarray(image).save("a.png")
-    run = ["--image", "a.png", "--encodings", "fourier", "--width", "16"]
-    run += ["--references", "local-cosine"]
+    run = ["--image", "a.png", "--encodings", "fourier"]
+    run += ["--parameters", "5000"]
     command = [*run, "--depth", "2", "--bands", "4", "--steps", "20", "--quiet", "--video", "2"]
     assert train_fit.main([*command, "--out", "run"]) == 0
-    fit, series = json.loads(Path("run/metrics.json").read_text())["fits"]
-    # Without --parameters a series keeps at most a quarter of the image's values.
-    assert 0.98 * image.size / 4 <= series["parameters"] <= image.size / 4
+    fit, jpeg = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert jpeg["bpp_float16"] * 60 * 90 <= 16 * 5000
     kept = np.asarray(PIL.Image.open("run/fourier.png")) / 255
     error = ((kept - image / 255) ** 2).mean()
     assert fit["psnr_db"] == pytest.approx(-10 * np.log10(error), abs=0.05)

@@ -11,14 +11,15 @@ import torch
 from torch import nn
 
 import train_fit
+from app.blocks import Curve, Evaluation, FitName, Table
 from app.kinds import KINDS
-from app.blocks import Curve, Evaluation, Table
 from app.kinds.kind import Fit, Kind, Problem, digest_of
 from app.options import CommonOptions
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc.training.encoding_recipe import EncoderDescription
 from nerf_posenc.training.results import Measure
 from tests.signals import run_with_signal
 
@@ -60,13 +61,15 @@ class SignalKind(Kind[SignalOptions]):
     def measures(self, config: SignalOptions) -> Sequence[Measure]:
         return [Measure("psnr_db", "PSNR (dB)", 2)]
 
-    def build(self, encoding: str, config: SignalOptions, generator: torch.Generator) -> nn.Module:
-        wanted = recipes.EncoderOptions(in_dim=1, resolution=len(self.values), generator=generator)
-        encoder = recipes.make_encoder(encoding, wanted)
-        return nn.Sequential(encoder, MLP(encoder.out_dim, 1, width=32, generator=generator))
+    def build(
+        self, name: FitName, config: SignalOptions, generator: torch.Generator
+    ) -> tuple[nn.Module, None]:
+        description = EncoderDescription(name.encoding, in_dim=1, resolution=len(self.values))
+        encoder = recipes.make_encoder(description, generator)
+        network = MLP(encoder.out_dim, 1, width=32, generator=generator)
+        return nn.Sequential(encoder, network), None
 
-    def problem(self, model: nn.Module, encoding: str, config: SignalOptions) -> Problem:
-        assert config.batch_size
+    def problem(self, model: nn.Module, description: None, config: SignalOptions) -> Problem:
         assert config.lr
         batches = ShuffledBatches(self.times, self.values, config.batch_size, seed=config.seed)
         return Problem(

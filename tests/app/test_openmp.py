@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from app import waiting
+from app import openmp
 
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An idle machine on which nothing else runs."""
-    monkeypatch.delenv(waiting.POLICY, raising=False)
-    monkeypatch.setattr(waiting, "_PROC", tmp_path)
+    monkeypatch.delenv(openmp.POLICY, raising=False)
+    monkeypatch.setattr(openmp, "_PROC", tmp_path)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     (tmp_path / "stat").write_text("cpu  100 0 50 1000 10 0 0 0 0 0\ncpu0 1 2 3\n")
     return tmp_path
 
 
 def chosen() -> str | None:
-    waiting.choose_waiting("train_fit.py")
-    return os.environ.get(waiting.POLICY)
+    openmp.choose_waiting("train_fit.py")
+    return os.environ.get(openmp.POLICY)
 
 
 def started(proc: Path, number: int, *words: str) -> None:
@@ -50,7 +50,7 @@ def test_another_run_is_given_way(proc: Path) -> None:
 
 def test_the_users_own_choice_stays(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(proc, 900_003, "/usr/bin/python3.11", "train_fit.py")
-    monkeypatch.setenv(waiting.POLICY, "active")
+    monkeypatch.setenv(openmp.POLICY, "active")
     assert chosen() == "active"
 
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 from PIL import Image
 
+from app.blocks import Evaluation, FitName, View
 from app.crops import preview_windows
 from app.kinds.coordinates import ABOUT, PSNR, SSIM, kernel_curves
-from app.blocks import Evaluation, View
 from app.kinds.kind import Result, Snapshot
 from app.report.figures import save_comparison
 from app.report.page import About, write_page
@@ -58,7 +58,7 @@ def results_for(original: torch.Tensor, title: str = "p") -> list[Result]:
         scores = {"psnr_db": math.inf if name == "gaussian" else 20.0, "ssim": math.nan}
         results.append(
             Result(
-                encoding=name,
+                name=FitName(name),
                 parameters=1000,
                 seconds=14.5,
                 steps=290,
@@ -260,7 +260,7 @@ def test_only_the_page_of_several_fits_opens_on_a_part(
 
 def test_a_reference_has_no_training_curve(tmp_path: Path) -> None:
     fit, *_ = results_for(smooth_image(64, 64))
-    reference = replace(fit, encoding="bicubic", steps=0, history=(), is_reference=True)
+    reference = replace(fit, name=FitName("bicubic"), steps=0, history=(), is_reference=True)
     page = tmp_path / "report.html"
     write_page(page, about(), [fit, reference])
     curves = re.findall(
@@ -352,7 +352,7 @@ def scene_results(truth: torch.Tensor) -> list[Result]:
         views.append(View(f"view {i}", view, view * 0.9, depth.where(depth > 0.3, math.nan)))
     return [
         Result(
-            encoding=name,
+            name=FitName(name),
             parameters=10,
             seconds=2.0,
             steps=20,

@@ -56,10 +56,10 @@ def test_a_table_with_bits_per_pixel_fits_a_small_screen(browser: Any, tmp_path:
     original = smooth_image(96, 144)
     storage = {"bpp_float16": 12.34, "bpp_8bit": 11.23, "psnr_8bit_db": 29.01}
     results = [
-        replace(with_scores(r, **storage), encoding=f"run: {r.encoding}", parameters=207_000)
+        replace(with_scores(r, **storage), name=replace(r.name, run="run"), parameters=207_000)
         for r in results_for(original)
     ]
-    names = [r.encoding for r in results]
+    names = [r.label for r in results]
     path, measures = tmp_path / "page.html", (PSNR, SSIM, *STORAGE)
     write_page(path, about(measures=measures, groups={"p, 144 x 96": names}), results)
     opened = browser.new_page(viewport={"width": 1100, "height": 800})

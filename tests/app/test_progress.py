@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from app.blocks import FitName
 from app.kinds.kind import Fit, LossName, Problem
 from app.options import CommonOptions
 from app.runs.stop import Stop
@@ -31,7 +32,7 @@ def fit_a_line(
 
     problem = Problem(draw_batch=draw, optimizer=state.optimizer, unit=unit)
     config = CommonOptions(steps=steps, quiet=quiet, video=0)
-    fit = Fit(encoding="fourier", config=config, model=module, problem=problem, state=state)
+    fit = Fit(name=FitName("fourier"), config=config, model=module, problem=problem, state=state)
     train(fit, Stop(), loss_name=loss_name)
     return state
 

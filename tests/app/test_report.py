@@ -10,32 +10,33 @@ import pytest
 import torch
 from PIL import Image, ImageSequence
 
+from app.blocks import Evaluation, FitName, View
 from app.crops import most_detailed_window
 from app.kinds.coordinates import PSNR, SSIM, kernel_curves
-from app.blocks import Evaluation, View
 from app.kinds.kind import Result, Snapshot
 from app.report.charts import _label_rows, save_charts
 from app.report.figures import save_comparison
 from app.report.images import nearness
-from app.runs.saved import write_metrics
 from app.report.sections import block_charts, frequency_content, panels, training_charts
 from app.report.tables import gain, table
 from app.report.video import write_training_video
+from app.runs.saved import write_metrics
 from nerf_posenc import FourierEncoder, HashGridEncoder
 from nerf_posenc.training.results import Record
-from tests.app.test_page import about
 
 MEASURES = (PSNR, SSIM)
 
 
-def result(encoding: str, psnr: float, height: int = 20, width: int = 30) -> Result:
+def result(
+    encoding: str, psnr: float, height: int = 20, width: int = 30, run: str | None = None
+) -> Result:
     scores = {"psnr_db": psnr, "ssim": math.nan if math.isinf(psnr) else 0.5}
     generator = torch.Generator().manual_seed(0)
     original = torch.rand(height, width, 3, generator=generator)
     view = View("p", original, torch.rand(height, width, 3))
     kernel = kernel_curves(FourierEncoder(2, 3)) if encoding == "fourier" else []
     return Result(
-        encoding=encoding,
+        name=FitName(encoding, run=run),
         parameters=1234,
         seconds=1.25,
         steps=20,
@@ -57,8 +58,13 @@ def test_without_raw_coordinates_there_is_no_gain() -> None:
 
 
 def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
-    names = [("a: none", 20.0), ("a: fourier", 31.0), ("b: none", 25.0), ("b: fourier", 30.0)]
-    results = [result(name, psnr) for name, psnr in names]
+    fits = [
+        ("a", "none", 20.0),
+        ("a", "fourier", 31.0),
+        ("b", "none", 25.0),
+        ("b", "fourier", 30.0),
+    ]
+    results = [result(encoding, psnr, run=run) for run, encoding, psnr in fits]
     assert [gain(r, results, PSNR) for r in results] == [None, 11.0, None, 5.0]
 
 
@@ -92,7 +98,7 @@ def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
 def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> None:
     path = tmp_path / "metrics.json"
     results = [result("none", 20.0), result("fourier", math.inf), result("hash", math.nan)]
-    write_metrics(path, about(run={"command": "here"}), results)
+    write_metrics(path, {"command": "here"}, results, measures=MEASURES, loss_name="mse")
     written = json.loads(path.read_text(), parse_constant=lambda name: 1 / 0)
     assert written["command"] == "here"
     assert written["fits"][0]["psnr_db"] == 20.0

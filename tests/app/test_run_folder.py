@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 import torch
 from filelock import FileLock
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import train_fit
 from app.kinds.image import defaults
 from app.report import outputs
 from app.runs import train
+from app.runs.saved import METRICS, read_metrics
 from app.runs.train import _Session
 from nerf_posenc.training import loop
 from nerf_posenc.training.checkpoints import load_checkpoint

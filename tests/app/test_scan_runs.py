@@ -12,7 +12,7 @@ from skimage.transform import radon
 from torch import Tensor
 
 import train_fit
-from app.kinds.scan import ScanKind, ScanOptions, line_integrals, pixel_centers
+from app.kinds.scan.scan import ScanKind, ScanOptions, line_integrals, pixel_centers
 from app.kinds.scan.tomography import algebraic_reconstruction, back_projection
 from nerf_posenc.metrics.image import psnr
 from tests.signals import resumed_to_the_bit

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import train_fit
-from app.blocks import Curve, Evaluation, HeatMap
+from app.blocks import Curve, Evaluation, FitName, HeatMap
 from app.kinds.kind import Result
 from app.report.headline import headline
 from app.runs.saved import read_metrics
@@ -258,7 +258,9 @@ def test_no_winner_is_named_where_there_is_none() -> None:
     def result(encoding: str, *seeds: float) -> Result:
         scores, by_seed = {"error": sorted(seeds)[len(seeds) // 2]}, [{"error": s} for s in seeds]
         evaluation = Evaluation(scores, by_seed=by_seed)
-        return Result(encoding=encoding, parameters=1, seconds=1.0, steps=5, evaluation=evaluation)
+        return Result(
+            name=FitName(encoding), parameters=1, seconds=1.0, steps=5, evaluation=evaluation
+        )
 
     measure = Measure("error", "error (%)", 1, higher_is_better=False)
     none = result("none", 10.0, 12.0, 14.0)

@@ -12,8 +12,8 @@ import trimesh
 from torch import Tensor
 
 import train_fit
+from app.blocks import FitName, Mesh
 from app.commands.export import _write_mesh
-from app.blocks import Mesh
 from app.kinds.shape import ShapeKind, ShapeOptions
 from scenes import SceneError
 from scenes.meshes import open_shape
@@ -165,8 +165,8 @@ def test_loss_is_least_for_the_distances_themselves(monkeypatch: pytest.MonkeyPa
     kind = ShapeKind(ShapeOptions(shape="a.ply", eikonal=0.5))
     options = ShapeOptions(eikonal=0.5, device="cpu")
     config = kind.resolve(options)
-    model = kind.build("none", config, torch.Generator().manual_seed(0))
-    problem = kind.problem(model, "none", config)
+    model, description = kind.build(FitName("none"), config, torch.Generator().manual_seed(0))
+    problem = kind.problem(model, description, config)
     points, truth = problem.draw_batch(0)
     # A sphere's distance has slopes of 1 everywhere: no loss is left.
     assert float(problem.loss((truth, torch.ones(len(truth))), truth)) == 0

@@ -43,7 +43,7 @@ def test_tiles_are_the_image_and_its_means(tmp_path: Path) -> None:
     assert pyramid == TilePyramid(["original", "a b"], 1101, 700, 3)
     expected = image.double()
     for level, (rows, columns) in enumerate([(2, 3), (1, 2), (1, 1)]):
-        found = joined(tmp_path / "tiles" / "a b", level, rows, columns)
+        found = joined(tmp_path / "tiles" / "a%20b", level, rows, columns)
         assert found.shape == (-(-700 // 2**level), -(-1101 // 2**level), 3)
         assert np.abs(found - expected.numpy()).mean() < 1.5
         flat = expected.permute(2, 0, 1)[None]
@@ -66,11 +66,9 @@ def large_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("app.report.tiles._SIDE", 64)
     original = smooth(200, 400)
     results = results_for(original[:64, :64] / 255)[:2]
-    shown = {result.encoding: original // (i + 2) for i, result in enumerate(results)}
+    shown = {result.label: original // (i + 2) for i, result in enumerate(results)}
     results = [
-        replace(
-            r, evaluation=replace(r.evaluation, blocks=[View("p", original, shown[r.encoding])])
-        )
+        replace(r, evaluation=replace(r.evaluation, blocks=[View("p", original, shown[r.label])]))
         for r in results
     ]
     tiles = replace(write_tiles(tmp_path, {"original": original, **shown}), side=64)

@@ -334,7 +334,9 @@ class Cubes(Encoder):
 def test_a_new_encoding_is_one_row_of_the_table(
     data: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recipe = EncodingRecipe(title="Cubes", build=lambda o: Cubes(o.in_dim), layers=(24, 3))
+    recipe = EncodingRecipe(
+        title="Cubes", build=lambda model, _: Cubes(model.in_dim), layers=(24, 3)
+    )
     monkeypatch.setitem(ENCODINGS, "cubes", recipe)
     names = ["--encodings", "none", "cubes"]
     small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "2", "--quiet"]

@@ -12,14 +12,13 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from app.blocks import Passage
+from app.blocks import Passage, Token
 from app.kinds.kind import Problem
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.results import Record
-from app.blocks import Token
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 

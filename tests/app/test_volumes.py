@@ -17,13 +17,13 @@ from app.report.volumes import shown_volumes
 from app.web.volume_page import volume_page
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.baking import bake
+from nerf_posenc.radiance.build import fields_of
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.poses import find_orbit, look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.build import fields_of
 from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.scene_spaces import make_space
 from tests.browsers import browser as browser

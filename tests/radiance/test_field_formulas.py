@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.build import FieldName, FieldOptions, renderer_for
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.field_training import (
     make_batches,
@@ -18,7 +19,6 @@ from nerf_posenc.radiance.field_training import (
 )
 from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
-from nerf_posenc.radiance.build import FieldName, FieldOptions, renderer_for
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, OneBlobEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.build import FieldName, FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views, render
 from nerf_posenc.radiance.field_training import (
@@ -25,7 +26,6 @@ from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, ne
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers, visual_hull
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
-from nerf_posenc.radiance.build import FieldName, FieldOptions, make_renderer
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering

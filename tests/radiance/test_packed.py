@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.field_training import make_field_optimizer, update_renderer
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples, packed_weights
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.scene_spaces import SpaceName
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import weights_from_density
@@ -193,11 +193,11 @@ def test_a_fit_refines_its_field_and_ends_on_all_nodes(space: SpaceName, first: 
 def test_a_saved_field_is_rebuilt_without_the_views() -> None:
     hull = torch.zeros(128**3, dtype=torch.bool)
     hull[500_000:900_000] = True
-    options = FieldOptions("vector-matrix", field="factored", seed=3)
-    renderer = renderer_for(options, 50, hull)
+    options = FieldOptions("vector-matrix", field="factored", resolution=50, seed=3)
+    renderer = renderer_for(options, hull)
     assert isinstance(renderer, PackedRenderer)
     renderer.field.refine(2)
-    again = renderer_for(options, 50)
+    again = renderer_for(options)
     again.load_state_dict(renderer.state_dict())
     rays = random_rays(20)
     assert torch.equal(again(rays).rgb, renderer(rays).rgb)

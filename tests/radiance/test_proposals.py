@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.proposals import (
     ProposalRenderer,
@@ -12,7 +13,6 @@ from nerf_posenc.radiance.proposals import (
     interlevel_loss,
 )
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.scene_spaces import ContractedSpace
 from nerf_posenc.radiance.views import Views
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import with_refined_poses
 from nerf_posenc.radiance.field_training import make_batches, make_field_optimizer, update_renderer
@@ -19,7 +20,6 @@ from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_diffe
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import Views

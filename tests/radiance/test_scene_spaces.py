@@ -1,17 +1,19 @@
 """Coordinates of a field: contraction, normalized device coordinates, and which one suits views."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.rays import Rays
-from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.scene_spaces import (
     BoxSpace,
     ContractedSpace,
@@ -147,7 +149,7 @@ def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str, fiel
     options = FieldOptions(encoding, field=field, space=name)  # type: ignore[arg-type]
     renderer = make_renderer(options, views)
     assert isinstance(renderer, PackedRenderer | ProposalRenderer)
-    again = renderer_for(options, max(views.size))
+    again = renderer_for(replace(options, resolution=max(views.size)))
     again.load_state_dict(renderer.state_dict())
     rays = rays_of(views)
     with torch.no_grad():

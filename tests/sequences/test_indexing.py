@@ -6,12 +6,12 @@ from collections import Counter
 import pytest
 import torch
 
+from app.blocks import Curve, Passage
 from sequences import open_sequence
 from sequences.data.types import Indexing
 from sequences.errors import SequenceError
 from sequences.layers.positions import ENCODINGS
 from sequences.layers.symbol_loss import IGNORED
-from app.blocks import Curve, Passage
 from sequences.system import System, SystemOptions
 from sequences.systems.indexing import (
     ALPHABET,

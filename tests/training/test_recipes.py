@@ -8,13 +8,13 @@ import sys
 import pytest
 import torch
 
-from app.kinds.image.sigma import sigma_between_pixels
+from app.kinds.image.auto import sigma_between_pixels
 from nerf_posenc import FourierEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.training.recipes import (
     ENCODINGS,
     NETWORKS,
-    EncoderOptions,
+    EncoderDescription,
     default_lr,
     default_sigma,
     make_encoder,
@@ -25,14 +25,14 @@ from nerf_posenc.training.recipes import (
 @pytest.mark.parametrize("name", list(ENCODINGS))
 def test_every_name_is_an_encoder(name: str) -> None:
     in_dim = 2 if "mlp" in ENCODINGS[name].fields else 3
-    encoder = make_encoder(name, EncoderOptions(in_dim=in_dim, resolution=300))
+    encoder = make_encoder(EncoderDescription(name, in_dim=in_dim, resolution=300))
     features = encoder(torch.rand(5, in_dim))
     assert features.shape == (5, encoder.out_dim)
     assert encoder.in_dim == in_dim
 
 
 def test_the_hash_grid_ends_at_one_node_a_sample() -> None:
-    encoder = make_encoder("hash", EncoderOptions(in_dim=2, resolution=300))
+    encoder = make_encoder(EncoderDescription("hash", in_dim=2, resolution=300))
     resolutions = encoder.resolutions
     assert isinstance(resolutions, list)
     assert resolutions[0] == 16
@@ -45,7 +45,7 @@ def test_random_numbers_come_from_the_generator(name: str) -> None:
     x = torch.rand(4, 2)
     generators = [torch.Generator().manual_seed(seed) for seed in (1, 1, 2)]
     first, again, other = (
-        make_encoder(name, EncoderOptions(in_dim=2, resolution=64, generator=generator))(x)
+        make_encoder(EncoderDescription(name, in_dim=2, resolution=64), generator)(x)
         for generator in generators
     )
     assert torch.equal(first, again)
@@ -53,7 +53,7 @@ def test_random_numbers_come_from_the_generator(name: str) -> None:
 
 
 def test_random_frequencies_follow_the_resolution() -> None:
-    first = make_encoder("gaussian", EncoderOptions(in_dim=2, resolution=512))
+    first = make_encoder(EncoderDescription("gaussian", in_dim=2, resolution=512))
     matrix = first.matrix
     assert isinstance(matrix, torch.Tensor)
     assert float(matrix.std()) == pytest.approx(default_sigma(512), rel=0.15)
@@ -71,7 +71,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="wire cannot be trained with muon; use adam"):
         default_lr("wire", "muon")
     with pytest.raises(ValueError, match="no encoding 'magic'; there are fourier, gaussian"):
-        make_encoder("magic", EncoderOptions(in_dim=2, resolution=10))
+        make_encoder(EncoderDescription("magic", in_dim=2, resolution=10))
     with pytest.raises(ValueError, match="lr must be finite and positive"):
         make_optimizer(FourierEncoder(2, 2), "adam", float("nan"))
 
