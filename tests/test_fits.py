@@ -128,7 +128,7 @@ def test_poses_in_the_units_of_the_file_are_brought_to_the_box(runs: Path) -> No
         (("model",), {}),
         (("model", "kind"), 3),
         (("model", "size"), [0, 0]),
-        (("model", "resolution"), -1),
+        (("model", "options", "resolution"), -1),
         (("model", "options"), {"encoding": "fourier", "surprise": 1}),
         (("model", "options", "width"), 1_000_000),
         (("model", "options", "num_bands"), 1 << 40),

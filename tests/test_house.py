@@ -41,9 +41,12 @@ def may_import() -> dict[str, set[str]]:
 
 
 def part(module: str) -> str:
-    """Name in the table: a package of the library, or a package beside it."""
+    """Name in the table: a package of the library, one beside it, or a module with its own row."""
     top, *rest = module.split(".")
-    return rest[0] if top == "nerf_posenc" and rest else top
+    if top == "nerf_posenc" and rest:
+        top, *rest = rest
+    own = ".".join([top, *rest[:1]])
+    return own if own in may_import() else top
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from app.blocks import FitName
 from app.json_values import as_json
 from app.kinds.kind import Kind, Result
 from app.openmp import POLICY
-from app.options import FREE, PROGRAM, CommonOptions, UsageError
+from app.options import FREE, PROGRAM, CommonOptions, UsageError, require_ranges
 from app.report.outputs import write_report
 from app.report.page import About
 from app.report.tables import table
@@ -224,7 +224,9 @@ def _with_saved_choices(options: CommonOptions, resumed: RunState | None) -> Com
         if value in ("auto", ("auto",)) and isinstance(saved.get(name), int | float | list)
     }
     chosen = replace(options, **changes)
-    chosen.check()
+    # Bands or a sigma may have been found for an encoding that was not chosen in the end.
+    replace(chosen, **dict.fromkeys(changes.keys() - {"encodings"})).check()
+    require_ranges(type(chosen), vars(chosen))
     return chosen
 
 

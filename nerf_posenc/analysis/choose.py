@@ -43,9 +43,8 @@ def choose(
     Args:
         candidates: what there is to choose from, at least one, none of it twice.
         error: error of a candidate; it is called once for each that is tried.
-        start: where a descent begins among candidates in an order in which the error falls and then
-            rises: it goes to the side of the lesser error for as long as the error falls. None
-            tries all candidates.
+        start: candidate that a descent begins at, if the error falls and then rises in their order:
+            it goes to the side of the lesser error for as long as the error falls. None tries all.
 
     Returns:
         The candidate of the least error, and the error of each that was tried, in the order of the
@@ -53,7 +52,7 @@ def choose(
 
     Examples:
         >>> choose(range(10), lambda n: (n - 6) ** 2, start=4)
-        (6, {3: 9, 4: 4, 5: 1, 6: 0, 7: 1})
+        (6, {4: 4, 5: 1, 6: 0, 7: 1})
     """
     errors: dict[Candidate, float] = {}
 

@@ -40,7 +40,10 @@ class CoordinateModel(EncoderDescription):
     def layers(self) -> tuple[int, int]:
         """Width and depth of the network."""
         width, depth = recipes.get_recipe(self.encoding).layers
-        return self.width or width, self.depth or depth
+        return (
+            width if self.width is None else self.width,
+            depth if self.depth is None else self.depth,
+        )
 
 
 def make_coordinate_model(

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 
 import train_fit
-from app.runs import train
 from app.runs.run import resume_command
 from tests.signals import require_same_bits, run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE
@@ -93,7 +92,7 @@ def test_a_fit_is_saved_every_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     def noted(path: Path, values: dict[str, Any], *, token: str) -> None:
         saved.append((path.stem, values["fit"]["step"]))
 
-    monkeypatch.setattr(train, "save_checkpoint", noted)
+    monkeypatch.setattr("app.runs.saved.save_checkpoint", noted)
     options = [*RUNS["image"], "--encodings", "none", "--quiet"]
     assert train_fit.main([*options, "--save-every", "1e-9", "--out", "a"]) == 0
     assert train_fit.main([*options, "--out", "b"]) == 0

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import train_fit
-from app.kinds.image import defaults
+from app.kinds.image import auto
 from app.report import outputs
-from app.runs import train
+from app.runs import saved, train
 from app.runs.saved import METRICS, read_metrics
 from app.runs.train import _Session
 from nerf_posenc.training import loop
@@ -67,7 +67,7 @@ def test_a_fit_that_cannot_be_saved_ends_the_run_with_the_last_one_kept(
     assert run_with_signal(monkeypatch, arguments, 1) == 143
     capsys.readouterr()
     with monkeypatch.context() as patch:
-        patch.setattr(train, "save_checkpoint", no_space)
+        patch.setattr(saved, "save_checkpoint", no_space)
         assert train_fit.main(["--resume", "run", "--quiet", "--save-every", "1e-9"]) == 1
     warning, error = capsys.readouterr().err.splitlines()
     assert "warning: cannot write run/fits/none.safetensors" in warning
@@ -151,7 +151,7 @@ def test_what_is_interrupted_before_the_first_fit_leaves_nothing(
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(defaults, "sigma_between_pixels", interrupted)
+    monkeypatch.setattr(auto, "sigma_between_pixels", interrupted)
     options = ["--encodings", "gaussian", "--sigma", "auto", "--quiet", *SMALL_RUN]
     assert train_fit.main([*options, "--out", "run"]) == 130
     assert capsys.readouterr().err == "train_fit.py: stopped\n"
