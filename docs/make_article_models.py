@@ -16,7 +16,7 @@ import torch
 import nerf_posenc
 import train_fit
 from sequences import load_models, open_sequence
-from sequences.data.docstrings import plain_text
+from sequences.data.topics import plain_text
 from sequences.system import SystemOptions
 
 OUTPUT = Path(__file__).parent / "article" / "models.json"
@@ -34,9 +34,9 @@ def unseen_text() -> str:
 
 def main() -> None:
     options = SystemOptions(model="causal", width=WIDTH, depth=DEPTH, heads=HEADS, context=CONTEXT)
-    system = open_sequence("docstrings", options)
+    system = open_sequence("topics", options)
     shape = ["--width", WIDTH, "--depth", DEPTH, "--heads", HEADS, "--context", CONTEXT]
-    command = ["--sequence", "docstrings", "--model", "causal", *shape, "--steps", STEPS]
+    command = ["--sequence", "topics", "--model", "causal", *shape, "--steps", STEPS]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         arguments = [*command, "--encodings", *ENCODINGS, "--video", 0, "--out", run]

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sequences.data.docstrings import open_docstrings, open_sources
 from sequences.data.files import open_text_file, open_tsv
 from sequences.data.numbers import make_numbers
 from sequences.data.stories import open_babi_folder
+from sequences.data.topics import open_chapters, open_topics
 from sequences.data.types import Data, Indexing, LabeledSentences, Pairs, Stories, Text
 from sequences.data.world import make_stories
 from sequences.errors import SequenceError
@@ -26,10 +26,10 @@ _STORIES_TO_TRAIN, _STORIES_TO_TEST = 1000, 1000
 
 BUILT_IN: Mapping[str, Callable[[int], Data]] = MappingProxyType(
     {
-        "docstrings": lambda seed: open_docstrings(),
+        "topics": lambda seed: open_topics(),
         "stories": lambda seed: make_stories(_STORIES_TO_TRAIN, _STORIES_TO_TEST, seed),
         "numbers": lambda seed: make_numbers(seed=seed),
-        "sources": lambda seed: open_sources(),
+        "chapters": lambda seed: open_chapters(),
         "indexing": lambda seed: Indexing(),
     }
 )

@@ -30,9 +30,9 @@ _LAST_RECORDS = 10
 class SequenceOptions(CommonOptions, SystemOptions):
     """Fit a sequence model without and with positions."""
 
-    sequence: str = "docstrings"
-    """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or docstrings,
-    stories, numbers, sources, indexing."""
+    sequence: str = "topics"
+    """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or topics,
+    stories, numbers, chapters, indexing."""
 
     num_seeds: Annotated[int, Range(1, 100), tyro.conf.arg(name="seeds")] = 1
     """Models to train side by side, from as many seeds; the table shows their median, of memory

@@ -1,4 +1,4 @@
-"""Sentences of English docstrings as words, without the names of the libraries."""
+"""Sentences of prose as words."""
 
 import random
 import re
@@ -6,45 +6,35 @@ from collections.abc import Iterator, Sequence
 
 from sequences.data.types import Labeled, Words
 
-LIBRARY_NAMES = ("torch", "pytorch", "numpy", "np", "skimage", "scikit", "scikit-image")
-"""Dropped from sentences, in any case and with the period of a dotted name."""
-
 _FEWEST, _MOST = 5, 40
 _SEED = 0
 
-_ROLE = re.compile(r":[a-z:]+:(?=`)")
-_TARGET = re.compile(r"\s*<[^<>`]*>(?=`)")
-_NAMES = re.compile(
-    rf"\b(?:{'|'.join(sorted(LIBRARY_NAMES, key=len, reverse=True))})\b(?:\.(?=\w))?", re.IGNORECASE
-)
-# A parameter's name and type, a heading's underline, a directive or field, a table, a prompt.
-_NO_PROSE = re.compile(r"\s*(?:[\w*, .]+ : |[-=~^*+#]{3,}|\.\. |:[a-z]+|\||>>>|\.\.\.|.*::$)")
+# The underline of a heading, a rule of grammar, a row of a table, a prompt.
+_NO_PROSE = re.compile(r"\s*(?:[-=~^*+#]{3,}|.*::=|\||>>>|\.\.\.)")
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _WORD = re.compile(r"[a-z0-9_]+(?:'[a-z]+)?|[^\s\w]")
 
 
-def sentences(docstring: str) -> Iterator[Words]:
+def sentences(text: str) -> Iterator[Words]:
     """Sentences of 5 to 40 words, in lower case, with punctuation marks as words of their own.
 
     Args:
-        docstring: without common indentation. Headings, parameter types, directives and tables
-            end a sentence and are left out.
+        text: paragraphs; headings, grammar, tables and code end a sentence and are left out.
     """
-    for paragraph in _paragraphs(docstring):
-        plain = _TARGET.sub("", _ROLE.sub("", paragraph)).replace("`", "").replace("~", "")
-        for sentence in _END.split(plain):
+    for paragraph in _paragraphs(text):
+        for sentence in _END.split(paragraph):
             if not (sentence[:1].isupper() and sentence.endswith((".", "!", "?"))):
                 continue
-            words = tuple(_WORD.findall(_NAMES.sub("", sentence).lower()))
+            words = tuple(_WORD.findall(sentence.lower()))
             if _FEWEST <= len(words) <= _MOST:
                 yield words
 
 
-def _paragraphs(docstring: str) -> Iterator[str]:
+def _paragraphs(text: str) -> Iterator[str]:
     """Adjacent lines of prose of the same indentation, joined by spaces."""
     lines: list[str] = []
     indentation = -1
-    for line in [*docstring.split("\n"), ""]:
+    for line in [*text.split("\n"), ""]:
         stripped = line.strip()
         prose = bool(stripped) and _NO_PROSE.match(line) is None
         now = len(line) - len(line.lstrip())
@@ -56,17 +46,18 @@ def _paragraphs(docstring: str) -> Iterator[str]:
             indentation = now
 
 
-def balanced(labeled: Sequence[Labeled], at_most: int) -> list[Labeled]:
+def balanced(labeled: Sequence[Labeled]) -> list[Labeled]:
     """Equally many different sentences per label, in the order given, drawn by a fixed seed.
 
     Args:
-        labeled: labels and sentences; repeated ones count once.
-        at_most: sentences per label.
+        labeled: labels and sentences; repeated ones count once, under their first label.
     """
+    first = {words: label for label, words in reversed(labeled)}
     of_label: dict[str, list[Labeled]] = {}
     for label, words in dict.fromkeys(labeled):
-        of_label.setdefault(label, []).append((label, words))
-    count = min([at_most, *(len(group) for group in of_label.values())])
+        if first[words] == label:
+            of_label.setdefault(label, []).append((label, words))
+    count = min(len(group) for group in of_label.values())
     rng = random.Random(_SEED)
     return [
         group[index]

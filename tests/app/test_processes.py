@@ -64,7 +64,7 @@ class Others(World):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--sequence", "docstrings"], "--sequence"),
+        (["--sequence", "topics"], "--sequence"),
         (["--compile"], "--compile"),
         (["--device", "cuda:1"], "--device cuda:1"),
         (["--device", "mps"], "--device mps"),
