@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ from app.commands import compare, export, render
 from app.kinds import KINDS
 from app.kinds.kind import Kind
 from app.options import PROGRAM, CommonOptions, UsageError, read, require
+from app.own_encodings import with_own_encodings
 from app.runs.batch import run_many
 from app.runs.other_ranks import follow
 from app.runs.resume import resume
@@ -149,6 +151,7 @@ def _begins_fit(arguments: Sequence[str]) -> bool:
 
 def _run(arguments: Sequence[str], stop: Stop, world: World) -> int:
     context = Context(arguments, stop, world=world)
+    arguments = with_own_encodings(arguments, Path())
     if not world.is_first:
         if _begins_fit(arguments):
             follow(context, KINDS)

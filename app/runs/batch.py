@@ -56,7 +56,7 @@ def run_many(
         UsageError: If an input cannot be found, or the run folder cannot be created.
     """
     require_distributable(kind, options, context.world)
-    context.world.broadcast((kind.name, options))
+    context.world.broadcast((kind.name, options, context.arguments, context.cwd))
     require_own_gpu(resolve_device(options.device), context.world)
     resumed = context.resumed
     files = list(resumed.files if resumed is not None and resumed.files else _inputs(kind, options))

@@ -6,10 +6,12 @@ fit as it begins; they open the data themselves.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from app.kinds.kind import Kind
 from app.options import UsageError
+from app.own_encodings import with_own_encodings
 from app.runs.batch import fit_dealt
 from app.runs.processes import report_error, require_own_gpu, require_same_data
 from app.runs.run import Context, open_data, resolve_device
@@ -34,7 +36,9 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     begun = world.broadcast()
     if begun is None:
         return
-    kind_class, options = kinds[begun[0]], replace(begun[1], quiet=True, live=False, open=False)
+    name, options, arguments, cwd = begun
+    with_own_encodings(arguments, Path(cwd))
+    kind_class, options = kinds[name], replace(options, quiet=True, live=False, open=False)
     if kind_class.inputs(options) is not None:
         fit_dealt(kind_class, options, context)
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 from app.kinds.kind import Kind
 from app.options import CommonOptions, Seconds, UsageError, read
+from app.own_encodings import with_own_encodings
 from app.runs.batch import run_many
 from app.runs.folder import REPORT, open_run_folder
 from app.runs.run import Context, run
@@ -89,7 +90,8 @@ def _options(
     if state.files is None and not state.digest:
         raise UsageError(f"--resume {asked['resume']}: its run.json has no checksum of the data")
     try:
-        kind, options = parse([word for word in state.arguments if word not in ("-h", "--help")])
+        words = [word for word in state.arguments if word not in ("-h", "--help")]
+        kind, options = parse(with_own_encodings(words, Path(state.cwd)))
     except UsageError as error:
         raise UsageError(f"--resume {asked['resume']}: {error}") from None
     except SystemExit:

@@ -153,7 +153,7 @@ def run(
     """
     world = context.world
     require_distributable(kind_class, options, world)
-    world.broadcast((kind_class.name, options))
+    world.broadcast((kind_class.name, options, context.arguments, context.cwd))
     prepared = prepare(kind_class, options, context, folder)
     with contextlib.closing(prepared.folder):
         world.broadcast((prepared.config, prepared.folder.path))

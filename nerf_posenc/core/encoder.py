@@ -32,6 +32,8 @@ class Encoder(nn.Module):
     """Whether the inner product of two points' features depends on their offset alone."""
     uncast: ClassVar[tuple[str, ...]] = ()
     """Parameters and persistent buffers that follow the module to a device but keep their type."""
+    described: ClassVar[tuple[str, ...]] = ()
+    """Modules inside that ``extra_repr`` describes."""
 
     _device_tracker: Tensor
 
@@ -95,13 +97,7 @@ class Encoder(nn.Module):
 
     def __repr__(self) -> str:
         # On one line, unless there are modules inside that have something to add.
-        if set(dict(self.named_children())) <= {
-            "sincos",
-            "phase_sincos",
-            "rotary",
-            "axes",
-            "planes",
-        }:
+        if set(dict(self.named_children())) <= set(self.described):
             return f"{type(self).__name__}({self.extra_repr()})"
         return super().__repr__()
 

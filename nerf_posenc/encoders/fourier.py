@@ -73,6 +73,7 @@ class FourierEncoder(Encoder):
         39
     """
 
+    described = ("sincos",)
     takes_variance = True
     takes_progress = True
     basis: Tensor | None

@@ -44,6 +44,8 @@ class Sphere2VecEncoder(Encoder):
         torch.Size([1, 128])
     """
 
+    described = ("sincos",)
+
     def __init__(
         self,
         num_scales: int = 32,

@@ -61,6 +61,8 @@ class KPlanesEncoder(Encoder):
         torch.Size([5, 16])
     """
 
+    described = ("planes",)
+
     def __init__(
         self,
         in_dim: int = 4,

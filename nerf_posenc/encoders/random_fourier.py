@@ -49,6 +49,7 @@ class GaussianEncoder(Encoder):
         torch.Size([5, 256])
     """
 
+    described = ("sincos",)
     takes_variance = True
     uncast = ("matrix", "offsets")
 

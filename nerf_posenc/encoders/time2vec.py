@@ -31,6 +31,8 @@ class Time2VecEncoder(Encoder):
         torch.Size([5, 16])
     """
 
+    described = ("sincos",)
+
     def __init__(
         self,
         out_dim: int,

@@ -56,6 +56,8 @@ class PRoPEEncoder(Encoder):
         torch.Size([1, 8, 12, 16])
     """
 
+    described = ("rotary",)
+
     def __init__(self, dim: int, *, patches: Sequence[int], base: float = 100.0) -> None:
         if dim < 8 or dim % 8:
             raise ValueError(f"dim must be a positive multiple of 8; got {dim}")

@@ -36,6 +36,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         torch.Size([2, 8, 100, 64])
     """
 
+    described = ("sincos",)
     uncast = ("sine_coefficients", "cosine_coefficients")
 
     sine_coefficients: Tensor

@@ -42,6 +42,7 @@ class MixedRotaryEncoder(Rotation):
         torch.Size([2, 8, 100, 64])
     """
 
+    described = ("sincos",)
     uncast = ("matrix",)
 
     def __init__(

@@ -67,6 +67,7 @@ class RotaryEncoder(Rotation):
         RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
 
+    described = ("sincos",)
     _axes: Tensor | None
 
     def __init__(

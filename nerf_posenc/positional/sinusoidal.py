@@ -43,6 +43,8 @@ class SinusoidalEncoder(Encoder):
                 [0.8415, 0.5403, 0.0998, 0.9950]])
     """
 
+    described = ("sincos",)
+
     def __init__(
         self,
         dim: int,

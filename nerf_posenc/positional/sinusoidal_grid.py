@@ -51,6 +51,8 @@ class GridSinusoidalEncoder(Encoder):
         torch.Size([2, 3, 8])
     """
 
+    described = ("sincos", "axes")
+
     # DETR adds this to the last index before it divides by it.
     _SPAN_EPS = 1e-6
 

@@ -352,6 +352,83 @@ def test_a_new_encoding_is_one_row_of_the_table(
     assert "--field nerf does not take cubes; use --field mlp" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["triangle-wave", "two words", "a: b", "würfel/2%", "fourier-8"])
+@pytest.mark.usefixtures("own_folder")
+def test_an_encoding_may_have_any_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = EncodingRecipe(title="Cubes", build=lambda model, _: Cubes(model.in_dim))
+    monkeypatch.setitem(ENCODINGS, name, recipe)
+    small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "2", "--quiet"]
+    names = ["--encodings", "none", name]
+    assert train_fit.main([*names, *small, "--out", "run"]) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert [fit["name"] for fit in metrics["fits"]] == ["none", name]
+    assert train_fit.main(["render", "run", "--encoding", name, "--quiet"]) == 0
+    assert train_fit.main(["export", "run", "--encoding", name, "--onnx"]) == 0
+    # Only the report is made again: both fits are found.
+    Path("run/metrics.json").unlink()
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 0
+    again = json.loads(Path("run/metrics.json").read_text())
+    assert [f["psnr_db"] for f in again["fits"]] == [f["psnr_db"] for f in metrics["fits"]]
+    assert train_fit.main(["compare", "run", "--out", "page.html", "--csv", "table.csv"]) == 0
+    with Path("table.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["encoding"] for row in csv.DictReader(file)] == ["none", name]
+
+
+OWN = """
+import torch
+from nerf_posenc.core import Encoder
+from nerf_posenc.training import EncodingRecipe
+
+class CubicEncoder(Encoder):
+    def __init__(self, in_dim):
+        super().__init__(in_dim, 2 * in_dim)
+
+    def forward(self, x):
+        return torch.cat([x, x**3], dim=-1)
+
+Small = EncodingRecipe(title="Cubes", build=lambda m, _: CubicEncoder(m.in_dim), layers=(8, 1))
+fourier = CubicEncoder
+broken = 3
+"""
+
+
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("CubicEncoder", "Small"):
+        monkeypatch.delitem(ENCODINGS, name, raising=False)
+    Path("mine.py").write_text(OWN)
+    small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "0", "--quiet"]
+    names = ["--encodings", "none", "./mine.py:CubicEncoder", "mine.py:Small"]
+    assert train_fit.main([*names, *small, "--out", "run"]) == 0
+    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert [fit["encoding"] for fit in fits] == ["none", "CubicEncoder", "Small"]
+    assert fits[2]["parameters"] == (4 * 8 + 8) + (8 * 3 + 3)
+    # In another process the names are not known, and from another folder the file is found.
+    for name in ("CubicEncoder", "Small"):
+        ENCODINGS.pop(name)
+    Path("run/metrics.json").unlink()
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert train_fit.main(["--resume", "../run", "--quiet"]) == 0
+    ENCODINGS.pop("CubicEncoder")
+    assert train_fit.main(["render", "../run", "--encoding", "CubicEncoder"]) == 2
+    assert "no encoding 'CubicEncoder'" in capsys.readouterr().err
+    render = ["render", "../run", "--encoding", "../mine.py:CubicEncoder", "--quiet"]
+    assert train_fit.main(render) == 0
+    for word, message in {
+        "../mine.py:fourier": "there is an encoding fourier already",
+        "../mine.py:broken": "has no class broken derived from",
+        "../mine.py:missing": "has no class missing derived from",
+        "nowhere.py:Cubic": "there is no file nowhere.py",
+    }.items():
+        assert train_fit.main(["--encodings", word]) == 2
+        assert message in capsys.readouterr().err
+    for name in ("CubicEncoder", "Small"):
+        ENCODINGS.pop(name, None)
+
+
 @pytest.mark.usefixtures("no_report")
 def test_a_new_network_and_a_new_optimizer_are_one_row_each(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
