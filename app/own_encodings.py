@@ -49,8 +49,8 @@ def _recipe(file: Path, name: str, word: str) -> EncodingRecipe:
         return value
     if not (isinstance(value, type) and issubclass(value, Encoder)):
         raise UsageError(
-            f"{word}: {file.name} has no class {name} derived from nerf_posenc.core.Encoder, nor an "
-            "EncodingRecipe of this name"
+            f"{word}: {file.name} has no class {name} derived from nerf_posenc.core.Encoder, and "
+            "no EncodingRecipe of this name"
         )
     return EncodingRecipe(title=f"The encoding {name}", build=lambda model, _: value(model.in_dim))
 

@@ -19,7 +19,8 @@ PixelArray = npt.NDArray[Any]
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_EXIF_TAG, _FOCAL_LENGTH_TAG = 0x8769, 0xA405
+_EXIF_TAG = 0x8769
+_FOCAL_LENGTH_TAG = 0xA405
 _ORIENTATION_TAG = 274
 # Of a PPM: its header, and all of one whose pixels are written as text.
 _MAX_HEAD = 1 << 16

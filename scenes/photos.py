@@ -32,7 +32,8 @@ from scenes.worker import read_focal_length
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp")
 _HEIC = (".heic", ".heif")
-_RECORD, _PARTIAL = "photos.json", "sparse.partial"
+_RECORD = "photos.json"
+_PARTIAL = "sparse.partial"
 # Most photographs of which each is compared with all others; of more, with its neighbors.
 _MOST_EXHAUSTIVE = 200
 # What a lens sees is not known without EXIF: a phone's has about this share of the longer side.

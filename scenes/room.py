@@ -22,10 +22,14 @@ _BALLS = (((0.15, 0.1, -0.35), 0.22), ((-0.25, 0.15, -0.15), 0.14))
 _TINTS = ((1.0, 0.85, 0.7), (0.75, 0.9, 1.0), (0.85, 1.0, 0.8), (1.0, 0.5, 0.4), (0.5, 0.6, 1.0))
 # Cells of the textures along each axis, from coarse to fine.
 _CELLS = (4, 9, 19, 40, 83)
-# Radians between neighboring photographs; a walk of less than a whole turn.
-_STEP, _LONGEST_WALK = 0.12, 4.5
-# Standard deviation of the sensor's noise, and of the exposure in stops.
-_NOISE, _STOPS = 0.01, 0.1
+# Radians between neighboring photographs.
+_STEP = 0.12
+# Radians of a walk, at most: less than a whole turn, as one does not meet where one began.
+_LONGEST_WALK = 4.5
+# Standard deviation of the sensor's noise, for values in [0, 1].
+_NOISE = 0.01
+# Standard deviation of the exposure, in stops.
+_STOPS = 0.1
 # Focal length in widths of the image; EXIF has it for the diagonal of a frame of 24 x 36 mm.
 _FOCAL = 0.9
 _EXIF, _FOCAL_IN_35_MM = 0x8769, 0xA405

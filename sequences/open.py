@@ -22,7 +22,9 @@ from sequences.systems.memory_network import MemoryNetworkSystem
 from sequences.systems.self_attentive import SelfAttentiveSystem
 from sequences.systems.translation import TranslationSystem
 
-_STORIES_TO_TRAIN, _STORIES_TO_TEST = 1000, 1000
+# Questions of each built-in task, as in bAbI's 1k.
+_STORIES_TO_TRAIN = 1000
+_STORIES_TO_TEST = 1000
 
 BUILT_IN: Mapping[str, Callable[[int], Data]] = MappingProxyType(
     {

@@ -9,10 +9,14 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 # The colors of the report page in dark mode.
-_PAPER, _INK, _SOFT = "#17191b", "#ececec", "#a3a8ad"
+_PAPER = "#17191b"
+_INK = "#ececec"
+_SOFT = "#a3a8ad"
 _GAP = 12
 _CAPTION = 40
-_SMALL, _LARGE = 13, 15
+# Sizes of text in pixels: captions, and what is read from a distance.
+_SMALL = 13
+_LARGE = 15
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -32,8 +32,10 @@ from nerf_posenc.training.loop import FitState
 _SECONDS = 1.0
 # Seconds in which browsers get the last message.
 _GOODBYE = 0.3
-# Of the panel beside a field, and of that with the predictions of a sequence.
-_NARROW, _WIDE = 340, 760
+# Width in pixels of the panel beside a field.
+_NARROW = 340
+# Width in pixels of the panel with the predictions of a sequence, which fill the page.
+_WIDE = 760
 _BRAND = 108, 184, 232
 # The page is dark.
 _STYLE = (

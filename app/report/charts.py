@@ -17,12 +17,20 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from app.report.palette import figure_color
 
-_WIDTH, _HEIGHT = 640.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 78.0, 14.0, 14.0, 44.0
+# Size of a chart in CSS pixels: two stand side by side on a page of 1,300.
+_WIDTH = 640.0
+_HEIGHT = 300.0
+# Margins around the axes: the left one has room for labels such as 0.00012.
+_LEFT = 78.0
+_RIGHT = 14.0
+_TOP = 14.0
+_BOTTOM = 44.0
 # A chart with more points than it has pixels is only slower.
 _MAX_POINTS = 400
-# Labels of marks: rows that they are spread over, and the width of one.
-_LABEL_ROWS, _LABEL_WIDTH = 3, 58.0
+# Rows that the labels of marks are spread over, so that none lie on each other.
+_LABEL_ROWS = 3
+# Width of a label of a mark, in pixels.
+_LABEL_WIDTH = 58.0
 
 
 @dataclass(frozen=True)

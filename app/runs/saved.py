@@ -47,7 +47,8 @@ from scenes.sounds import open_sound
 
 METRICS = "metrics.json"
 STATE = "run.json"
-FITS, FIT_SUFFIX = "fits", ".safetensors"
+FITS = "fits"
+FIT_SUFFIX = ".safetensors"
 
 FORMAT = "nerf_posenc run"
 VERSION = 2

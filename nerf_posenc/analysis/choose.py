@@ -21,9 +21,11 @@ from nerf_posenc.training.schedules import constant
 
 Candidate = TypeVar("Candidate")
 
-# The model of a short fit: frequencies, units and hidden layers, and samples per step.
+# Random frequencies of a short fit, and units and hidden layers after them: those of an image.
 _FEATURES = 128
-_WIDTH, _DEPTH = 256, 4
+_WIDTH = 256
+_DEPTH = 4
+# Samples per step.
 _BATCH = 1024
 # Share of the samples that judge the fits of the others.
 _HELD_OUT = 0.2

@@ -24,8 +24,10 @@ _HARMLESS = 1 << 20
 _MAX_LAYERS = 1 << 10
 _MAX_SAMPLES = 1 << 12
 _MAX_DIMS = 16
-# Along one axis: of an image, or of a sound.
-_MAX_SIDE, _MAX_DURATION = 1 << 20, 1 << 28
+# Samples along one axis of an image, a clip or a volume.
+_MAX_SIDE = 1 << 20
+# Samples of a sound: over an hour at 48 kHz.
+_MAX_DURATION = 1 << 28
 _MAX_VALUES = 1 << 30
 
 

@@ -42,7 +42,10 @@ FORMAT = "nerf_posenc vector 1"
 
 # Different sizes along every axis tell orders of axes apart.
 _SHAPES = ((7,), (3, 5), (2, 3, 4))
-_WIDTH, _NUM_BANDS = 48, 5
+# Divisible by 2, 3 and 4 axes, and by pairs of each.
+_WIDTH = 48
+# Odd, so that halves and pairs of bands differ.
+_NUM_BANDS = 5
 # A late position, as of a long text, shows what early ones do not.
 _FAR = 4095
 _TOLERANCE = 1e-5

@@ -12,12 +12,17 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-# Candidate bands: as many as the positions can tell apart, up to these numbers.
-_FEW_BANDS, _MOST_BANDS = 1 << 13, 1 << 18
+# Candidate bands that are tried for all waves, at most: one step of a quarter cycle each.
+_FEW_BANDS = 1 << 13
+# Candidate bands for the waves that none of the few explains, such as those of far positions.
+_MOST_BANDS = 1 << 18
 _CHUNK = 1 << 12
-# Distances from the next that make a position far; fringes on each side of a candidate band; and
-# the mean square of what a right band leaves over.
-_FAR, _FRINGES, _RIGHT = 8, 128, 1e-10
+# A position this many median distances from the next is far: it makes interference fringes.
+_FAR = 8
+# Fringes that are searched on each side of a candidate band.
+_FRINGES = 128
+# Mean square that a right band leaves over, of waves of length 1: rounding of float32 alone.
+_RIGHT = 1e-10
 # Positions further than this from a multiple of their distance are at no equal ones.
 _IRREGULAR = 1e-2
 _MOST_ROWS = 512

@@ -15,10 +15,16 @@ from nerf_posenc.radiance.scene_spaces import BoxSpace
 
 # Queries of the field at once.
 _CHUNK = 1 << 16
-# Cameras whose directions the colors are means over, and the opacity below which a cell is empty.
-_CAMERAS, _VISIBLE = 4, 0.004
-# Views that decide which cells are seen, their longer side, and the optical depth that ends a ray.
-_VIEWS, _VIEW_SIDE, _OPAQUE = 64, 96, 5.0
+# Cameras from whose directions colors are averaged: the page shows one color for all directions.
+_CAMERAS = 4
+# Opacity below which a cell is empty: less than one step of 8 bits.
+_VISIBLE = 0.004
+# Views that decide which cells are seen, at most.
+_VIEWS = 64
+# Longer side of these views in pixels: about one ray for each cell that faces the camera.
+_VIEW_SIDE = 96
+# Optical depth that ends a ray: less than a hundredth of the light gets through.
+_OPAQUE = 5.0
 
 
 class BakedField(NamedTuple):

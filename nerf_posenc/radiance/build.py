@@ -28,12 +28,18 @@ WITH_OCCUPANCY: tuple[FieldName, ...] = ("mlp", "factored")
 """Fields that are rendered in the occupied cells of a grid."""
 Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer | ProposalRenderer
 
-# Of the factored field: nodes per pixel of a view's longer side, and their bounds.
-_NODES_PER_PIXEL, _FEWEST_NODES, _MOST_NODES = 0.4, 64, 512
-# Opacity along a cell's diagonal below which it is empty. A fit of all space starts full of fog.
-_THRESHOLD_IN_BOX, _THRESHOLD = 0.01, 0.08
-# Of the proposal field's hash grid: bounds of the finest level's nodes per axis.
-_FEWEST_HASH_NODES, _MOST_HASH_NODES = 256, 1024
+# Nodes of the factored field along each axis, per pixel of a view's longer side.
+_NODES_PER_PIXEL = 0.4
+# Fewest and most of these nodes: fewer show no shape, and more exceed what views of one scene show.
+_FEWEST_NODES = 64
+_MOST_NODES = 512
+# Opacity along a cell's diagonal below which a cell of the scene's box is empty.
+_THRESHOLD_IN_BOX = 0.01
+# The same in other spaces: a fit of all space starts full of fog, which must not count.
+_THRESHOLD = 0.08
+# Bounds of the nodes per axis at the max resolution of the proposal field's hash grid.
+_FEWEST_HASH_NODES = 256
+_MOST_HASH_NODES = 1024
 STRIDES = (4, 2, 1)
 """Of the factored field, from one node in use to the next: at first, and as it is refined."""
 

@@ -32,9 +32,11 @@ FIELD_LRS: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
 _GRID_START = 100
 _GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}
 
-# Shares of the fit after which a factored field gets its next stride: in a box, which the visual
-# hull carves from the start, and in other spaces, where coarse grids must first find the surfaces.
-_REFINE_AT_IN_BOX, _REFINE_AT = (0.13, 0.27), (0.4, 0.8)
+# Shares of the fit after which a factored field gets its next stride, in a box: early, since the
+# visual hull carves it from the start.
+_REFINE_AT_IN_BOX = (0.13, 0.27)
+# The same in other spaces: late, since coarse grids must first find the surfaces.
+_REFINE_AT = (0.4, 0.8)
 
 # Of Adam on the grids of a proposal field, beside Muon.
 _PROPOSAL_ADAM_LR = 0.02

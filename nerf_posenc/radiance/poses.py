@@ -14,8 +14,12 @@ from torch.nn import functional as F
 _ONE_SIDED = 0.85
 _CIRCLE_RADIUS = 0.15
 # The point that views from beside one another look at is as far ahead as their axes say, if that is
-# between these multiples of the cameras' mean distance from their middle; otherwise a usual one.
-_LEAST_AHEAD, _MOST_AHEAD, _USUALLY_AHEAD = 1.0, 30.0, 8.0
+# between these multiples of the cameras' mean distance from their middle: nearer, the axes cross
+# among the cameras, and farther, they are parallel but for noise.
+_LEAST_AHEAD = 1.0
+_MOST_AHEAD = 30.0
+# Otherwise it is this multiple ahead, as in captures of LLFF.
+_USUALLY_AHEAD = 8.0
 
 
 def look_at(

@@ -33,16 +33,29 @@ _DECAY = 0.95
 _FINE_DAMPING = 0.05
 # A ray whose gradient is more than this many times as long as of 99 in 100 has it shortened.
 _STEEPEST = 3.0
-# Share of a Gauss-Newton step that is taken, times the schedule of learning rates, and the longest
-# step in radians and in units of the scene.
-_SHARE, _LONGEST = 0.15, 0.1
-# The error of an outlier over the median of all views, the rays of each view by which errors are
-# measured, and the largest share of the views that are relocalized.
-_OUTLIER, _CHECKED, _MOST_OUTLIERS = 3.0, 512, 0.1
-# Of the search for an outlier's pose: candidates in each of the rounds, the best that are kept,
-# rays that they are judged by, and the standard deviation of the first, in radians and in units of
-# the scene.
-_CANDIDATES, _ROUNDS, _KEPT, _RAYS, _SPREAD = 256, 12, 16, 128, 0.15
+# Share of a Gauss-Newton step that is taken, times the schedule of learning rates: the field has
+# moved on by the next step, so that a whole one would overshoot.
+_SHARE = 0.15
+# Longest step, in radians and in units of the scene: a blurred field has flat curvature, and what
+# it divides by would throw a camera out of the scene.
+_LONGEST = 0.1
+# A view is an outlier if its error is this many times the median of all views.
+_OUTLIER = 3.0
+# Rays of each view by which its error is measured.
+_CHECKED = 512
+# Largest share of the views that are relocalized, the worst first: each costs seconds.
+_MOST_OUTLIERS = 0.1
+# Candidate poses in each round of the search for an outlier's pose (cross-entropy method).
+_CANDIDATES = 256
+# Rounds of the search; each draws around the best candidates of the one before.
+_ROUNDS = 12
+# Best candidates of a round, whose mean and spread the next is drawn from.
+_KEPT = 16
+# Rays that a candidate is judged by.
+_RAYS = 128
+# Standard deviation of the first round, in radians and in units of the scene: that of poses which
+# are known to 15 degrees is twice as large, but an outlier is searched for at two places.
+_SPREAD = 0.15
 
 
 class Search(NamedTuple):

@@ -8,7 +8,9 @@ TABLE_ROWS = 1 << 19
 """Most rows of a level's table by default."""
 COARSEST = 16
 """Nodes per axis of the coarsest level by default."""
-_LEVELS, _FEATURES = 8, 4
+# Half the levels of instant-NGP's 16, with twice its features: fewer gathers for as many values.
+_LEVELS = 8
+_FEATURES = 4
 _MOST_NODES = 1 << 24
 _LOG2_ROWS = TABLE_ROWS.bit_length() - 1
 _FINEST_BASE, _MOST_LOG2_ROWS = 64, 22

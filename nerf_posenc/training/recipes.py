@@ -35,8 +35,10 @@ from nerf_posenc.training.optimizers import muon as make_muon
 
 Recipe = TypeVar("Recipe")
 
-# Nodes along each axis of planes: one for each pixel of a view, between these.
-_FEWEST_PLANE_NODES, _MOST_PLANE_NODES = 129, 257
+# Nodes along each axis of planes, which have one for each pixel of a view: coarser planes blur what
+# views of few pixels still show, and finer ones take memory and no more detail.
+_FEWEST_PLANE_NODES = 129
+_MOST_PLANE_NODES = 257
 # A sound has hundreds of thousands of samples, and a line 200 values for each node.
 _MOST_LINE_NODES = 4096
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from sequences.data.types import Labeled, Words
 
-_FEWEST, _MOST = 5, 40
+# Words of a sentence: shorter ones are headings, longer ones lists.
+_FEWEST = 5
+_MOST = 40
 _SEED = 0
 
 # The underline of a heading, a rule of grammar, a row of a table, a prompt.

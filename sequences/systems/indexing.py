@@ -25,7 +25,8 @@ from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem
 
 ALPHABET = string.ascii_lowercase[:16]
-MIN_LENGTH, MAX_LENGTH = 8, 12
+MIN_LENGTH = 8
+MAX_LENGTH = 12
 MAX_SHIFT = 3
 NUM_QUESTIONS = 12
 """Questions about each string; the paper asks one."""

@@ -21,8 +21,10 @@ from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, fit, mse
 from nerf_posenc.training.recipes import default_sigma
 
-# A short fit takes this share of the steps of a whole one, and at least so many.
-_SHARE, _MIN_STEPS = 1 / 6, 20
+# Share of the steps of a whole fit that a short one takes.
+_SHARE = 1 / 6
+# Steps of a short fit, at least: fewer say more of the initial weights than of the encoding.
+_MIN_STEPS = 20
 # Pixels that judge a short fit.
 _JUDGED_PIXELS = 1 << 16
 # The fewest samples that `choose_sigma` takes.

@@ -42,9 +42,11 @@ PHANTOM = "shepp-logan"
 # Rec. 709, for color images.
 _LUMA = (0.2126, 0.7152, 0.0722)
 _REFERENCES = {"back-projection": back_projection, "sart": algebraic_reconstruction}
-# Octaves between the last band and the side, and cycles per unit. From 20 projections of the
-# phantom, one more band and a sigma of 3 are 1 to 3 dB worse.
-_OCTAVES_BELOW, _SIGMA = 4, 4.0
+# Octaves between the last band and the side of a slice: from 20 projections of the phantom, one
+# band more is 1 to 3 dB worse.
+_OCTAVES_BELOW = 4
+# Standard deviation of Gaussian frequencies, in cycles per unit; 3 is 1 to 3 dB worse.
+_SIGMA = 4.0
 # Peak learning rate; an image's is too high, 5 to 8 dB worse for networks without a grid.
 _LR = 0.02
 # By the number of coordinates: a volume has more to learn.
