@@ -17,10 +17,10 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from app.report.palette import figure_color
 
-# Size of a chart in CSS pixels: two stand side by side on a page of 1,300.
+# Size of a chart in CSS pixels.
 _WIDTH = 640.0
 _HEIGHT = 300.0
-# Margins around the axes: the left one has room for labels such as 0.00012.
+# Margins around the axes; labels stand in the left and the lower one.
 _LEFT = 78.0
 _RIGHT = 14.0
 _TOP = 14.0

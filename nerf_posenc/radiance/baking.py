@@ -21,7 +21,7 @@ _CAMERAS = 4
 _VISIBLE = 0.004
 # Views that decide which cells are seen, at most.
 _VIEWS = 64
-# Longer side of these views in pixels: about one ray for each cell that faces the camera.
+# Longer side of these views in pixels.
 _VIEW_SIDE = 96
 # Optical depth that ends a ray: less than a hundredth of the light gets through.
 _OPAQUE = 5.0

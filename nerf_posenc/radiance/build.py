@@ -30,7 +30,7 @@ Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer | ProposalRender
 
 # Nodes of the factored field along each axis, per pixel of a view's longer side.
 _NODES_PER_PIXEL = 0.4
-# Fewest and most of these nodes: fewer show no shape, and more exceed what views of one scene show.
+# Fewest and most of these nodes, whatever the size of the views.
 _FEWEST_NODES = 64
 _MOST_NODES = 512
 # Opacity along a cell's diagonal below which a cell of the scene's box is empty.

@@ -18,7 +18,7 @@ _CIRCLE_RADIUS = 0.15
 # among the cameras, and farther, they are parallel but for noise.
 _LEAST_AHEAD = 1.0
 _MOST_AHEAD = 30.0
-# Otherwise it is this multiple ahead, as in captures of LLFF.
+# Otherwise it is this multiple ahead.
 _USUALLY_AHEAD = 8.0
 
 

@@ -36,8 +36,8 @@ _STEEPEST = 3.0
 # Share of a Gauss-Newton step that is taken, times the schedule of learning rates: the field has
 # moved on by the next step, so that a whole one would overshoot.
 _SHARE = 0.15
-# Longest step, in radians and in units of the scene: a blurred field has flat curvature, and what
-# it divides by would throw a camera out of the scene.
+# Longest step, in radians and in units of the scene: where a blurred field is flat, the step that
+# its curvature asks for would leave the scene.
 _LONGEST = 0.1
 # A view is an outlier if its error is this many times the median of all views.
 _OUTLIER = 3.0
@@ -53,8 +53,8 @@ _ROUNDS = 12
 _KEPT = 16
 # Rays that a candidate is judged by.
 _RAYS = 128
-# Standard deviation of the first round, in radians and in units of the scene: that of poses which
-# are known to 15 degrees is twice as large, but an outlier is searched for at two places.
+# Standard deviation of the first round, in radians and in units of the scene: drawn twice as
+# widely, a view stayed 17 degrees off (docs/experiments.md).
 _SPREAD = 0.15
 
 

@@ -35,8 +35,7 @@ from nerf_posenc.training.optimizers import muon as make_muon
 
 Recipe = TypeVar("Recipe")
 
-# Nodes along each axis of planes, which have one for each pixel of a view: coarser planes blur what
-# views of few pixels still show, and finer ones take memory and no more detail.
+# Nodes along each axis of planes, which have one for each pixel of a view, within these bounds.
 _FEWEST_PLANE_NODES = 129
 _MOST_PLANE_NODES = 257
 # A sound has hundreds of thousands of samples, and a line 200 values for each node.
