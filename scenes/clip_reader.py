@@ -35,11 +35,11 @@ def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8]
         reduced = [_reduced(frame, size) for frame in itertools.islice(frames, most)]
     except (SceneError, MemoryError):
         raise
-    except OSError as error:
-        raise SceneError(f"cannot read {path}: {error.strerror or error}") from None
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
+        if isinstance(error, OSError) and error.strerror:
+            raise SceneError(f"cannot read {path}: {error.strerror}") from None
         # The last line says why; ffmpeg has its version and how it was built before it.
-        lines = str(error).split("\n") or [""]
+        lines = str(error).split("\n")
         said = next((line for line in reversed(lines) if line.strip()), type(error).__name__)
         reason = " ".join(said.split())[:200]
         raise SceneError(f"cannot read {path}: {reason}; export it anew as GIF or MP4") from None

@@ -153,32 +153,3 @@ def test_the_encoding_decides_what_few_projections_show() -> None:
     assert fits["hash"]["psnr_db"] > fits["none"]["psnr_db"] + 5
     # The seed decides by more than a decibel.
     assert fits["hash"]["psnr_db"] > fits["back-projection"]["psnr_db"] + 1
-
-
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
-        (lambda: np.save("a.npy", np.full((20, 20), np.nan)), "must hold finite numbers"),
-        (lambda: np.save("a.npy", np.full((20, 20), 7.0)), "must hold values in [0, 1]"),
-        (lambda: np.save("a.npy", np.zeros((3, 3))), "has 3 x 3 pixels; 8 are needed"),
-        (lambda: np.save("a.npy", np.zeros((0, 9))), "a.npy is empty"),
-        (lambda: np.save("a.npy", np.zeros(20)), "must be (height, width) or (depth, height, wi"),
-        (lambda: np.save("a.npy", np.zeros((0, 20, 20))), "a.npy is empty"),
-        (lambda: np.save("a.npy", np.ones((20, 20, 3))), "has 3 x 20 pixels; 8 are needed"),
-        (lambda: np.save("a.npy", np.array([[{}]]), allow_pickle=True), "not an array of numbers"),
-        (lambda: Path("a.npy").write_bytes(b"\x93NUMPY"), "not an array of numbers"),
-        (lambda: None, "there is no file"),
-        (lambda: np.save("a.npy", np.zeros((9, 9))), "0 everywhere"),
-        # Its one pixel lies in a corner, which no line crosses.
-        (lambda: np.save("a.npy", np.eye(9, k=8)), "0 everywhere"),
-    ],
-)
-def test_what_is_no_slice_is_refused_in_one_line(
-    write: object, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert callable(write)
-    write()
-    assert train_fit.main(["--scan", "a.npy", *QUICK[4:]]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1

@@ -18,7 +18,6 @@ from app.kinds.shape import ShapeKind, ShapeOptions
 from scenes import SceneError
 from scenes.meshes import open_shape
 from scenes.surfaces import shaded_view, surface_mesh
-from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -121,20 +120,6 @@ def test_a_mesh_with_a_hole_is_inside_where_it_winds_around() -> None:
 
 
 @pytest.mark.slow
-def test_a_shape_is_fitted_reported_compared_and_resumed_to_the_bit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("app.kinds.shape._POOL", 1 << 12)
-    monkeypatch.setattr("app.kinds.shape._SCORED", 1 << 12)
-    monkeypatch.setattr("app.kinds.shape._NODES", 24)
-    for side in ("_SLICE_SIDE", "_PREVIEW_SIDE", "_VIEW_SIDE"):
-        monkeypatch.setattr(f"app.kinds.shape.{side}", 24)
-    trimesh.creation.box((2.0, 2.0, 1.0)).export("a.stl")
-    data = ["--shape", "a.stl", "--encodings", "none", "hash", "--eikonal", "0.1"]
-    resumed_to_the_bit(monkeypatch, [*data, *QUICK], 2)
-
-
-@pytest.mark.slow
 def test_a_fitted_box_is_exported_in_the_units_of_its_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,30 +167,6 @@ def test_loss_is_least_for_the_distances_themselves(monkeypatch: pytest.MonkeyPa
     expected = ((ahead - behind) / 2e-6).norm(dim=-1).float()
     # But for points whose differences straddle a kink of a ReLU.
     assert float((slopes.detach() - expected).abs().quantile(0.95)) < 1e-3 * float(expected.mean())
-
-
-@pytest.mark.parametrize(
-    ("name", "write", "message"),
-    [
-        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\n", "a mesh needs faces"),
-        ("a.obj", b"v 0 0 0\nv 0 0 0\nv 0 0 0\nf 1 2 3\n", "no triangles"),
-        ("a.obj", b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "lies in a plane"),
-        ("a.obj", b"v inf 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "not finite"),
-        ("a.obj", b"", "a.obj"),
-        ("a.ply", b"ply\nformat ascii 1.0\n", "cannot read a.ply"),
-        ("a.png", b"\x89PNG\r\n\x1a\n", "is no mesh: .obj, .ply, .stl, .off, .glb are read"),
-        ("a.stl", None, "there is no file a.stl"),
-    ],
-)
-def test_what_is_no_mesh_is_refused_in_one_line(
-    name: str, write: bytes | None, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if write is not None:
-        Path(name).write_bytes(write)
-    assert train_fit.main(["--shape", name, *QUICK]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
 
 
 def test_a_mesh_without_the_library_of_distances_says_what_to_install(

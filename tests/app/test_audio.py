@@ -1,7 +1,6 @@
 """Sounds: files against independent readers, scores against closed forms, runs to page and WAV."""
 
 import math
-import wave
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from scenes import SceneError
 from scenes.sounds import open_sound
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
-from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -87,20 +85,6 @@ def test_other_formats_and_24_bits_are_read_as_another_reader_does(name: str) ->
     np.testing.assert_allclose(open_sound(name).samples.numpy(), theirs, atol=2e-7)
 
 
-def test_a_sound_is_fitted_reported_compared_and_resumed_to_the_bit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    wavfile.write("two.wav", RATE, np.stack([tone(300), tone(500)], -1).astype(np.float32))
-    data = ["--audio", "two.wav", "--duration", "0.2", *QUICK]
-    whole = resumed_to_the_bit(monkeypatch, data, 3)
-    assert [fit["encoding"] for fit in whole["fits"]] == ["none", "fourier", "hash"]
-    assert whole["data"]["size"] == [1600]
-    for name in ("original", "none", "fourier", "hash"):
-        with wave.open(f"whole/{name}.wav") as file:
-            assert (file.getframerate(), file.getnframes(), file.getnchannels()) == (RATE, 1600, 2)
-    assert Path("both.html").read_text().count("<audio") == 1 + 6
-
-
 def test_a_fit_is_rendered_at_another_rate_between_its_own_samples() -> None:
     wavfile.write("a.wav", RATE, tone(200).astype(np.float32))
     data = ["--audio", "a.wav", "--encodings", "fourier", "--bands", "8", "--steps", "40"]
@@ -121,29 +105,6 @@ def test_bands_reach_the_frequency_that_is_said(capsys: pytest.CaptureFixture[st
     # sin(2^k pi t) has 2^k / 2 cycles per unit, of which the second of sound is two.
     assert kind.hertz(1) == 1
     assert kind.hertz(kind.enough_bands) >= RATE / 2 > kind.hertz(kind.enough_bands - 1)
-
-
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
-        (lambda: wavfile.write("a.wav", RATE, np.zeros(500, np.int16)), "is silent"),
-        (lambda: wavfile.write("a.wav", RATE, np.ones(1, np.int16)), "has 1 samples"),
-        (lambda: wavfile.write("a.wav", RATE, np.full(99, np.nan, np.float32)), "not finite"),
-        (lambda: wavfile.write("a.wav", RATE, np.ones((99, 3), np.int16)), "of 3 channels"),
-        (lambda: Path("a.wav").write_bytes(b"RIFF" + b"\xff" * 60), "cannot read a.wav"),
-        (lambda: Path("a.wav").write_bytes(b"\x89PNG\r\n\x1a\n"), "is no WAV, FLAC or OGG file"),
-        (lambda: Path("a.wav").mkdir(), "there is no file a.wav"),
-        (lambda: None, "there is no file a.wav"),
-    ],
-)
-def test_what_is_no_sound_is_refused_in_one_line(
-    write: Any, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write()
-    assert train_fit.main(["--audio", "a.wav", *QUICK]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
 
 
 def test_a_long_sound_is_refused_without_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from torch import nn
 import train_fit
 from app.blocks import FitName
 from app.kinds.align import AlignedImage, AlignKind, AlignOptions, held_cosine, warped
-from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -125,13 +124,6 @@ def test_the_patches_of_an_eased_fit_are_blurred_until_its_middle() -> None:
     # A blur keeps the mean.
     means = [float(targets[0].mean()) for targets in values.values()]
     assert means[0] == pytest.approx(means[1], abs=0.01)
-
-
-@pytest.mark.slow
-def test_a_fit_is_reported_and_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ["--encodings", "fourier", "fourier-eased", "lines-eased"]
-    whole = resumed_to_the_bit(monkeypatch, [*QUICK, *names], 3)
-    assert [fit["encoding"] for fit in whole["fits"]] == names[1:]
 
 
 @pytest.mark.slow

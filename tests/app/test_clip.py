@@ -11,9 +11,7 @@ from PIL import Image
 
 import train_fit
 from app.kinds.clip import ClipKind, ClipOptions, frame_points, frame_times
-from scenes import SceneError
 from scenes.clips import open_clip, turning_spheres
-from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -76,15 +74,6 @@ def test_the_built_in_spheres_turn_once() -> None:
     assert steps.max() < 3 * steps.min()
 
 
-def test_a_clip_is_fitted_reported_compared_and_resumed_to_the_bit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    write_clip("a.gif")
-    whole = resumed_to_the_bit(monkeypatch, ["--clip", "a.gif", *QUICK], 3)
-    assert [fit["encoding"] for fit in whole["fits"]] == ["none", "fourier", "hash"]
-    assert whole["data"]["size"] == [24, 16, 6]
-
-
 def test_a_clip_is_rendered_at_other_sizes_and_frame_rates() -> None:
     write_clip("a.gif")
     assert train_fit.main(["--clip", "a.gif", *QUICK, "--encodings", "hash", "--out", "run"]) == 0
@@ -93,25 +82,3 @@ def test_a_clip_is_rendered_at_other_sizes_and_frame_rates() -> None:
     own, other = (sorted(Path(name).glob("*.png")) for name in ("own", "other"))
     assert (len(own), iio.imread(own[0]).shape) == (6, (16, 24, 3))
     assert (len(other), iio.imread(other[0]).shape) == (12, (8, 12, 3))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "cannot read"),
-        (b"GIF89a broken", "cannot read"),
-        (b"#EXTM3U\nhttp://localhost/a.ts\n", "cannot read"),
-    ],
-)
-def test_a_file_that_is_no_clip_gets_one_clear_error(content: bytes, message: str) -> None:
-    Path("a.clip").write_bytes(content)
-    with pytest.raises(SceneError, match=message):
-        open_clip("a.clip", num_frames=4, size=16)
-
-
-def test_an_image_is_no_clip() -> None:
-    iio.imwrite("a.png", np.zeros((8, 8, 3), np.uint8))
-    with pytest.raises(SceneError, match="one frame alone; fit it as an image"):
-        open_clip("a.png", num_frames=4, size=16)
-    with pytest.raises(SceneError, match="there is no file"):
-        open_clip("absent.gif", num_frames=4, size=16)
