@@ -3,7 +3,7 @@
 import importlib.util
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.options import UsageError
@@ -52,7 +52,8 @@ def _recipe(file: Path, name: str, word: str) -> EncodingRecipe:
             f"{word}: {file.name} has no class {name} derived from nerf_posenc.core.Encoder, and "
             "no EncodingRecipe of this name"
         )
-    return EncodingRecipe(title=f"The encoding {name}", build=lambda model, _: value(model.in_dim))
+    make: Callable[[int], Encoder] = value
+    return EncodingRecipe(title=f"The encoding {name}", build=lambda model, _: make(model.in_dim))
 
 
 def _module(file: Path, word: str) -> object:

@@ -1,18 +1,18 @@
-"""Write the page of all options from the help that the program prints.
-
-python -m docs.make_options
-"""
+"""The page of all options, from the program's help: a hook of mkdocs that builds the site."""
 
 import contextlib
 import io
 import os
+import sys
 from pathlib import Path
+from typing import Any
 from unittest import mock
+
+# mkdocs loads a hook by its file.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from app.cli import COMMANDS, main
 from app.kinds import KINDS
-
-PAGE = Path(__file__).parent / "options.md"
 
 
 def help_of(*arguments: str) -> str:
@@ -38,5 +38,9 @@ def page() -> str:
     return "\n".join([*lines, ""])
 
 
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+def on_files(files: Any, config: Any) -> Any:
+    """Add the page to those of the site."""
+    from mkdocs.structure.files import File
+
+    files.append(File.generated(config, "options.md", content=page()))
+    return files

@@ -56,7 +56,7 @@ def _found(text: str) -> list[tuple[str, Preset]]:
     found = find_presets(text)
     if not found:
         raise ValueError(
-            f"no preset mentions {text!r}; docs/encoders/recipes.md has a line for other libraries"
+            f"no preset mentions {text!r}; docs/encoders/equivalents.md has lines for others"
         )
     return found
 

@@ -52,7 +52,7 @@ class SystemOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SystemRecipe:
+class SystemDefaults:
     """How a system is trained unless the user says otherwise.
 
     Attributes:
@@ -80,14 +80,14 @@ class System(Protocol):
         name: name of the data.
         source: source of the data.
         lesson: what a comparison of its encodings shows, in a sentence or two for the report.
-        recipe: how it is trained.
+        defaults: how it is trained unless the user says otherwise.
     """
 
     model: str
     name: str
     source: str
     lesson: str
-    recipe: SystemRecipe
+    defaults: SystemDefaults
 
     @property
     def encodings(self) -> Mapping[str, str]:

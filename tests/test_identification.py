@@ -18,9 +18,9 @@ from nerf_posenc import (
     identify,
 )
 from nerf_posenc.presets import FOURIER, GRID, ROTARY
+from tests.equivalents.attention import ROTARY_ENTRIES, preset_positions
+from tests.equivalents.vectors import arrays, given
 from tests.identified import EMBEDDINGS, ROTATIONS
-from tests.recipes.attention import ROTARY_ENTRIES, preset_positions
-from tests.recipes.vectors import arrays, given
 
 # Thousands of candidates are compared; checks of shapes at run time would take most of the time.
 pytestmark = pytest.mark.usefixtures("unchecked")

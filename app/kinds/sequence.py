@@ -76,8 +76,8 @@ class SequenceKind(Kind[SequenceOptions]):
         return digest_of((tensor.shape, [tensor]) for tensor in self.system.data())
 
     def resolve(self, options: SequenceOptions) -> SequenceOptions:
-        """Take what was not asked for from the recipe of the system."""
-        system, recipe = self.system, self.system.recipe
+        """Take what was not asked for from the defaults of the system."""
+        system, defaults = self.system, self.system.defaults
         encodings = options.encodings or system.default_encodings
         unknown = [encoding for encoding in encodings if encoding not in system.encodings]
         require(
@@ -89,9 +89,9 @@ class SequenceKind(Kind[SequenceOptions]):
             options,
             model=system.model,
             encodings=encodings,
-            steps=options.steps or recipe.steps,
-            batch_size=options.batch_size or recipe.batch_size,
-            lr=options.lr or recipe.lr,
+            steps=options.steps or defaults.steps,
+            batch_size=options.batch_size or defaults.batch_size,
+            lr=options.lr or defaults.lr,
             precision="float32" if options.precision == "auto" else options.precision,
         )
 
@@ -120,7 +120,7 @@ class SequenceKind(Kind[SequenceOptions]):
         """Batches of every seed, and the loss of each."""
         assert isinstance(model, Ensemble)
         system, members, encoding = self.system, list(model.members), description["encoding"]
-        lr = config.lr or system.recipe.lr
+        lr = config.lr or system.defaults.lr
         seeds = range(config.seed, config.seed + config.num_seeds)
         draws = [system.batches(encoding, config.batch_size, seed) for seed in seeds]
         return Problem(
@@ -130,7 +130,7 @@ class SequenceKind(Kind[SequenceOptions]):
             loss=member_losses(system.loss),
             schedule=system.schedule,
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
-            unit=system.recipe.loss_unit,
+            unit=system.defaults.loss_unit,
             passage=lambda: self._preview(members[0], encoding),
             details={"lr": lr, "precision": config.precision},
         )
@@ -148,7 +148,7 @@ class SequenceKind(Kind[SequenceOptions]):
         by_seed = [dict(evaluation.scores) for evaluation in evaluations]
         losses = [_last_loss(fit.state.member_losses, i) for i in range(len(evaluations))]
         details = {"num_seeds": fit.config.num_seeds, "training_loss_by_seed": losses}
-        if system.recipe.selects_seed:
+        if system.defaults.selects_seed:
             best = evaluations[losses.index(min(losses))]
             return replace(best, by_seed=by_seed, details=details)
         first = system.measures[0].name
@@ -162,7 +162,7 @@ class SequenceKind(Kind[SequenceOptions]):
 
     def notes(self, results: Sequence[Result], config: SequenceOptions) -> Iterator[str]:
         """Whether the fits were too short to tell encodings apart."""
-        default = self.system.recipe.steps
+        default = self.system.defaults.steps
         short = [result.label for result in results if 2 * result.steps < default]
         if short:
             yield (

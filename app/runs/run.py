@@ -225,7 +225,8 @@ def _with_saved_choices(options: CommonOptions, resumed: RunState | None) -> Com
     }
     chosen = replace(options, **changes)
     # Bands or a sigma may have been found for an encoding that was not chosen in the end.
-    replace(chosen, **dict.fromkeys(changes.keys() - {"encodings"})).check()
+    found: dict[str, Any] = dict.fromkeys(changes.keys() - {"encodings"})
+    replace(chosen, **found).check()
     require_ranges(type(chosen), vars(chosen))
     return chosen
 

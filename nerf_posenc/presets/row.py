@@ -131,5 +131,5 @@ class PresetTable(Mapping[str, Preset]):
         guess = f"did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(
             f"no preset {name!r}; {guess}find_presets(text) searches all, and "
-            "docs/encoders/recipes.md has a line for other libraries"
+            "docs/encoders/equivalents.md has a line for other libraries"
         )

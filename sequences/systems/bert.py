@@ -21,7 +21,7 @@ from sequences.errors import SequenceError
 from sequences.layers.bert_model import BertModel
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.vocabulary import Vocabulary, most_frequent
-from sequences.system import SystemOptions, SystemRecipe
+from sequences.system import SystemDefaults, SystemOptions
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
 from sequences.systems.base_system import BaseSystem
@@ -99,7 +99,7 @@ class BertSystem(BaseSystem):
             raise SequenceError(
                 f"--width must be an even multiple of --heads; got {self.width} and {self.heads}"
             )
-        self.recipe = SystemRecipe(steps=1200, batch_size=32, lr=0.02)
+        self.defaults = SystemDefaults(steps=1200, batch_size=32, lr=0.02)
         parts = [[_words(document) for document in part] for part in (data.train, data.test)]
         self.vocabulary = Vocabulary(
             most_frequent((word for words in parts[0] for word in words), _MOST_WORDS),

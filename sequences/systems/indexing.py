@@ -20,7 +20,7 @@ from sequences.layers.language_models import TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ENCODINGS
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
-from sequences.system import SystemOptions, SystemRecipe
+from sequences.system import SystemDefaults, SystemOptions
 from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem
 
@@ -74,7 +74,7 @@ class IndexingSystem(BaseSystem):
     default_encodings = ("none", "sinusoidal", "rotary", "pope")
     citations = (papers.GOPALAKRISHNAN, papers.SU)
     measures = (CORRECT, BITS)
-    recipe = SystemRecipe(steps=1_000, batch_size=64, lr=0.02)
+    defaults = SystemDefaults(steps=1_000, batch_size=64, lr=0.02)
     lesson = (
         "To answer, a model has to find a letter by what it is, and another by where it stands. "
         "Rotary embeddings mix the two, since features add to the angle of a position; polar ones "

@@ -19,7 +19,7 @@ from sequences.layers.language_models import ConvolutionalLM, TransformerLM
 from sequences.layers.optimizers import muon_for_layers
 from sequences.layers.positions import ADDED, ENCODINGS
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
-from sequences.system import SystemOptions, SystemRecipe
+from sequences.system import SystemDefaults, SystemOptions
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording, self_attentions
 from sequences.systems.base_system import BaseSystem
@@ -93,7 +93,7 @@ class LanguageSystem(BaseSystem):
             )
         self.lesson = _LESSONS[self.model]
         self.citations = _CITATIONS[self.model]
-        self.recipe = SystemRecipe(steps=800, batch_size=64 if self.is_masked else 32, lr=0.02)
+        self.defaults = SystemDefaults(steps=800, batch_size=64 if self.is_masked else 32, lr=0.02)
         self.measures = (BITS, PERPLEXITY, ACCURACY, bits_at(4 * self.context))
         texts = ["\n".join(part) for part in (data.train, data.test)]
         self.alphabet = sorted(set(texts[0]))

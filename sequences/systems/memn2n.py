@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from sequences.data.types import Stories
-from sequences.system import SystemOptions, SystemRecipe
+from sequences.system import SystemDefaults, SystemOptions
 from sequences.systems import papers
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memn2n_model import MemN2N
@@ -79,7 +79,7 @@ class MemN2NSystem(StorySystem):
             for task in data.tasks
         )
         steps_per_epoch = max(len(self.training) // BATCH_SIZE, 1)
-        self.recipe = SystemRecipe(
+        self.defaults = SystemDefaults(
             steps=(60 if is_joint else 100) * steps_per_epoch,
             batch_size=BATCH_SIZE,
             lr=LR,

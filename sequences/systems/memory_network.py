@@ -11,7 +11,7 @@ from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
 from sequences.data.types import Stories
 from sequences.errors import SequenceError
-from sequences.system import SystemOptions, SystemRecipe
+from sequences.system import SystemDefaults, SystemOptions
 from sequences.systems import papers
 from sequences.systems.clipped_sgd import ClippedSGD
 from sequences.systems.memory_network_model import FactInputs, MemoryNetwork
@@ -86,7 +86,9 @@ class MemoryNetworkSystem(StorySystem):
         self._require_sizes()
         steps = max(len(self.training) // BATCH_SIZE, 1)
         # A hinge loss has no unit.
-        self.recipe = SystemRecipe(steps=EPOCHS * steps, batch_size=BATCH_SIZE, lr=LR, loss_unit="")
+        self.defaults = SystemDefaults(
+            steps=EPOCHS * steps, batch_size=BATCH_SIZE, lr=LR, loss_unit=""
+        )
 
     def data(self) -> Iterable[Tensor]:
         """Words, ages, answers and supporting facts of all questions."""

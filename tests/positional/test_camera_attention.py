@@ -7,7 +7,7 @@ from torch import Tensor
 from nerf_posenc import PRoPEEncoder, RotaryEncoder
 from nerf_posenc.encoders import plucker_rays
 from nerf_posenc.positional import transformed_by_camera
-from tests.recipes.vectors import arrays, given
+from tests.equivalents.vectors import arrays, given
 
 
 def random_poses(*batch: int) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from nerf_posenc import FireBias, KerpleBias, LogCPBBias, T5RelativeBias, alibi_bias
 from nerf_posenc.positional import ClippedRelativeBias, WindowBias, alibi_slopes, deberta_buckets
 from nerf_posenc.positional.relative_bias import relative_positions
-from tests.recipes.vectors import arrays
+from tests.equivalents.vectors import arrays
 
 
 def test_queries_are_the_last_of_the_keys() -> None:

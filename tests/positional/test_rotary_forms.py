@@ -10,7 +10,7 @@ from nerf_posenc import MixedRotaryEncoder, RotaryEncoder, XPosEncoder, geometri
 from nerf_posenc.positional import FourierSeriesRotaryEncoder
 from nerf_posenc.positional.rotation import Pairing
 from nerf_posenc.presets import ROTARY, Preset, mrope_axes
-from tests.recipes.vectors import arrays
+from tests.equivalents.vectors import arrays
 
 
 def rotated_pair(x: Tensor, y: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:

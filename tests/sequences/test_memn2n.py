@@ -30,7 +30,7 @@ def small_system(**options: object) -> MemN2NSystem:
 
 def fitted(system: MemN2NSystem, encoding: str, steps: int) -> nn.Module:
     model = system.build(encoding, generator())
-    optimizer = system.optimizer([model], system.recipe.lr)
+    optimizer = system.optimizer([model], system.defaults.lr)
     state = FitState(model, optimizer, steps)
     return fit(state, system.batches(encoding, 32, 0), system.loss, schedule=lambda _: 1.0).model
 
@@ -140,9 +140,9 @@ def test_the_rate_halves_after_every_quarter() -> None:
 
 def test_a_tenth_of_the_training_questions_is_left_out() -> None:
     assert len(small_system().training) == 36
-    assert small_system().recipe.steps == 100
+    assert small_system().defaults.steps == 100
     joint = MemN2NSystem(moves(tasks=3), SystemOptions())
-    assert (len(joint.training), joint.width, joint.recipe.steps) == (108, 50, 180)
+    assert (len(joint.training), joint.width, joint.defaults.steps) == (108, 50, 180)
 
 
 @pytest.mark.slow

@@ -156,7 +156,7 @@ def test_sizes_out_of_range_are_refused(wrong: dict[str, int]) -> None:
 
 def fitted(system: MemoryNetworkSystem, encoding: str, steps: int) -> nn.Module:
     model = system.build(encoding, generator())
-    state = FitState(model, system.optimizer([model], system.recipe.lr), steps)
+    state = FitState(model, system.optimizer([model], system.defaults.lr), steps)
     draw = system.batches(encoding, 32, 0)
     return fit(state, draw, system.loss, schedule=system.schedule).model
 

@@ -448,7 +448,7 @@ def test_attention_is_averaged_over_layers_and_heads() -> None:
 def train(system: TranslationSystem, encoding: str, steps: int) -> float:
     """Exact translations of the test pairs in percent."""
     model = system.build(encoding, generator())
-    optimizer = system.optimizer([model], system.recipe.lr)
+    optimizer = system.optimizer([model], system.defaults.lr)
     draw = system.batches(encoding, 32, 0)
     for step in range(steps):
         inputs, targets = draw(step)

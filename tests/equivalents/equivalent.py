@@ -9,11 +9,11 @@ from torch import Tensor
 
 import nerf_posenc
 from nerf_posenc import core, encoders, positional, presets
-from tests.recipes.vectors import expected, given
+from tests.equivalents.vectors import expected, given
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Equivalent:
     """A line of code and the numbers that it must give.
 
     Attributes:

@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from nerf_posenc import presets
-from tests.recipes.recipe import FLOAT32, ROUNDED, Recipe
-from tests.recipes.vectors import arrays, released
+from tests.equivalents.equivalent import FLOAT32, ROUNDED, Equivalent
+from tests.equivalents.vectors import arrays, released
 
 # Entry of the vectors, where it has another name than the preset.
 ROTARY_ENTRIES = {
@@ -39,7 +39,7 @@ _LONG = "[1 + 0.5 * i for i in range(64)]"
 _TOLERANCES = {"timm-pixel": 6e-5, "cogview4": 2e-5, "ltx-video": 6e-3}
 
 ROTARY = [
-    Recipe(
+    Equivalent(
         f"{preset.source.split(',')[0]}, {name}",
         f'RotaryEncoder.preset("{name}").rotate(q, {_positions(name)})',
         f"library/{ROTARY_ENTRIES.get(name, name)}/after",
@@ -48,7 +48,7 @@ ROTARY = [
     )
     for name, preset in presets.ROTARY.items()
 ] + [
-    Recipe(what, line, f"library/{vector}", tolerance=tolerance, setup=setup, remark=remark)
+    Equivalent(what, line, f"library/{vector}", tolerance=tolerance, setup=setup, remark=remark)
     for what, line, vector, tolerance, setup, remark in [
         (
             "rotary-embedding-torch, float64 bands",
@@ -306,7 +306,7 @@ ROTARY = [
 ]
 
 ROTARY.append(
-    Recipe(
+    Equivalent(
         "FoPE (Hua et al.), FourierEmbedding",
         "encoder.rotate(queries, torch.arange(16))",
         "library/fope/output_queries",
@@ -319,7 +319,7 @@ ROTARY.append(
 _Q = "torch.arange(1.0, 9.0).reshape(1, 1, 2, 4)"
 
 SEQUENCES = [
-    Recipe(what, line, f"encoding/{vector}", tolerance=tolerance, remark=ROUNDED)
+    Equivalent(what, line, f"encoding/{vector}", tolerance=tolerance, remark=ROUNDED)
     for what, line, vector, tolerance in [
         (
             "positional-encodings (tatp22), 1-D",
@@ -368,7 +368,7 @@ SEQUENCES = [
 ]
 
 RELEASED = [
-    Recipe(
+    Equivalent(
         f"{vector['library']}, {name}",
         vector["line"],
         f"released/{name}",

@@ -1,6 +1,6 @@
-"""Write the pages of presets and of recipes: ``python -m docs.make_recipes``.
+"""Write the pages of presets and of equivalents: ``python -m docs.make_equivalents``.
 
-The errors of the recipes are measured now.
+The errors of the equivalents are measured now.
 """
 
 from pathlib import Path
@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from nerf_posenc.presets.catalog import PRESETS, encoder_of
-from tests.recipes.recipe import Recipe
-from tests.recipes.recipes import RECIPES, SECTIONS
-from tests.recipes.vectors import source
+from tests.equivalents.equivalent import Equivalent
+from tests.equivalents.equivalents import EQUIVALENTS, SECTIONS
+from tests.equivalents.vectors import source
 
 ENCODERS = Path(__file__).parent / "encoders"
 
@@ -39,8 +39,8 @@ torch.Size([1500, 384])
 ```
 
 From a terminal: `python -m nerf_posenc presets qwen`. {count} presets; how far they are from their
-libraries' own numbers is on the page of [recipes](recipes.md), by preset or by the arguments. This
-page is written by `python -m docs.make_recipes`.
+libraries' own numbers is on the page of [equivalents](equivalents.md), by preset or by the
+arguments. This page is written by `python -m docs.make_equivalents`.
 
 <p><input type="search" id="search-presets" placeholder="Search, as: qwen"
 aria-label="Search the presets" style="border: 1px solid; border-radius: 3px; padding: 4px"></p>
@@ -62,8 +62,8 @@ HEAD = """# One line for each library
 
 Each line gives the numbers of the library or model on its left. They were computed by running the
 library itself (`python -m tools.vectors`; tiny-cuda-nn's from the formulas of its kernels, and
-VGGT's by CroCo's code, which it has), and `pytest tests/recipes` compares every line with them;
-this page is written by `python -m docs.make_recipes` from the same lines. {count} rows.
+VGGT's by CroCo's code, which it has), and `pytest tests/equivalents` compares every line with them;
+this page is written by `python -m docs.make_equivalents` from the same lines. {count} rows.
 
 The errors are the largest differences from the library's numbers, for float32 and float64 inputs.
 Where the one in float64 is not near 1e-7, the library has float32 tables or bands: give its own
@@ -96,14 +96,14 @@ RotaryEncoder.preset("flux").rotate(before, ROTARY["flux"].positions((4, 6)))
 """
 
 
-def row(recipe: Recipe) -> str:
+def row(equivalent: Equivalent) -> str:
     """One row of a table."""
-    errors = [f"{recipe.error(dtype):.0e}" for dtype in (torch.float32, torch.float64)]
-    line = recipe.line.replace("|", "\\|")
-    remark = f"; {recipe.remark}" if recipe.remark else ""
+    errors = [f"{equivalent.error(dtype):.0e}" for dtype in (torch.float32, torch.float64)]
+    line = equivalent.line.replace("|", "\\|")
+    remark = f"; {equivalent.remark}" if equivalent.remark else ""
     return (
-        f"| {recipe.what} | `{line}` | {errors[0]} | {errors[1]} | {source(recipe.vector)}: "
-        f"`{recipe.vector}`{remark} |"
+        f"| {equivalent.what} | `{line}` | {errors[0]} | {errors[1]} "
+        f"| {source(equivalent.vector)}: `{equivalent.vector}`{remark} |"
     )
 
 
@@ -119,13 +119,13 @@ def presets_page() -> str:
 
 def main() -> None:
     (ENCODERS / "presets.md").write_text(presets_page(), encoding="utf-8")
-    parts = [HEAD.format(count=len(RECIPES))]
+    parts = [HEAD.format(count=len(EQUIVALENTS))]
     for title, rows in SECTIONS.items():
         parts.append(f"\n## {title}\n")
         parts.append("| library or model | line | float32 | float64 | numbers |")
         parts.append("|---|---|---|---|---|")
-        parts += [row(recipe) for recipe in rows]
-    (ENCODERS / "recipes.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
+        parts += [row(equivalent) for equivalent in rows]
+    (ENCODERS / "equivalents.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """One line for each library or model: what it computes, by an encoder of this library."""
 
-from tests.recipes.attention import RELEASED, ROTARY, SEQUENCES
-from tests.recipes.coordinates import FIELDS, GEOGRAPHY, IMAGES, TIME, WAVES
-from tests.recipes.recipe import Recipe
+from tests.equivalents.attention import RELEASED, ROTARY, SEQUENCES
+from tests.equivalents.coordinates import FIELDS, GEOGRAPHY, IMAGES, TIME, WAVES
+from tests.equivalents.equivalent import Equivalent
 
-SECTIONS: dict[str, list[Recipe]] = {
+SECTIONS: dict[str, list[Equivalent]] = {
     "Neural fields": FIELDS,
     "Images and boxes": IMAGES,
     "The globe": GEOGRAPHY,
@@ -14,4 +14,4 @@ SECTIONS: dict[str, list[Recipe]] = {
     "Attention: rotary embeddings, biases, cameras": ROTARY,
     "Released configurations and odd sizes": RELEASED,
 }
-RECIPES = [recipe for section in SECTIONS.values() for recipe in section]
+EQUIVALENTS = [equivalent for section in SECTIONS.values() for equivalent in section]

@@ -1,10 +1,10 @@
 """Recipes of encoders of coordinates: fields, images and boxes, the globe, time."""
 
-from tests.recipes.recipe import FLOAT32, ROUNDED, Recipe
+from tests.equivalents.equivalent import FLOAT32, ROUNDED, Equivalent
 
 
-def _nerfstudio(name: str, in_dim: int, entry: str) -> Recipe:
-    return Recipe(
+def _nerfstudio(name: str, in_dim: int, entry: str) -> Equivalent:
+    return Equivalent(
         f"nerfstudio, {entry}",
         f'FourierEncoder.preset("nerfstudio-{name}", {in_dim})(points)',
         f"library/nerfstudio-{entry}/output_features",
@@ -14,7 +14,7 @@ def _nerfstudio(name: str, in_dim: int, entry: str) -> Recipe:
 _X = "torch.tensor([[0.1, -0.7, 0.33]])"
 
 FIELDS = [
-    Recipe(
+    Equivalent(
         f"{library}, positional encoding",
         f'FourierEncoder.preset("{preset}", 3, 3{more})({_X})',
         f"encoding/{vector}",
@@ -46,75 +46,75 @@ FIELDS = [
     _nerfstudio("sdf", 3, "sdf-position"),
     _nerfstudio("sdf-direction", 3, "sdf-direction"),
     _nerfstudio("background", 3, "surface-background"),
-    Recipe(
+    Equivalent(
         "nerfstudio, mipnerf with covariances",
         'FourierEncoder.preset("nerfstudio-mipnerf", 3)(points, covariance=covs)',
         "library/nerfstudio-mipnerf/output_integrated",
     ),
-    Recipe(
+    Equivalent(
         "nerfstudio, RFFEncoding",
         "torch.cat([GaussianEncoder(3, matrix=basis.T)(points), points], -1)",
         "library/nerfstudio-rff/output_features",
     ),
-    Recipe(
+    Equivalent(
         "torch-ngp, linear bands",
         'FourierEncoder.preset("torch-ngp", 3, bands=linear_bands(4, first=1.0, last=2.0**3))'
         "(points)",
         "library/torch-ngp-frequency/output_linear",
     ),
-    Recipe(
+    Equivalent(
         "multinerf, integrated_pos_enc on the lifted basis",
         'FourierEncoder.preset("mipnerf", 3, 4, basis=icosahedron_basis(2), include_input=None)'
         "(points, covariance=covs)",
         "library/mipnerf360-ipe/output_lifted",
     ),
-    Recipe(
+    Equivalent(
         "multinerf, contract", "contract(points)", "library/mipnerf360-contract/output_contracted"
     ),
-    Recipe(
+    Equivalent(
         "multinerf, inv_contract",
         "uncontract(contract(points))",
         "library/mipnerf360-contract/output_inverse",
     ),
-    Recipe(
+    Equivalent(
         "multinerf, track_linearize(contract)",
         "contract_gaussian(points, covs)[1]",
         "library/mipnerf360-contract/output_covs",
     ),
-    Recipe(
+    Equivalent(
         "multinerf, generate_basis('icosahedron', 2)",
         "icosahedron_basis(2)",
         "library/mipnerf360-basis/output_icosahedron_2",
     ),
-    Recipe(
+    Equivalent(
         "Ref-NeRF, generate_ide_fn(5)",
         "IntegratedDirectionalEncoder(5)(directions, roughness=kappa_inv)",
         "library/refnerf-ide/output_ide_5",
     ),
-    Recipe(
+    Equivalent(
         "Ref-NeRF, generate_dir_enc_fn(4)",
         "IntegratedDirectionalEncoder(4)(directions)",
         "library/refnerf-ide/output_dir_enc_4",
     ),
-    Recipe(
+    Equivalent(
         "rff, gaussian_encoding",
         "GaussianEncoder(3, matrix=torch.tensor([[1.0, 0.0, 0.5], [0.0, 1.0, -0.5]]), "
         f'phases=("cos", "sin"))({_X})',
         "encoding/rff.gaussian_encoding",
         remark=ROUNDED,
     ),
-    Recipe(
+    Equivalent(
         "Fourier features (Tancik et al.), input_mapping",
         f"GaussianEncoder(3, matrix=torch.tensor([[1.0, 0.0, 0.5], [0.0, 1.0, -0.5]]))({_X})",
         "encoding/tancik.input_mapping",
         remark=ROUNDED,
     ),
-    Recipe(
+    Equivalent(
         "Boltz, FourierEmbedding (AlphaFold 3)",
         "GaussianEncoder(1, matrix=matrix, offsets=offsets)(times)",
         "library/boltz/output_features",
     ),
-    Recipe(
+    Equivalent(
         "EDM2, MPFourier",
         "2**0.5 * GaussianEncoder(1, matrix=freqs[:, None] / (2 * pi), "
         "offsets=phases / (2 * pi))(noise)",
@@ -122,7 +122,7 @@ FIELDS = [
         tolerance=5e-6,
         remark="computed in float32 there",
     ),
-    Recipe(
+    Equivalent(
         "light field networks, plucker_embedding",
         "plucker_rays(origins, directions)",
         "library/plucker-lfn/output_rays",
@@ -134,120 +134,120 @@ FIELDS = [
 ]
 
 IMAGES = [
-    Recipe(
+    Equivalent(
         "timm, build_sincos2d_pos_embed",
         'GridSinusoidalEncoder.preset("timm", 8).table((2, 3)).flatten(0, 1)',
         "encoding/timm.sincos2d",
         remark=ROUNDED,
     ),
-    Recipe(
+    Equivalent(
         "diffusers, get_2d_sincos_pos_embed, 14 x 14",
         'GridSinusoidalEncoder.preset("diffusers", 16).table((14, 14)).flatten(0, 1)',
         "library/diffusers-2d-sincos/output_14_14_16_1",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "diffusers, get_2d_sincos_pos_embed, 7 x 9",
         'GridSinusoidalEncoder.preset("diffusers", 16).table((7, 9)).flatten(0, 1)',
         "library/diffusers-2d-sincos/output_7_9_16_1",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "PixArt (base_size 64, interpolation_scale 2)",
         'GridSinusoidalEncoder.preset("diffusers", 16, base_size=64, position_scale=2)'
         ".table((8, 8)).flatten(0, 1)",
         "library/diffusers-2d-sincos/output_8_8_64_2",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "CogVideoX, get_3d_sincos_pos_embed",
         'GridSinusoidalEncoder.preset("cogvideox-sincos", 96, 3, '
         "position_scale=(1.0, 1.875, 1.875)).table((3, 4, 5)).flatten(0, 2)",
         "library/cogvideox-sincos/output",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "DETR, normalized",
         'GridSinusoidalEncoder.preset("detr-normalized", 32).table((5, 6)).movedim(-1, 0)[None]',
         "library/detr-sine/output_detr",
     ),
-    Recipe(
+    Equivalent(
         "DETR, normalized, with padding",
         'GridSinusoidalEncoder.preset("detr-normalized", 32).masked_table(mask > 0).movedim(-1, 1)',
         "library/detr-sine/output_detr_masked",
     ),
-    Recipe(
+    Equivalent(
         "Deformable DETR",
         'GridSinusoidalEncoder.preset("deformable-detr", 32).table((5, 6)).movedim(-1, 0)[None]',
         "library/detr-sine/output_deformable_detr",
     ),
-    Recipe(
+    Equivalent(
         "DAB-DETR, with padding",
         'GridSinusoidalEncoder.preset("dab-detr", 32).masked_table(mask > 0).movedim(-1, 1)',
         "library/detr-sine/output_dab_detr_masked",
     ),
-    Recipe(
+    Equivalent(
         "Grounding DINO, with padding",
         'GridSinusoidalEncoder.preset("grounding-dino", 32).masked_table(mask > 0).movedim(-1, 1)',
         "library/detr-sine/output_grounding_dino_masked",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "EDM, ADM architecture",
         'SinusoidalEncoder.preset("edm-adm", 32)(labels)',
         "library/edm/output_adm",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "EDM, DDPM++ architecture",
         'SinusoidalEncoder.preset("edm-ddpm++", 32)(labels)',
         "library/edm/output_song",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "TensoRF, positional_encoding",
         'FourierEncoder.preset("tensorf", 3, 6)(points)',
         "library/tensorf/output",
     ),
-    Recipe(
+    Equivalent(
         "Prithvi-EO, patches",
         'GridSinusoidalEncoder.preset("prithvi", 64, 3).table((2, 3, 4)).flatten(0, -2)',
         "library/prithvi/output_grid",
     ),
-    Recipe(
+    Equivalent(
         "Prithvi-EO, years and days",
         'GridSinusoidalEncoder(64, 2, layout="apk")(times)',
         "library/prithvi/output_times",
         tolerance=3e-4,
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "Clay",
         'GridSinusoidalEncoder.preset("clay", 32, position_scale=0.1).table((3, 5)).flatten(0, 1)',
         "library/clay/output_grid",
     ),
-    Recipe(
+    Equivalent(
         "PETR, points",
         "GridSinusoidalEncoder(48, 3, axis_order=(1, 0, 2))(2 * pi * points)",
         "library/petr/output_features",
         tolerance=4e-6,
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "Conditional DETR and DAB-DETR, boxes (cx, cy, w, h)",
         "GridSinusoidalEncoder(64, 4)(2 * pi * boxes[..., [1, 0, 2, 3]])",
         "library/detr-anchors/output_boxes",
         tolerance=4e-6,
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "Deformable DETR, proposals",
         "GridSinusoidalEncoder(64, 4)(2 * pi * logits.sigmoid())",
         "library/detr-anchors/output_proposals",
         tolerance=4e-6,
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "GLIGEN, boxes (x0, y0, x1, y1)",
         'FourierEncoder.preset("gligen", 4, bands=ratio_bands(8, first=1.0, ratio=100 ** (1 / 8)))'
         "(boxes)",
@@ -255,54 +255,54 @@ IMAGES = [
         tolerance=4e-6,
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "SAM, random features of an image's grid",
         "GaussianEncoder(2, matrix=matrix.T)(patch_centers((5, 5), dtype=matrix.dtype).flip(-1))"
         ".movedim(-1, 0)[None]",
         "library/sam/output_grid",
     ),
-    Recipe(
+    Equivalent(
         "LoFTR, PositionEncodingSine (temp_bug_fix=True)",
         'GridSinusoidalEncoder.preset("loftr", 16).table((5, 6)).movedim(-1, 0)[None]',
         "library/loftr/output_fixed",
     ),
-    Recipe(
+    Equivalent(
         "LoFTR, PositionEncodingSine with the bug",
         "FourierEncoder(2, bands=ratio_bands(4, first=1.0, ratio=torch.tensor(-2.0).exp().item()), "
         'layout="kap")(grid_positions((5, 6)).flip(-1) + 1.0).movedim(-1, 0)[None]',
         "library/loftr/output_buggy",
     ),
-    Recipe(
+    Equivalent(
         "transformers ViT and CLIP, resized table",
         "LearnedGridEncoder.from_table(table, (4, 4)).table((6, 7))[None]",
         "library/position-table-transformers/output_vit",
     ),
-    Recipe(
+    Equivalent(
         "timm, resample_abs_pos_embed",
         "LearnedGridEncoder.from_table(table, (4, 4)).table((6, 7), antialias=True)[None]",
         "library/position-table-timm/output_6_7_antialias",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "DINOv2, first release (offset 0.1)",
         "LearnedGridEncoder.from_table(table, (4, 4)).table((6, 7), scale_offset=0.1)[None]",
         "library/position-table-dinov2/output_6_7_offset_0.1",
     ),
-    Recipe(
+    Equivalent(
         "Qwen3-VL, resized table",
         "LearnedGridEncoder.from_table(table, (4, 4))"
         '.table((6, 7), mode="bilinear", align_corners=True)[1:]',
         "library/position-table-qwen3-vl/output",
         remark=FLOAT32,
     ),
-    Recipe(
+    Equivalent(
         "SAM and MViTv2, get_rel_pos",
         "encoder.table(9, interpolate=True, align_corners=False)"
         "[torch.arange(5)[:, None] - torch.arange(5) + 4]",
         "library/position-table-sam/output",
         setup="encoder = LearnedPositionEncoder(5, 3)\nencoder.codes.data = table",
     ),
-    Recipe(
+    Equivalent(
         "K-Planes in nerfstudio, space and time",
         "encoder(points_4d)",
         "library/nerfstudio-kplanes/output_product_4d",
@@ -310,7 +310,7 @@ IMAGES = [
         "for a, b in encoder.pairs:\n"
         "    encoder.set_plane((a, b), globals()['plane_4d_' + 'xyzt'[a] + 'xyzt'[b]])",
     ),
-    Recipe(
+    Equivalent(
         "HexPlane",
         "encoder(torch.cat([points, time], -1))",
         "library/hexplane/output_features",
@@ -325,7 +325,7 @@ IMAGES = [
 ]
 
 GEOGRAPHY = [
-    Recipe(
+    Equivalent(
         f"TorchSpatial, Sphere2Vec {kind}",
         f'Sphere2VecEncoder(4, unit="degrees", kind="{kind}", min_radius={least}, '
         "max_radius=360.0)(lonlat)",
@@ -340,46 +340,46 @@ GEOGRAPHY = [
         ("dfs", "dft", 1.0, "the library ignores min_radius here"),
     ]
 ] + [
-    Recipe(
+    Equivalent(
         "TorchSpatial, Space2Vec grid",
         'FourierEncoder.preset("space2vec-grid", 2, bands=ratio_bands(4, first=1 / 0.01, '
         "ratio=(0.01 / 360) ** (1 / 3)))(lonlat)",
         "library/torchspatial-encoders/output_grid",
     ),
-    Recipe(
+    Equivalent(
         "TorchSpatial, Space2Vec theory",
         'FourierEncoder.preset("space2vec-theory", 2, bands=ratio_bands(4, first=1 / 0.01, '
         "ratio=(0.01 / 360) ** (1 / 3)))(lonlat)",
         "library/torchspatial-encoders/output_theory",
     ),
-    Recipe(
+    Equivalent(
         "SatCLIP, spherical harmonics (closed form), 10",
         "SphericalHarmonicsEncoder(10)(-directions_from_degrees(lonlat))",
         "library/satclip-spherical-harmonics/output_closed_form_10",
     ),
-    Recipe(
+    Equivalent(
         "SatCLIP, spherical harmonics (closed form), 40",
         "SphericalHarmonicsEncoder(40)(-directions_from_degrees(lonlat[::3]))",
         "library/satclip-spherical-harmonics/output_closed_form_40",
     ),
-    Recipe(
+    Equivalent(
         "GraphCast, nodes with sine_cosine_encoding",
         "FourierEncoder(3, bands=ratio_bands(10, first=1.0, ratio=1.2), layout='apk')("
         "sincos(lonlat * (pi / 180), torch.ones(1), layout='pka')[..., [1, 2, 0]])",
         "library/graphcast/output_nodes",
     ),
-    Recipe(
+    Equivalent(
         "GenCast, logarithms of noise levels",
         "FourierEncoder(1, bands=linear_bands(32, first=pi / 8, last=4 * pi), "
         "phases=('cos', 'sin'), layout='apk')(values[:, None])",
         "library/graphcast/output_noise",
     ),
-    Recipe(
+    Equivalent(
         "GeoCLIP, Equal Earth projection",
         "equal_earth(latlon.flip(-1))",
         "library/geoclip/output_projected",
     ),
-    Recipe(
+    Equivalent(
         "GeoCLIP, random features of sigma 16",
         'GaussianEncoder(2, matrix=16 * matrix, phases=("cos", "sin"))'
         "(equal_earth(latlon.flip(-1)))",
@@ -388,7 +388,7 @@ GEOGRAPHY = [
 ]
 
 TIME = [
-    Recipe(
+    Equivalent(
         "Time2Vec-PyTorch, SineActivation",
         "encoder(tau)",
         "library/time2vec/output_sine",
@@ -396,7 +396,7 @@ TIME = [
         "weights = dict(weight=torch.cat([w0, w], 1).T, bias=torch.cat([b0, b]))\n"
         "encoder.load_state_dict(weights)",
     ),
-    Recipe(
+    Equivalent(
         "feature-engine, CyclicalFeatures",
         "FourierEncoder(3, bands=period_bands(24, 7, 365))(times)",
         "library/calendar/output_given",
@@ -404,7 +404,7 @@ TIME = [
 ]
 
 WAVES = [
-    Recipe(what, line, f"encoding/{vector}", remark=ROUNDED)
+    Equivalent(what, line, f"encoding/{vector}", remark=ROUNDED)
     for what, line, vector in [
         ("tiny-cuda-nn, TriangleWave", f"TriangleWaveEncoder(3, 3)({_X})", "tcnn.TriangleWave"),
         (
