@@ -3,6 +3,7 @@
 A title is the heading that a block stands under: blocks of one title by several fits share it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -242,7 +243,8 @@ class Evaluation:
 
 def file_stem(name: str) -> str:
     """Part of a file's name that any file system takes; ``urllib.parse.unquote`` gives the name."""
-    return quote(name, safe="")
+    # A file whose name begins with a dot is hidden.
+    return re.sub(r"^\.", "%2E", quote(name, safe=""))
 
 
 def block_files(count: int, suffix: str = ".png") -> list[tuple[str, str]]:

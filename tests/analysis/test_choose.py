@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nerf_posenc.analysis.choose import choose, choose_sigma
 
-QUICK = 25
+QUICK = 20
 
 
 def samples(frequency: float, in_dim: int = 2) -> tuple[Tensor, Tensor]:
@@ -16,7 +16,7 @@ def samples(frequency: float, in_dim: int = 2) -> tuple[Tensor, Tensor]:
     return points, (frequency * points.sum(-1, keepdim=True)).sin()
 
 
-@pytest.mark.parametrize("in_dim", [1, 2, 4])
+@pytest.mark.parametrize("in_dim", [1, pytest.param(2, marks=pytest.mark.slow), 4])
 def test_finer_detail_takes_a_larger_sigma(in_dim: int) -> None:
     coarse, fine = (
         choose_sigma(*samples(frequency / math.sqrt(in_dim), in_dim), num_steps=QUICK).sigma

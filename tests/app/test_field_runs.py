@@ -94,6 +94,7 @@ def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> No
     torch.testing.assert_close(a.rgb, fit.render(fit.camera, placed, in_file_units=False).rgb)
 
 
+@pytest.mark.slow
 def test_poses_of_which_nothing_is_known_begin_as_one_in_world_coordinates() -> None:
     data = ["--scene", "wall", "--size", "8", "--field", "auto", "--test-views", "1"]
     options = ["--refine-poses", "--unknown-poses", "--out", "run", *RUN, "--steps", "12"]
@@ -117,6 +118,7 @@ def test_poses_of_which_nothing_is_known_begin_as_one_in_world_coordinates() -> 
     assert scores["rotation_deg"] == pytest.approx(float(difference.degrees.mean()), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_file_without_known_poses_has_no_pose_errors() -> None:
     write_capture(Path("capture"))
     path = Path("capture/transforms.json")

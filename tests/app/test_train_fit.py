@@ -352,7 +352,14 @@ def test_a_new_encoding_is_one_row_of_the_table(
     assert "--field nerf does not take cubes; use --field mlp" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["triangle-wave", "two words", "a: b", "würfel/2%", "fourier-8"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "triangle-wave",
+        "a: würfel/2%",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("two words", "fourier-8", "..")),
+    ],
+)
 @pytest.mark.usefixtures("own_folder")
 def test_an_encoding_may_have_any_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = EncodingRecipe(title="Cubes", build=lambda model, _: Cubes(model.in_dim))
