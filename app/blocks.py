@@ -22,7 +22,7 @@ class FitName:
 
     Attributes:
         encoding: name of the encoding, or of a reference.
-        swept: option and value, if the run fits several values of it.
+        swept: option and value, if the run fits several values of it, such as ``num_bands``.
         run: name of the run in a comparison; None within a run.
     """
 

@@ -174,7 +174,7 @@ def _run(arguments: Sequence[str], stop: Stop, world: World) -> int:
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
         return 0 if resume(arguments, context, parse) else 1
     kind, options = parse(arguments)
-    fit_all = run if kind.inputs(options) is None else run_many
+    fit_all = run if getattr(options, f"{kind.name}s", None) is None else run_many
     return 0 if fit_all(kind, options, context) else 1
 
 

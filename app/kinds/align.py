@@ -82,10 +82,10 @@ class AlignOptions(PixelOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit an image."""
-        super().check()
         suiting = [*suiting_encodings(), *_EASED]
         names = [_EASED.get(name, name) for name in self.encodings or _DEFAULT]
         check_encodings(self, "an alignment", suiting=suiting, built=names)
+        super().check()
 
 
 class AlignedImage(nn.Module):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ import tyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from app.blocks import Curve, Evaluation, FitName, Sound
+from app.blocks import Curve, Evaluation, Sound
 from app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
@@ -21,7 +21,7 @@ from app.kinds.coordinates import (
     with_defaults,
 )
 from app.kinds.kind import Fit, Problem, Result, digest_of
-from app.options import CoordinateOptions, Range, UsageError, require
+from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.sound import snr, snr_by_octave, spectrogram
@@ -63,8 +63,8 @@ class AudioOptions(CoordinateOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a sound."""
-        super().check()
         check_encodings(self, "a sound")
+        super().check()
         require(
             self.num_parameters is None or self.width is None,
             "--parameters chooses the width; give one of the two",
@@ -96,6 +96,8 @@ class AudioKind(CoordinateKind[AudioOptions]):
         length, self.out_dim = self.sound.samples.shape
         self.size = (length,)
         self.facts = {"size": self.size, "channels": self.out_dim, "rate": self.sound.rate}
+        # A grid is smaller than the sound.
+        self.num_grid_parameters = max(20_000, int(_VALUES_PER_SAMPLE * self.sound.samples.numel()))
         self.peak = float(self.sound.samples.abs().max())
         self.times = sample_times(length, length)
 
@@ -144,27 +146,6 @@ class AudioKind(CoordinateKind[AudioOptions]):
     def measures(self, config: AudioOptions) -> Sequence[Measure]:
         """Signal-to-noise ratio."""
         return (SNR,)
-
-    def model(self, name: FitName, config: AudioOptions) -> CoordinateModel:
-        """Model of a fit; a grid is smaller than the sound."""
-        model = super().model(name, config)
-        if model.num_parameters is not None or name.encoding != "hash":
-            return model
-        most = max(20_000, int(_VALUES_PER_SAMPLE * self.sound.samples.numel()))
-        return replace(model, num_parameters=most)
-
-    def build(
-        self, name: FitName, config: AudioOptions, generator: torch.Generator
-    ) -> tuple[nn.Module, CoordinateModel]:
-        """An encoder and a network.
-
-        Raises:
-            UsageError: If no model is as small as ``--parameters``.
-        """
-        try:
-            return super().build(name, config, generator)
-        except ValueError as error:
-            raise UsageError(f"--parameters: {error}") from None
 
     def problem(
         self, model: nn.Module, description: CoordinateModel, config: AudioOptions

@@ -56,8 +56,8 @@ class ClipOptions(CoordinateOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a clip."""
-        super().check()
         check_encodings(self, "a clip")
+        super().check()
 
 
 class ClipKind(CoordinateKind[ClipOptions]):

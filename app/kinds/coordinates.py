@@ -5,16 +5,18 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from app.blocks import Curve, FitName
 from app.kinds.kind import Kind, Problem, Result
-from app.options import CoordinateOptions, require
+from app.options import CoordinateOptions, UsageError, require
 from nerf_posenc.analysis.kernels import kernel
 from nerf_posenc.core.encoder import Encoder, unknown_name
 from nerf_posenc.fits import describe_fit
 from nerf_posenc.images import unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
@@ -74,11 +76,16 @@ class CoordinateKind(Kind[Coordinates]):
         in_dim: number of coordinates.
         out_dim: number of values.
         size: samples along each axis.
+        num_grid_parameters: parameters of a model with a hash grid, unless the user says otherwise;
+            None for the grid's default size.
+        start: values that a network starts at; None for the middle of their range.
     """
 
     in_dim: int
     out_dim: int = 1
     size: Sequence[int]
+    num_grid_parameters: int | None = None
+    start: Float[Tensor, " out_dim"] | None = None
 
     @property
     def resolution(self) -> int:
@@ -88,15 +95,32 @@ class CoordinateKind(Kind[Coordinates]):
     def model(self, name: FitName, config: Coordinates) -> CoordinateModel:
         """Describe the model of a fit: the options of the same names, and what the data says."""
         described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
+        if name.swept is not None:
+            described[name.swept[0]] = name.swept[1]
+        # What is still several is of another encoding.
+        described = {k: value for k, value in described.items() if not isinstance(value, tuple)}
         own = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
-        return CoordinateModel(name.encoding, **{**described, **own})
+        model = CoordinateModel(name.encoding, **{**described, **own})
+        if model.num_parameters is None and name.encoding == "hash":
+            return replace(model, num_parameters=self.num_grid_parameters)
+        return model
 
     def build(
         self, name: FitName, config: Coordinates, generator: torch.Generator
     ) -> tuple[nn.Module, CoordinateModel]:
-        """An encoder and a network."""
+        """An encoder and a network.
+
+        Raises:
+            UsageError: If no model is as small as ``--parameters``.
+        """
         model = self.model(name, config)
-        return nn.Sequential(*make_coordinate_model(model, generator=generator)), model
+        try:
+            encoder, network = make_coordinate_model(model, generator=generator)
+        except ValueError as error:
+            raise UsageError(f"--parameters: {error}") from None
+        if self.start is not None and isinstance(network, MLP):
+            network.start_at(self.start)
+        return nn.Sequential(encoder, network), model
 
     def trained(
         self,

@@ -62,6 +62,8 @@ from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 
 _TURNTABLE = 60
 
+# Another name of a field.
+_ALIASES: dict[str, FieldName] = {"small": "mlp"}
 # Fields that take the coordinates that suit the views, and learn exposures.
 WITH_SPACES = ("factored", "proposal")
 # Options that describe a field, under the same names.
@@ -106,8 +108,7 @@ class ViewsOptions(PixelOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
-        super().check()
-        field = self.field_name
+        field = _ALIASES.get(self.field, self.field)
         require(
             not self.refine_poses or field in ("auto", "proposal"),
             "--refine-poses is for --field proposal or auto; --field proposal --encodings "
@@ -121,6 +122,10 @@ class ViewsOptions(PixelOptions):
             not (self.unknown_poses and self.disturb_poses),
             "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
         )
+        require(
+            not self.exposure or field in (*WITH_SPACES, "auto"),
+            "--exposure is for --field factored, proposal or auto",
+        )
         if field == "auto":
             require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
             require(
@@ -128,6 +133,7 @@ class ViewsOptions(PixelOptions):
                 "--bands is for the fourier encoding, and --field auto chooses grids; leave one of "
                 "them out",
             )
+            super().check()
             return
         suiting = [name for name, recipe in recipes.ENCODINGS.items() if field in recipe.fields]
         others = [name for name in self.encodings or () if name not in suiting]
@@ -140,15 +146,7 @@ class ViewsOptions(PixelOptions):
         )
         built = self.encodings or ("none", "fourier")
         check_encodings(self, f"--field {field}", suiting=suiting, built=built)
-        require(
-            not self.exposure or field in WITH_SPACES,
-            "--exposure is for --field factored, proposal or auto",
-        )
-
-    @property
-    def field_name(self) -> FieldName | Literal["auto"]:
-        """Field, with what small stands for; auto is replaced when the data is known."""
-        return "mlp" if self.field == "small" else self.field
+        super().check()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +223,8 @@ class ViewsKind(Kind[AskedViews]):
 
     def resolve(self, options: AskedViews) -> AskedViews:
         """Choose encodings, steps, batches and the background by the field and the views."""
-        field, on_cpu = options.field_name, torch.device(options.device).type == "cpu"
+        field = _ALIASES.get(options.field, options.field)
+        on_cpu = torch.device(options.device).type == "cpu"
         if field == "auto":
             is_box = space_for(self.scene.train) == "box"
             field = "factored" if is_box and not options.refine_poses else "proposal"
@@ -258,25 +257,21 @@ class ViewsKind(Kind[AskedViews]):
         is_other = config.refine_poses or config.disturb_poses > 0
         return is_other and not is_one_pose(self.given_poses)
 
-    def _space(self, config: AskedViews) -> SpaceName:
-        """Coordinates of the field: what suits the views, as far as their poses are known."""
-        if config.field not in WITH_SPACES:
-            return "box"
-        space = space_for(self.scene.train)
-        # A frustum would move with the poses, and the box of a file is around what its poses see.
-        is_moved = config.refine_poses and space == "forward-facing"
-        return (
-            "contracted" if is_moved or is_one_pose(self.scene.train.world_from_camera) else space
-        )
-
     def _field(self, name: FitName, config: AskedViews) -> FieldOptions:
         """Describe the field of a fit: the options of the same names, and what the views say."""
+        train = self.scene.train
+        space: SpaceName = space_for(train) if config.field in WITH_SPACES else "box"
+        # Of poses that are not known, a frustum would move with them, and the box of a file is
+        # around what its own poses see.
+        is_moved = config.refine_poses and space == "forward-facing"
+        if config.field in WITH_SPACES and (is_moved or is_one_pose(train.world_from_camera)):
+            space = "contracted"
         described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
         return FieldOptions(
             name.encoding,
             **described,
-            resolution=max(self.scene.train.size),
-            space=self._space(config),
+            resolution=max(train.size),
+            space=space,
             num_exposures=len(self.scene.train) if config.exposure else 0,
             num_poses=len(self.scene.train) if config.refine_poses else 0,
         )

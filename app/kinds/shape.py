@@ -90,8 +90,8 @@ class ShapeOptions(CoordinateOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a shape."""
-        super().check()
         check_encodings(self, "a shape")
+        super().check()
 
 
 class ShapeKind(CoordinateKind[ShapeOptions]):

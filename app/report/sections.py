@@ -147,8 +147,9 @@ def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list
     alike = [m for m in measures if m.quantity == first.quantity]
     sign = 1 if first.higher_is_better else -1
     swept = [(*result.name.swept, result.scores) for result in results if result.name.swept]
-    for option in dict.fromkeys(option for option, _, _ in swept):
-        fits = [(value, scores) for name, value, scores in swept if name == option]
+    for field in dict.fromkeys(field for field, _, _ in swept):
+        fits = [(value, scores) for name, value, scores in swept if name == field]
+        option = field.removeprefix("num_")  # As on the command line.
         best, _ = max(fits, key=lambda fit: sign * fit[1][first.name])
         lines = [
             Line(m.label, [x for x, _ in fits], [scores[m.name] for _, scores in fits], i)

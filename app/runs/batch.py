@@ -55,7 +55,8 @@ def run_many(
         Stopped: If the run was asked to end.
         UsageError: If an input cannot be found, or the run folder cannot be created.
     """
-    require_distributable(kind, options, context.world)
+    if context.world.size > 1:
+        require_distributable(kind, options)
     context.world.broadcast((kind.name, options, context.arguments, context.cwd))
     require_own_gpu(resolve_device(options.device), context.world)
     resumed = context.resumed

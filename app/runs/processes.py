@@ -25,9 +25,7 @@ def command_words(python: str = "python") -> list[str]:
     return ["torchrun", *machines, "--nproc-per-node", per_machine, program]
 
 
-def require_distributable(
-    kind_class: type[Kind[Any]], options: CommonOptions, world: World
-) -> None:
+def require_distributable(kind_class: type[Kind[Any]], options: CommonOptions) -> None:
     """Raise if several processes shall do what one process does alone.
 
     Raises:
@@ -39,7 +37,7 @@ def require_distributable(
         f"--{kind_class.name}": not kind_class.is_distributable,
         f"--device {options.device}": options.device not in ("auto", "cpu", "cuda"),
     }.items():
-        if is_alone and world.size > 1:
+        if is_alone:
             raise UsageError(f"{option} is for one process; start it without torchrun")
 
 

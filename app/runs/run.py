@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,8 @@ class Run:
         config: configuration of the run, complete.
         folder: folder of the run, created.
         context: what the runs of one command have in common.
-        results: results of the encodings fitted so far, without those that failed.
+        names: all fits of the run, in the order of its table.
+        results: results of the fits so far, without those that failed.
         originals: the true images of the fits' previews.
     """
 
@@ -81,13 +82,9 @@ class Run:
     config: CommonOptions
     folder: RunFolder
     context: Context
+    names: Sequence[FitName]
     results: list[Result] = field(default_factory=list)
     originals: Sequence[Tensor] = ()
-
-    @property
-    def fit_names(self) -> Sequence[FitName]:
-        """All fits of the run."""
-        return self.kind.fit_names(self.config)
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
@@ -152,7 +149,8 @@ def run(
         UsageError: If the data cannot be opened, or options conflict.
     """
     world = context.world
-    require_distributable(kind_class, options, world)
+    if world.size > 1:
+        require_distributable(kind_class, options)
     world.broadcast((kind_class.name, options, context.arguments, context.cwd))
     prepared = prepare(kind_class, options, context, folder)
     with contextlib.closing(prepared.folder):
@@ -177,28 +175,31 @@ def prepare(
     require_own_gpu(device, context.world)
     kind = open_data(kind_class, options)
     require_same_data(context.world, kind.source, kind.digest)
-    asked = _with_saved_choices(replace(options, device=str(device)), context.resumed)
+    asked = replace(options, device=str(device))
+    if context.resumed is not None:
+        asked = _with_saved_choices(asked, context.resumed.config)
     # Resolving may take seconds, and says what is fitted first.
     config = kind.resolve(asked)
-    batch_size = config.batch_size or 0
-    require_rows(min(batch_size, kind.num_rows or batch_size), context.world)
+    names = kind.fit_names(config)
+    require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
-        folder.clear(kind.fit_names(config))
-    prepared = Run(kind, config, folder, context)
+        folder.clear(names)
+    prepared = Run(kind, config, folder, context, names)
     with closed_on_error(folder):
-        for line in [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]:
-            prepared.config.log(line)
-        size = context.world.size
+        lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
         waiting = ""
         if device.type == "cpu" and os.environ.get(POLICY, "").lower() == "passive":
             waiting = ", threads that wait without spinning"
+        size = context.world.size
         processes = "" if size == 1 else f", {size} processes"
-        prepared.config.log(f"device   {describe(device)}{processes}{waiting}")
+        lines.append(f"device   {describe(device)}{processes}{waiting}")
+        if not config.quiet:
+            print(*map(printable, lines), sep="\n")
         _begin(prepared)
         plan = kind.plan(config) if size == 1 and not config.quiet else None
         if plan is not None:
-            prepared.config.log(plan)
+            config.log(plan)
     return prepared
 
 
@@ -214,9 +215,8 @@ def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
         raise UsageError(str(error)) from None
 
 
-def _with_saved_choices(options: CommonOptions, resumed: RunState | None) -> CommonOptions:
+def _with_saved_choices(options: CommonOptions, saved: Mapping[str, Any]) -> CommonOptions:
     """Options of a resumed run with what was searched for, which takes a while."""
-    saved = {} if resumed is None else resumed.config
     asked = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
     changes: dict[str, Any] = {
         name: tuple(map(str, saved[name])) if name == "encodings" else saved[name]
@@ -243,7 +243,7 @@ def _begin(prepared: Run) -> None:
         arguments=list(context.arguments),
         cwd=context.cwd,
         config={name: value for name, value in config.items() if name not in FREE},
-        fits=[str(name) for name in prepared.fit_names],
+        fits=[str(name) for name in prepared.names],
         digest=kind.digest(),
         is_part=context.is_part,
     )
@@ -273,7 +273,7 @@ def _begin(prepared: Run) -> None:
 
 def fit_encodings(prepared: Run) -> None:
     """Fit with one encoding after the other; fits that are only to be evaluated come last."""
-    names, kind = prepared.fit_names, prepared.kind
+    names, kind = prepared.names, prepared.kind
     with contextlib.ExitStack() as stack:
         show: Watcher | None = None
         if prepared.config.live:
@@ -304,11 +304,31 @@ def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
         prepared.config.log(
             f"{name} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
         )
+
+    def fit(batch_size: int | None) -> Result:
+        """Train together with all other processes, and evaluate."""
+        world.broadcast((name, batch_size))
+        config = prepared.config
+        if batch_size is not None:
+            config = replace(config, batch_size=batch_size)
+        begun = begin_fit(prepared.kind, name, config)
+        snapshots = train(
+            begun,
+            prepared.context.stop,
+            loss_name=prepared.kind.loss_name,
+            file=file,
+            show=show,
+            world=world,
+            halved_batch_size=batch_size,
+        )
+        prepared.originals = begun.problem.originals
+        return result_of(prepared.kind, replace(begun, snapshots=snapshots))
+
     try:
         try:
-            result = _fit(prepared, name, file, show, batch_size)
+            result = fit(batch_size)
         except (RuntimeError, MemoryError) as error:
-            whole = prepared.config.batch_size or 0
+            whole = prepared.config.batch_size
             cannot_halve = whole < 2 or batch_size is not None or world.size > 1
             if not is_out_of_memory(error) or cannot_halve:
                 raise
@@ -318,7 +338,7 @@ def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
                 f"with {batch_size}",
                 file=sys.stderr,
             )
-            result = _fit(prepared, name, file, show, batch_size)
+            result = fit(batch_size)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
         if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
             # The other processes do not have it, and wait in the middle of a step.
@@ -326,29 +346,6 @@ def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
         print(printable(f"{PROGRAM}: error: {name}: {failure_reason(error)}"), file=sys.stderr)
         return
     prepared.add(result, batch_size)
-
-
-def _fit(
-    prepared: Run, name: FitName, file: FitFile, show: Watcher | None, batch_size: int | None
-) -> Result:
-    """Train with one encoding together with all other processes, and evaluate."""
-    world = prepared.context.world
-    world.broadcast((name, batch_size))
-    config = prepared.config
-    if batch_size is not None:
-        config = replace(config, batch_size=batch_size)
-    fit = begin_fit(prepared.kind, name, config)
-    snapshots = train(
-        fit,
-        prepared.context.stop,
-        loss_name=prepared.kind.loss_name,
-        file=file,
-        show=show,
-        world=world,
-        halved_batch_size=batch_size,
-    )
-    prepared.originals = fit.problem.originals
-    return result_of(prepared.kind, replace(fit, snapshots=snapshots))
 
 
 def finish(prepared: Run) -> bool:
@@ -389,7 +386,7 @@ def finish(prepared: Run) -> bool:
     prepared.config.log(f"wrote {prepared.folder.path}/; open {report}")
     if config.open and not webbrowser.open(report.resolve().as_uri()):
         print("note: --open found no browser", file=sys.stderr)
-    return len(results) == len(prepared.fit_names)
+    return len(results) == len(prepared.names)
 
 
 def _taken(fit: Result, config: CommonOptions) -> str:
@@ -431,7 +428,7 @@ def _run_details(prepared: Run) -> dict[str, Any]:
     details = {
         "command": words,
         "config": asdict(config),
-        "all_fits": [str(name) for name in prepared.fit_names],
+        "all_fits": [str(name) for name in prepared.names],
         "data": {
             "kind": kind.name,
             "title": kind.title,

@@ -26,7 +26,7 @@ from app.runs.processes import (
     require_same_data,
 )
 from app.runs.stop import Stop, Stopped
-from nerf_posenc.training.distributed import ALONE, World
+from nerf_posenc.training.distributed import World
 from tests.ranks import run_ranks
 from tests.small import SMALL_RUN, SMALL_SCENE
 
@@ -74,9 +74,8 @@ def test_what_one_process_does_alone_is_refused_for_several(
     arguments: list[str], named: str
 ) -> None:
     kind, options = parse(arguments)
-    require_distributable(kind, options, ALONE)
     with pytest.raises(UsageError, match=f"{named} is for one process"):
-        require_distributable(kind, options, World(size=2))
+        require_distributable(kind, options)
 
 
 def test_a_batch_with_fewer_rows_than_processes_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -87,6 +88,12 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     on_cpu = torch.device(options.device).type == "cpu"
     steps, batch_size = default_length(image.num_pixels, on_cpu=on_cpu, seconds=options.seconds)
     network, own_sigma = recipes.get_network(options.network), options.sigma
+    references = options.references
+    if references is None:
+        between = INTERPOLATIONS if image.held_out is not None else ()
+        references = tuple(between or (("jpeg",) if options.num_parameters is not None else ()))
+    else:
+        _require_suiting(references, image, has_size=options.num_parameters is not None)
     config = replace(
         options,
         encodings=options.encodings or default_encodings(options, image.num_pixels),
@@ -95,7 +102,7 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         num_bands=options.num_bands or default_bands(image),
         sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
         optimizer=network.optimizer if options.optimizer == "auto" else options.optimizer,
-        references=_references(options, image),
+        references=references,
     )
     if isinstance(config.num_bands, int) and "fourier" in config.encodings and not options.quiet:
         # Several are asked for to see where they begin to harm.
@@ -105,25 +112,19 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     return config
 
 
-def _references(options: ImageOptions, image: Image) -> tuple[str, ...]:
-    """References as asked for, or interpolations between the pixels and JPEG for a size.
+def _require_suiting(references: Sequence[str], image: Image, *, has_size: bool) -> None:
+    """Check that references suit the image.
 
     Raises:
-        UsageError: If one that was asked for does not suit the image.
+        UsageError: Naming one that does not.
     """
-    if options.references is None:
-        if image.held_out is not None:
-            return tuple(INTERPOLATIONS)
-        return ("jpeg",) if options.num_parameters is not None else ()
-    between = [name for name in options.references if name in INTERPOLATIONS]
+    between = [name for name in references if name in INTERPOLATIONS]
     require(
         not between or image.held_out is not None,
         f"--references {', '.join(between)}: for pixels that are held out; add --held-out",
     )
-    has_size = options.num_parameters is not None and image.held_out is None
     require(
-        "jpeg" not in options.references or has_size,
+        "jpeg" not in references or (has_size and image.held_out is None),
         "--references jpeg: in as many bytes as --parameters has in float16; add it, and leave "
         "--held-out out",
     )
-    return options.references

@@ -35,19 +35,18 @@ from app.terminal import printable
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import psnr, ssim
-from nerf_posenc.networks import MLP
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
-from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
+from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant
 from scenes import open_image
 
-# Option and field of which a run may fit several values, by the encoding that it is for.
-_SWEPT = {"fourier": ("bands", "num_bands"), "gaussian": ("sigma", "sigma")}
+# Option of which a run may fit several values, by the encoding that it is for.
+_SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
 
 STORAGE = (
     Measure(
@@ -92,7 +91,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 image = image.split_held_out() if options.held_out else image
             except ValueError as error:
                 raise UsageError(f"--held-out: {printable(name)}: {error}") from None
-        self.image, self.size = image, image.whole_size
+        self.image, self.size, self.start = image, image.whole_size, image.mean_color()
         self.title, self.source = printable(image.name), printable(image.source)
         self.facts: dict[str, Any] = {"size": self.size}
         self.num_rows = image.num_pixels
@@ -128,12 +127,12 @@ class ImageKind(CoordinateKind[ImageOptions]):
 
     def resolve(self, options: ImageOptions) -> ImageOptions:
         """Choose encodings, bands, sigma, steps and batches by the size of the image."""
-        config = self._chosen(defaults.resolve(options, self.image))
+        config = defaults.resolve(options, self.image)
+        if "auto" in (config.sigma, config.num_bands, *config.encodings):
+            config = self._chosen(config)
         for name in self.fit_names(config) if config.num_parameters else ():
-            try:
-                make_coordinate_model(self.model(name, config))
-            except ValueError as error:
-                raise UsageError(f"--parameters: {error}") from None
+            # A size that no model has is found before the first fit.
+            self.build(name, config, torch.Generator())
         return config
 
     def _chosen(self, config: ImageOptions) -> ImageOptions:
@@ -170,38 +169,17 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """One fit for each encoding, or for each of several numbers of bands or sigmas."""
         names = list[FitName]()
         for encoding in config.encodings:
-            option, field = _SWEPT.get(encoding, ("", ""))
-            values = getattr(config, field, None)
+            option = _SWEPT.get(encoding, "")
+            values = getattr(config, option, None)
             several = values if isinstance(values, tuple) else ()
             names += [FitName(encoding, (option, value)) for value in several]
             names += [] if several else [FitName(encoding)]
         return names
 
-    def model(self, name: FitName, config: ImageOptions) -> CoordinateModel:
-        """Model of a fit, with its own one of several values."""
-        own: dict[str, Any] = {
-            field: name.swept[1] if name.swept is not None and name.swept[0] == option else None
-            for option, field in _SWEPT.values()
-            if isinstance(getattr(config, field), tuple)
-        }
-        if "num_bands" in own and own["num_bands"] is None:
-            own["num_bands"] = 1  # Of another encoding than fourier, which has none.
-        return super().model(name, replace(config, **own))
-
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and what is stored within ``--parameters``."""
         fitted = () if self.image.held_out is None else (FITTED,)
         return (PSNR, *fitted, SSIM, *(STORAGE if config.num_parameters else ()))
-
-    def build(
-        self, name: FitName, config: ImageOptions, generator: torch.Generator
-    ) -> tuple[nn.Module, CoordinateModel]:
-        """An encoder, and a network that starts at the mean color."""
-        model, description = super().build(name, config, generator)
-        for network in model.children():
-            if isinstance(network, MLP):
-                network.start_at(self.image.mean_color())
-        return model, description
 
     def problem(
         self, model: nn.Module, description: CoordinateModel, config: ImageOptions

@@ -66,10 +66,17 @@ class ImageOptions(PixelOptions):
     """Compile the model before the first step, for a long fit."""
 
     def check(self) -> None:
-        """Check ranges, and that no two options exclude each other."""
+        """Check ranges, that no two options exclude each other, and that the encodings suit."""
+        names = self.encodings or default_encodings(self, 0)
+        if "auto" in names:
+            require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
+            is_relu = self.network == "relu"
+            require(is_relu, f"--encodings auto is for the network relu, not for {self.network}")
+            names = tuple(suiting_encodings())
+        suiting = [*suiting_encodings(), "auto"]
+        check_encodings(self, "an image", suiting=suiting, built=names)
         super().check()
-        names = (self.image, *(self.images or ()))
-        require("" not in names, "--image needs a path or a name")
+        require("" not in (self.image, *(self.images or ())), "--image needs a path or a name")
         require(self.images != (), "--images needs a path or a name")
         require(
             self.num_parameters is None or self.width is None,
@@ -79,40 +86,21 @@ class ImageOptions(PixelOptions):
             self.num_parameters is None or self.max_resolution is None,
             "--parameters chooses the sizes of a grid; give it or --max-resolution",
         )
-        _check_encodings(self)
+        require(
+            self.max_resolution is None or "hash" in names,
+            "--max-resolution is for the hash grid of an image: name hash in --encodings",
+        )
         unknown = [name for name in self.references or () if name not in REFERENCES]
         require(
             not unknown,
             f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
         )
-
-
-def _check_encodings(options: ImageOptions) -> None:
-    """Check that the encodings suit images, and what is asked of them.
-
-    Raises:
-        UsageError: If they do not.
-    """
-    names = options.encodings or default_encodings(options, 0)
-    if "auto" in names:
-        require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
-        require(
-            options.network == "relu",
-            f"--encodings auto is for the network relu, not for {options.network}",
-        )
-        names = tuple(suiting_encodings())
-    suiting = [*suiting_encodings(), "auto"]
-    check_encodings(options, "an image", suiting=suiting, built=names)
-    require(
-        options.max_resolution is None or "hash" in names,
-        "--max-resolution is for the hash grid of an image: name hash in --encodings",
-    )
-    try:
-        network = recipes.get_network(options.network)
-        optimizer = network.optimizer if options.optimizer == "auto" else options.optimizer
-        recipes.default_lr(options.network, optimizer)
-    except ValueError as error:
-        raise UsageError(f"--network: {error}") from None
+        try:
+            network = recipes.get_network(self.network)
+            optimizer = network.optimizer if self.optimizer == "auto" else self.optimizer
+            recipes.default_lr(self.network, optimizer)
+        except ValueError as error:
+            raise UsageError(f"--network: {error}") from None
 
 
 def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]:

@@ -70,8 +70,8 @@ class ScanOptions(PixelOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit a scan."""
-        super().check()
         check_encodings(self, "a scan")
+        super().check()
 
 
 class ScanKind(CoordinateKind[ScanOptions]):
