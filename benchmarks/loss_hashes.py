@@ -39,7 +39,7 @@ def main() -> None:
                     continue
                 losses = [record.get("mse", record.get("loss")) for record in fit["history"]]
                 digest = hashlib.sha256(json.dumps(losses).encode()).hexdigest()
-                print(f"{name:10}  {fit['encoding']:8}  {digest[:16]}  last loss {losses[-1]!r}")
+                print(f"{name:10}  {fit['name']:8}  {digest[:16]}  last loss {losses[-1]!r}")
 
 
 if __name__ == "__main__":
