@@ -122,12 +122,10 @@ def test_half_precision_and_rows_counted_from_1_are_recognized() -> None:
     torch.testing.assert_close(reproduced(best.line, before=before), moved, atol=1e-5, rtol=0)
 
 
-# LTX-Video's bands reach so far that float32 positions do not determine its angles.
-NOT_FOUND = ("ltx-video",)
-UNNAMED = {name: c for name, c in {**ROTATIONS, **EMBEDDINGS}.items() if name not in NOT_FOUND}
+UNNAMED = {**ROTATIONS, **EMBEDDINGS}
 FAST = (
     "deepseek-v4",
-    "kimi-k2.5",
+    "hunyuan-image-3",
     "graphcast",
     "sam3 boxes",
     "signed bands",

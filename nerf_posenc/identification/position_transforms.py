@@ -1,118 +1,61 @@
-"""How the positions and bands of a known encoding differ from measured waves, as words and code."""
+"""Where tokens are, and how a known encoding's positions and base differ from what was measured."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.bands import linear_bands, ratio_bands
 from nerf_posenc.core.grids import grid_positions
-
-CLOSE = 1e-3
-"""Relative difference of measured bands that are meant to be equal."""
-
-NOISE = 0.05
-"""Largest difference from the output of a column whose band is right."""
-
-UNNAMED = 2.5
-"""Changes that a preset may have and still be a better answer than an encoder without a name."""
+from nerf_posenc.identification.measurement import Waves
 
 # Simple fractions that factors and offsets are taken for.
 _LARGEST_DENOMINATOR = 64
-
-
-class Candidate(NamedTuple):
-    """An encoding to compare.
-
-    Attributes:
-        name: name of the preset, or of the encoder.
-        changes: words for each difference from the preset.
-        line: code that reproduces the output.
-        evaluate: function from the rows that are wanted to their output.
-        handicap: added to the number of changes when equals are ranked.
-    """
-
-    name: str
-    changes: tuple[str, ...]
-    line: str
-    evaluate: Callable[[Tensor], Tensor]
-    handicap: float = 0.0
-
-    def times(self, factor: float) -> "Candidate":
-        """The same, multiplied by a constant."""
-        return self._replace(
-            changes=(*self.changes, f"a factor of {factor:.6g}"),
-            line=f"{factor:.10g} * {self.line}",
-            evaluate=lambda rows: factor * self.evaluate(rows),
-        )
+# Share of the tolerance by which measured factors and offsets may be off.
+_NEAR = 0.02
+# Relative difference of a measured base from one of two digits that it is taken for.
+_NEAR_BASE = 5e-3
+# Relative difference from the encoder's own base that is none.
+_SAME_BASE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """Positions as somebody counts them.
+class Positions:
+    """Positions of the tokens, and how they are written.
 
     Attributes:
-        positions: ``(length,)`` or ``(length, num_axes)``.
-        code: code for them.
+        values: ``(length,)`` or ``(length, num_axes)``.
+        code: Python that gives them.
     """
 
-    positions: Tensor
+    values: Tensor
     code: str
+
+    @classmethod
+    def of(cls, shape: Sequence[int] | None, positions: Tensor | None) -> "Positions":
+        """The given positions, or else indices on a grid of this shape."""
+        if positions is not None or shape is None:
+            return cls(torch.as_tensor(positions), "positions")
+        if len(shape) == 1:
+            return cls(torch.arange(shape[0]), f"torch.arange({shape[0]})")
+        code = f"grid_positions({tuple(shape)}).flatten(0, -2)"
+        return cls(grid_positions(shape).flatten(0, -2), code)
 
     @property
     def axes(self) -> Tensor:
         """The same in float64, ``(length, num_axes)``."""
-        return self.positions.double().reshape(len(self.positions), -1)
+        return self.values.double().reshape(len(self.values), -1)
 
     @property
     def extent(self) -> Tensor:
-        """Length of each axis."""
+        """Largest less smallest position of each axis, ``(num_axes,)``."""
         return self.axes.amax(dim=0) - self.axes.amin(dim=0)
 
 
-def counted(shape: Sequence[int] | None, positions: Tensor | None) -> Counted:
-    """The given positions, or indices on the grid."""
-    if positions is not None:
-        return Counted(positions, "positions")
-    assert shape is not None
-    if len(shape) == 1:
-        return Counted(torch.arange(shape[0]), f"torch.arange({shape[0]})")
-    code = f"grid_positions({tuple(shape)}).flatten(0, -2)"
-    return Counted(grid_positions(shape).flatten(0, -2), code)
-
-
-class Slots(NamedTuple):
-    """Axis, band and phase of each pair or column; NaN where they are not known."""
-
-    axis: Tensor
-    band: Tensor
-    phase: Tensor
-
-    @classmethod
-    def unknown(cls, count: int) -> "Slots":
-        """Slots to be filled."""
-        unknown = torch.full((count,), math.nan, dtype=torch.float64)
-        return cls(torch.zeros(count, dtype=torch.long), unknown, unknown.clone())
-
-    @classmethod
-    def of(cls, waves: Sequence[tuple[int, float | None, float]]) -> "Slots":
-        """Those of an encoder."""
-        axis, band, phase = zip(*waves, strict=True)
-        known = [math.nan if value is None else value for value in band]
-        doubles = torch.tensor([known, phase], dtype=torch.float64)
-        return cls(torch.tensor(axis), *doubles)
-
-    def fill(self, slot: int, axis: float, band: float, phase: float) -> None:
-        """Set what is known of a slot."""
-        self.axis[slot], self.band[slot], self.phase[slot] = int(axis), band, phase
-
-
 @dataclass(frozen=True)
-class Motion:
+class PositionTransform:
     """Positions ``own[:, order] * factor + offset``."""
 
     order: tuple[int, ...]
@@ -120,7 +63,7 @@ class Motion:
     offset: tuple[float, ...]
 
     @classmethod
-    def none(cls, num_axes: int) -> "Motion":
+    def none(cls, num_axes: int) -> "PositionTransform":
         """The positions as they are."""
         return cls(tuple(range(num_axes)), (1.0,) * num_axes, (0.0,) * num_axes)
 
@@ -129,15 +72,17 @@ class Motion:
         """Whether no axes are exchanged."""
         return self.order == tuple(range(len(self.order)))
 
-    def moved(self, own: Counted) -> Counted:
-        """The positions, ``(length,)`` or ``(length, num_axes)``, and the code for them."""
+    def of(self, own: Positions) -> Positions:
+        """The transformed positions, in the shape of ``own``."""
         axes = own.axes[:, list(self.order)]
         axes = axes * torch.tensor(self.factor, dtype=torch.float64)
         axes += torch.tensor(self.offset, dtype=torch.float64)
+        if set(self.factor) == {1.0} and not any(self.offset):
+            axes = axes.to(own.values.dtype)  # Whole numbers stay so in the code as well.
         code = own.code + ("" if self.is_in_order else f"[:, {list(self.order)}]")
         code += f" * {_number_or_tensor(self.factor)}" if set(self.factor) != {1.0} else ""
         code += f" + {_number_or_tensor(self.offset)}" if any(self.offset) else ""
-        return Counted(axes.reshape(own.positions.shape), code)
+        return Positions(axes.reshape(own.values.shape), code)
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -155,57 +100,70 @@ class Motion:
         return tuple(words)
 
 
-def find_motion(own: Slots, measured: Slots, at: Counted, near: float) -> Motion | None:
-    """Motion of the positions with which an encoder would give the measured waves.
+def find_transform(
+    own: Waves, measured: Waves, at: Positions, tolerance: float
+) -> PositionTransform | None:
+    """Find the transform of the positions with which an encoder gives the measured waves.
 
     Args:
         own: waves of the encoder.
         measured: measured waves, in the same order; a negative band runs backwards.
         at: positions of the tokens.
-        near: difference from a simple fraction that rounding explains.
+        tolerance: largest difference of the output that rounding explains.
 
     Returns:
-        The motion; None if two axes would be the same.
+        The transform; None if two axes would be the same.
     """
     extent, num_axes = at.extent, len(at.extent)
-    order, factor, offset = (list(part) for part in Motion.none(num_axes).__dict__.values())
+    order, factor, offset = list(range(num_axes)), [1.0] * num_axes, [0.0] * num_axes
     for axis in range(num_axes):
-        slots = (own.axis == axis) & (own.band > 0) & measured.band.isfinite()
-        if not slots.any():
+        of_axis = (own.axis == axis) & (own.band > 0) & measured.band.isfinite()
+        if not of_axis.any():
             continue
-        band, ratio = own.band[slots], measured.band[slots] / own.band[slots]
+        band, found = own.band[of_axis], measured.band[of_axis]
         if extent[axis] > 0:
             # The wave of the largest angle has the surest axis and band.
-            sure = int((measured.band[slots].abs() * extent[measured.axis[slots]]).argmax())
-            order[axis] = int(measured.axis[slots][sure])
-            factor[axis] = nice(float(ratio[sure]), near) or float(ratio[sure])
-        # From the slowest wave to the fastest, each says more exactly where positions begin.
-        begins = 0.0
-        phase = (measured.phase - own.phase)[slots]
-        for slot in band.argsort().tolist():
-            left = float(phase[slot]) - float(band[slot]) * begins
-            begins += math.remainder(left, 2 * math.pi) / float(band[slot])
-        # Positions that are all the same tell their sum with the offset, as if they began at 0.
-        offset[axis] = nice(begins, near) - (float(at.axes[0, axis]) if extent[axis] == 0 else 0)
+            sure = int((found.abs() * extent[measured.axis[of_axis]]).argmax())
+            order[axis] = int(measured.axis[of_axis][sure])
+            ratio = float(found[sure] / band[sure])
+            factor[axis] = simple_number(ratio, tolerance) or ratio
+        # A phase tells where positions begin up to whole cycles. The slowest wave tells it
+        # roughly, and each faster one more exactly.
+        begin = 0.0
+        phase = (measured.phase - own.phase)[of_axis]
+        for wave in band.argsort().tolist():
+            left = float(phase[wave]) - float(band[wave]) * begin
+            begin += math.remainder(left, 2 * math.pi) / float(band[wave])
+        # Where all positions of an axis are the same, the waves are measured as if it were 0.
+        same = float(at.axes[0, axis]) if extent[axis] == 0 else 0.0
+        offset[axis] = simple_number(begin, tolerance) - same
     if len(set(order)) < num_axes:
         return None
-    return Motion(tuple(order), tuple(factor), tuple(offset))
+    return PositionTransform(tuple(order), tuple(factor), tuple(offset))
 
 
-def find_bases(own: Slots, measured: Slots, extent: Tensor, base: float) -> list[float]:
-    """Bases that give the measured bands the exponents of an encoder with another base.
+def find_bases(own: Waves, measured: Waves, at: Positions, base: float) -> list[float]:
+    """Find the bases whose bands have the ratios of the measured ones.
+
+    Args:
+        own: waves of the encoder, whose bands are powers of its base.
+        measured: measured waves, in the same order.
+        at: positions of the tokens.
+        base: the encoder's.
 
     Returns:
-        Two digits of the base, if it is near them, and the base itself; none if it is the
-        encoder's own, or no measured band tells.
+        The base, before it one of two digits if it is near; none if it is the encoder's own or
+        no measured band tells.
     """
     known = (own.band > 0) & measured.band.isfinite() & (measured.band != 0)
     exponent = -own.band[known].log() / math.log(base)
     size, axis = measured.band[known].abs(), own.axis[known]
-    weight = (size * extent[measured.axis[known]]).clamp(max=1).square()
+    # Waves of less than a radian over the extent are known the less the slower they are.
+    weight = (size * at.extent[measured.axis[known]]).clamp(max=1).square()
     top = bottom = 0.0
     for part in axis.unique():
-        # A weighted line through the logarithms, whose slope is minus the base's logarithm.
+        # A weighted line through the logarithms, whose slope is minus the base's logarithm; one
+        # slope for all axes, whose factors differ.
         w, e, y = (value[axis == part] for value in (weight, exponent, size.log()))
         away = e - (w * e).sum() / w.sum()
         top += float((w * away * y).sum())
@@ -214,70 +172,18 @@ def find_bases(own: Slots, measured: Slots, extent: Tensor, base: float) -> list
         return []
     found = math.exp(max(min(-top / bottom, 50.0), -50.0))
     short = float(f"{found:.2g}")
-    bases = [short] if abs(math.log(found / short)) < 5e-3 else []
+    bases = [short] if abs(math.log(found / short)) < _NEAR_BASE else []
     bases.append(float(f"{found:.6g}"))
-    return [b for b in dict.fromkeys(bases) if abs(math.log(b / base)) > 1e-6 and b != 1]
+    return [b for b in dict.fromkeys(bases) if abs(math.log(b / base)) > _SAME_BASE and b != 1]
 
 
-def nice(value: float, near: float) -> float:
-    """The simple fraction that a measured number is, or is of pi, or ten digits of it."""
+def simple_number(value: float, tolerance: float) -> float:
+    """The simple fraction, or the simple multiple of pi, that a measured number is; else itself."""
     for unit in (1.0, math.pi):
         simple = unit * float(Fraction(value / unit).limit_denominator(_LARGEST_DENOMINATOR))
-        if abs(simple - value) <= near * max(1.0, abs(value)):
+        if abs(simple - value) <= _NEAR * tolerance * max(1.0, abs(value)):
             return simple
     return float(f"{value:.10g}")
-
-
-@dataclass(frozen=True)
-class Bands:
-    """Measured bands: one series, or one for each axis.
-
-    Attributes:
-        value: the argument of an encoder.
-    """
-
-    value: Tensor
-
-    def __repr__(self) -> str:
-        """Code for them."""
-        if len(self.value) == 1:
-            return f"torch.tensor({self.value.tolist()}, dtype=torch.float64)"
-        if self.value.ndim == 2:
-            return f"torch.stack([{', '.join(map(_series_code, self.value.unbind(-1)))}], -1)"
-        return _series_code(self.value)
-
-
-def _series_code(bands: Tensor) -> str:
-    """A series of bands as code: by ratio, at equal distances, or one by one."""
-    count, first, last = len(bands), float(bands[0]), float(bands[-1])
-    if count > 2 and first > 0 and last > 0:
-        ratio = (last / first) ** (1 / (count - 1))
-        by_ratio = ratio_bands(count, first=first, ratio=ratio)
-        if torch.allclose(bands, by_ratio, rtol=CLOSE, atol=0):
-            return f"ratio_bands({count}, first={first!r}, ratio={ratio!r})"
-        if torch.allclose(bands, linear_bands(count, first=first, last=last), rtol=CLOSE, atol=0):
-            return f"linear_bands({count}, first={first!r}, last={last!r})"
-    return f"torch.tensor({bands.tolist()}, dtype=torch.float64)"
-
-
-def values_of(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of an encoder, with the bands themselves."""
-    return {k: v.value if isinstance(v, Bands) else v for k, v in arguments.items()}
-
-
-def shown(arguments: dict[str, Any]) -> str:
-    """Code of further arguments."""
-    return "".join(f", {key}={value!r}" for key, value in arguments.items())
-
-
-def words(arguments: dict[str, Any]) -> tuple[str, ...]:
-    """Words for arguments that differ from a preset's."""
-    return tuple(
-        f"other {key}"
-        if isinstance(value, Bands)
-        else (f"{key} {value:g}" if isinstance(value, float) else f"{key} {value!r}")
-        for key, value in arguments.items()
-    )
 
 
 def _brief(values: Sequence[float], form: str = "g") -> str:

@@ -9,10 +9,7 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.encoder import require_tensor
-from nerf_posenc.identification.embeddings import embedding_candidates
-from nerf_posenc.identification.position_transforms import Candidate
-from nerf_posenc.identification.rotations import rotary_candidates
-from nerf_posenc.identification.waves import measure_embedding
+from nerf_posenc.identification.candidates import Candidate, Search
 
 # Candidates are compared on this many tokens first.
 _FEW = 12
@@ -126,21 +123,13 @@ def identify(
         positions = positions.double() if positions.is_floating_point() else positions
     if before is not None:
         before = before.detach().to("cpu", torch.float64)
-        candidates = rotary_candidates(before, output, shape, positions, expected, tolerance)
-    else:
-        candidates = embedding_candidates(output, shape, positions, expected, tolerance)
-    found = list(candidates)
+    search = Search(output, before, shape, positions, tolerance)
+    candidates = list(search.candidates(expected))
     # Angles in float32 are the less exact the further the position.
     if positions is not None and len(positions):
-        size = float(_largest_band(output, positions) if before is None else before.abs().max())
+        size = search.largest_band() if before is None else float(before.abs().max())
         tolerance += torch.finfo(torch.float32).eps * float(positions.abs().max()) * size
-    return _nearest(output, found, count, tolerance)
-
-
-def _largest_band(output: Tensor, positions: Tensor) -> float:
-    """Of an embedding, 1 or more; 1 if it is none."""
-    waves = measure_embedding(output, positions.double().reshape(len(output), -1), 0.01)
-    return 1.0 if waves is None else max(1.0, float(waves.band.abs().max()))
+    return _nearest(output, candidates, count, tolerance)
 
 
 def _nearest(
