@@ -1,11 +1,10 @@
 """Train the four language models that the article runs: ``python -m docs.make_article_models``.
 
 Writes docs/article/models.json: the weights as float32 in base64, by the order of ``shapes``, and
-windows of text that no model has seen, the docstrings of this library. It takes two minutes.
+windows of text that no model has seen, the help topics held out. It takes two minutes.
 """
 
 import base64
-import inspect
 import json
 import sys
 import tempfile
@@ -13,23 +12,15 @@ from pathlib import Path
 
 import torch
 
-import nerf_posenc
 import train_fit
 from sequences import load_models, open_sequence
-from sequences.data.topics import plain_text
+from sequences.data.topics import open_topics
 from sequences.system import SystemOptions
 
 OUTPUT = Path(__file__).parent / "article" / "models.json"
 ENCODINGS = ("none", "sinusoidal", "rotary", "alibi")
 WIDTH, DEPTH, HEADS, CONTEXT, STEPS = 32, 1, 4, 64, 1500
 NUM_WINDOWS, LENGTH = 8, 512
-
-
-def unseen_text() -> str:
-    """Docstrings of what this library exports."""
-    names = sorted(vars(nerf_posenc))
-    found = {inspect.getdoc(getattr(nerf_posenc, name)) for name in names if name[0].isupper()}
-    return "\n\n".join(sorted(plain_text(text) for text in found if text))
 
 
 def main() -> None:
@@ -46,7 +37,7 @@ def main() -> None:
             name: load_models(run / "fits" / f"{name}.safetensors", system)[0].state_dict()
             for name in ENCODINGS
         }
-    text = unseen_text()
+    text = "\n".join(open_topics().test)
     starts = torch.linspace(0, len(text) - LENGTH - 1, NUM_WINDOWS).long().tolist()
     content = {
         "alphabet": "".join(system.alphabet),
