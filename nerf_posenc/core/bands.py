@@ -86,6 +86,7 @@ def geometric_bands(
     if last_reached and dim < 4:
         raise ValueError(f"last_reached needs two bands, a dim of 4 or more; got {dim}")
     exponents = torch.arange((dim + 1) // 2, dtype=torch.float64, device="cpu")
+    # base^(-2i/dim): the last band stays above 1 / base, unless it is to be reached.
     exponents = exponents / (dim // 2 - 1 if last_reached else dim / 2)
     return torch.pow(torch.tensor(base, dtype=torch.float64, device="cpu"), -exponents)
 
@@ -186,6 +187,7 @@ def coarse_to_fine_weight(
     _require_count(num_bands)
     alpha = torch.as_tensor(progress, dtype=torch.float32) * num_bands
     bands = torch.arange(num_bands, dtype=torch.float32, device=alpha.device)
+    # BARF, equation 14: band k opens by a half cosine while alpha goes from k to k + 1.
     return (1 - torch.cos(math.pi * (alpha - bands).clamp(0, 1))) / 2
 
 

@@ -102,6 +102,7 @@ def yarn_bands(
 
     def pair_with(cycles: float) -> float:
         """Index, as a real number, of the band with this many cycles."""
+        # base^(-2i/dim) = 2 pi / wavelength, solved for i.
         wavelength = trained_length / cycles
         return dim * math.log(wavelength / (2 * math.pi)) / (2 * math.log(base))
 
@@ -110,6 +111,7 @@ def yarn_bands(
         low, high = math.floor(low), math.ceil(high)
     low, high = max(0, low), min(dim - 1, high)
     pairs = torch.arange(dim // 2, dtype=torch.float64, device="cpu")
+    # 0 for fast bands, which stay; 1 for slow ones, which are divided; a ramp between them.
     interpolated = ((pairs - low) / max(high - low, 1e-3)).clamp(0, 1)
     bands = geometric_bands(dim, base=base)
     return bands * (1 - interpolated) + bands / factor * interpolated
@@ -171,6 +173,7 @@ def llama3_bands(
     bands = geometric_bands(dim, base=base)
     cycles = trained_length * bands / (2 * math.pi)
     # Equal limits, as in Llama 4, are a step.
+    # By how often a band turns within the trained length: fast bands stay, slow ones are divided.
     kept = ((cycles - slow_cycles) / max(fast_cycles - slow_cycles, 1e-12)).clamp(0, 1)
     return bands * kept + bands / factor * (1 - kept)
 
@@ -225,6 +228,7 @@ def longrope_scale(factor: float, trained_length: int) -> float:
         raise ValueError(
             f"factor must be 1 or more and trained_length 2 or more; got {factor}, {trained_length}"
         )
+    # Entropy of attention grows with the logarithm of the length.
     return math.sqrt(1 + math.log(factor) / math.log(trained_length))
 
 

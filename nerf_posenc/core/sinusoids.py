@@ -134,6 +134,7 @@ class SinCos(Encoder):
         self.layout = layout
         self.phases = phases
         sizes = dict(k=self.num_bands, p=2, a=in_dim)
+        # Features are computed as (n, *columns), the three letters of the layout, and flattened.
         self._columns = tuple(sizes[letter] for letter in layout)
         self._x_shape = tuple(in_dim if letter == "a" else 1 for letter in layout)
         self.bands = bands if bands.ndim == 2 else bands[:, None].expand(-1, in_dim)
@@ -141,11 +142,13 @@ class SinCos(Encoder):
 
     def _register_columns(self) -> None:
         """Lay the constants out, one value per column, in the nesting of the layout."""
+        # In cycles the whole ones can be taken away exactly, which radians do not allow.
         cycles = self.bands / RADIANS_PER_CYCLE
         # frexp gives mantissas in [0.5, 1): 0.5 is a power of two, and 0 a constant column.
         mantissa = torch.frexp(cycles).mantissa.abs()
         is_known = has_values(cycles)
         self.is_exact = is_known and bool(((mantissa == 0.5) | (mantissa == 0)).all())
+        # A product with a power of two is exact in float32; any other band needs float64's digits.
         dtype = torch.float32 if self.is_exact else torch.float64
         is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
         # If the axes are outermost and have the same bands they share the constants: with one
@@ -205,6 +208,7 @@ class SinCos(Encoder):
         dtype = out_dtype
         if dtype is None:
             dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+        # Half precision would round the angles: sines are computed in float32 and rounded once.
         sine_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         if x.dtype in (torch.float16, torch.bfloat16):
             x = x.float()
@@ -252,6 +256,7 @@ class SinCos(Encoder):
         if variance is not None:
             variance = variance.reshape(len(features), self.in_dim).to(features.dtype)
             omega = self._cycles.to(variance) * RADIANS_PER_CYCLE
+            # E[sin(omega x)] of a normal x is sin(omega mean) exp(-omega^2 variance / 2), mip-NeRF.
             exponent = self.placed(variance, "a") * omega * omega
             features = features * torch.exp(-0.5 * exponent)
         return features.flatten(1)
@@ -332,12 +337,15 @@ class _Sines(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, table: SinCos, dtype: torch.dtype) -> Tensor:
+        # A GPU has its own allocator, and few features fit the cache of a CPU as they are.
         if x.device.type != "cpu" or len(x) * table.out_dim <= _CPU_FEW:
             return table._evaluate(x, dtype)
         features = x.new_empty(len(x), table.out_dim, dtype=dtype)
         if table._cycles_dtype(x) == dtype:
+            # The features' own memory holds the cycles until they become sines.
             work = features.view(len(x), *table._columns)
             return table._evaluate(x, dtype, features, (work, None))
+        # Float64 cycles of float32 features: pass by pass through a buffer that stays in the cache.
         rows = max(1, _CPU_CHUNK // max(1, table.out_dim))
         work = x.new_empty(2, min(rows, len(x)), *table._columns, dtype=torch.float64)
         for x_chunk, chunk in zip(x.split(rows), features.split(rows), strict=True):
@@ -355,6 +363,7 @@ class _Sines(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (features,) = ctx.saved_tensors
         other = [1 + i for i, letter in enumerate(ctx.table.layout) if letter != "a"]
+        # d sin = cos dx, and the cosine is the other column of the pair.
         slopes = ctx.table._slopes(features)
         x_grad = (grad.view_as(slopes) * slopes).sum(other)
         return x_grad.to(ctx.x_dtype), None, None

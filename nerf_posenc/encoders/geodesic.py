@@ -43,6 +43,7 @@ def icosahedron_basis(subdivisions: int = 2) -> Float[Tensor, "num_axes 3"]:
 def _directions(subdivisions: int) -> list[list[float]]:
     golden = (1 + math.sqrt(5)) / 2
     signs = (-1.0, 1.0)
+    # The icosahedron's 12 corners are the cyclic permutations of (0, +-1, +-golden ratio).
     corners = [(0.0, a, b * golden) for a in signs for b in signs]
     vertices = torch.tensor(
         [corner[i:] + corner[:i] for corner in corners for i in range(3)],
@@ -69,6 +70,7 @@ def _directions(subdivisions: int) -> list[list[float]]:
                 )
                 assert isinstance(point, Tensor)
                 point = point / point.norm()
+                # Opposite directions give the same sine up to its sign: one of the two is kept.
                 if not any((point @ other).abs() > 1 - 1e-9 for other in found):
                     found.append(point)
     basis = torch.stack(found)

@@ -92,11 +92,13 @@ class Sphere2VecEncoder(Encoder):
             ValueError: If its last dimension is not 2.
         """
         require_coordinates(x, 2)
+        # Phase, axis, band; the last band is the angle itself, which sphereM multiplies by.
         waves: Tensor = self.sincos(x)
         waves = waves.unflatten(-1, (2, 2, self.num_scales + 1))
         scaled, plain = waves[..., :-1], waves[..., -1:]
         (sin_lon, sin_lat), (cos_lon, cos_lat) = (part.unbind(-2) for part in scaled.unbind(-3))
         (sin_lon_1, _), (cos_lon_1, cos_lat_1) = (part.unbind(-2) for part in plain.unbind(-3))
+        # Double Fourier sphere: all products of longitude's and latitude's waves, over all scales.
         if self.kind == "dfs":
             lon, lat = torch.cat([sin_lon, cos_lon], -1), torch.cat([sin_lat, cos_lat], -1)
             products = (lon[..., :, None] * lat[..., None, :]).flatten(-2)
@@ -173,11 +175,14 @@ def equal_earth(lon_lat: Float[Tensor, "*batch 2"]) -> Float[Tensor, "*batch 2"]
         tensor([0., 0.])
     """
     require_coordinates(lon_lat, 2, name="lon_lat")
+    # Coefficients of the polynomial of Savric, Patterson and Jenny (2018).
     a1, a2, a3, a4 = 1.340264, -0.081106, 0.000893, 0.003796
     lon = lon_lat[..., 0] * (math.pi / 180)
     sin_theta = math.sqrt(3) / 2 * directions_from_degrees(lon_lat)[..., 2]
     theta = torch.asin(sin_theta)
+    # x is divided by dy / dtheta, which keeps areas equal.
     slope = 9 * a4 * theta**8 + 7 * a3 * theta**6 + 3 * a2 * theta**2 + a1
+    # cos(theta), which is never negative here.
     x = 2 * math.sqrt(3) * lon * (1 - sin_theta * sin_theta).sqrt() / (3 * slope)
     y = a4 * theta**9 + a3 * theta**7 + a2 * theta**3 + a1 * theta
     # Degrees of the projected globe's half width, as GeoCLIP scales it.

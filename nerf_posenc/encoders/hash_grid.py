@@ -483,6 +483,7 @@ class DenseGridEncoder(_GridEncoder):
         self.align_corners = align_corners
         nodes = torch.tensor(self.resolutions, device="cpu")[:, None]
         self.register_constant("_nodes", nodes)
+        # Row of a node: its index along axis i times nodes^i, after the rows of coarser levels.
         powers = torch.arange(in_dim, device="cpu")[:, None, None]
         self.register_constant("_strides", nodes**powers)
         first = torch.tensor(rows, device="cpu")[:, None]

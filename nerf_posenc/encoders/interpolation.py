@@ -255,6 +255,7 @@ def _scattered_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tens
 
 def _sorted_gradient(table: Tensor, rows: Tensor, weights: Tensor, grad: Tensor) -> Tensor:
     # Each row of the table sums its own points, which reads and writes whole rows.
+    # Stable, so that the order of additions, and with it the rounding, is the same every time.
     order, corner = rows.flatten().int().sort(stable=True)
     found, counts = torch.unique_consecutive(order, return_counts=True)
     summed = F.embedding_bag(

@@ -34,6 +34,7 @@ def normalize(
         raise ValueError(f"each upper bound must be above its lower one; got {bounds}")
     if any(bound.ndim and bound.shape != x.shape[-1:] for bound in (low, high)):
         raise ValueError(f"bounds must be one number or {x.shape[-1]}, one per axis; got {bounds}")
+    # Subtract, then scale: x * scale - offset would cancel far from 0 in float32.
     scale, center = 2 / (high - low), (high + low) / 2
     return (x - center.to(x)) * scale.to(x)
 

@@ -140,11 +140,14 @@ class IntegratedDirectionalEncoder(Encoder):
                 f"roughness must have shape {(*directions.shape[:-1], 1)}; got "
                 f"{tuple(roughness.shape)}"
             )
+        # The recurrence loses digits with the degree, which float64 has to spare; MPS has none.
         dtype = torch.float32 if directions.device.type == "mps" else torch.float64
         x, y, z = directions.reshape(-1, 3).to(dtype).unbind(-1)
         levels = self.degrees[-1] + 1
+        # Ref-NeRF's convention: the factor (-1)^m of Condon and Shortley.
         signs = x.new_ones(levels)
         signs[1::2] = -1
+        # sin^m(theta) exp(i m phi) = (x + iy)^m has no pole, as its factors would at x = y = 0.
         real, imaginary = _powers(x, y, signs)
         legendre = list(normalized_legendre(z, levels))
         parts = [
@@ -158,6 +161,7 @@ class IntegratedDirectionalEncoder(Encoder):
                 dtype=dtype,
                 device=x.device,
             )
+            # Mean over a von Mises-Fisher lobe: exp(-l (l + 1) / (2 kappa)), Ref-NeRF, equation 8.
             falloff = 0.5 * degree * (degree + 1)
             features = features * torch.exp(-falloff * roughness.reshape(-1, 1).to(dtype))
         return features.to(directions.dtype).reshape(*directions.shape[:-1], self.out_dim)
@@ -184,6 +188,8 @@ def normalized_legendre(
     before = last = torch.full_like(z, diagonal)[None]
     yield last
     for degree in range(1, num_levels):
+        # Three-term recurrence in the degree, with both factors normalized (Holmes and Featherstone
+        # 2002), stable where factorials would overflow.
         m = torch.arange(degree, dtype=z.dtype, device=z.device)[:, None]
         scale = ((4 * degree**2 - 1) / (degree**2 - m**2)).sqrt()
         values = (z * last).mul_(scale)
@@ -191,6 +197,7 @@ def normalized_legendre(
             m = m[:-1]
             older = (((degree - 1) ** 2 - m**2) / (4 * (degree - 1) ** 2 - 1)).sqrt()
             values[:-1] -= scale[:-1] * older * before
+        # Order m = degree: a constant, its power of the sine having been taken out.
         diagonal *= math.sqrt((2 * degree + 1) / (2 * degree))
         before, last = last, torch.cat([values, torch.full_like(z, diagonal)[None]])
         yield last

@@ -69,6 +69,7 @@ class Time2VecEncoder(Encoder):
         require_coordinates(x, self.in_dim)
         dtype = torch.float32 if x.device.type == "mps" else torch.float64
         angles = x.to(dtype) @ self.weight.to(dtype).T + self.bias.to(dtype)
+        # Angles in cycles: the band of `sincos` is 2 pi, which reduces them exactly.
         waves: Tensor = self.sincos(angles[..., 1:] / (2 * math.pi), out_dtype=x.dtype)
         parts = [angles[..., :1].to(x.dtype), waves[..., : self.out_dim - 1]]
         return torch.cat(parts[::-1] if self.linear_last else parts, dim=-1)

@@ -200,6 +200,8 @@ class VectorMatrixEncoder(Encoder):
         if old % stride:
             raise ValueError(f"stride must divide the present one, {old}; got {stride}")
         size = (self.resolution - 1) // stride + 1
+        # The nodes in use lie `stride` apart in tables of full size, so that checkpoints and the
+        # optimizer's state keep their shapes; finer nodes begin between the coarse ones.
         planes = self.planes[:, ::old, ::old].permute(0, 3, 1, 2)
         lines = self.lines[:, ::old].permute(0, 2, 1)
         finer_planes = F.interpolate(planes, (size, size), mode="bilinear", align_corners=True)

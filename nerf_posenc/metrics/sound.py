@@ -72,7 +72,9 @@ def snr_by_octave(
     for low, high in octaves(rate):
         inside = (hertz > low) & (hertz <= high)
         energy = float(signal[inside].sum())
+        # An octave that the original is silent in has no ratio.
         ratio = _decibels(energy, float(noise[inside].sum())) if energy > least else math.nan
+        # The geometric mean is the middle on a logarithmic axis.
         rows.append((math.sqrt(low * high), ratio))
     return rows
 

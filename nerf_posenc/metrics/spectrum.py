@@ -201,6 +201,7 @@ def spectra(
                 high=high,
                 psnr=psnr_from_mse(lost),
                 energy=energy,
+                # 1 is the original, 0 is as good as nothing there.
                 recovered=1 - lost / energy if energy > least else math.nan,
             )
             for k, ((low, high), lost, energy) in enumerate(rings)
@@ -261,6 +262,8 @@ def _blocks(values: _Values, shape: torch.Size) -> Iterator[_Block]:
     real = torch.float32 if height * width > LARGE_PIXELS else torch.float64
     vertical = torch.fft.fftfreq(height, dtype=torch.float64)
     horizontal = torch.fft.rfftfreq(width, dtype=torch.float64)
+    # A real transform leaves out the conjugates: each column stands for two, but for frequency 0
+    # and the Nyquist frequency of an even width.
     weight = torch.full((width // 2 + 1,), 2.0, dtype=torch.float64)
     weight[0] = 1.0
     if width % 2 == 0:

@@ -76,6 +76,7 @@ def _round_blocks(values: Tensor) -> int:
     """Round values in place to 8 bits with a scale per block; return the bits stored."""
     flat = values.reshape(-1)
     padded = nn.functional.pad(flat, (0, -len(flat) % _BLOCK)).reshape(-1, _BLOCK)
+    # The scale is rounded to float16 first, as it is stored, and the values by that scale.
     scale = (padded.abs().amax(1, keepdim=True) / _LEVELS).half().float()
     scale = scale.clamp(min=torch.finfo(torch.float16).tiny)
     rounded = (padded / scale).round().clamp(-_LEVELS, _LEVELS) * scale

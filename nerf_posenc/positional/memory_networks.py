@@ -57,6 +57,7 @@ class MemN2NPositionEncoder(Encoder):
         require_counts(length=length)
         word = torch.arange(1, length + 1, dtype=torch.float64)[:, None] / length
         column = torch.arange(1, self.out_dim + 1, dtype=torch.float64) / self.out_dim
+        # End-To-End Memory Networks, section 4.1: l_kj = (1 - j / J) - (k / d)(1 - 2 j / J).
         weights = self.scale * ((1 - word) - column * (1 - 2 * word))
         return weights.to(torch.get_default_dtype())
 
@@ -158,6 +159,7 @@ class TemporalEncoder(Encoder):
             added = [table.flip(0) for table in tables]
         else:
             _require_lengths(lengths, inputs)
+            # Counted back from the last memory of each story; padding is negative, and gets 0.
             age = lengths[..., None] - 1 - torch.arange(count, device=inputs.device)
             is_memory = (age >= 0)[..., None]
             added = [table[age.clamp(min=0)] * is_memory for table in tables]

@@ -129,11 +129,13 @@ class T5RelativeBias(_LookedUpBias):
         num_buckets = self.num_buckets
         if self.bidirectional:
             num_buckets //= 2
+            # Half of the buckets for keys behind the query, half for those ahead.
             first = (offsets > 0) * num_buckets
             distance = offsets.abs()
         else:
             first = torch.zeros_like(offsets)
             distance = (-offsets).clamp(min=0)
+        # Half of them hold one distance each; the others grow with the logarithm of the distance.
         exact = num_buckets // 2
         share = (distance.clamp(min=1) / exact).log() / math.log(self.max_distance / exact)
         wide = exact + (share * (num_buckets - exact)).long()
@@ -230,6 +232,7 @@ def deberta_buckets(
             "num_buckets must be 4 or more, and max_distance - 1 above half of it; got "
             f"{num_buckets} and {max_distance}"
         )
+    # One bucket a distance up to half of them, logarithmic ones beyond; the sign stays.
     distance = offsets.abs().clamp(min=half)
     share = torch.log(distance / half) / math.log((max_distance - 1) / half)
     wide = torch.ceil(share * (half - 1)).long() + half
@@ -349,9 +352,11 @@ class FireBias(nn.Module):
         """
         offsets = relative_positions(num_queries, num_keys, device=self.c.device)
         total = offsets.shape[1]
+        # With a cache of keys the queries are the last positions.
         query = torch.arange(total, device=self.c.device)[total - num_queries :, None]
         threshold = (self.threshold_factor * self.initial_threshold).abs()
         reach = torch.log1p((self.c * torch.maximum(query, threshold)).abs()) + self._EPS
+        # FIRE's equation 4: the distance relative to the query's own position, from 0 to 1.
         share = torch.log1p((self.c * offsets.abs()).abs()) / reach
         biases: Tensor = self.network(share[..., None])
         return biases.movedim(-1, 0)

@@ -206,12 +206,14 @@ class Rotation(Encoder):
             wide, cosine, sine = x.to(dtype), cosine.to(dtype), sine.to(dtype)
         if self.pairing == "tiled":
             a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
+            # V-JEPA 2 rotates neighbors by tables made for halves, so that a pair has two angles.
             rotated = wide * cosine + torch.stack([-b, a], dim=-1).flatten(-2) * sine
         elif (
             is_recorded()
             or inside_transform()
             or (torch.is_grad_enabled() and (cosine.requires_grad or sine.requires_grad))
         ):
+            # Recorders, transforms and trained tables need plain operations.
             rotated = self._differentiable(wide, cosine, sine)
         elif torch.is_grad_enabled() and x.requires_grad:
             rotated = _RotationFunction.apply(wide, cosine, sine, self)
@@ -223,6 +225,7 @@ class Rotation(Encoder):
         """Rotate by plain operations on real numbers, which compilers and ONNX have."""
         if self.pairing == "interleaved":
             a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
+            # The tables repeat each angle for both columns of a pair.
             c, s = cosine[..., ::2], sine[..., ::2]
             return torch.stack([a * c - b * s, a * s + b * c], dim=-1).flatten(-2)
         parts = zip(*(t.split(self._blocks, dim=-1) for t in (x, cosine, sine)), strict=True)
@@ -236,8 +239,10 @@ class Rotation(Encoder):
         """Rotate without intermediate results, and without derivatives."""
         if self.pairing == "interleaved":
             pairs = torch.view_as_complex(x.contiguous().unflatten(-1, (-1, 2)))
+            # Neighboring columns are complex numbers as they lie in memory.
             turn = torch.complex(cosine[..., ::2], sine[..., ::2])
             return torch.view_as_real(pairs * turn).flatten(-2)
+        # Halves: a cos - b sin and b cos + a sin, the products added where the cosines already are.
         rotated = x * cosine
         halves = [width // 2 for width in self._blocks for _ in range(2)]
         parts, xs, sines = (t.split_with_sizes(halves, dim=-1) for t in (rotated, x, sine))

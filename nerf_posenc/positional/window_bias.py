@@ -135,6 +135,7 @@ def _pair_biases(biases: Tensor, window: Sequence[int]) -> Tensor:
     """Biases by offset, ``(2 h - 1, 2 w - 1, heads)``, of all pairs of patches of a window."""
     height, width = window
     row, column = (torch.arange(size, device=biases.device) for size in window)
+    # Offsets from -(h - 1) to h - 1, counted from 0; broadcast to (h, w, h, w).
     row = (row[:, None] - row + height - 1)[:, None, :, None]
     column = (column[:, None] - column + width - 1)[None, :, None, :]
     return biases[row, column].movedim(-1, 0).reshape(-1, height * width, height * width)

@@ -66,16 +66,19 @@ def bake(
     grid: nn.Module | None = getattr(renderer, "grid", None)
     cells = torch.arange(len(centers), device=device)
     if grid is not None:
+        # A fit hardly trains what it takes for empty: the field may have any density there.
         cells = cells[grid(centers)]
     density = centers.new_zeros(len(centers))
     for part in cells.split(_CHUNK):
         density[part] = field.density(centers[part]).float()
     rgb = torch.zeros_like(centers)
+    # Opacity of a whole cell below what can be seen: 1 - exp(-density * size).
     density[-torch.expm1(-density * (2 / resolution)) < _VISIBLE] = 0
     is_colored = density > 0
     if not space.is_box:
         seen = _seen_cells(density, space, camera, world_from_camera, resolution)
         density[~seen] = 0
+        # The outermost cells have a color even where they are empty: rays end in them.
         is_colored = (density > 0) | (centers.abs().amax(-1) > 1 - 2 / resolution)
     every = max(1, -(-len(world_from_camera) // _CAMERAS))
     poses = world_from_camera[::every].to(device)
@@ -84,6 +87,7 @@ def bake(
         total = torch.full_like(density[part], 1e-9)
         for pose in poses:
             along = F.normalize(points - pose[:3, 3], dim=-1)
+            # Views that look straight at a point count most; each counts a little.
             weight = (along @ -pose[:3, 2]).clamp(min=1e-3) ** 2
             _, seen = field(centers[part], along)
             rgb[part] += weight[:, None] * seen.float()

@@ -160,6 +160,7 @@ def distort(
     k1, k2, p1, p2 = distortion
     x, y = points.unbind(-1)
     square = x * x + y * y
+    # 1 + k1 r^2 + k2 r^4, as OpenCV has it; the products below are its tangential terms.
     radial = 1 + square * (k1 + k2 * square)
     return torch.stack(
         [
@@ -197,21 +198,25 @@ def undistort(
     while taken < (_MOST_LENS_STEPS if steps is None else steps):
         x, y = found.unbind(-1)
         square = x * x + y * y
+        # The Jacobian of `distort`, which is symmetric: slope is d radial / d r^2, twice.
         radial, slope = 1 + square * (k1 + k2 * square), 2 * (k1 + 2 * k2 * square)
         xx = radial + slope * x * x + 2 * p1 * y + 6 * p2 * x
         yy = radial + slope * y * y + 6 * p1 * y + 2 * p2 * x
         xy = slope * x * y + 2 * p1 * x + 2 * p2 * y
         error_x, error_y = (distort(found, distortion) - target).unbind(-1)
+        # Step = inverse of the Jacobian (xx, xy; xy, yy) times the error.
         determinant = xx * yy - xy * xy
         step = torch.stack([yy * error_x - xy * error_y, xx * error_y - xy * error_x], dim=-1)
         step = step / determinant[..., None]
         found = found - step
         taken += 1
+        # Newton's error squares with each step, so that a step of this size leaves rounding alone.
         if steps is None and bool((step.abs() < _LENS_ROUNDING).all()):
             break
     if steps is not None:
         return found, steps
     residual = (distort(found, distortion) - target).abs()
+    # Where the determinant changes its sign, the lens maps two points to one.
     folds = determinant <= 0
     if not bool((residual < _LENS_TOLERANCE).all()) or bool(folds.any()):
         raise ValueError(

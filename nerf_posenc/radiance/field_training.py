@@ -27,9 +27,10 @@ from nerf_posenc.training.schedules import cosine_decay
 FIELD_LRS: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
 """Peak learning rate of a field by optimizer."""
 
-# The first step with an update of the occupancy grid; by renderer, the steps between updates and
-# the share of the cells that each one evaluates.
+# The first step with an update of the occupancy grid: before it, the densities of an untrained
+# field would shut out cells of the scene.
 _GRID_START = 100
+# By renderer, the steps between updates, and the share of the cells that each one evaluates.
 _GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}
 
 # Shares of the fit after which a factored field gets its next stride, in a box: early, since the
@@ -136,6 +137,7 @@ def update_renderer(
         progress = state.step / state.num_steps
         stage = poses.enter(progress)
         if stage == RESTART:
+            # The field has learned from wrong poses: it begins anew with those that were found.
             renderer.load_state_dict({**initial, **poses.state_dict(prefix="poses.")})
             state.optimizer.reset()
             initial.clear()

@@ -125,12 +125,15 @@ class OccupancyGrid(nn.Module):
             drawn = torch.rand(len(cells), generator=generator, device=device) < share
             cells = cells[drawn]
         offsets = torch.rand(len(cells), 3, generator=generator, device=device)
+        # A point at random in each cell, so that in time all of the cell is seen.
         positions = self.centers(cells) + (2 * offsets - 1) / self.resolution
         chunks = positions.split(1 << 15) if len(cells) else ()
         densities = [density_at(chunk).float().view(-1) for chunk in chunks]
         found = torch.cat(densities) if densities else self.density.new_zeros(0)
+        # Instant-NGP's running maximum: it falls slowly, and rises at once.
         stored = torch.nan_to_num(self.density[cells] * self.decay, posinf=0.0)
         self.density[cells] = torch.maximum(stored, found)
+        # Opacity along the longest way through a cell, which no threshold on density depends on.
         diagonal = 2 * 3**0.5 / self.resolution
         opacity = -torch.expm1(-self.density * diagonal)
         self.occupied.copy_((opacity > self.threshold) & self.possible)
@@ -167,6 +170,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
         Whether each cell is in the hull.
     """
     centers = cell_centers(resolution)
+    # Radius of the ball around a cell of [-1, 1]^3.
     half_diagonal = 3**0.5 / resolution
     left = torch.arange(len(centers))
     for view, camera in enumerate(views.cameras):
@@ -174,12 +178,14 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
         if not len(left) or bool((opacity > _TRANSPARENT).all()):
             continue
         pose = views.world_from_camera[view]
+        # In the camera's axes, of which -z looks forward; a rotation's inverse is its transpose.
         points = (centers[left] - pose[:3, 3]) @ pose[:3, :3]
         depth = -points[:, 2]
         in_front = depth > 2 * half_diagonal
         reach = footprint_reach(points[in_front], camera, half_diagonal)
         if reach is None:
             continue
+        # Now one look at the center's pixel tells of the whole footprint.
         opacity = largest_within(opacity, reach + 1)
         column, row = camera.project(points).unbind(-1)
         contained = (column > reach) & (column < camera.width - reach)

@@ -75,6 +75,7 @@ def find_orbit(world_from_camera: Float[Tensor, "views 4 4"]) -> Orbit:
     backs = F.normalize(world_from_camera[:, :3, 2].double(), dim=-1)
     up = F.normalize(world_from_camera[:, :3, 1].double().mean(0), dim=0)
     center = nearest_to_lines(positions, backs)
+    # Cylindrical coordinates about the vertical through the center.
     offsets = positions - center
     heights = offsets @ up
     across = offsets - heights[:, None] * up
@@ -122,15 +123,20 @@ def nearest_to_lines(
         positions: one on each line.
         directions: unit vectors from what the cameras look at to them.
     """
+    # Sum of squared distances to the lines: (p - o)^T (I - d d^T) (p - o), whose gradient is 0 at
+    # the solution of a 3 x 3 system.
     across = torch.eye(3, dtype=positions.dtype) - directions[:, :, None] * directions[:, None, :]
     matrix = across.sum(0)
     right_side = (across @ positions[:, :, None]).sum(0)[:, 0]
     middle, mean = positions.mean(0), directions.mean(0)
     offsets, back = positions - middle, F.normalize(mean, dim=0)
     spread = float(offsets.norm(dim=-1).mean())
+    # Parallel lines leave the system singular along their direction.
     if float(torch.linalg.eigvalsh(matrix)[0]) >= 1e-6 * len(positions):
         nearest: Tensor = torch.linalg.solve(matrix, right_side)
         along = offsets @ back
+        # Views from beside one another are nearly parallel: small errors of their poses move the
+        # point far, or behind them.
         is_beside = mean.norm() > _ONE_SIDED and along.square().sum() <= offsets.square().sum() / 2
         ahead = float((middle - nearest) @ back)
         if not is_beside or _LEAST_AHEAD * spread < ahead < _MOST_AHEAD * spread:

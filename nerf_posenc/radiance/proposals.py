@@ -200,9 +200,11 @@ def interlevel_loss(
     """
     weights, edges = weights.detach(), edges.detach()
     proposal_edges = proposal_edges.detach().contiguous()
+    # Weight of the proposal up to each of its edges.
     total = F.pad(proposal_weights.cumsum(-1), (1, 0))
     last = proposal_edges.shape[-1] - 1
     starts, ends = edges[:, :-1].contiguous(), edges[:, 1:].contiguous()
+    # The proposal's edges just outside the interval, so that partly overlapped ones count whole.
     first = torch.searchsorted(proposal_edges, starts, right=True) - 1
     behind = torch.searchsorted(proposal_edges, ends)
     low, high = (torch.gather(total, -1, i.clamp(0, last)) for i in (first, behind))

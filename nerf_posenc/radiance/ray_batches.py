@@ -172,6 +172,7 @@ class PixelSet:
     ) -> None:
         bits, counts = [], []
         for mask in masks:
+            # One bit a pixel, and a running count for each block, by which a rank is found.
             padded = F.pad(mask.flatten(), (0, -mask.numel() % _BLOCK_BITS))
             bits.append(torch.from_numpy(np.packbits(padded.cpu().numpy(), bitorder="little")))
             counts.append(padded.view(-1, _BLOCK_BITS).sum(1).cpu())
@@ -185,6 +186,7 @@ class PixelSet:
 
     def select(self, ranks: Int[Tensor, " n"]) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
         """Views and pixels within them, row by row, of these ranks among all pixels of the set."""
+        # The first block whose running count exceeds the rank.
         block = torch.searchsorted(self._ends, ranks, right=True)
         shifts = torch.arange(8, dtype=torch.uint8, device=ranks.device)
         bits = (self._bits[block][..., None] >> shifts & 1).flatten(1)
@@ -208,6 +210,7 @@ def occupied_pixels(grid: OccupancyGrid, views: Views) -> Iterator[Bool[Tensor, 
     half_diagonal = 3**0.5 / grid.resolution
     width, height = views.size
     for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):
+        # In the camera's axes; a cell covers no more than `reach` pixels around its center.
         points = (centers - pose[:3, 3]) @ pose[:3, :3]
         reach = footprint_reach(points, camera, half_diagonal)
         if reach is None or reach > max(width, height):

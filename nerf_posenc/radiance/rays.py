@@ -145,6 +145,7 @@ def ray_aabb_intersect(
     inverse = 1 / directions
     first = torch.nan_to_num((-half_size - origins) * inverse, nan=-math.inf)
     second = torch.nan_to_num((half_size - origins) * inverse, nan=math.inf)
+    # Slabs: a ray is in the box from its last entry to its first exit, over the axes.
     near = torch.minimum(first, second).amax(-1).clamp(min=0)
     far = torch.maximum(first, second).amin(-1)
     misses = ~(far > near)

@@ -228,6 +228,7 @@ class PoseRefinement(nn.Module):
         """Search around a correction; whether a better one is found and taken."""
         present = self.corrections[view]
         generator = torch.Generator(present.device).manual_seed(view)
+        # Cross-entropy method: draw twists, keep the best, draw around them with their spread.
         mean, spread = present.new_zeros(6), present.new_full((6,), _SPREAD)
         for round_number in range(1, _ROUNDS + 1):
             drawn = torch.randn(_CANDIDATES, 6, generator=generator, device=present.device)
@@ -235,11 +236,13 @@ class PoseRefinement(nn.Module):
             rays = draw(view, _RAYS, round_number)
             best = _errors(render, rays, exp_se3(twists) @ start).argsort()[:_KEPT]
             mean, spread = twists[best].mean(0), twists[best].std(0)
+        # Compared on rays that the search has not seen.
         both = torch.stack([present, exp_se3(mean) @ start])
         before, after = _errors(render, draw(view, _CHECKED, _ROUNDS + 1), both)
         is_found = bool(after < before / 2)
         if is_found:
             self.corrections[view] = both[1]
+            # The sums of Gauss-Newton belong to the pose that is left.
             self.curvature[view] = 0
             self.slope[view] = 0
         return is_found
@@ -312,6 +315,8 @@ class PoseRefinement(nn.Module):
         Args:
             first: the first of the six numbers that are stepped.
         """
+        # Levenberg-Marquardt: each direction's own curvature, and a share of the mean one for
+        # directions that nothing determines.
         own = self.curvature.diagonal(dim1=-2, dim2=-1)
         share = torch.where(self.progress < 1, self.search.mean_damping, _FINE_DAMPING)
         damping = self.search.own_damping * own + share * own.mean(-1, keepdim=True) + 1e-6

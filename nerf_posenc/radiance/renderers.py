@@ -86,6 +86,7 @@ class GridRenderer(nn.Module):
         Returns:
             Visible samples ``(rays, num_samples)``, densities and colors.
         """
+        # Optical depth of each ray so far; rays that are opaque ask the field no more.
         depth = widths.new_zeros(len(widths))
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         chunks = (part.split(_CHUNK, dim=1) for part in (positions, widths, occupied))
@@ -104,6 +105,7 @@ class GridRenderer(nn.Module):
         """Density and color of the masked samples, 0 elsewhere."""
         chosen = mask.nonzero(as_tuple=True)
         points = positions[chosen]
+        # Few different sizes, so that kernels chosen or compiled for a size are met again.
         num_padding = -len(points) % PADDED_ROWS
         points = F.pad(points, (0, 0, 0, num_padding))
         densities, colors = torch.zeros_like(positions[..., 0]), torch.zeros_like(positions)

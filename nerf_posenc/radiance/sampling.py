@@ -57,13 +57,16 @@ def importance_samples(
     weights, edges = weights.detach(), edges.detach()
     total = weights.sum(-1, keepdim=True)
     widths = (edges[..., 1:] - edges[..., :-1]).clamp(min=1e-12)
+    # A ray without weights gets samples at equal distances.
     share = torch.where(
         total > 1e-8, weights / total.clamp(min=1e-8), widths / widths.sum(-1, keepdim=True)
     )
+    # Inverse transform sampling: the cumulative distribution at the edges, from 0 to exactly 1.
     cumulative = torch.nn.functional.pad(share.cumsum(-1), (1, 0))
     cumulative = cumulative / cumulative[..., -1:]
     shape = (*weights.shape[:-1], num_samples)
     offsets = 0.5 if generator is None else uniform(torch.Size(shape), generator, edges)
+    # One quantile in each of num_samples equal parts, at its middle without a generator.
     quantiles = (torch.arange(num_samples, device=edges.device) + offsets) / num_samples
     quantiles = quantiles.to(edges).expand(shape).contiguous()
     # The bin of each quantile, and how far into it.
@@ -94,11 +97,14 @@ def conical_frustum_to_gaussian(
     middle = (edges[..., 1:] + edges[..., :-1]) / 2
     half = (edges[..., 1:] - edges[..., :-1]) / 2
     m2, h2 = middle.square(), half.square()
+    # Mip-NeRF, equation 7, with the middle and half the length, which does not cancel in float32.
     denominator = (3 * m2 + h2).clamp(min=1e-12)
     mean = middle + 2 * middle * h2 / denominator
     along = h2 / 3 - (4 / 15) * h2.square() * (12 * m2 - h2) / denominator.square()
     across = m2 / 4 + (5 / 12) * h2 - (4 / 15) * h2.square() / denominator
+    # Variance across the ray for a cone of this radius at distance 1.
     across = across * radii[..., None].square()
+    # Diagonal of the covariance along x, y, z: along d d^T and across I - d d^T (equation 16).
     squares = directions.square()[..., None, :]
     return mean, along[..., None] * squares + across[..., None] * (1 - squares)
 

@@ -109,6 +109,7 @@ class ContractedSpace(BoxSpace):
         if views is not None:
             positions = views.world_from_camera[:, :3, 3]
             backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
+            # The sphere through the farthest camera about what all look at becomes the unit ball.
             center = nearest_to_lines(positions.double(), backs.double()).float()
             radius = (positions - center).norm(dim=-1).max().clamp(min=1e-3)
         self.register_buffer("center", center)
@@ -198,6 +199,7 @@ class ForwardFacingSpace(BoxSpace):
         origins = ((rays.origins - self.frame[:3, 3])[:, None] * turn).sum(-1)
         directions = (rays.directions[:, None] * turn).sum(-1)
         forward = directions[:, 2].clamp(max=-_LEAST_FORWARD)
+        # Distance to the plane z = -near, onto which NeRF's appendix C moves the origins.
         before = -(self.near + origins[:, 2]) / forward
         return origins + directions * before[:, None], directions, before
 
@@ -205,6 +207,8 @@ class ForwardFacingSpace(BoxSpace):
         """Rays in normalized device coordinates."""
         origins, directions, _ = self._in_frame(rays)
         z, forward = origins[:, 2:], directions[:, 2:].clamp(max=-_LEAST_FORWARD)
+        # NeRF, equations 25 and 26, with the far plane at infinity; start is at the near plane, and
+        # end is the way from there to infinity. x and y are scaled so that the views fill [-1, 1].
         start = torch.cat([-origins[:, :2] / z * self.scale, 1 + 2 * self.near / z], dim=-1)
         slope = directions[:, :2] / forward - origins[:, :2] / z
         end = torch.cat([-slope * self.scale, -2 * self.near / z], dim=-1)
@@ -217,11 +221,13 @@ class ForwardFacingSpace(BoxSpace):
         """Distances from the origins of the rays ``index``, in units of the scene."""
         _, directions, before = self._in_frame(rays)
         share = (along / self.paths(rays).far[index]).clamp(max=1 - 1 / _FARTHEST)
+        # Coordinates along the path are linear in 1 - near / depth: share = 1 - near / depth.
         forward = -directions[index, 2].clamp(max=-_LEAST_FORWARD)
         return before[index] + self.near / forward * share / (1 - share)
 
     def scene_positions(self, positions: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3"]:
         """Positions in the scene of positions in the cube; at its far face, the farthest shell."""
+        # The inverse of z' = 1 + 2 near / z, and of x' = -scale x / z.
         z = -2 * self.near / (1 - positions[:, 2:]).clamp(min=2 / _FARTHEST)
         points = torch.cat([-z * positions[:, :2] / self.scale, z], dim=-1)
         return points @ self.frame[:3, :3].T + self.frame[:3, 3]
@@ -243,12 +249,14 @@ def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
     poses = views.world_from_camera.double()
     frame = torch.eye(4, dtype=torch.float64)
     back = F.normalize(poses[:, :3, 2].mean(0), dim=0)
+    # Orthonormal axes from the mean directions back and up, as of LLFF's average pose.
     right = F.normalize(torch.linalg.cross(poses[:, :3, 1].mean(0), back), dim=0)
     frame[:3, 0], frame[:3, 1], frame[:3, 2] = right, torch.linalg.cross(back, right), back
     frame[:3, 3] = poses[:, :3, 3].mean(0)
     near = views.near
     if near is None:
         center = nearest_to_lines(poses[:, :3, 3], F.normalize(poses[:, :3, 2], dim=-1))
+        # No bound is given: a share of the distance to what all views look at.
         near = _NEAR_SHARE * max(float((frame[:3, 3] - center) @ back), 1e-3)
     space = ForwardFacingSpace()
     space.frame, space.near = frame.float(), torch.tensor(near)
@@ -256,6 +264,7 @@ def _frustum(views: Views) -> tuple[Tensor, Tensor, Tensor]:
     for view in range(len(views)):
         origins, directions, _ = space._in_frame(views.rays(view))
         slopes = directions[:, :2] / directions[:, 2:].clamp(max=-_LEAST_FORWARD)
+        # The frustum must hold where rays begin, on the near plane, and where they go, at infinity.
         for edge in (origins[:, :2] / near, slopes):
             widest = torch.maximum(widest, edge.abs().amax(0))
     return frame.float(), 1 / widest, torch.tensor(near)
@@ -271,9 +280,11 @@ def space_for(views: Views) -> SpaceName:
     if not views.is_opaque:
         return "box"
     backs = F.normalize(views.world_from_camera[:, :3, 2], dim=-1)
+    # Length of the mean of unit vectors: 1 where all views look the same way, 0 all around.
     mean = backs.mean(0)
     axis = F.normalize(mean, dim=0)
     positions = views.world_from_camera[:, :3, 3] - views.world_from_camera[:, :3, 3].mean(0)
+    # A street spreads its cameras along the direction of view, and a frustum has no such room.
     along = positions @ axis
     beside = positions - along[:, None] * axis
     looks_forward = (

@@ -192,7 +192,9 @@ def fit(
     if compiled and world.size > 1:
         raise ValueError("a compiled model is trained by one process; leave out compiled")
     device = next(state.model.parameters()).device
+    # What the callback took, as an evaluation does, is no time of training.
     started = time.perf_counter() - state.seconds
+    # Gradients of several processes are averaged in the backward pass of this module.
     run = world.data_parallel(state.model, state.model if forward is None else forward)
     if compiled:
         run = torch.compile(run, dynamic=False)
@@ -213,9 +215,11 @@ def fit(
         inputs, targets = draw_batch(state.step)
         num_rows = len(targets)
         inputs, targets = world.share((inputs, targets), num_rows)
+        # Of steps or of seconds, whichever limits the fit; processes share one clock.
         progress = state.progress_at(_clock(state, started, world))
         state.optimizer.scale_lrs(schedule(progress))
         loss = take_step((inputs, targets, num_rows))
+        # A tensor: to read its number would wait for the device at every step.
         state.losses.append(loss)
         state.step += 1
         state.estimate_length(_clock(state, started, world))

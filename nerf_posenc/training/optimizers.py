@@ -195,12 +195,15 @@ class _Muon(torch.optim.Muon):
             for shape, parameters in by_shape.items():
                 gradients = [p.grad for p in parameters if p.grad is not None]
                 momenta = [self._momentum_buffer(p) for p in parameters]
+                # Nesterov: the average of the gradients, and from there a step ahead.
                 torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
                 ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
+                # All matrices of one shape at once: small ones take as long as the calls do.
                 updates = _orthogonal_factors(
                     torch.stack(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"]
                 )
                 updates = updates.to(parameters[0].dtype)
+                # Torch's adjustment "original": root of outputs over inputs, if more.
                 lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
                 if isinstance(lr, Tensor):
                     updates, lr = updates * lr, 1.0

@@ -35,6 +35,8 @@ def index_permutation(
         raise ValueError(f"num_indices must be 1 to 2^50; got {num_indices}")
     generator = torch.Generator().manual_seed(seed)
     keys: list[int] = torch.randint(1 << 32, (_ROUNDS,), generator=generator).tolist()
+    # A Feistel network permutes high * low indices, which are hardly more than asked for; one that
+    # falls outside is permuted again until it falls inside (cycle walking).
     high = math.isqrt(num_indices - 1) + 1
     low = -(-num_indices // high)
     indices = _permuted(positions, high, low, keys)
