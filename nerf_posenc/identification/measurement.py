@@ -82,7 +82,7 @@ class Pairs:
         """Measure axis, band and phase of each pair: the axis that explains it best.
 
         Args:
-            positions: of all tokens, ``(length, num_axes)``, in float64.
+            positions: positions of all tokens, ``(length, num_axes)``, in float64.
 
         Returns:
             The waves, and their largest difference from the output.
