@@ -139,14 +139,14 @@ class Curve:
 
     Attributes:
         title: heading of the chart.
-        x_label: what x is, with its unit.
-        y_label: what y is, with its unit.
+        x_label: label of the x axis, with its unit.
+        y_label: label of the y axis, with its unit.
         xs: finite numbers.
         ys: the values, as many as ``xs``; those that are not finite are left out.
         log_x: whether the x axis is logarithmic.
-        name: what the line shows, beside the encoding; empty for one line per encoding.
+        name: label of the line beside the encoding; empty for one line per encoding.
         section: heading that the chart stands under; empty for that of the results.
-        about: what the charts of the section show, in a sentence or two.
+        about: one or two sentences about the charts of the section.
     """
 
     title: str
@@ -165,9 +165,9 @@ class Token:
     """A symbol or word that is shown.
 
     Attributes:
-        text: what the model was given or has predicted.
+        text: a token that the model was given or has predicted.
         mark: whether it was given, or predicted rightly or wrongly.
-        truth: what was right, if it was predicted wrongly.
+        truth: the right token, if another was predicted.
     """
 
     text: str
@@ -228,7 +228,7 @@ class Evaluation:
 
     Attributes:
         scores: scores by the name of the measure; NaN where a measure does not apply.
-        blocks: what the report shows of the fit.
+        blocks: blocks of the report.
         by_seed: scores of each seed, if several models were trained at once.
         remarks: sentences for the report.
         details: further values for ``metrics.json``.

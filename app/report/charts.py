@@ -64,8 +64,8 @@ class Chart:
 
     Attributes:
         title: title of the chart.
-        x_label: what x is, with its unit.
-        y_label: what y is, with its unit.
+        x_label: label of the x axis, with its unit.
+        y_label: label of the y axis, with its unit.
         lines: the lines; on a logarithmic axis values of 0 or less are left out.
         section: heading of the page that the chart stands under.
         about: what the charts of the section show.

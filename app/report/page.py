@@ -65,7 +65,7 @@ class About:
     Attributes:
         title: heading of the page, shown as text whatever it contains.
         measures: columns of the table; gains are of the first.
-        loss_name: what the training loss is.
+        loss_name: name of the training loss.
         run: what reproduces the run: command, configuration, versions.
         lead: what a comparison of encodings shows on such data.
         notes: remarks on the data and the results.

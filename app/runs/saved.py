@@ -262,10 +262,10 @@ def write_metrics(
 
     Args:
         path: file to write.
-        run: what reproduces the run.
+        run: configuration and versions that reproduce the run.
         results: the fits and references.
         measures: columns of the table.
-        loss_name: what the training loss is.
+        loss_name: name of the training loss.
     """
     first = measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"

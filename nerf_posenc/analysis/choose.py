@@ -43,7 +43,7 @@ def choose(
     """Find the candidate of the least error, which a short fit measures.
 
     Args:
-        candidates: what there is to choose from, at least one, none of it twice.
+        candidates: values to choose from, at least one, each once.
         error: error of a candidate; it is called once for each that is tried.
         start: candidate that a descent begins at, if the error falls and then rises in their order:
             it goes to the side of the lesser error for as long as the error falls. None tries all.

@@ -78,7 +78,7 @@ class PositionTransform:
         axes = axes * torch.tensor(self.factor, dtype=torch.float64)
         axes += torch.tensor(self.offset, dtype=torch.float64)
         if set(self.factor) == {1.0} and not any(self.offset):
-            axes = axes.to(own.values.dtype)  # Whole numbers stay so in the code as well.
+            axes = axes.to(own.values.dtype)  # Integers stay integers in the code as well.
         code = own.code + ("" if self.is_in_order else f"[:, {list(self.order)}]")
         code += f" * {_number_or_tensor(self.factor)}" if set(self.factor) != {1.0} else ""
         code += f" + {_number_or_tensor(self.offset)}" if any(self.offset) else ""

@@ -62,13 +62,13 @@ def jpegs(image: Image) -> Callable[[int], tuple[int, Tensor] | None]:
         A function from the largest number of bytes to the bytes of the file and its values in
         [0, 1]; None if the file of the lowest quality has more bytes.
     """
-    picture = PIL.Image.fromarray(to_eight_bits(image.pixels).numpy())
+    photograph = PIL.Image.fromarray(to_eight_bits(image.pixels).numpy())
     files: dict[int, bytes] = {}
 
     def num_bytes(quality: int) -> int:
         if quality not in files:
             file = io.BytesIO()
-            picture.save(file, "JPEG", quality=quality, subsampling=0, optimize=True)
+            photograph.save(file, "JPEG", quality=quality, subsampling=0, optimize=True)
             files[quality] = file.getvalue()
         return len(files[quality])
 
