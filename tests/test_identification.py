@@ -144,6 +144,63 @@ def test_encodings_without_a_preset_are_measured(name: str) -> None:
     torch.testing.assert_close(found, given["output"], atol=2 * best.tolerance, rtol=0)
 
 
+@pytest.mark.parametrize("width", [5, 7, 33])
+def test_odd_widths_are_found(width: int) -> None:
+    best = identify(SinusoidalEncoder(width)(torch.arange(30)), shape=(30,))[0]
+    assert (best.name, best.is_exact) == ("transformer", True)
+    x = torch.rand(60, 1) * 2 - 1
+    encoder = FourierEncoder(1, width // 2, include_input="front")
+    assert identify(encoder(x), positions=x)[0].is_exact
+
+
+def test_high_bands_may_be_off_by_the_rounding_of_their_angles() -> None:
+    x = torch.rand(60, 3) * 2 - 1
+    # As multinerf has it: cosines are sines of rounded angles.
+    angles = (x[:, None] * 2.0 ** torch.arange(15)[:, None]).flatten(1)
+    waves = torch.sin(torch.cat([angles, angles + math.pi / 2], dim=-1))
+    best = identify(torch.cat([x, waves], dim=-1), positions=x)[0]
+    assert (best.name, best.is_exact) == ("jaxnerf", True)
+
+
+@pytest.mark.parametrize("is_half", [True, False])
+def test_rotated_columns_may_be_the_last_with_slow_ones_among_them(is_half: bool) -> None:
+    bands = torch.tensor([1.0, 0.5, 0.25, 0.1, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    encoder = RotaryEncoder(16, bands=bands, pairing="half" if is_half else "interleaved")
+    before = torch.randn(40, 32)
+    after = torch.cat([before[:, :16], encoder.rotate(before[:, 16:], torch.arange(40))], dim=-1)
+    best = identify(after, before=before, positions=torch.arange(40))[0]
+    found = reproduced(best.line, before=before, positions=torch.arange(40))
+    torch.testing.assert_close(found, after, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_scale_is_found_in_half_precision(dtype: torch.dtype) -> None:
+    before = torch.randn(60, 64).to(dtype)
+    after = RotaryEncoder(64, scale=1.1386).rotate(before, torch.arange(60))
+    best = identify(after, before=before, shape=(60,), expected="roformer")[0]
+    assert best.is_exact
+    assert best.changes[0].startswith("scale 1.13")
+
+
+def test_a_base_is_found_on_two_axes() -> None:
+    x = torch.rand(60, 2) * 2 - 1
+    output = FourierEncoder(2, 4, base=3.0, include_input="front")(x)
+    best = identify(output, positions=x)[0]
+    assert best.is_exact
+    assert best.changes == ("base 3",)
+
+
+def test_a_line_has_all_the_digits_that_far_positions_need() -> None:
+    positions = (torch.rand(60, 2) * 1e5).double()
+    factor = torch.tensor([0.123456789, 0.987654321], dtype=torch.float64)
+    before = torch.randn(60, 64)
+    after = RotaryEncoder(64, 2).rotate(before, positions * factor)
+    best = identify(after, before=before, positions=positions)[0]
+    assert best.is_exact
+    found = reproduced(best.line, before=before, positions=positions)
+    torch.testing.assert_close(found, after, atol=best.tolerance, rtol=0)
+
+
 @pytest.mark.parametrize("width", [6, 64])
 def test_nothing_is_found_in_noise(width: int) -> None:
     noise, before = torch.randn(2, 24, width)
@@ -248,6 +305,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: identify(x, before=x * 0, shape=(6,)), "before is 0 everywhere"),
         (lambda: identify(x, positions=torch.ones(6)), "all positions are the same"),
         (lambda: identify(x[:1], shape=(1,)), "two rows or more"),
+        (lambda: identify(x, positions=x[:, :2], expected="rff"), "bands of rff are the caller's"),
         (lambda: identify(x[:, :1], before=x[:, :1], shape=(6,)), "has a width of 1 "),
     ):
         with pytest.raises(ValueError, match=message):

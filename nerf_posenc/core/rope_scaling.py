@@ -172,8 +172,8 @@ def llama3_bands(
     _require_ramp(trained_length, slow_cycles, fast_cycles)
     bands = geometric_bands(dim, base=base)
     cycles = trained_length * bands / (2 * math.pi)
-    # Equal limits, as in Llama 4, are a step.
     # By how often a band turns within the trained length: fast bands stay, slow ones are divided.
+    # Equal limits, as in Llama 4, are a step.
     kept = ((cycles - slow_cycles) / max(fast_cycles - slow_cycles, 1e-12)).clamp(0, 1)
     return bands * kept + bands / factor * (1 - kept)
 

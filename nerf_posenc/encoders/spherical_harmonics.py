@@ -161,7 +161,8 @@ class IntegratedDirectionalEncoder(Encoder):
                 dtype=dtype,
                 device=x.device,
             )
-            # Mean over a von Mises-Fisher lobe: exp(-l (l + 1) / (2 kappa)), Ref-NeRF, equation 8.
+            # Mean over a von Mises-Fisher lobe: about exp(-l (l + 1) / (2 kappa)) (Ref-NeRF,
+            # equation 8).
             falloff = 0.5 * degree * (degree + 1)
             features = features * torch.exp(-falloff * roughness.reshape(-1, 1).to(dtype))
         return features.to(directions.dtype).reshape(*directions.shape[:-1], self.out_dim)

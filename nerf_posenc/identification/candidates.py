@@ -1,7 +1,7 @@
 """Encodings that could have given an output, looked for in this order.
 
 1. Units: a constant factor of all columns, and which columns form pairs (`measurement`).
-2. Every preset of this width, with its own order of columns and with the measured one.
+2. Every preset that can have this width, with its own order of columns and the measured one.
 3. The positions as the preset's model counts them, and as the caller does; at both, axis, band and
    phase of each pair are measured (`measurement`).
 4. The base, the order of the axes, and the factor and offset of the positions with which the
@@ -42,9 +42,12 @@ from nerf_posenc.presets.sequence import SEQUENCE
 
 # Relative difference of measured bands that are meant to be equal.
 _SAME_BAND = 1e-3
+# Differences with which pairs are found although far positions are rounded.
+_ROUGH = 0.01
 # Largest difference from the output of a column whose band is right.
 _NOISE = 0.05
-# Differences of the lengths from one factor of all of them that rounding explains.
+# Differences of the lengths from one factor of all of them that rounding of float32 explains; of
+# half precision, a tenth of its tolerance.
 _SCALE_NOISE = 1e-4
 # A preset with this many changes is still a better answer than an encoder without a name.
 _WORTH_A_NAME = 2.5
@@ -107,8 +110,8 @@ class _Encoder(NamedTuple):
         return self.of_preset(self.name, self.sizes, changed, self.handicap)
 
     @property
-    def base(self) -> float | None:
-        """Its base; None if its bands are not powers of one."""
+    def series_base(self) -> float | None:
+        """The base that its bands are powers of; None if they have another series."""
         own = PRESETS[self.name].arguments
         is_series = "bands" not in own and not isinstance(self.encoder, FourierEncoder)
         return own.get("base", _BASE) if is_series else None
@@ -130,7 +133,7 @@ class _Encoder(NamedTuple):
         return Waves(axis.long(), *rest)
 
 
-class Search:
+class CandidateSearch:
     """The search for the encodings that could have given an output.
 
     Args:
@@ -149,7 +152,7 @@ class Search:
         positions: Tensor | None,
         tolerance: float,
     ) -> None:
-        self._before, self._tolerance = before, tolerance
+        self._output, self._before, self._tolerance = output, before, tolerance
         self._shape = None if shape is None else tuple(shape)
         self._plain = Positions.of(shape, positions)
         self._width, self._num_axes = output.shape[1], self._plain.axes.shape[1]
@@ -162,7 +165,7 @@ class Search:
             ratio = output[:, is_moved].norm(dim=-1) / before[:, is_moved].norm(dim=-1)
             scale = float(ratio.mean())
             spread = float((ratio - scale).abs().max())
-            if spread < _SCALE_NOISE < abs(scale - 1):
+            if spread < max(_SCALE_NOISE, tolerance / 10) < abs(scale - 1):
                 self._scale = scale
             self._pairs = find_rotated_pairs(before, output, self._scale, tolerance)
         elif (found := find_sine_pairs(output, self._plain.axes, tolerance)) is not None:
@@ -199,9 +202,13 @@ class Search:
                 yield from self._measured_columns()
 
     def largest_band(self) -> float:
-        """Largest band of an embedding, 1 or more, in radians per unit; 1 if it is none."""
-        waves = self._waves(self._plain)
-        return 1.0 if waves is None else max(1.0, float(waves[0].band.abs().max()))
+        """Largest band of an embedding, 1 or more, in radians per unit; 1 if it is none.
+
+        Measured with room for the rounding of far positions, which it is asked for.
+        """
+        found = find_sine_pairs(self._output, self._plain.axes, _ROUGH)
+        waves = found[0].waves(self._plain.axes)[0] if found else None
+        return 1.0 if waves is None else max(1.0, float(waves.band.abs().max()))
 
     def _waves(self, at: Positions) -> tuple[Waves, float] | None:
         """Measure once for all presets that count alike."""
@@ -254,7 +261,7 @@ class Search:
     # Which presets, and where they count
 
     def _rotary(self, expected: str | None) -> Iterator[_Encoder]:
-        """Rotary presets of this width, also with the measured pairing and scale."""
+        """Rotary presets at this width, also with the measured pairing and scale."""
         scales = [{}, {"scale": self._scale}] if self._scale != 1 else [{}]
         for name in ROTARY if expected is None else [ROTARY.canonical(expected)]:
             own = ROTARY[name].arguments.get("pairing", "interleaved")
@@ -276,7 +283,11 @@ class Search:
         if expected is not None:
             expected = PresetTable({**FOURIER, **GRID, **SEQUENCE}).canonical(expected)
         for name, row in FOURIER.items():
-            if expected not in (None, name) or row.arguments.get("bands", 0) is None:
+            if expected not in (None, name):
+                continue
+            if row.arguments.get("bands", 0) is None:
+                if expected is not None:
+                    raise ValueError(f"the bands of {name} are the caller's: leave out expected")
                 continue
             own = {"layout": "akp", "phases": _SIN_COS, "include_input": None}
             own |= {key: row.arguments[key] for key in own if key in row.arguments}
@@ -332,34 +343,34 @@ class Search:
         self, made: _Encoder, at: Positions
     ) -> Iterator[tuple[_Encoder, PositionTransform]]:
         """The preset, and with another base, at the positions where it has the measured waves."""
-        measured = self._waves(at)
-        if made.waves is None or measured is None:
+        measured, own = self._waves(at), made.waves
+        if own is None or measured is None:
             return
-        for placed in self._placed(made, measured[0]):
-            bases = find_bases(made.waves, placed, at, made.base) if made.base else []
+        for placed in self._placed(made, measured[0], len(own.axis)):
+            bases = find_bases(own, placed, at, made.series_base) if made.series_base else []
             for changed in (made, *map(made.with_base, bases)):
-                own = changed.waves
-                transform = find_transform(own, placed, at, self._tolerance) if own else None
+                transform = find_transform(changed.waves or own, placed, at, self._tolerance)
                 if transform is None:
                     continue
                 yield changed, transform
-                own_arguments, factor = PRESETS[made.name].arguments, transform.factor[0]
-                is_rebased = isinstance(made.encoder, FourierEncoder) and 0 < factor != 1
-                if is_rebased and "bands" not in own_arguments and len(set(transform.factor)) == 1:
+                arguments, factor = PRESETS[made.name].arguments, transform.factor[0]
+                is_common = len(set(transform.factor)) == 1
+                is_fourier = isinstance(made.encoder, FourierEncoder) and "bands" not in arguments
+                if is_fourier and is_common and 0 < factor != 1:
                     # The base of a Fourier encoder is its first band, and leaves the coordinates
                     # that are among its columns as they are.
-                    base = factor * own_arguments.get("base", math.pi)
+                    base = float(f"{factor * arguments.get('base', math.pi):.8g}")
                     none = PositionTransform.none(self._num_axes)
                     yield made.with_base(base), replace(transform, factor=none.factor)
 
-    def _placed(self, made: _Encoder, waves: Waves) -> list[Waves]:
+    def _placed(self, made: _Encoder, waves: Waves, count: int) -> list[Waves]:
         """The measured waves in the order of the encoder's own; none if it has other pairs."""
         columns = self._pairs.columns if self._pairs is not None else []
         if isinstance(made.encoder, RotaryEncoder):
             place = {(p.a, p.b): slot for slot, p in enumerate(rotation_pairs(made.encoder))}
             if not set(columns) <= place.keys():
                 return []
-            return [waves.spread(torch.tensor([place[pair] for pair in columns]), len(place))]
+            return [waves.spread(torch.tensor([place[pair] for pair in columns]), count)]
         slots = torch.cat(list(torch.tensor(columns).T))
         # cos(t) = sin(t + pi / 2).
         phase = torch.cat([waves.phase, waves.phase + math.pi / 2])
@@ -369,7 +380,6 @@ class Search:
         forwards = both._replace(
             band=both.band.abs(), phase=torch.where(is_backwards, math.pi - phase, phase)
         )
-        count = made.encoder.out_dim
         is_own = slots < count
         # Or its positions are counted backwards.
         orders = (forwards, both) if is_backwards.any() else (forwards,)
@@ -382,7 +392,7 @@ class Search:
 
     @property
     def _pairing(self) -> str | None:
-        """The measured pairing of a rotation; None if nothing is rotated in pairs."""
+        """The measured pairing of a rotation, axis-half if neither of neighbors nor of halves."""
         if self._pairs is None:
             return None
         columns = self._pairs.columns
@@ -408,11 +418,10 @@ class Search:
             slots = [(a - first) // 2 for a, _ in columns]
             is_aligned = all((a - first) % 2 == 0 for a, _ in columns)
         else:
-            step = columns[0][1] - columns[0][0]
-            first = max(0, min(lowest, highest + 1 - 2 * step))
-            size = 2 * step
+            size = 2 * (columns[0][1] - columns[0][0])
+            first = 0 if highest < size else width - size
             slots = [a - first for a, _ in columns]
-            is_aligned = first == 0 or first + size == width
+            is_aligned = first <= lowest
         if not is_aligned:
             return
         spread = waves.spread(torch.tensor(slots), size // 2)
@@ -478,7 +487,8 @@ class Search:
             labels = column_labels(num_axes, num_bands, layout, phases)
             for column, (k, phase, a) in enumerate(labels, start=first):
                 axis, band, is_measured = known.get(column, (0, 0.0, ""))
-                # Each cell of the table has one band, and each of its axes one of the positions'.
+                # Each cell of the table has one band, not known (NaN) at first, which differs from
+                # none; and each of its axes is one of the positions'.
                 have = float(bands[k, a])
                 differs = abs(have - band) > _SAME_BAND * max(abs(have), _SAME_BAND)
                 if is_measured != phase or order.setdefault(a, axis) != axis or differs:

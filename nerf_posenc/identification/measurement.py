@@ -101,8 +101,8 @@ class Pairs:
             wave, weight = self.wave[:, todo], self.weight[:, todo]
             omega, angle = _band_and_phase(wave, weight, at, most)
             off = ((wave - _unit(at[:, None] * omega + angle)).abs() * weight).amax(dim=0)
-            chosen = todo.nonzero()[:, 0][off < error[todo]]
             better = off < error[todo]
+            chosen = todo.nonzero()[:, 0][better]
             error[chosen], axis[chosen] = off[better], number
             band[chosen], phase[chosen] = omega[better], angle[better]
         # A wave of half a cycle from each position to the next is the same with a negative band:
@@ -203,7 +203,8 @@ def _pairs(parts: Tensor, slack: float, alone: set[int], still: set[int]) -> lis
         still: columns that hardly change, whose partner must be one that changes.
 
     Returns:
-        The pairs; none if a column lacks its partner.
+        The pairs; none if a column lacks its partner, but for still ones and the last one of an
+        odd width.
     """
     width = parts.shape[1]
     pairs: list[tuple[int, int]] = []

@@ -15,6 +15,8 @@ from nerf_posenc.identification.measurement import Waves
 _LARGEST_DENOMINATOR = 64
 # Share of the tolerance by which measured factors and offsets may be off.
 _NEAR = 0.02
+# Relative difference of the factors of several axes that are one.
+_SAME_FACTOR = 1e-6
 # Relative difference of a measured base from one of two digits that it is taken for.
 _NEAR_BASE = 5e-3
 # Relative difference from the encoder's own base that is none.
@@ -139,6 +141,10 @@ def find_transform(
         offset[axis] = simple_number(begin, tolerance) - same
     if len(set(order)) < num_axes:
         return None
+    # Measured on several axes, one and the same factor differs by the rounding of each.
+    mean = sum(factor) / num_axes
+    if all(math.isclose(each, mean, rel_tol=_SAME_FACTOR) for each in factor):
+        factor = [simple_number(mean, tolerance) or mean] * num_axes
     return PositionTransform(tuple(order), tuple(factor), tuple(offset))
 
 
@@ -193,4 +199,8 @@ def _brief(values: Sequence[float], form: str = "g") -> str:
 
 
 def _number_or_tensor(values: Sequence[float]) -> str:
-    return repr(values[0]) if len(set(values)) == 1 else f"torch.tensor({list(values)})"
+    return (
+        repr(values[0])
+        if len(set(values)) == 1
+        else f"torch.tensor({list(values)}, dtype=torch.float64)"
+    )

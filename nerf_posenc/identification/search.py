@@ -1,4 +1,4 @@
-"""Find out which encoding another implementation computes."""
+"""``identify``: check its arguments, collect the candidates, and rank them by their differences."""
 
 import math
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.encoder import require_tensor
-from nerf_posenc.identification.candidates import Candidate, Search
+from nerf_posenc.identification.candidates import Candidate, CandidateSearch
 
 # Candidates are compared on this many tokens first.
 _FEW = 12
 # Differences that the rounding of a library explains: of float32 tables, of half precision.
-_EXACT = {torch.bfloat16: 5e-2, torch.float16: 5e-3}
-_EXACT_FLOAT32 = 1e-4
+_HALF_TOLERANCE = {torch.bfloat16: 5e-2, torch.float16: 5e-3}
+_TOLERANCE = 1e-4
 _FAR_CLOSER = 4
 
 
@@ -36,7 +36,7 @@ class Match:
     changes: tuple[str, ...]
     line: str
     error: float
-    tolerance: float = _EXACT_FLOAT32
+    tolerance: float = _TOLERANCE
 
     @property
     def is_exact(self) -> bool:
@@ -64,7 +64,8 @@ def identify(
     coordinates the output alone. Axis, band and phase of every pair of columns are measured from
     the output. They say in which axis order, pairing, base, scale and offset a preset gives it, and
     without a preset they are the arguments of an encoder. What depends on several axes at once,
-    such as learned frequencies, is not found.
+    such as learned frequencies, is not found; nor is, without a preset, a rotation of columns in
+    the middle of a head.
 
     Args:
         output: what the other implementation gave, ``(length, width)``: one head of one sequence.
@@ -82,7 +83,7 @@ def identify(
         Matches, the nearest first; of equals the one with the fewest changes.
 
     Raises:
-        TypeError: If ``output`` is no tensor.
+        TypeError: If ``output`` or ``before`` is no tensor.
         ValueError: If shapes do not fit, numbers are not finite, a preset is unknown, or no
             candidate has this width.
 
@@ -95,7 +96,9 @@ def identify(
         ('base 100', 'axes in the order (1, 0)')
     """
     require_tensor(output, "output")
-    tolerance = _EXACT.get(output.dtype, _EXACT_FLOAT32)
+    if before is not None:
+        require_tensor(before, "before")
+    tolerance = _HALF_TOLERANCE.get(output.dtype, _TOLERANCE)
     output = output.detach().to("cpu", torch.float64)
     if output.ndim != 2 or (before is not None and before.shape != output.shape):
         raise ValueError(
@@ -123,10 +126,10 @@ def identify(
         positions = positions.double() if positions.is_floating_point() else positions
     if before is not None:
         before = before.detach().to("cpu", torch.float64)
-    search = Search(output, before, shape, positions, tolerance)
+    search = CandidateSearch(output, before, shape, positions, tolerance)
     candidates = list(search.candidates(expected))
     # Angles in float32 are the less exact the further the position.
-    if positions is not None and len(positions):
+    if positions is not None:
         size = search.largest_band() if before is None else float(before.abs().max())
         tolerance += torch.finfo(torch.float32).eps * float(positions.abs().max()) * size
     return _nearest(output, candidates, count, tolerance)
@@ -146,7 +149,7 @@ def _nearest(
         errors = [(candidate.evaluate(rows) - output[rows]).abs() for candidate in found]
         # Where the tolerance is large, one that is far closer than another is not its equal.
         least = min(float(error.max()) for error in errors)
-        equal = min(tolerance, max(_EXACT_FLOAT32, _FAR_CLOSER * least))
+        equal = min(tolerance, max(_TOLERANCE, _FAR_CLOSER * least))
         scored = []
         for index, (candidate, error) in enumerate(zip(found, errors, strict=True)):
             largest, mean = float(error.max()), float(error.mean())

@@ -94,7 +94,7 @@ class FourierSeriesRotaryEncoder(Rotation):
             ``(*batch, num_heads, length, dim)``; pairs without a rotation have 1 in both.
         """
         waves: Tensor = self.sincos(self._positions(positions))
-        # Each pair rotates by a sum of all frequencies, with coefficients per head, not by one.
+        # Cosine and sine of each pair are weighted sums of those of all frequencies, by head.
         sine, cosine = waves.unflatten(-1, (2, -1)).unbind(-2)
         series = [
             wave[..., None, :, :] @ coefficients.to(wave.dtype)
@@ -103,7 +103,7 @@ class FourierSeriesRotaryEncoder(Rotation):
                 (sine, self.sine_coefficients),
             )
         ]
-        # Frequencies that do not complete a cycle in training are replaced by a constant.
+        # Pairs without a series have 1 as cosine and as sine.
         missing = self.dim // 2 - series[0].shape[-1]
         padded = [nn.functional.pad(part, (0, missing), value=1.0) for part in series]
         return self.to_columns(padded[0]), self.to_columns(padded[1])

@@ -356,7 +356,8 @@ class FireBias(nn.Module):
         query = torch.arange(total, device=self.c.device)[total - num_queries :, None]
         threshold = (self.threshold_factor * self.initial_threshold).abs()
         reach = torch.log1p((self.c * torch.maximum(query, threshold)).abs()) + self._EPS
-        # FIRE's equation 4: the distance relative to the query's own position, from 0 to 1.
+        # Log of the distance over log of the query's position, or of the threshold if that is
+        # more: 0 to 1 for keys up to the query.
         share = torch.log1p((self.c * offsets.abs()).abs()) / reach
         biases: Tensor = self.network(share[..., None])
         return biases.movedim(-1, 0)

@@ -238,8 +238,8 @@ class Rotation(Encoder):
     def in_place(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Rotate without intermediate results, and without derivatives."""
         if self.pairing == "interleaved":
-            pairs = torch.view_as_complex(x.contiguous().unflatten(-1, (-1, 2)))
             # Neighboring columns are complex numbers as they lie in memory.
+            pairs = torch.view_as_complex(x.contiguous().unflatten(-1, (-1, 2)))
             turn = torch.complex(cosine[..., ::2], sine[..., ::2])
             return torch.view_as_real(pairs * turn).flatten(-2)
         # Halves: a cos - b sin and b cos + a sin, the products added where the cosines already are.

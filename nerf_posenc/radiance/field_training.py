@@ -27,8 +27,8 @@ from nerf_posenc.training.schedules import cosine_decay
 FIELD_LRS: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
 """Peak learning rate of a field by optimizer."""
 
-# The first step with an update of the occupancy grid: before it, the densities of an untrained
-# field would shut out cells of the scene.
+# No update of the occupancy grid before this step: the densities of an untrained field would shut
+# out cells of the scene.
 _GRID_START = 100
 # By renderer, the steps between updates, and the share of the cells that each one evaluates.
 _GRID_UPDATES = {"grid": (32, 0.25), "packed": (16, 0.125)}

@@ -133,7 +133,7 @@ class OccupancyGrid(nn.Module):
         # Instant-NGP's running maximum: it falls slowly, and rises at once.
         stored = torch.nan_to_num(self.density[cells] * self.decay, posinf=0.0)
         self.density[cells] = torch.maximum(stored, found)
-        # Opacity along the longest way through a cell, which no threshold on density depends on.
+        # Opacity along the longest way through a cell: one threshold for all resolutions.
         diagonal = 2 * 3**0.5 / self.resolution
         opacity = -torch.expm1(-self.density * diagonal)
         self.occupied.copy_((opacity > self.threshold) & self.possible)

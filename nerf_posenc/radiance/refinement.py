@@ -236,7 +236,7 @@ class PoseRefinement(nn.Module):
             rays = draw(view, _RAYS, round_number)
             best = _errors(render, rays, exp_se3(twists) @ start).argsort()[:_KEPT]
             mean, spread = twists[best].mean(0), twists[best].std(0)
-        # Compared on rays that the search has not seen.
+        # Compared on rays drawn anew.
         both = torch.stack([present, exp_se3(mean) @ start])
         before, after = _errors(render, draw(view, _CHECKED, _ROUNDS + 1), both)
         is_found = bool(after < before / 2)

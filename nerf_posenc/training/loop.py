@@ -192,7 +192,7 @@ def fit(
     if compiled and world.size > 1:
         raise ValueError("a compiled model is trained by one process; leave out compiled")
     device = next(state.model.parameters()).device
-    # What the callback took, as an evaluation does, is no time of training.
+    # A fit that is resumed goes on from the seconds that it took.
     started = time.perf_counter() - state.seconds
     # Gradients of several processes are averaged in the backward pass of this module.
     run = world.data_parallel(state.model, state.model if forward is None else forward)
@@ -229,6 +229,7 @@ def fit(
             _record(state, started)
             if on_record is not None:
                 on_record(state)
+                # What the callback took, as an evaluation does, is no time of training.
                 started = time.perf_counter() - state.seconds
     if state.losses:
         state.seconds = time.perf_counter() - started

@@ -80,7 +80,7 @@ def test_constant_values_have_some_sigma() -> None:
 def test_a_descent_finds_the_least_of_errors_that_fall_and_rise() -> None:
     for least in range(7):
         for start in range(7):
-            costs = [abs(n - least) for n in range(7)]
+            costs = [float(abs(n - least)) for n in range(7)]
             best, errors = choose(range(7), costs.__getitem__, start=start)
             assert best == least
             # Nothing is tried beyond the neighbors of the way.
