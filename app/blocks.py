@@ -6,7 +6,7 @@ A title is the heading that a block stands under: blocks of one title by several
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from jaxtyping import Float, Int, Shaped
@@ -205,8 +205,12 @@ class HeatMap:
     columns: Sequence[str]
 
 
-Block = View | Video | Volume | Sound | Curve | Table | Passage | HeatMap
-"""What a report is made of."""
+class Block(Protocol):
+    """What a report is made of: one of the above, or another of the rows of `report.page`."""
+
+    @property
+    def title(self) -> str:
+        """Heading of the block."""
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,19 @@
 """The page of a run, or of several: one self-contained HTML file without network requests.
 
-It draws blocks: views with a divider, videos, sounds, charts, tables, passages and heat maps. Each
-type of block has a partial in ``templates/`` and a function that prepares it.
+It draws blocks: views with a divider, videos, sounds, charts, passages, and those that stand in a
+section of their own, the rows of `SECTIONS`. Each type of block has a partial in ``templates/`` and
+a function that prepares it.
 """
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Template
 from markupsafe import Markup
 from torch import Tensor
 
@@ -56,6 +58,20 @@ _MAX_VIEWS = 6
 _CROP_SIDE = 512
 # A crop of fewer pixels would be too coarse to look at.
 _MIN_CROP = 96
+
+
+@dataclass(frozen=True)
+class Section:
+    """How the page shows the blocks of a type: one row of `SECTIONS`.
+
+    Attributes:
+        template: a partial with the macros ``style()``, ``section(content)`` and
+            ``script(content)``: its name, or the template itself.
+        prepare: function from the fits to the content; an empty one leaves the section out.
+    """
+
+    template: str | Template
+    prepare: Callable[[Sequence[Result]], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,11 +161,9 @@ def write_page(
         error_scale=f"{scale:.2f}",
         sections=_sections(charts, content),
         passages=_passages(results, measure),
-        maps=_maps(results),
         sounds=shown_sounds(results, styles(results)),
-        volumes=shown_volumes({r.label: v for r in results for v in r.blocks(Volume)}),
         learning=_learning(originals, results, about.loss_name),
-        tables=[(r.label, table) for r in results for table in r.blocks(Table)],
+        blocks=[(s.template, c) for s in SECTIONS.values() if (c := s.prepare(results))],
         videos={
             heading: {name: _data_url(file) for name, file in files.items()}
             for heading, files in (videos or {}).items()
@@ -464,3 +478,16 @@ def _data_url(video: Path) -> dict[str, str]:
     kind = "video/mp4" if video.suffix == ".mp4" else f"image/{video.suffix[1:]}"
     data = base64.b64encode(video.read_bytes()).decode()
     return {"kind": kind, "url": f"data:{kind};base64,{data}"}
+
+
+SECTIONS: dict[str, Section] = {
+    "tables": Section(
+        "table.html.j2", lambda results: [(r.label, t) for r in results for t in r.blocks(Table)]
+    ),
+    "volumes": Section(
+        "volume.html.j2",
+        lambda results: shown_volumes({r.label: v for r in results for v in r.blocks(Volume)}),
+    ),
+    "heat maps": Section("heat_map.html.j2", _maps),
+}
+"""Blocks that stand in a section of their own below the views, in the order of the page."""

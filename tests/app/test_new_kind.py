@@ -1,10 +1,11 @@
-"""What it costs to add a kind of data: one class and one row."""
+"""What it costs to add a kind of data, or a block of the page: one class and one row each."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import jinja2
 import numpy as np
 import pytest
 import torch
@@ -15,6 +16,7 @@ from app.blocks import Curve, Evaluation, FitName, Table
 from app.kinds import KINDS
 from app.kinds.kind import Fit, Kind, Problem, digest_of
 from app.options import CommonOptions
+from app.report.page import SECTIONS, Section
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
@@ -110,6 +112,39 @@ def test_a_new_kind_is_fitted_reported_and_compared() -> None:
     assert Path("two/figures/results.svg").exists()
     assert train_fit.main(["compare", "one", "two", "--out", "compared.html"]) == 0
     assert "signal.npy" in Path("compared.html").read_text()
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """A block that no kind has."""
+
+    title: str
+    share: float
+
+
+GAUGES = jinja2.Environment(autoescape=True).from_string(
+    "{% macro style() %}.gauge { color: red; }{% endmacro %}"
+    "{% macro section(gauges) %}{% for name, gauge in gauges %}"
+    '<p class="gauge">{{ gauge.title }} of {{ name }}: {{ gauge.share }}</p>'
+    "{% endfor %}{% endmacro %}"
+    "{% macro script(gauges) %}window.gauges = {{ gauges|length }};{% endmacro %}"
+)
+
+
+def test_a_new_block_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GaugedKind(SignalKind):
+        def evaluate(self, fit: Fit[SignalOptions]) -> Evaluation:
+            found = super().evaluate(fit)
+            return replace(found, blocks=[*found.blocks, Gauge("Peaks <kept>", 0.25)])
+
+    monkeypatch.setitem(KINDS, "signal", GaugedKind)
+    section = Section(GAUGES, lambda fits: [(f.label, g) for f in fits for g in f.blocks(Gauge)])
+    monkeypatch.setitem(SECTIONS, "gauges", section)
+    assert train_fit.main([*ARGUMENTS, "run"]) == 0
+    page = Path("run/report.html").read_text()
+    assert '<p class="gauge">Peaks &lt;kept&gt; of fourier: 0.25</p>' in page
+    assert ".gauge { color: red; }" in page
+    assert "window.gauges = 2;" in page
 
 
 def test_a_fit_of_a_new_kind_is_resumed_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
