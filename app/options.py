@@ -91,7 +91,7 @@ class CommonOptions:
     """What holds for all kinds of data."""
 
     encodings: Open[tuple[str, ...]] = OPEN
-    """Encodings to fit; by default some that suit."""
+    """Names, or FILE.py:CLASS; else some that suit."""
 
     width: Annotated[int | None, Range(1)] = None
     """Units per hidden layer."""

@@ -5,9 +5,14 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
 
 from app.options import UsageError
 from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.training.encoding_recipe import EncoderDescription
 from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
 
 _SPECIFIED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
@@ -29,7 +34,7 @@ def with_own_encodings(words: Sequence[str], folder: Path) -> list[str]:
 
     Raises:
         UsageError: If there is no such file or name, the file raises an error, or what it names is
-            neither of both.
+            neither of both or encodes no coordinates.
     """
     named = []
     for word in words:
@@ -38,25 +43,59 @@ def with_own_encodings(words: Sequence[str], folder: Path) -> list[str]:
             file, name = folder / found["file"], found["name"]
             if name in ENCODINGS and _ADDED.get(name) != file.resolve():
                 raise UsageError(f"{word}: there is an encoding {name} already; rename yours")
-            ENCODINGS[name], _ADDED[name] = _recipe(file, name, word), file.resolve()
+            recipe = _recipe(file, name, word)
+            _try(name, recipe, word)
+            ENCODINGS[name], _ADDED[name] = recipe, file.resolve()
+        elif word.endswith(".py") and (folder / word).is_file():
+            known = [n for n, v in vars(_module(folder / word, word)).items() if _is_encoding(v)]
+            raise UsageError(f"{word} needs a name: {' or '.join(f'{word}:{n}' for n in known)}")
         named.append(word if found is None else found["name"])
     return named
 
 
 def _recipe(file: Path, name: str, word: str) -> EncodingRecipe:
-    value = getattr(_module(file, word), name, None)
-    if isinstance(value, EncodingRecipe):
-        return value
-    if not (isinstance(value, type) and issubclass(value, Encoder)):
+    values = vars(_module(file, word))
+    value: Any = values.get(name)
+    if not _is_encoding(value):
+        known = [each for each, found in values.items() if _is_encoding(found)]
         raise UsageError(
             f"{word}: {file.name} has no class {name} derived from nerf_posenc.core.Encoder, and "
-            "no EncodingRecipe of this name"
+            f"no EncodingRecipe of this name; it has {', '.join(known) or 'none at all'}"
         )
+    if isinstance(value, EncodingRecipe):
+        return value
     make: Callable[[int], Encoder] = value
     return EncodingRecipe(title=f"The encoding {name}", build=lambda model, _: make(model.in_dim))
 
 
-def _module(file: Path, word: str) -> object:
+def _is_encoding(value: object) -> bool:
+    """Whether a value of a file is an encoding of its own, and not an imported base class."""
+    is_class = isinstance(value, type) and issubclass(value, Encoder)
+    return isinstance(value, EncodingRecipe) or (is_class and value is not Encoder)
+
+
+def _try(name: str, recipe: EncodingRecipe, word: str) -> None:
+    """Encode two points with it, before anything is fitted.
+
+    Raises:
+        UsageError: If it encodes coordinates of no kind of data.
+    """
+    problems = []
+    # Of an image, a volume, a sound: an encoding may be for some of them alone.
+    for in_dim in (2, 3, 1):
+        try:
+            description = EncoderDescription(name, in_dim=in_dim, resolution=8, num_bands=2)
+            encoder = recipe.build(description, torch.Generator().manual_seed(0))
+            shape = tuple(encoder(torch.full((2, in_dim), 0.5)).shape)
+            if shape == (2, encoder.out_dim):
+                return
+            problems.append(f"its out_dim is {encoder.out_dim}, and it gives {shape} for (2, 2)")
+        except Exception as error:
+            problems.append(f"{type(error).__name__}: {error}")
+    raise UsageError(f"{word}: {name} encodes no coordinates: {problems[0].splitlines()[0]}")
+
+
+def _module(file: Path, word: str) -> ModuleType:
     """Import a file."""
     key = f"nerf_posenc_encodings_{file.stem}"
     spec = importlib.util.spec_from_file_location(key, file)

@@ -198,7 +198,12 @@ def get_recipe(encoding: str) -> EncodingRecipe:
     Raises:
         ValueError: If the name is unknown.
     """
-    return _row("encoding", encoding, ENCODINGS)
+    if encoding not in ENCODINGS:
+        raise ValueError(
+            f"{unknown_name('encoding', encoding, ENCODINGS)}; one of your own is first added to "
+            f"ENCODINGS, or given to the program as FILE.py:{encoding}"
+        )
+    return ENCODINGS[encoding]
 
 
 def make_encoder(model: EncoderDescription, generator: torch.Generator | None = None) -> Encoder:

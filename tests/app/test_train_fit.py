@@ -398,6 +398,21 @@ fourier = CubicEncoder
 broken = 3
 """
 
+BAD = """
+from nerf_posenc.core import Encoder
+
+class Narrow(Encoder):
+    def __init__(self, in_dim):
+        super().__init__(in_dim, 3)
+
+    def forward(self, x):
+        return x[:, :2]
+
+class Blind(Encoder):
+    def __init__(self):
+        super().__init__(2, 2)
+"""
+
 
 @pytest.mark.usefixtures("own_folder", "no_report")
 def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
@@ -406,6 +421,7 @@ def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
     for name in ("CubicEncoder", "Small"):
         monkeypatch.delitem(ENCODINGS, name, raising=False)
     Path("mine.py").write_text(OWN)
+    Path("bad.py").write_text(BAD)
     small = ["--size", "12", "--steps", "5", "--batch-size", "50", "--video", "0", "--quiet"]
     names = ["--encodings", "none", "./mine.py:CubicEncoder", "mine.py:Small"]
     assert train_fit.main([*names, *small, "--out", "run"]) == 0
@@ -421,17 +437,22 @@ def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
     assert train_fit.main(["--resume", "../run", "--quiet"]) == 0
     ENCODINGS.pop("CubicEncoder")
     assert train_fit.main(["render", "../run", "--encoding", "CubicEncoder"]) == 2
-    assert "no encoding 'CubicEncoder'" in capsys.readouterr().err
+    assert "given to the program as FILE.py:CubicEncoder" in capsys.readouterr().err
     render = ["render", "../run", "--encoding", "../mine.py:CubicEncoder", "--quiet"]
     assert train_fit.main(render) == 0
     for word, message in {
         "../mine.py:fourier": "there is an encoding fourier already",
         "../mine.py:broken": "has no class broken derived from",
-        "../mine.py:missing": "has no class missing derived from",
+        "../mine.py:missing": "it has CubicEncoder, Small",
+        "../mine.py": "../mine.py needs a name: ../mine.py:CubicEncoder or ../mine.py:Small",
+        "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
+        "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",
         "nowhere.py:Cubic": "there is no file nowhere.py",
     }.items():
         assert train_fit.main(["--encodings", word]) == 2
-        assert message in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
     for name in ("CubicEncoder", "Small"):
         ENCODINGS.pop(name, None)
 

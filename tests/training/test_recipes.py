@@ -108,8 +108,8 @@ def test_sigma_follows_the_detail_of_the_image() -> None:
         wave = 0.5 + 0.4 * torch.sin(2 * math.pi * cycles * coordinates.sum(-1))
         rgb = wave[..., None].expand(side, side, 3).contiguous()
         image = Image(rgb, coordinates[0, :, 0], coordinates[:, 0, 1])
-        chosen.append(sigma_between_pixels(image, device))
+        chosen.append(sigma_between_pixels(image, device)[0])
     assert chosen[0] < chosen[1]
     # One pixel cannot be split into fitted and held-out ones.
     dot = Image(rgb[:1, :1], coordinates[0, :1, 0], coordinates[:1, 0, 1])
-    assert sigma_between_pixels(dot, device) == default_sigma(1)
+    assert sigma_between_pixels(dot, device)[0] == default_sigma(1)

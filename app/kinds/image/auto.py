@@ -111,7 +111,7 @@ def _error(kind: OpenedImage, name: FitName, config: ImageOptions) -> float:
     return float(mse(values.clamp(0, 1), unit_range(image.pixels[part, part]).float()))
 
 
-def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -> float:
+def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -> tuple[float, str]:
     """Choose sigma by held-out pixels of tiles that are evenly spread over the image.
 
     It is the choice for scattered samples, by short fits in float32; an image of a few pixels gets
@@ -124,14 +124,21 @@ def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -
         seed: random seed of the frequencies, the weights and the held-out pixels.
 
     Returns:
-        Cycles per unit of the coordinate.
+        Cycles per unit of the coordinate, and what was tried.
     """
     tiles = _tiles(*image.size)
     points = torch.cat([image.coordinates_at(*tile).reshape(-1, 2) for tile in tiles])
     if len(points) < _MIN_SAMPLES:
-        return default_sigma(image.resolution)
+        return default_sigma(image.resolution), "the default, for a few pixels"
     targets = torch.cat([unit_range(image.pixels[tile]).reshape(-1, 3) for tile in tiles])
-    return choose_sigma(points.to(device), targets.to(device), seed=seed).sigma
+    choice = choose_sigma(points.to(device), targets.to(device), seed=seed)
+    # Relative errors, since the values were scaled to one spread.
+    least = min(choice.held_out_errors.values())
+    tried = ", ".join(
+        f"{sigma:.2f}: {error / least:.2f}"
+        for sigma, error in sorted(choice.held_out_errors.items())
+    )
+    return choice.sigma, f"held-out errors relative to the least {tried}"
 
 
 def _tiles(

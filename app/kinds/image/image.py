@@ -140,8 +140,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if config.sigma == "auto":
             config.log("choosing sigma by held-out pixels ...")
             device = torch.device(config.device)
-            sigma = auto.sigma_between_pixels(self.image, device, seed=config.seed)
-            config.log(f"sigma    {sigma:.2f} cycles per unit")
+            sigma, tried = auto.sigma_between_pixels(self.image, device, seed=config.seed)
+            config.log(f"sigma    {sigma:.2f} cycles per unit; {tried}")
             config = replace(config, sigma=sigma)
         if config.num_bands != "auto" and config.encodings != ("auto",):
             return config
@@ -266,20 +266,18 @@ class ImageKind(CoordinateKind[ImageOptions]):
 
     def _notes_on_jpegs(self, fits: Sequence[Result]) -> Iterator[str]:
         """What JPEG files have that are no larger than the fits."""
-        best, parts = jpegs(self.image), list[str]()
+        best, parts = jpegs(self.image), dict[str, list[str]]()
         for fit in fits:
             most = BYTES_PER_PARAMETER * fit.parameters
             found = best(most)
             if found is not None:
                 decibels = psnr(found[1], self._truth)
-                parts.append(
-                    f"{decibels:.2f} dB in {found[0] / 1e3:,.0f} kB ({fit.name} has "
-                    f"{most / 1e3:,.0f} kB)"
-                )
+                file = f"{decibels:.2f} dB in {found[0] / 1e3:,.0f} kB"
+                parts.setdefault(file, []).append(f"{fit.name} has {most / 1e3:,.0f} kB")
         if parts:
             yield (
                 "the best JPEG that is no larger than a fit in float16, colors not subsampled: "
-                + "; ".join(parts)
+                + "; ".join(f"{file} ({', '.join(names)})" for file, names in parts.items())
             )
 
     @classmethod
