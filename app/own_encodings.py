@@ -84,12 +84,18 @@ def _try(name: str, recipe: EncodingRecipe, word: str) -> None:
     # Of an image, a volume, a sound: an encoding may be for some of them alone.
     for in_dim in (2, 3, 1):
         try:
-            description = EncoderDescription(name, in_dim=in_dim, resolution=8, num_bands=2)
+            description = EncoderDescription(name, in_dim=in_dim, resolution=64, num_bands=2)
             encoder = recipe.build(description, torch.Generator().manual_seed(0))
-            shape = tuple(encoder(torch.full((2, in_dim), 0.5)).shape)
-            if shape == (2, encoder.out_dim):
+            features = encoder(torch.full((2, in_dim), 0.5))
+            shape = tuple(features.shape)
+            if shape != (2, encoder.out_dim):
+                problems.append(
+                    f"its out_dim is {encoder.out_dim}, and it gives {shape} for (2, 2)"
+                )
+            elif not bool(features.isfinite().all()):
+                problems.append("its features are not finite")
+            else:
                 return
-            problems.append(f"its out_dim is {encoder.out_dim}, and it gives {shape} for (2, 2)")
         except Exception as error:
             problems.append(f"{type(error).__name__}: {error}")
     raise UsageError(f"{word}: {name} encodes no coordinates: {problems[0].splitlines()[0]}")

@@ -408,6 +408,13 @@ class Narrow(Encoder):
     def forward(self, x):
         return x[:, :2]
 
+class Endless(Encoder):
+    def __init__(self, in_dim):
+        super().__init__(in_dim, in_dim)
+
+    def forward(self, x):
+        return x / 0
+
 class Blind(Encoder):
     def __init__(self):
         super().__init__(2, 2)
@@ -446,6 +453,7 @@ def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
         "../mine.py:missing": "it has CubicEncoder, Small",
         "../mine.py": "../mine.py needs a name: ../mine.py:CubicEncoder or ../mine.py:Small",
         "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
+        "../bad.py:Endless": "Endless encodes no coordinates: its features are not finite",
         "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",
         "nowhere.py:Cubic": "there is no file nowhere.py",
     }.items():
