@@ -3,13 +3,15 @@
 Read `image_files` for images, `transforms` for posed views and `analytic` for the built-in scenes.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from nerf_posenc.radiance.views import Scene
 from scenes.analytic import BUILT_IN as BUILT_IN
 from scenes.analytic import analytic_scene as analytic_scene
 from scenes.camera_path import open_cameras as open_cameras
-from scenes.colmap import open_colmap
+from scenes.colmap import find_models, open_colmap
 from scenes.errors import SceneError as SceneError
 from scenes.image_files import MAX_PIXELS as MAX_PIXELS
 from scenes.image_files import SAMPLES as SAMPLES
@@ -59,16 +61,23 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
     Raises:
         SceneError: If the format is unknown, or the files cannot be used.
     """
-    if (folder / "transforms_train.json").is_file():
-        return open_nerf_synthetic(folder, max_pixels=max_pixels, size=size)
-    if (folder / "transforms.json").is_file():
-        return open_transforms(folder, max_pixels=max_pixels, size=size)
-    if (folder / "poses_bounds.npy").is_file():
-        return open_llff(folder, max_pixels=max_pixels, size=size)
-    for model in (folder / name for name in ("sparse/0", "colmap/sparse/0", "sparse")):
-        if any((model / f"images.{kind}").is_file() for kind in ("bin", "txt")):
-            return open_colmap(folder, model, max_pixels=max_pixels, size=size)
-    raise SceneError(
-        f"{folder} contains no posed images: no transforms_train.json, transforms.json, "
-        "poses_bounds.npy or sparse/0 is in it"
-    )
+    models = find_models(folder)
+    openers: dict[str, Callable[..., Scene]] = {
+        "transforms_train.json": open_nerf_synthetic,
+        "transforms.json": open_transforms,
+        "poses_bounds.npy": open_llff,
+    }
+    found = [name for name in openers if (folder / name).is_file()]
+    if not found and not models:
+        raise SceneError(
+            f"{folder} contains no posed images: no transforms_train.json, transforms.json, "
+            "poses_bounds.npy or sparse/0 is in it"
+        )
+    if not found:
+        return open_colmap(folder, models, max_pixels=max_pixels, size=size)
+    scene = openers[found[0]](folder, max_pixels=max_pixels, size=size)
+    others = [*found[1:], *(str(model.relative_to(folder)) for model in models)]
+    if not others:
+        return scene
+    note = f"poses are those of {found[0]}; not read: {', '.join(others)}"
+    return replace(scene, notes=(*scene.notes, note))

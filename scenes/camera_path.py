@@ -47,9 +47,10 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
                 for name, side in (("w", "width"), ("h", "height"))
             )
             try:
+                camera_of, _ = camera_from_meta(values, where)
                 if width * height > _MAX_PIXELS:
                     raise ValueError(f"{width} x {height} pixels, more than {_MAX_PIXELS:,}")
-                camera = camera_from_meta(values, where)(width, height)
+                camera = camera_of(width, height)
                 camera.directions()
             except ValueError as error:
                 raise SceneError(f"{where}: {error}") from None
@@ -58,6 +59,7 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
 
 
 def _side(value: object, name: str, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 15:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 1 <= value <= 1 << 15:
         raise SceneError(f"{where}: {name} must be 1 to 32768 pixels; got {value!r}")
-    return value
+    return round(value)

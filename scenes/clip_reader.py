@@ -1,21 +1,45 @@
 """Frames of animations and videos; run by the worker, within its limits."""
 
-import itertools
+import re
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
+from scenes.decoding import colors_of, opened, other_format
 from scenes.errors import SceneError
 
-_ANIMATIONS = (b"GIF8", b"RIFF", b"\x89PNG")
 _USUAL_RATE = 10.0
+_MAX_PIXELS = 1 << 27
+# What ffmpeg reads a file as, by its bytes at a place. It is never left to guess: a playlist, which
+# may have any name, would make it open other files, and any text is a film to it.
+_DEMUXERS = (
+    (4, b"ftyp", "mov"),
+    (4, b"moov", "mov"),
+    (4, b"mdat", "mov"),
+    (4, b"wide", "mov"),
+    (4, b"free", "mov"),
+    (0, b"\x1a\x45\xdf\xa3", "matroska"),
+    (8, b"AVI ", "avi"),
+    (0, b"OggS", "ogg"),
+    (0, b"FLV", "flv"),
+    (0, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", "asf"),
+    (0, b"\0\0\x01\xba", "mpeg"),
+    (0, b"\0\0\x01\xb3", "mpegvideo"),
+    (0, b"YUV4MPEG2 ", "yuv4mpegpipe"),
+    (188, b"\x47", "mpegts"),
+)
+# A video whose header promises more frames than this share of them is cut; rates may vary.
+_WHOLE = 0.9
 
 
 def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8], float]:
-    """Read the first frames of a file.
+    """Read the first frames of a file; what is transparent is laid over white.
 
     Args:
         path: animated GIF, WebP or PNG; or a video, with imageio-ffmpeg installed.
@@ -30,20 +54,26 @@ def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8]
     """
     try:
         with path.open("rb") as file:
-            is_animation = file.read(4) in _ANIMATIONS
-        frames, rate = _animation(path, most) if is_animation else _video(path)
-        reduced = [_reduced(frame, size) for frame in itertools.islice(frames, most)]
+            head = file.read(192)
+        is_animation = head[8:12] == b"WEBP" or head.startswith((b"GIF8", b"\x89PNG"))
+        if is_animation:
+            return _animation(path, most, size)
+        return _video(path, _demuxer(path, head), most, size)
     except (SceneError, MemoryError):
         raise
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
-        if isinstance(error, OSError) and error.strerror:
-            raise SceneError(f"cannot read {path}: {error.strerror}") from None
-        # The last line says why; ffmpeg has its version and how it was built before it.
-        lines = str(error).split("\n")
-        said = next((line for line in reversed(lines) if line.strip()), type(error).__name__)
-        reason = " ".join(said.split())[:200]
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise SceneError(f"cannot read {path}: {reason}; export it anew as GIF or MP4") from None
-    return np.stack(reduced), rate
+
+
+def _demuxer(path: Path, head: bytes) -> str:
+    for start, mark, name in _DEMUXERS:
+        if head[start:].startswith(mark) and (name != "mpegts" or head[:1] == mark):
+            return name
+    what = other_format(path)
+    raise SceneError(
+        f"cannot read {path} as a clip: it is {what or 'neither an animation nor a video'}"
+    )
 
 
 def _reduced(frame: PIL.Image.Image, size: int) -> npt.NDArray[np.uint8]:
@@ -54,24 +84,23 @@ def _reduced(frame: PIL.Image.Image, size: int) -> npt.NDArray[np.uint8]:
     return np.asarray(frame)
 
 
-def _animation(path: Path, most: int) -> tuple[Iterator[PIL.Image.Image], float]:
-    image = PIL.Image.open(path, formats=("GIF", "WEBP", "PNG"))
-    durations = []
-    for index in range(min(most, getattr(image, "n_frames", 1))):
-        image.seek(index)
-        durations.append(float(image.info.get("duration") or 1000 / _USUAL_RATE))
-    # Frames that are shown longer than others have the mean rate.
-    milliseconds = sum(durations) / len(durations)
-
-    def frames() -> Iterator[PIL.Image.Image]:
-        for index in range(getattr(image, "n_frames", 1)):
+def _animation(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8], float]:
+    durations, frames = [], []
+    with opened(path, _MAX_PIXELS, ("GIF", "WEBP", "PNG")) as image:
+        for index in range(min(most, getattr(image, "n_frames", 1))):
             image.seek(index)
-            yield image.convert("RGB")
+            durations.append(float(image.info.get("duration") or 1000 / _USUAL_RATE))
+            colors = colors_of(image)
+            if colors.shape[2] == 4:
+                alpha = colors[..., 3:] / np.float32(255)
+                over_white = colors[..., :3] * alpha + 255 * (1 - alpha)
+                colors = np.rint(over_white).astype(np.uint8)
+            frames.append(_reduced(PIL.Image.fromarray(colors), size))
+    # Frames that are shown longer than others have the mean rate.
+    return np.stack(frames), 1000 * len(durations) / sum(durations)
 
-    return frames(), 1000 / milliseconds
 
-
-def _video(path: Path) -> tuple[Iterator[PIL.Image.Image], float]:
+def _video(path: Path, demuxer: str, most: int, size: int) -> tuple[npt.NDArray[np.uint8], float]:
     try:
         import imageio_ffmpeg
     except ImportError:
@@ -79,12 +108,43 @@ def _video(path: Path) -> tuple[Iterator[PIL.Image.Image], float]:
             f"{path} is no GIF, WebP or PNG; videos need imageio-ffmpeg: pip install "
             "'nerf_posenc[video]'"
         ) from None
-    # No file has others opened over a network.
-    reader = imageio_ffmpeg.read_frames(str(path), input_params=["-protocol_whitelist", "file"])
-    about = next(reader)
+    # One thread, as each holds frames of its own.
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-nostdin", "-threads", "1"]
+    command += ["-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{path.resolve()}"]
+    command += ["-map", "0:v:0", "-frames:v", str(most), "-pix_fmt", "rgb24"]
+    command += ["-f", "image2pipe", "-c:v", "ppm", "-"]
+    frames = []
+    with tempfile.TemporaryFile() as log:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as process:
+            assert process.stdout is not None
+            try:
+                frames += [_reduced(frame, size) for frame in _ppm_images(process.stdout)]
+            finally:
+                process.stdout.close()
+        log.seek(0)
+        said = log.read().decode(errors="replace")
+    if process.returncode != 0 or not frames:
+        has_no_video = "Input #0" in said and "Video:" not in said
+        # The first line says why, after the part of ffmpeg in brackets.
+        reason = (
+            "it has no video" if has_no_video else re.sub(r"^\[.*?\] ", "", said.split("\n")[0])
+        )
+        raise ValueError(reason if not frames else f"it ends after {len(frames)} frames: damaged")
+    rate = re.search(r"Video:.*?([\d.]+) (?:fps|tbr)", said)
+    length = re.search(r"Duration: (\d+):(\d+):([\d.]+)", said)
+    if rate is None or not float(rate[1]) > 0:
+        return np.stack(frames), _USUAL_RATE
+    if length is not None:
+        hours, minutes, seconds = map(float, length.groups())
+        promised = round((3600 * hours + 60 * minutes + seconds) * float(rate[1]))
+        if len(frames) < _WHOLE * min(most, promised):
+            raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is cut")
+    return np.stack(frames), float(rate[1])
 
-    def frames() -> Iterator[PIL.Image.Image]:
-        for data in reader:
-            yield PIL.Image.frombytes("RGB", about["size"], data)
 
-    return frames(), float(about["fps"])
+def _ppm_images(stream: IO[bytes]) -> Iterator[PIL.Image.Image]:
+    """Images of a stream of binary PPMs, as ffmpeg writes them: three lines, then the pixels."""
+    while stream.readline():
+        width, height = map(int, stream.readline().split())
+        stream.readline()
+        yield PIL.Image.frombytes("RGB", (width, height), stream.read(3 * width * height))

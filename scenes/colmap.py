@@ -1,23 +1,26 @@
-"""COLMAP models: ``sparse/0`` or ``colmap/sparse/0`` and ``images/``, read by pycolmap.
+"""COLMAP models: the largest of ``sparse/`` or ``colmap/sparse/``, and ``images/``, by pycolmap.
 
-The box contains the middle 98% of the points along each axis. Where images show points, their
+The box contains the middle 98% of the points along each axis, or the middle 80% if outliers lie far
+away. Where images show points, their
 distances are known, which a fit may use.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
+from scenes.folders import ImageFinder, path_inside
 from scenes.frames import (
     Box,
     Frame,
     held_out_note,
     load_scene,
-    path_inside,
     require_rigid,
     require_views,
     split_frames,
@@ -26,25 +29,36 @@ from scenes.image_files import MAX_PIXELS
 from scenes.worker import read_model
 
 _LARGEST = 1e9
+_MODELS = ("SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "FULL_OPENCV")
+
+
+def find_models(folder: Path) -> list[Path]:
+    """Folders of a scene that contain COLMAP models."""
+    candidates = (
+        model
+        for parent in (folder / "sparse", folder / "colmap/sparse")
+        if parent.is_dir()
+        for model in (*sorted(parent.iterdir()), parent)
+    )
+    return [
+        m for m in candidates if any((m / f"images.{kind}").is_file() for kind in ("bin", "txt"))
+    ]
 
 
 def open_colmap(
-    folder: Path, model: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None
+    folder: Path, models: Sequence[Path], *, max_pixels: int = MAX_PIXELS, size: int | None = None
 ) -> Scene:
-    """Read a COLMAP model, text or binary, and ``images/``.
+    """Read the COLMAP model that has the most images, text or binary, and ``images/``.
 
     Raises:
         SceneError: If pycolmap is not installed or the model cannot be used.
     """
-    for file in model.iterdir():
-        path_inside(folder, str(file.relative_to(folder)))
-    values, shown = read_model(model)
+    model, values, shown, notes = _largest(folder, models)
     require_views(len(values["images"]), model)
-    frames, missing = [], 0
+    finder, frames = ImageFinder(folder), []
     for index, image in sorted(enumerate(values["images"]), key=lambda pair: pair[1]["name"]):
-        path = path_inside(folder, f"images/{image['name']}")
-        if not path.is_file():
-            missing += 1
+        path = finder.find(f"images/{image['name']}")
+        if path is None:
             continue
         camera_from_world = np.eye(4)
         camera_from_world[:3] = np.array(image["camera_from_world"], dtype=np.float64)
@@ -55,7 +69,15 @@ def open_colmap(
         require_rigid(pose, f"{model}: {image['name']}")
         camera = _camera_from_lens(values["cameras"][image["camera"]], model)
         points = shown[shown[:, 0] == index, 1:]
-        frames.append(Frame(path, camera.resized, pose, points[np.isfinite(points).all(axis=1)]))
+        points = points[np.isfinite(points).all(axis=1)]
+        where = f"{model}: camera {image['camera']}"
+        full = camera.width, camera.height
+        frames.append(Frame(path, camera.resized, pose, points, full, where))
+    if not frames:
+        raise SceneError(
+            f"{model} has {len(values['images'])} images, and none of them is there: "
+            f"{finder.nothing_found() if finder.missing else 'it is empty'}"
+        )
     if values["num_points"] < 10:
         raise SceneError(
             f"{model} has {values['num_points']} points, too few to tell where the scene is"
@@ -65,20 +87,42 @@ def open_colmap(
     if not 0 < half < _LARGEST:
         raise SceneError(f"{model}: its points span {half / 1.1:.3g}, which is no scene")
     train, test = split_frames(frames)
-    notes = [held_out_note(len(test))]
-    if missing:
-        notes.append(f"{missing} images of the model are not in {folder / 'images'}")
+    notes += [held_out_note(len(test)), *finder.notes(str(model))]
+    if values["is_trimmed"]:
+        notes.append("points lie far from most others: the box is that of the middle 80%")
     if values["num_broken_points"]:
         notes.append(f"{values['num_broken_points']} points of the model are not finite: left out")
     box = Box((low + high) / 2, half)
     return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
 
 
+def _largest(
+    folder: Path, models: Sequence[Path]
+) -> tuple[Path, dict[str, Any], npt.NDArray[np.float64], list[str]]:
+    """The model with the most images, what is in it, and a remark on the others."""
+    read = {}
+    problem = None
+    for model in models:
+        for file in model.iterdir():
+            path_inside(folder, str(file.relative_to(folder)))
+        try:
+            read[model] = read_model(model)
+        except SceneError as error:
+            problem = problem or error
+    if problem is not None and not read:
+        raise problem
+    model = max(read, key=lambda each: len(read[each][0]["images"]))
+    counts = {m: f"{len(read[m][0]['images'])} images" if m in read else "damaged" for m in models}
+    others = [f"{m.relative_to(folder)} ({counts[m]})" for m in models if m != model]
+    notes = [f"the model with {counts[model]} is read, not {', '.join(others)}"] if others else []
+    return model, *read[model], notes
+
+
 def _camera_from_lens(lens: dict[str, Any], model: Path) -> Camera:
     values: dict[str, float] = dict(zip(lens["names"], lens["values"], strict=True))
-    known = {"f", "fx", "fy", "cx", "cy", "k", "k1", "k2", "p1", "p2"}
-    beyond = [n for n, value in values.items() if n not in known and value]
-    if beyond or "FISHEYE" in lens["model"]:
+    # Models name their parameters alike and mean different things: these are OpenCV's.
+    beyond = any(values.get(name, 0) for name in ("k3", "k4", "k5", "k6"))
+    if beyond or lens["model"] not in _MODELS:
         raise SceneError(
             f"{model}: cameras of the kind {lens['model']} are not supported; undistort the "
             "images first (colmap image_undistorter)"

@@ -3,6 +3,10 @@
 pycolmap trusts the counts in a file: on a damaged one it may hang, grow without bound or crash.
 """
 
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from scenes.errors import SceneError
+
+# The middle 98% of points span so many times what the middle 80% do: some lie nowhere.
+_FAR_OUTLIERS = 10
 
 
 def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
@@ -28,8 +35,11 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         raise SceneError(
             f"{model} is a COLMAP model, which needs pycolmap: pip install 'nerf_posenc[photos]'"
         ) from None
+    if (model / "rigs.bin").exists() > (model / "frames.bin").exists():
+        raise SceneError(f"{model} has rigs.bin without the frames.bin that belongs to it")
     try:
-        reconstruction = pycolmap.Reconstruction(str(model))
+        with _plain_text(model) as (folder, names):
+            reconstruction = pycolmap.Reconstruction(str(folder))
     except MemoryError:
         raise
     except Exception as error:  # pycolmap raises several types of its own.
@@ -39,7 +49,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     positions = {number: point.xyz for number, point in reconstruction.points3D.items()}
     points = np.array(list(positions.values())).reshape(-1, 3)
     finite = points[np.isfinite(points).all(axis=1)]
-    box = np.quantile(finite, [0.01, 0.99], axis=0).tolist() if len(finite) else None
+    box, is_trimmed = _box(finite) if len(finite) else (None, False)
     images = list(reconstruction.images.values())
     shown = [
         (i, *(seen.xy / (lens.width, lens.height)), *positions[seen.point3D_id])
@@ -61,7 +71,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         },
         "images": [
             {
-                "name": str(image.name),
+                "name": names.get(image.name, str(image.name)),
                 "camera": str(image.camera_id),
                 "camera_from_world": np.asarray(image.cam_from_world().matrix()).tolist(),
             }
@@ -70,5 +80,54 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         "num_points": len(finite),
         "num_broken_points": len(points) - len(finite),
         "box": box,
+        "is_trimmed": is_trimmed,
     }
     return values, np.array(shown, dtype=np.float64).reshape(-1, 6)
+
+
+def _box(points: npt.NDArray[np.float64]) -> tuple[list[list[float]], bool]:
+    """Corners of the middle 98% of points, or of the middle 80% of points with far outliers."""
+    low, inner_low, inner_high, high = np.quantile(points, [0.01, 0.1, 0.9, 0.99], axis=0)
+    # 1.2 for uniform points, 1.8 for normally distributed ones.
+    if (high - low).max() <= _FAR_OUTLIERS * (inner_high - inner_low).max():
+        return [low.tolist(), high.tolist()], False
+    return [inner_low.tolist(), inner_high.tolist()], True
+
+
+@contextlib.contextmanager
+def _plain_text(model: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The model in a form that pycolmap reads whole, and its images' names by those there.
+
+    pycolmap cuts names at spaces in text, and takes every second image for the points of the one
+    before where those who wrote ``images.txt`` by hand left out the empty lines.
+    """
+    text = model / "images.txt"
+    if (model / "images.bin").exists() or not text.exists():
+        yield model, {}
+        return
+    names, written, is_open = {}, [], False
+    for line in text.read_text().splitlines():
+        tokens = line.split(maxsplit=9)
+        # A line of points has triples of numbers: an image's tenth value is its name.
+        is_image = len(tokens) == 10 and (len(line.split()) % 3 != 0 or not _is_number(tokens[9]))
+        if line.startswith("#") or not (is_image or is_open):
+            continue
+        if is_image:
+            names[str(len(names))] = tokens[9].strip()
+            written.append("\n" * is_open + " ".join([*tokens[:9], str(len(names) - 1)]) + "\n")
+        else:
+            written.append(line + "\n")
+        is_open = is_image
+    with tempfile.TemporaryDirectory() as folder:
+        for file in model.glob("*.txt"):
+            shutil.copyfile(file, Path(folder, file.name))
+        Path(folder, "images.txt").write_text("".join(written) + "\n")
+        yield Path(folder), names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.split(maxsplit=1)[0])
+    except ValueError:
+        return False
+    return True

@@ -1,6 +1,8 @@
 """Pixels of image files: what is too large is refused by its header, before it is decoded."""
 
 import contextlib
+import io
+import itertools
 import logging
 import re
 import warnings
@@ -11,17 +13,63 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
-import PIL.ImageOps
 
 from scenes.errors import SceneError
 
 PixelArray = npt.NDArray[Any]
+
+_AS_IMAGE = "; save it as PNG or JPEG (docs/howto/my_photos.md)"
+_RAW = "a raw photograph, which is not read; develop it to JPEG or TIFF first"
+_VIDEO = "a video; fit it by --clip, or take frames with ffmpeg -i FILE %04d.png"
+# Kinds of files that are taken for images, by the brand that an ISO base media file gives.
+_BRANDS = {
+    **dict.fromkeys(
+        (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIC"
+    ),
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+}
+_BRANDS = {brand: f"{name}, which is not read{_AS_IMAGE}" for brand, name in _BRANDS.items()}
+_BRANDS[b"crx "] = _RAW
+_BRANDS |= dict.fromkeys((b"isom", b"iso2", b"mp41", b"mp42", b"avc1", b"qt  ", b"M4V "), _VIDEO)
+# By their bytes at a place.
+_SIGNATURES = (
+    *(
+        (start, mark, f"{name}, which is not read{_AS_IMAGE}")
+        for start, mark, name in (
+            (0, b"\xff\x0a", "JPEG XL"),
+            (0, b"\0\0\0\x0cJXL ", "JPEG XL"),
+            (0, b"\0\0\0\x0cjP  ", "JPEG 2000"),
+            (0, b"\xff\x4f\xff\x51", "JPEG 2000"),
+            (0, b"8BPS", "a Photoshop document"),
+            (0, b"P7\n", "PAM"),
+            (0, b"<svg", "an SVG drawing"),
+        )
+    ),
+    (0, b"v/1\x01", "OpenEXR; bring its values to [0, 1] and save them as a floating-point TIFF"),
+    (0, b"#?RADIANCE", "Radiance HDR; bring its values to [0, 1] and save it as a TIFF"),
+    (0, b"PF\n", "PFM of colors; bring its values to [0, 1] and save them as a TIFF"),
+    (0, b"FUJIFILM", _RAW),
+    (0, b"IIRO", _RAW),
+    (0, b"IIU\0", _RAW),
+    (128, b"DICM", "DICOM; save its values in [0, 1] by numpy.save as a .npy file"),
+    (344, b"n+1\0", "NIfTI; save its values in [0, 1] by numpy.save as a .npy file"),
+    (344, b"ni1\0", "NIfTI; save its values in [0, 1] by numpy.save as a .npy file"),
+    (0, b"\x1f\x8b", "compressed by gzip, as NIfTI often is; save its values in [0, 1] as .npy"),
+    (0, b"PK\x03\x04", "an archive, as .npz and .zip are; save one array by numpy.save as .npy"),
+    (0, b"\x93NUMPY", "a NumPy array; --scan reads it"),
+    (0, b"\x1a\x45\xdf\xa3", _VIDEO),
+)
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _EXIF_TAG = 0x8769
 _FOCAL_LENGTH_TAG = 0xA405
 _ORIENTATION_TAG = 274
+_DNG_VERSION_TAG = 50706
+# Flags of a WebP (RFC 9649, section 2.7).
+_WEBP_ANIMATED, _WEBP_ALPHA = 0x02, 0x10
+# Color filter arrays and linear raw values (DNG 1.4, "PhotometricInterpretation").
+_SENSOR_VALUES = (32803, 34892)
 # Of a PPM: its header, and all of one whose pixels are written as text.
 _MAX_HEAD = 1 << 16
 _MAX_TEXT = 1 << 25
@@ -37,22 +85,25 @@ class _CodecError(Exception):
     """A TIFF that tifffile lacks the codec for."""
 
 
-def read_pixels(path: Path, max_pixels: int) -> PixelArray:
-    """Read the stored pixels of an image file, upright.
+def read_pixels(path: Path, max_pixels: int, is_upright: bool) -> tuple[PixelArray, int]:
+    """Read the pixels of an image file.
 
     Args:
-        path: PNG, JPEG, TIFF, WebP, BMP, GIF or PPM; of several frames or pages the first is read.
+        path: PNG, JPEG, TIFF, WebP, BMP, GIF or PPM; of several frames or pages the first is read,
+            without those that say that they are thumbnails.
         max_pixels: a file with more is refused before it is decoded.
+        is_upright: whether the EXIF orientation is applied; else the pixels are those that are
+            stored, which cameras mean.
 
     Returns:
         ``(height, width, 1...4)``: unsigned integers, booleans, or floating-point numbers in
-        [0, 1]; gray or RGB, with or without alpha.
+        [0, 1]; gray or RGB, with or without alpha; and the EXIF orientation, 1 for none.
 
     Raises:
         SceneError: If the file cannot be read, or contains no such image.
     """
     try:
-        pixels = _decode(path, max_pixels)
+        pixels, orientation = _decode(path, max_pixels)
     except (SceneError, MemoryError):
         raise
     except OSError as error:
@@ -69,7 +120,7 @@ def read_pixels(path: Path, max_pixels: int) -> PixelArray:
             f"{path} contains an array of shape {shape}, not an image of 1 to 4 channels"
         )
     _require_type(pixels, path)
-    return pixels
+    return _turned(pixels, orientation) if is_upright else pixels, orientation
 
 
 def focal_length(path: Path) -> float | None:
@@ -85,14 +136,24 @@ def focal_length(path: Path) -> float | None:
 def _damaged(path: Path, error: Exception) -> SceneError:
     # Pillow names the file again.
     reason = " ".join(str(error).replace(f" {str(path)!r}", "").split())[:200]
-    if path.suffix.lower() in (".heic", ".heif"):
-        return SceneError(
-            f"cannot read {path}: HEIC is not supported; save it as JPEG (docs/howto/my_photos.md)"
-        )
+    if (name := other_format(path)) is not None:
+        return SceneError(f"cannot read {path} as an image: it is {name}")
     return SceneError(
         f"cannot read {path} as an image: it is damaged or of an unknown format"
         f"{reason and f' ({reason})'}; save it anew as PNG or JPEG"
     )
+
+
+def other_format(path: Path) -> str | None:
+    """What a file is by its first bytes, and how to convert it; None where that is not known."""
+    with path.open("rb") as file:
+        head = file.read(352)
+    # ISO base media files name their kind after a length and "ftyp".
+    brand = head[8:12] if head[4:8] == b"ftyp" else b""
+    if brand in _BRANDS:
+        return _BRANDS[brand]
+    found = (name for start, mark, name in _SIGNATURES if head[start:].startswith(mark))
+    return next(found, None)
 
 
 def _require_type(pixels: PixelArray, path: Path) -> None:
@@ -108,8 +169,8 @@ def _require_type(pixels: PixelArray, path: Path) -> None:
         )
 
 
-def _decode(path: Path, max_pixels: int) -> PixelArray:
-    """Stored pixels, upright, ``(height, width)`` or ``(height, width, channels)``."""
+def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
+    """Stored pixels ``(height, width)`` or ``(height, width, channels)``, and their orientation."""
     with path.open("rb") as file:
         head = file.read(26)
     if not head:
@@ -117,19 +178,19 @@ def _decode(path: Path, max_pixels: int) -> PixelArray:
     if head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10":
         width, height = (int.from_bytes(head[i : i + 4]) for i in (16, 20))
         _require_size(width, height, max_pixels, path)
-        return _upright(_read_png16(path), _png_orientation(path))
+        return _read_png16(path)
     if head[:4] in _TIFF_HEADS:
         try:
             return _read_tiff(path, max_pixels)
         except _CodecError as error:
-            return _read_compressed_tiff(path, max_pixels, str(error))
+            return _read_compressed_tiff(path, max_pixels, *error.args)
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
         raise SceneError(f"{path} has its pixels as text; save it as a binary PPM, PNG or JPEG")
     if head[:2] == b"P6":
         deep = _read_deep_ppm(path, max_pixels)
         if deep is not None:
-            return deep
-    with _opened(path, max_pixels, _FORMATS) as image:
+            return deep, 1
+    with opened(path, max_pixels, _FORMATS) as image:
         is_gray_png = image.format == "PNG" and image.mode == "L" and head[24] < 8
         if is_gray_png and "transparency" in image.info:
             # Pillow scales gray values to 8 bits, but not the one that is transparent.
@@ -146,7 +207,7 @@ def _require_size(width: int, height: int, max_pixels: int, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, max_pixels: int, formats: tuple[str, ...]) -> Iterator[PIL.Image.Image]:
+def opened(path: Path, max_pixels: int, formats: tuple[str, ...]) -> Iterator[PIL.Image.Image]:
     """Open an image with Pillow, with our pixel limit instead of its own."""
     limit = PIL.Image.MAX_IMAGE_PIXELS
     PIL.Image.MAX_IMAGE_PIXELS = None
@@ -154,30 +215,50 @@ def _opened(path: Path, max_pixels: int, formats: tuple[str, ...]) -> Iterator[P
         with warnings.catch_warnings():
             # Of metadata that we do not read.
             warnings.simplefilter("ignore")
-            with PIL.Image.open(path, formats=formats) as image:
+            with PIL.Image.open(_with_alpha_flag(path), formats=formats) as image:
                 _require_size(*image.size, max_pixels, path)
                 yield image
     finally:
         PIL.Image.MAX_IMAGE_PIXELS = limit
 
 
-def _pixels_of(image: PIL.Image.Image) -> PixelArray:
-    upright = image
-    if image.getexif().get(_ORIENTATION_TAG, 1) != 1:
-        upright = PIL.ImageOps.exif_transpose(image)
-    if upright.mode in ("I;16", "I;16B", "I;16L", "F"):
-        return np.asarray(upright)
-    if upright.mode == "I":
-        return np.asarray(upright).astype(np.uint16)
-    mode = "RGBA" if upright.has_transparency_data else "RGB"
-    return np.asarray(upright if upright.mode == mode else upright.convert(mode))
+def _with_alpha_flag(path: Path) -> Path | io.BytesIO:
+    """The file; an animated WebP with its alpha, even if its header does not announce any.
+
+    What no frame has drawn on is transparent, and black to Pillow without the flag.
+    """
+    with path.open("rb") as file:
+        head = file.read(21)
+        if head[8:16] != b"WEBPVP8X" or not head[20] & _WEBP_ANIMATED:
+            return path
+        return io.BytesIO(head[:20] + bytes([head[20] | _WEBP_ALPHA]) + file.read())
 
 
-def _read_png16(path: Path) -> PixelArray:
+def _pixels_of(image: PIL.Image.Image) -> tuple[PixelArray, int]:
+    orientation = int(image.getexif().get(_ORIENTATION_TAG, 1))
+    if image.mode in ("I;16", "I;16B", "I;16L", "F"):
+        return np.asarray(image), orientation
+    if image.mode == "I":
+        return np.asarray(image).astype(np.uint16), orientation
+    pixels = colors_of(image)
+    # Many programs leave the fourth byte of a BMP 0, and none shows such an image as empty.
+    if image.format == "BMP" and pixels.shape[2] == 4 and not pixels[..., 3].any():
+        pixels = pixels[..., :3]
+    return pixels, orientation
+
+
+def colors_of(image: PIL.Image.Image) -> npt.NDArray[np.uint8]:
+    """RGB of 8 bits, or RGBA of an image that has transparent pixels."""
+    mode = "RGBA" if image.has_transparency_data else "RGB"
+    return np.asarray(image if image.mode == mode else image.convert(mode))
+
+
+def _read_png16(path: Path) -> tuple[PixelArray, int]:
     """All 16 bits of a PNG: of gray by Pillow, of colors, which it would cut, by pypng."""
     with PIL.Image.open(path, formats=("PNG",)) as image:
+        orientation = int(image.getexif().get(_ORIENTATION_TAG, 1))
         if image.mode == "I;16" and "transparency" not in image.info:
-            return np.asarray(image)
+            return np.asarray(image), orientation
     try:
         import png
     except ImportError:
@@ -197,7 +278,7 @@ def _read_png16(path: Path) -> PixelArray:
             count = i + 1
     if count < height:
         raise ValueError(f"it ends after {count} of {height} rows")
-    return pixels.reshape(height, width, info["planes"])
+    return pixels.reshape(height, width, info["planes"]), orientation
 
 
 def _read_deep_ppm(path: Path, max_pixels: int) -> PixelArray | None:
@@ -218,13 +299,8 @@ def _read_deep_ppm(path: Path, max_pixels: int) -> PixelArray | None:
     return pixels.astype(np.uint16) if largest == 65535 else pixels / np.float32(largest)
 
 
-def _png_orientation(path: Path) -> int:
-    with PIL.Image.open(path, formats=("PNG",)) as image:
-        return int(image.getexif().get(_ORIENTATION_TAG, 1))
-
-
-def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
-    """First page of a TIFF, with every bit of its depth."""
+def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
+    """First page of a TIFF that is no thumbnail, with every bit of its depth."""
     try:
         import tifffile
     except ImportError:
@@ -232,7 +308,7 @@ def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
             f"{path} is a TIFF, which needs tifffile: pip install 'nerf_posenc[app]'"
         ) from None
     with tifffile.TiffFile(path) as tiff:
-        page: Any = tiff.pages[0]
+        page = _full_page(tiff, path)
         _require_size(page.imagewidth, page.imagelength, max_pixels, path)
         channels = page.size // max(1, page.imagewidth * page.imagelength)
         if channels > 4 or page.nbytes > _MOST_BYTES_PER_PIXEL * max_pixels:
@@ -248,7 +324,7 @@ def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
             pixels: PixelArray = page.asarray(maxworkers=1)
         except (ValueError, NotImplementedError) as error:
             if "imagecodecs" in str(error):
-                raise _CodecError(page.compression.name) from None
+                raise _CodecError(page.index, page.compression.name) from None
             raise
         if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and pixels.ndim == 3:
             pixels = np.moveaxis(pixels, 0, -1)
@@ -272,7 +348,21 @@ def _read_tiff(path: Path, max_pixels: int) -> PixelArray:
         pixels = _with_alpha(pixels, num_colors, extra, tifffile.EXTRASAMPLE)
     elif photometric not in (kinds.MINISBLACK, kinds.RGB, kinds.PALETTE, kinds.YCBCR):
         raise ValueError(f"TIFF color space {photometric.name} is not supported; save it as RGB")
-    return _upright(pixels, orientation)
+    return pixels, orientation
+
+
+def _full_page(tiff: Any, path: Path) -> Any:
+    """The first page that does not call itself a reduced version of another one.
+
+    Raises:
+        SceneError: If the file is a raw photograph.
+    """
+    first = tiff.pages[0]
+    pages = itertools.chain([first], first.pages or (), tiff.pages[1:] if first.is_reduced else ())
+    page = next((page for page in pages if not page.is_reduced), first)
+    if _DNG_VERSION_TAG in first.tags or page.photometric in _SENSOR_VALUES:
+        raise SceneError(f"cannot read {path} as an image: it is {_RAW}")
+    return page
 
 
 def _with_alpha(pixels: PixelArray, num_colors: int, extra: Any, kinds: Any) -> PixelArray:
@@ -287,9 +377,13 @@ def _with_alpha(pixels: PixelArray, num_colors: int, extra: Any, kinds: Any) -> 
     return np.concatenate([straight.clip(max=1), alpha], axis=-1)
 
 
-def _read_compressed_tiff(path: Path, max_pixels: int, compression: str) -> PixelArray:
+def _read_compressed_tiff(
+    path: Path, max_pixels: int, index: int, compression: str
+) -> tuple[PixelArray, int]:
     """A TIFF that tifffile alone cannot decompress: by Pillow, which reads 8 bits per channel."""
-    with _opened(path, max_pixels, ("TIFF",)) as image:
+    with opened(path, max_pixels, ("TIFF",)) as image:
+        image.seek(index)
+        _require_size(*image.size, max_pixels, path)
         tags = getattr(image, "tag_v2", {})
         bits = tags.get(258, (1,))
         if max(bits) > 8:
@@ -297,10 +391,12 @@ def _read_compressed_tiff(path: Path, max_pixels: int, compression: str) -> Pixe
                 f"{path} is a TIFF of {max(bits)} bits with {compression} compression, which needs "
                 "imagecodecs: pip install 'nerf_posenc[tiff]'"
             )
-        return _pixels_of(image)
+        orientation = int(tags.get(_ORIENTATION_TAG, 1))
+        # Pillow turns the pixels of TIFFs alone as it decodes them: turned back, 6 by 8.
+        return _turned(colors_of(image), {6: 8, 8: 6}.get(orientation, orientation)), orientation
 
 
-def _upright(pixels: PixelArray, orientation: int) -> PixelArray:
+def _turned(pixels: PixelArray, orientation: int) -> PixelArray:
     """Undo an EXIF orientation (EXIF 2.3, tag 274): 1...8, other values mean 1."""
     if orientation >= 5:
         pixels = pixels.swapaxes(0, 1)

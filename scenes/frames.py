@@ -1,6 +1,7 @@
 """Posed image files, and the views loaded from them."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,13 +15,19 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from scenes.errors import SceneError
-from scenes.image_files import pixels_from_file
+from scenes.image_files import stored_pixels
 from scenes.pixel_stacks import mapped_note, stack_images
 from scenes.worker import Allowance
 
 _HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.
 _RIGID_TOLERANCE = 1e-3
+# Image and camera may differ so much in the ratio of their sides.
+_SHAPE_TOLERANCE = 0.02
+# A pinhole camera of a wider view than this is a mistake of units.
+_WIDEST_DEGREES = 170
+# Pixels may be that far from square before it is said.
+_SQUARE_TOLERANCE = 0.1
 # Farther away, float32 cannot tell a scene's points apart.
 _FARTHEST = 1e5
 # Longer side at which cameras are checked.
@@ -45,12 +52,17 @@ class Frame:
         world_from_camera: pose, ``(4, 4)``.
         points: points of surfaces that the image shows, ``(n, 5)``: column and row as shares of
             its width and height, and the position in units of the file.
+        camera_size: width and height in pixels that the camera was stated for; None if that is not
+            known.
+        where: file and entry that the camera is from, for messages.
     """
 
     path: Path
     camera: Callable[[int, int], Camera]
     world_from_camera: npt.NDArray[np.float64]
     points: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 5)))
+    camera_size: tuple[int, int] | None = None
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,9 +106,12 @@ def load_scene(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
             "and some 30 for a good fit: add images with their poses"
         )
-    train_views = _load_views(train, box, max_pixels, size)
+    turned: dict[str, int] = {}
+    train_views = _load_views(train, box, max_pixels, size, turned)
     _require_sight(train_views, folder)
-    test_views = _load_views(test, box, max_pixels, size)
+    test_views = _load_views(test, box, max_pixels, size, turned)
+    cameras = [*train_views.cameras, *test_views.cameras]
+    notes = [*notes, *_remarks(cameras, [*train, *test], turned)]
     paths = {frame.path for frame in train}
     if shared := sum(frame.path in paths for frame in test):
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
@@ -116,12 +131,21 @@ def load_scene(
     )
 
 
-def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None) -> Views:
+def _load_views(
+    frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, turned: dict[str, int]
+) -> Views:
+    """Views of frames; EXIF orientations other than 1 are added to ``turned`` by file name."""
     shapes = set[tuple[int, int]]()
     allowance = Allowance(frame.path for frame in frames)
+    is_seen = False
 
     def read(i: int) -> Tensor:
-        image = pixels_from_file(frames[i].path, max_pixels=max_pixels, allowance=allowance)
+        nonlocal is_seen
+        path = frames[i].path
+        image, orientation = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
+        if orientation != 1:
+            turned[path.name] = orientation
+        is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
         shapes.add((image.shape[0], image.shape[1]))
         if len(shapes) > 1:
             sizes = ", ".join(f"{width} x {height}" for height, width in sorted(shapes))
@@ -140,12 +164,18 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
 
     pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
     height, width = shapes.pop()
+    if not is_seen:
+        raise SceneError(
+            f"the images beside {frames[0].path} are fully transparent: their alpha is 0 everywhere"
+        )
     try:
-        cameras = [frame.camera(width, height) for frame in frames]
+        cameras = [_camera_of(frame, width, height, turned) for frame in frames]
         cameras = [camera.resized(pixels.shape[2], pixels.shape[1]) for camera in cameras]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
         for camera in dict.fromkeys(map(_coarse, cameras)):
             camera.directions()
+    except SceneError:
+        raise
     except ValueError as error:
         raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
@@ -163,6 +193,62 @@ def _load_views(frames: Sequence[Frame], box: Box, max_pixels: int, size: int | 
         is_mapped,
         _surface_points(frames, box),
     )
+
+
+def _camera_of(frame: Frame, width: int, height: int, turned: dict[str, int]) -> Camera:
+    """Camera of a frame whose image has this size.
+
+    Raises:
+        SceneError: If it is for pixels of another shape, or its values are not in pixels.
+    """
+    if frame.camera_size is not None:
+        full_width, full_height = frame.camera_size
+        # A reduced image is off by the rounding of its sides.
+        is_reduced = width != full_width and height != full_height
+        most = max(_SHAPE_TOLERANCE, (1 / width + 1 / height) * is_reduced)
+        if not abs(width * full_height / (height * full_width) - 1) <= most:
+            exif = turned.get(frame.path.name)
+            more = (
+                f" as it is stored, before its EXIF orientation {exif} is applied" if exif else ""
+            )
+            raise SceneError(
+                f"{frame.where} is for {full_width} x {full_height} pixels, and {frame.path.name} "
+                f"has {width} x {height}{more}: correct the size of the camera or of the image"
+            )
+    camera = frame.camera(width, height)
+    degrees = math.degrees(2 * math.atan(width / 2 / camera.fx))
+    if degrees > _WIDEST_DEGREES:
+        raise SceneError(
+            f"{frame.where} has a field of view of {degrees:.0f} degrees, which no pinhole camera "
+            "has; focal lengths are in pixels"
+        )
+    full = camera if frame.camera_size is None else frame.camera(*frame.camera_size)
+    if max(abs(full.cx), abs(full.cy)) <= 1 < min(full.width, full.height) / 4:
+        raise SceneError(
+            f"{frame.where} has its principal point at ({full.cx:g}, {full.cy:g}), in the corner "
+            "of the image; cx and cy are in pixels, and without them it is in the middle"
+        )
+    return camera
+
+
+def _remarks(
+    cameras: Sequence[Camera], frames: Sequence[Frame], turned: dict[str, int]
+) -> Iterator[str]:
+    """What is odd about cameras and images, and is taken as it is."""
+    for camera, frame in zip(cameras, frames, strict=True):
+        if not (0 <= camera.cx <= camera.width and 0 <= camera.cy <= camera.height):
+            yield f"{frame.where} has its principal point outside of the image"
+            break
+    for camera, frame in zip(cameras, frames, strict=True):
+        if abs(camera.fx / camera.fy - 1) > _SQUARE_TOLERANCE:
+            focals = f"fx {camera.fx:.6g}, fy {camera.fy:.6g}"
+            yield f"{frame.where} has pixels that are not square: {focals}"
+            break
+    if turned:
+        yield (
+            f"EXIF orientations of {len(turned)} views are not applied: cameras are for "
+            "the pixels that are stored"
+        )
 
 
 def _surface_points(frames: Sequence[Frame], box: Box) -> SurfacePoints | None:
@@ -248,17 +334,3 @@ def require_rigid(pose: npt.NDArray[np.float64], where: str) -> None:
             f"1 and right-handed; they are off by {off:.2g}, determinant "
             f"{np.linalg.det(rotation):.3g}"
         )
-
-
-def path_inside(folder: Path, name: str) -> Path:
-    """Resolve the path of a file, which must lie in the folder."""
-    try:
-        path = (folder / name).resolve()
-        is_inside = path.is_relative_to(folder.resolve())
-        path.exists()  # Raises for a name that is too long.
-    except (OSError, ValueError, RuntimeError) as error:  # A loop of links is a RuntimeError.
-        reason = getattr(error, "strerror", None) or error
-        raise SceneError(f"{folder} names the file {name[:80]!r}: {reason}") from None
-    if not is_inside:
-        raise SceneError(f"{folder} names a file outside itself, which is refused: {name}")
-    return path

@@ -40,6 +40,11 @@ SAMPLES = {
 }
 """Bundled samples: file in scikit-image's wheel, and source."""
 
+IMAGE_SUFFIXES = (
+    ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm",
+)  # fmt: skip
+"""Endings of the files of a folder that are taken for images."""
+
 # Rows are converted so many pixels at a time, so that nothing of the whole image is held twice.
 _STRIP_PIXELS = 1 << 16
 
@@ -48,7 +53,9 @@ MAX_PIXELS = 200_000_000
 """Most pixels of a file by default; what is larger is refused before it is decoded."""
 
 
-def open_image(name_or_path: str, *, max_pixels: int = MAX_PIXELS) -> Image:
+def open_image(
+    name_or_path: str, *, max_pixels: int = MAX_PIXELS, background: float = 1.0
+) -> Image:
     """Open an image file, or a bundled sample by its name.
 
     An existing file is always preferred. Otherwise a name such as ``cat`` or ``cat.png`` stands
@@ -57,6 +64,7 @@ def open_image(name_or_path: str, *, max_pixels: int = MAX_PIXELS) -> Image:
     Args:
         name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF or PPM file, or one of ``SAMPLES``.
         max_pixels: a file with more is refused before it is decoded.
+        background: gray in [0, 1] that transparent pixels are laid over; 1 is white.
 
     Raises:
         SceneError: If there is no such file or sample, or the file cannot be read.
@@ -69,22 +77,35 @@ def open_image(name_or_path: str, *, max_pixels: int = MAX_PIXELS) -> Image:
     if is_folder:
         raise SceneError(f"{path} is a folder; give the path of an image in it")
     if exists:
-        rgb = _rgb_from_file(path, max_pixels)
+        rgb = _rgb_from_file(path, max_pixels, background)
         return Image.from_rgb(rgb, name=path.stem, source=str(path))
     if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
         file, origin = SAMPLES[path.stem]
         sample = Path(str(_import_skimage().__file__)).parent / "data" / file
         source = f"bundled sample {path.stem} (scikit-image: {file}; {origin})"
-        return Image.from_rgb(_rgb_from_file(sample, max_pixels), name=path.stem, source=source)
+        return Image.from_rgb(
+            _rgb_from_file(sample, max_pixels, background), name=path.stem, source=source
+        )
     raise SceneError(
         f"no image at {path}; give an image file or a sample: {', '.join(sorted(SAMPLES))}"
     )
 
 
-def pixels_from_file(
+def images_in(folder: Path) -> list[Path]:
+    """Image files of a folder by name, without hidden ones, as macOS leaves beside them."""
+    return sorted(
+        file
+        for file in folder.iterdir()
+        if file.suffix.lower() in IMAGE_SUFFIXES and file.name[0] != "." and file.is_file()
+    )
+
+
+def stored_pixels(
     path: Path, *, max_pixels: int = MAX_PIXELS, allowance: Allowance | None = None
-) -> Shaped[Tensor, "height width channels"]:
-    """RGB of an image file, and its alpha if it has one, not premultiplied.
+) -> tuple[Shaped[Tensor, "height width channels"], int]:
+    """RGB of an image file as it is stored, and its alpha if it has one, not premultiplied.
+
+    The EXIF orientation is not applied: cameras and poses are those of the stored pixels.
 
     Args:
         path: path of the file.
@@ -92,12 +113,12 @@ def pixels_from_file(
         allowance: what reading it and others of a scene may take; None is its own.
 
     Returns:
-        8 or 16 bits of a file that has them, else float32 in [0, 1].
+        8 or 16 bits of a file that has them, else float32 in [0, 1]; and the EXIF orientation.
 
     Raises:
         SceneError: If the file cannot be read.
     """
-    pixels = read_image(path, max_pixels, allowance)
+    pixels, orientation = read_image(path, max_pixels, is_upright=False, allowance=allowance)
     height, width, channels = pixels.shape
     num_colors = channels - (channels in (2, 4))
     is_kept = pixels.dtype in (np.uint8, np.uint16)
@@ -107,14 +128,18 @@ def pixels_from_file(
         values = pixels[rows] if is_kept else _unit_range(pixels[rows])
         stored[rows, :, :3] = values[..., :num_colors]
         stored[rows, :, 3:] = values[..., num_colors:]
-    return torch.from_numpy(stored)
+    return torch.from_numpy(stored), orientation
 
 
-def _rgb_from_file(path: Path, max_pixels: int) -> Tensor:
-    """RGB over white, in the type that the file has or that its values need."""
-    pixels = read_image(path, max_pixels)
+def _rgb_from_file(path: Path, max_pixels: int, background: float) -> Tensor:
+    """RGB over a gray, in the type that the file has or that its values need."""
+    pixels, _ = read_image(path, max_pixels)
     height, width, channels = pixels.shape
     has_alpha = channels in (2, 4)
+    if has_alpha and not pixels[..., -1].any():
+        raise SceneError(
+            f"{path} is fully transparent: its alpha is 0 everywhere; save it without alpha"
+        )
     if pixels.dtype in (np.uint8, np.uint16) and not has_alpha:
         kept = np.empty((height, width, 3), dtype=pixels.dtype)
         kept[...] = pixels
@@ -127,7 +152,7 @@ def _rgb_from_file(path: Path, max_pixels: int) -> Tensor:
         values = _unit_range(pixels[rows])
         if has_alpha:
             alpha = values[..., -1:]
-            values = values[..., :-1] * alpha + (1 - alpha)
+            values = values[..., :-1] * alpha + background * (1 - alpha)
         if dtype != np.float32:
             values = np.rint(values * np.iinfo(dtype).max)
         rgb[rows] = values

@@ -12,20 +12,19 @@ import numpy.typing as npt
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
+from scenes.folders import image_folder, listed, path_inside
 from scenes.frames import (
     Box,
     Frame,
     held_out_note,
     load_scene,
-    path_inside,
     require_rigid,
     require_views,
     split_frames,
 )
-from scenes.image_files import MAX_PIXELS
+from scenes.image_files import MAX_PIXELS, images_in
 
 _LARGEST = 1e12
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 
 
 def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None) -> Scene:
@@ -36,11 +35,13 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = 
     """
     file = path_inside(folder, "poses_bounds.npy")
     rows = _read_table(file)
-    images = _find_images(folder)
+    home = image_folder(folder)
+    images = [path_inside(folder, str(home / file.name)) for file in images_in(home)]
     if len(images) != len(rows):
         raise SceneError(
-            f"{file} has poses for {len(rows)} images and {folder / 'images'} contains "
-            f"{len(images)}; they must be the same, in the order of their names"
+            f"{file} has poses for {len(rows)} images and {home} contains {len(images)}, "
+            f"{listed([image.name for image in images])}; they must be the same, in the order of "
+            "their names"
         )
     if not (np.abs(rows) < _LARGEST).all() or not (rows[:, 15] > 0).all():
         raise SceneError(
@@ -60,7 +61,9 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = 
             camera = Camera(round(width), round(height), focal, focal, width / 2, height / 2)
         except ValueError as error:
             raise SceneError(f"{file}: image {path.name}: {error}") from None
-        frames.append(Frame(path, camera.resized, pose))
+        where = f"the camera of {file.name}"
+        stated = round(width), round(height)
+        frames.append(Frame(path, camera.resized, pose, camera_size=stated, where=where))
         for depth in row[15:]:
             for x in (-0.5, 0.5):
                 for y in (-0.5, 0.5):
@@ -98,11 +101,3 @@ def _read_table(file: Path) -> npt.NDArray[np.float64]:
     except Exception as error:  # A damaged header raises nearly every type.
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise SceneError(f"{file} is not a table of 17 numbers per image: {reason}") from None
-
-
-def _find_images(folder: Path) -> list[Path]:
-    images = path_inside(folder, "images")
-    if not images.is_dir():
-        raise SceneError(f"there is no folder {folder / 'images'} with the images")
-    names = sorted(file.name for file in images.iterdir() if file.suffix.lower() in _SUFFIXES)
-    return [path_inside(folder, f"images/{name}") for name in names]

@@ -22,6 +22,11 @@ _HALF = 0.8
 _BRICK_NODES = 160
 # Mean distance from a plane, in units, of what has no inside.
 _FLAT = 1e-6
+# Points of a surface with holes at which is looked for an inside, that far behind it in units; the
+# least share of them that must be inside. It is one half for a sheet, and 1 for a closed body.
+_TRIED = 4096
+_BEHIND = 1e-3
+_LEAST_INSIDE = 0.8
 _HOLES = "the mesh has holes: inside is where its winding number is above one half"
 _INWARDS = "all triangles of the mesh faced inwards, and were flipped"
 _INCONSISTENT = (
@@ -133,13 +138,32 @@ def open_shape(name_or_path: str) -> Shape:
     notes = [] if is_closed else [_HOLES]
     if is_closed and not is_consistent:
         notes.append(_INCONSISTENT)
-    elif is_closed and _volume(vertices, faces) < 0:
+    elif _volume(vertices, faces) < 0:
         faces = faces.flip(1)
         notes.append(_INWARDS)
     x, y, z = center.tolist()
-    return Shape(
+    shape = Shape(
         path.stem, source, vertices.float(), faces, (x, y, z), scale, is_closed, tuple(notes)
     )
+    if not is_closed:
+        _require_inside(shape)
+    return shape
+
+
+def _require_inside(shape: Shape) -> None:
+    """Refuse a surface with holes that is more of a sheet than of a body.
+
+    Raises:
+        SceneError: If behind much of the surface its winding number is no more than one half.
+    """
+    points, normals = shape.sample_surface(_TRIED, torch.Generator().manual_seed(0))
+    distances, _ = shape.distance(points - _BEHIND * normals)
+    share = float((distances < 0).float().mean())
+    if share < _LEAST_INSIDE:
+        raise SceneError(
+            f"{shape.source} has no inside: its surface is open, and only {share:.0%} of it has an "
+            "inside behind it; close its holes, or make its triangles face outwards"
+        )
 
 
 def _edges(faces: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> tuple[bool, bool]:

@@ -123,7 +123,11 @@ def photo_files(folder: Path) -> list[Path]:
 
 def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
     """Files of a folder with one of these suffixes, by name."""
-    return sorted(f for f in folder.iterdir() if f.is_file() and f.suffix.lower() in suffixes)
+    return sorted(
+        f
+        for f in folder.iterdir()
+        if f.is_file() and f.suffix.lower() in suffixes and f.name[0] != "."
+    )
 
 
 def capture_folder(photos: Path, runs: Path) -> Path:

@@ -1,16 +1,20 @@
 """Samples of sound files; run by the worker, within its limits."""
 
-import warnings
+import io
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from scenes.decoding import other_format
 from scenes.errors import SceneError
 
-_WAV_HEADS = (b"RIFF", b"RIFX", b"RF64")
-_OTHER_HEADS = (b"fLaC", b"OggS")
+_HEADS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
+# Before the samples of a WAV file there are seldom more bytes.
+_MAX_HEAD = 1 << 16
+# Sizes from here on are those of a program that did not know them.
+_OF_PIPES = 0xFFFFFF00
 
 
 def read_samples(
@@ -18,7 +22,7 @@ def read_samples(
 ) -> tuple[npt.NDArray[np.float32], int]:
     """Read the samples of a file.
 
-    Integers are divided by the largest value of their type; 8 bits have no sign.
+    Integers are divided by the largest value of their type.
 
     Args:
         path: WAV, FLAC or OGG file.
@@ -32,66 +36,62 @@ def read_samples(
         SceneError: If the file cannot be read.
     """
     try:
+        import soundfile
+    except ImportError:
+        raise SceneError(f"{path}: sounds need soundfile: pip install 'nerf_posenc[app]'") from None
+    try:
         with path.open("rb") as file:
-            head = file.read(4)
-        if head in _WAV_HEADS:
-            values, rate = _wav(path)
-        elif head in _OTHER_HEADS:
-            values, rate = _other(path)
-        else:
-            raise SceneError(f"{path} is no WAV, FLAC or OGG file; convert it to WAV")
+            head = file.read(12)
+            if head[:4] not in _HEADS or head[8:12] in (b"AVI ", b"WEBP"):
+                name = other_format(path) or "no WAV, FLAC or OGG file; convert it to WAV"
+                raise SceneError(f"cannot read {path} as a sound: it is {name}")
+            with soundfile.SoundFile(_repaired(file, head)) as sound:
+                rate, channels = sound.samplerate, sound.channels
+                if not 1 <= rate <= 1_000_000 or channels > 2:
+                    raise SceneError(
+                        f"{path} has {rate:,} samples per second of {channels} channels; mono and "
+                        "stereo of up to 1,000,000 are read"
+                    )
+                count = sound.frames
+                if duration is not None:
+                    count = min(count, max(1, round(duration * rate)))
+                if count > most:
+                    raise SceneError(
+                        f"{path} has {count:,} samples, over {most:,}; add --duration 10"
+                    )
+                return sound.read(count, dtype="float32", always_2d=True), rate
     except (SceneError, MemoryError):
         raise
     except OSError as error:
         raise SceneError(f"cannot read {path}: {error.strerror or error}") from None
     except Exception as error:  # Readers raise nearly every type on a damaged file.
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        said = str(error).rpartition(">: ")[2]  # soundfile names what it opened.
+        reason = " ".join(said.split()).rstrip(".")[:200] or type(error).__name__
         raise SceneError(f"cannot read {path}: {reason}; export it anew as WAV") from None
-    values = values[:, None] if values.ndim == 1 else values
-    if not 1 <= rate <= 1_000_000 or values.ndim != 2 or not 1 <= values.shape[1] <= 2:
-        channels = values.shape[1] if values.ndim == 2 else values.ndim
-        raise SceneError(
-            f"{path} has {rate:,} samples per second of {channels} channels; mono and stereo of up "
-            "to 1,000,000 are read"
-        )
-    if duration is not None:
-        values = values[: max(1, round(duration * rate))]
-    if len(values) > most:
-        raise SceneError(f"{path} has {len(values):,} samples, over {most:,}; add --duration 10")
-    return _in_unit_range(values), rate
 
 
-def _wav(path: Path) -> tuple[npt.NDArray[Any], int]:
-    from scipy.io import wavfile
+def _repaired(file: BinaryIO, head: bytes) -> BinaryIO:
+    """The file, or what it would be if its writer had been able to go back to its beginning.
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Chunks that it does not know.
-        # Mapped where that is possible, so that an excerpt of a long file costs no memory.
-        try:
-            rate, values = wavfile.read(path, mmap=True)
-        except ValueError:
-            rate, values = wavfile.read(path)
-    return values, int(rate)
+    Such a writer leaves a size of 0 there, or the largest one, which is understood as that of the
+    whole file. Others leave out the byte that makes a chunk of an odd size even.
 
-
-def _other(path: Path) -> tuple[npt.NDArray[Any], int]:
-    try:
-        import soundfile
-    except ImportError:
-        raise SceneError(
-            f"{path}: FLAC and OGG need soundfile: pip install 'nerf_posenc[sound]'"
-        ) from None
-    values, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    return values, int(rate)
-
-
-def _in_unit_range(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    with np.errstate(all="ignore"):  # What does not fit is not finite, and is refused.
-        samples: npt.NDArray[np.float32] = values.astype(np.float32)
-    if values.dtype == np.uint8:
-        samples -= 128
-        samples /= 128
-    elif values.dtype.kind == "i":
-        # 24 bits are read as the upper bits of 32.
-        samples /= 1 << (8 * values.dtype.itemsize - 1)
-    return samples
+    Raises:
+        ValueError: If the file is shorter than it says.
+    """
+    rest = file.read(_MAX_HEAD)
+    length = file.seek(0, io.SEEK_END) - len(head)
+    file.seek(0)
+    place, form = rest.find(b"data"), rest.find(b"fmt ")
+    if head[:4] not in (b"RIFF", b"RIFX") or not 0 <= form < place:
+        return file
+    order: Literal["little", "big"] = "little" if head[:4] == b"RIFF" else "big"
+    size = int.from_bytes(rest[place + 4 : place + 8], order)
+    present = length - place - 8
+    if present < size < _OF_PIPES:
+        raise ValueError(f"it is cut: it has {present:,} of {size:,} bytes of samples")
+    if size and place % 2 == 0:
+        return file
+    end = form + 8 + int.from_bytes(rest[form + 4 : form + 8], order)
+    samples = file.read()[len(head) + place + 8 :][: size or None]
+    return io.BytesIO(head + rest[form:end] + b"data" + len(samples).to_bytes(4, order) + samples)

@@ -8,7 +8,10 @@ If a folder does not split its views, every eighth is held out for testing, as i
 """
 
 import json
+import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,12 @@ import numpy.typing as npt
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
+from scenes.folders import ImageFinder, listed, not_read, path_inside
 from scenes.frames import (
     Box,
     Frame,
     held_out_note,
     load_scene,
-    path_inside,
     require_rigid,
     require_views,
     split_frames,
@@ -35,7 +38,19 @@ _BLENDER_HALF_SIZE = 1.5
 _NGP_SCALE = 0.33
 _LARGEST = 1e12
 _MOST_BYTES = 1 << 25
-_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".JPG", ".PNG", ".webp")
+# Coefficients of a lens beyond k1, k2, p1, p2.
+_LENS_BEYOND = ("k3", "k4", "k5", "k6")
+_INTRINSICS = ("fl_x", "fl_y", "cx", "cy", "w", "h", "camera_angle_x", "camera_angle_y")
+_READ = frozenset(
+    (*_INTRINSICS, *_LENS_BEYOND, "k1", "k2", "p1", "p2", "camera_model", "is_fisheye")
+).union(
+    ("aabb_scale", "scale", "offset", "frames", "test_frames", "file_path", "transform_matrix"),
+    ("train_filenames", "val_filenames", "test_filenames"),
+)
+# Two statements of the same field of view may differ so much.
+_ANGLE_TOLERANCE = 0.02
+# A string, which is kept, or a comment.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def open_nerf_synthetic(
@@ -47,16 +62,24 @@ def open_nerf_synthetic(
         SceneError: If a file is damaged, or there are no views to fit or to test.
     """
     notes: list[str] = []
-    frames = _frames(folder, "transforms_train.json", notes)
-    for split in ("test", "val"):
-        if (folder / f"transforms_{split}.json").is_file():
-            test = _frames(folder, f"transforms_{split}.json", notes)
-            break
+    names = [f"transforms_{split}.json" for split in ("train", "test", "val")]
+    name, *held = [name for name in names if (folder / name).is_file()]
+    finder, meta = ImageFinder(folder), _read_meta(folder, name)
+    frames = _frames(finder, name, meta, meta.get("frames"))
+    if held:
+        other = _read_meta(folder, held[0])
+        test = _frames(finder, held[0], other, other.get("frames"))
+        notes += not_read([meta, other, *_entries(meta), *_entries(other)], _READ)
     else:
         frames, test = split_frames(frames)
-        notes.append(held_out_note(len(test)))
-    box = Box(np.zeros(3), _BLENDER_HALF_SIZE)
-    return load_scene(folder, frames, test, box, notes, max_pixels=max_pixels, size=size)
+        notes += [held_out_note(len(test)), *not_read([meta, *_entries(meta)], _READ)]
+    if held[1:]:
+        notes.append(f"{held[1]} is not read: the test views are those of {held[0]}")
+    notes += finder.notes("the transforms files")
+    has_box = not meta.keys().isdisjoint(("aabb_scale", "scale", "offset"))
+    box = _box(meta, name) if has_box else Box(np.zeros(3), _BLENDER_HALF_SIZE)
+    scene = load_scene(folder, frames, test, box, notes, max_pixels=max_pixels, size=size)
+    return _with_angle_note(scene, meta)
 
 
 def open_transforms(
@@ -67,99 +90,153 @@ def open_transforms(
     Raises:
         SceneError: If the file is damaged, or there are no views to fit or to test.
     """
-    notes: list[str] = []
-    file = path_inside(folder, "transforms.json")
-    meta = read_json(file)
-    frames = _frames(folder, file.name, notes)
-    named = {key: _names(meta, f"{key}_filenames", file) for key in ("train", "val", "test")}
-    held = named["test"] or named["val"]
-    if named["train"] and held:
-        by_name = {frame.path.resolve(): frame for frame in frames}
-        train, test = (
-            [by_name[p] for p in (path_inside(folder, n) for n in names) if p in by_name]
-            for names in (named["train"], held)
+    name = "transforms.json"
+    finder, meta = ImageFinder(folder), _read_meta(folder, name)
+    frames = _frames(finder, name, meta, meta.get("frames"))
+    train, test, notes = _split(meta, frames, finder, name)
+    notes += not_read([meta, *_entries(meta)], _READ) + finder.notes(name)
+    box = _box(meta, name)
+    scene = load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
+    return _with_angle_note(scene, meta)
+
+
+def _read_meta(folder: Path, name: str) -> dict[str, Any]:
+    return read_json(path_inside(folder, name))
+
+
+def _entries(meta: dict[str, Any]) -> list[dict[str, Any]]:
+    """All frames of a file that `_frames` has checked."""
+    return [*meta["frames"], *meta.get("test_frames", [])]
+
+
+def _split(
+    meta: dict[str, Any], frames: list[Frame], finder: ImageFinder, name: str
+) -> tuple[list[Frame], list[Frame], list[str]]:
+    """Frames to fit and to test, and how they were told apart."""
+    if "test_frames" in meta:  # ScanNet++.
+        return frames, _frames(finder, name, meta, meta["test_frames"]), []
+    named, notes = {}, []
+    by_path = {frame.path: frame for frame in frames}
+    paths = ImageFinder(finder.folder)
+    for split in ("train", "val", "test"):
+        key = f"{split}_filenames"
+        names = meta.get(key) or []
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            raise SceneError(f"{finder.folder / name}: {key} must be a list of file names")
+        require_views(len(names), f"{key} of {finder.folder / name}")
+        found = {each: paths.find(each) for each in names}
+        named[split] = [by_path[path] for path in map(found.get, names) if path in by_path]
+        if unknown := [each for each, path in found.items() if path not in by_path]:
+            notes.append(f"{len(unknown)} names of {key} have no frame: {listed(unknown)}")
+    train, held = named["train"], named["test"] or named["val"]
+    if named["test"] and named["val"]:
+        notes.append(
+            f"the {len(named['val'])} views of val_filenames are neither fitted nor tested"
         )
-    else:
-        train, test = split_frames(frames)
-        notes.append(held_out_note(len(test)))
-    half = 0.5 * _number(meta.get("aabb_scale", 1), "aabb_scale", file) / _NGP_SCALE
-    box = Box(np.zeros(3), half)
-    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
+    if train or held:
+        if not held or not train:
+            chosen = {frame.path for frame in train or held}
+            rest = [frame for frame in frames if frame.path not in chosen]
+            use, train, held = ("tested", train, rest) if train else ("fitted", rest, held)
+            notes.append(f"{name} lists one part of its split: all others, {len(rest)}, are {use}")
+        if held:
+            return train, held, notes
+        frames = train
+    train, test = split_frames(frames)
+    return train, test, [*notes, held_out_note(len(test))]
 
 
-def _names(meta: dict[str, Any], key: str, file: Path) -> list[str]:
-    """A list of file names; empty if there is none."""
-    names = meta.get(key) or []
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise SceneError(f"{file}: {key} must be a list of file names")
-    return names
+def _box(meta: dict[str, Any], name: str) -> Box:
+    """The unit cube of instant-ngp, times ``aabb_scale``, in the units of the file."""
+    scale = _number(meta.get("scale", _NGP_SCALE), "scale", name)
+    size = _number(meta.get("aabb_scale", 1), "aabb_scale", name)
+    if not (scale > 0 and size > 0):
+        raise SceneError(f"{name}: scale and aabb_scale must be above 0; got {scale:g}, {size:g}")
+    offset = meta.get("offset", 0.5)
+    values = offset if isinstance(offset, list) and len(offset) == 3 else [offset] * 3
+    # A position p becomes scale p + offset, and the cube has its middle at 0.5.
+    center = np.array([(0.5 - _number(value, "offset", name)) / scale for value in values])
+    return Box(center, 0.5 * size / scale)
 
 
-def _frames(folder: Path, name: str, notes: list[str]) -> list[Frame]:
+def _with_angle_note(scene: Scene, meta: dict[str, Any]) -> Scene:
+    """The scene, with a remark if its file gives two different fields of view."""
+    angle = meta.get("camera_angle_x")
+    camera = scene.train.cameras[0]
+    found = 2 * math.atan(camera.width / 2 / camera.fx)
+    if not isinstance(angle, int | float) or abs(angle / found - 1) <= _ANGLE_TOLERANCE:
+        return scene
+    note = (
+        f"camera_angle_x is {math.degrees(angle):.4g} degrees and fl_x means "
+        f"{math.degrees(found):.4g}: fl_x is taken"
+    )
+    return replace(scene, notes=(*scene.notes, note))
+
+
+def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) -> list[Frame]:
     """Frames of a transforms file whose images exist."""
-    file = path_inside(folder, name)
-    meta = read_json(file)
-    listed = meta.get("frames")
-    if not isinstance(listed, list):
+    file = finder.folder / name
+    if not isinstance(entries, list):
         raise SceneError(f"{file} has no list of frames")
-    if not listed:
+    if not entries:
         raise SceneError(f"{file} has an empty list of frames; each posed image needs an entry")
-    require_views(len(listed), file)
-    frames, missing = [], 0
-    for i, entry in enumerate(listed):
+    require_views(len(entries), file)
+    frames = []
+    for i, entry in enumerate(entries):
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
             raise SceneError(f"{where} has no file_path")
         pose = rigid_matrix(entry.get("transform_matrix"), where)
-        path = _image_at(folder, entry["file_path"])
-        if path is None:
-            missing += 1
-            continue
-        frames.append(Frame(path, camera_from_meta({**meta, **entry}, where), pose))
+        path = finder.find(entry["file_path"])
+        if path is not None:
+            camera, size = camera_from_meta({**meta, **entry}, where)
+            frames.append(Frame(path, camera, pose, camera_size=size, where=where))
     if not frames:
-        raise SceneError(f"{file} lists {len(listed)} frames, and none of their images exists")
-    if missing:
-        notes.append(f"{missing} of the {len(listed)} frames of {name} have no image: skipped")
+        raise SceneError(
+            f"{file} lists {len(entries)} frames, and none of their images exists: "
+            f"{finder.nothing_found()}"
+        )
     return frames
 
 
-def camera_from_meta(meta: dict[str, Any], where: str) -> Callable[[int, int], Camera]:
-    """Make the camera of a frame, given the size of its image."""
+def camera_from_meta(
+    meta: dict[str, Any], where: str
+) -> tuple[Callable[[int, int], Camera], tuple[int, int] | None]:
+    """Make the camera of a frame, given the size of its image; and the size that it is stated for.
+
+    Raises:
+        SceneError: If a value is no number, or the camera is none of a pinhole with OpenCV's lens.
+    """
     model = str(meta.get("camera_model", "OPENCV"))
     if meta.get("is_fisheye") or model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE"):
         raise SceneError(f"{where}: a camera of the kind {model} is not supported, nor a fisheye")
-    if any(_number(meta.get(name, 0), name, where) for name in ("k3", "k4")):
-        raise SceneError(f"{where}: k3 and k4 are not supported; undistort the images first")
+    if beyond := [k for k in _LENS_BEYOND if _number(meta.get(k, 0), k, where)]:
+        raise SceneError(
+            f"{where}: a lens with {' and '.join(beyond)} is not supported; undistort the images "
+            "first"
+        )
     bend = [_number(meta.get(name, 0), name, where) for name in ("k1", "k2", "p1", "p2")]
     distortion = (bend[0], bend[1], bend[2], bend[3])
-    if "fl_x" in meta:
-        fx = _number(meta["fl_x"], "fl_x", where)
-        fy = _number(meta.get("fl_y", fx), "fl_y", where)
-        sides = [_number(meta.get(name, 0), name, where) for name in ("w", "h")]
-
-        def from_focals(width: int, height: int) -> Camera:
-            full_width, full_height = round(sides[0]) or width, round(sides[1]) or height
-            cx = _number(meta.get("cx", full_width / 2), "cx", where)
-            cy = _number(meta.get("cy", full_height / 2), "cy", where)
-            full = Camera(full_width, full_height, fx, fy, cx, cy, distortion)
-            return full.resized(width, height)
-
-        return from_focals
-    if "camera_angle_x" not in meta:
+    if "fl_x" not in meta and "camera_angle_x" not in meta:
         raise SceneError(f"{where} has neither fl_x nor camera_angle_x")
-    angle_x = _number(meta["camera_angle_x"], "camera_angle_x", where)
+    numbers = {k: _number(meta[k], k, where) for k in _INTRINSICS if k in meta}
+    stated = round(numbers.get("w", 0)), round(numbers.get("h", 0))
 
-    def from_angle(width: int, height: int) -> Camera:
-        square = Camera.from_angle(width, height, angle_x)
-        fy = square.fx
-        if "camera_angle_y" in meta:
-            angle_y = _number(meta["camera_angle_y"], "camera_angle_y", where)
-            fy = Camera.from_angle(height, width, angle_y).fx
-        cx = _number(meta.get("cx", width / 2), "cx", where)
-        cy = _number(meta.get("cy", height / 2), "cy", where)
-        return Camera(width, height, square.fx, fy, cx, cy, distortion)
+    def camera(width: int, height: int) -> Camera:
+        # One side of two is enough: the other has the image's ratio to it.
+        full_width = stated[0] or round(stated[1] * width / height) or width
+        full_height = stated[1] or round(stated[0] * height / width) or height
+        if "fl_x" in numbers:
+            fx = numbers["fl_x"]
+            fy = numbers.get("fl_y", fx)
+        else:
+            fx = fy = Camera.from_angle(full_width, full_height, numbers["camera_angle_x"]).fx
+            if "camera_angle_y" in numbers:
+                fy = Camera.from_angle(full_height, full_width, numbers["camera_angle_y"]).fx
+        cx, cy = numbers.get("cx", full_width / 2), numbers.get("cy", full_height / 2)
+        return Camera(full_width, full_height, fx, fy, cx, cy, distortion).resized(width, height)
 
-    return from_angle
+    return camera, stated if all(stated) else None
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -173,7 +250,13 @@ def read_json(file: Path) -> dict[str, Any]:
             raise ValueError("it is not a regular file")
         if file.stat().st_size > _MOST_BYTES:
             raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-        meta = json.loads(file.read_text(encoding="utf-8"))
+        data = file.read_bytes()
+        # UTF-8 with or without a byte order mark, UTF-16 or UTF-32.
+        text = data.decode(json.detect_encoding(data))
+        try:
+            meta = json.loads(text)
+        except ValueError:  # instant-ngp allows comments.
+            meta = json.loads(_COMMENT.sub(lambda found: found[1] or "", text))
     except (OSError, ValueError, RecursionError) as error:
         raise SceneError(
             f"cannot read {file}: {getattr(error, 'strerror', None) or error}"
@@ -213,12 +296,3 @@ def rigid_matrix(value: Any, where: str) -> npt.NDArray[np.float64]:
             f"{matrix[3].tolist()}; a position there means that it is transposed"
         )
     return matrix
-
-
-def _image_at(folder: Path, name: str) -> Path | None:
-    """Find an image by its name with or without suffix; None if there is none."""
-    for suffix in _SUFFIXES:
-        path = path_inside(folder, name + suffix)
-        if path.is_file():
-            return path
-    return None

@@ -69,16 +69,19 @@ class Allowance:
         self.seconds = _SECONDS + _SECONDS_PER_BYTE * self.size
 
 
-def read_image(path: Path, max_pixels: int, allowance: Allowance | None = None) -> npt.NDArray[Any]:
-    """Read the pixels of an image as `scenes.decoding.read_pixels` does.
+def read_image(
+    path: Path, max_pixels: int, *, is_upright: bool = True, allowance: Allowance | None = None
+) -> tuple[npt.NDArray[Any], int]:
+    """Read the pixels of an image, and its orientation, as `scenes.decoding.read_pixels` does.
 
     Raises:
         SceneError: If the file cannot be read within the limits.
     """
     if not path.is_file():
         raise SceneError(f"{path} is not a regular file")
-    _, (pixels,) = _WORKER.ask("image", path, [max_pixels], allowance or Allowance([path]))
-    return pixels
+    arguments = [max_pixels, is_upright]
+    answer, (pixels,) = _WORKER.ask("image", path, arguments, allowance or Allowance([path]))
+    return pixels, int(answer["orientation"])
 
 
 def read_focal_length(path: Path) -> float | None:
@@ -241,7 +244,8 @@ def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], 
     if what == "image":
         from scenes.decoding import read_pixels
 
-        return {}, [read_pixels(path, *arguments)]
+        pixels, orientation = read_pixels(path, *arguments)
+        return {"orientation": orientation}, [pixels]
     if what == "focal":
         from scenes.decoding import focal_length
 

@@ -99,6 +99,11 @@ class AudioKind(CoordinateKind[AudioOptions]):
         # A grid is smaller than the sound.
         self.num_grid_parameters = max(20_000, int(_VALUES_PER_SAMPLE * self.sound.samples.numel()))
         self.peak = float(self.sound.samples.abs().max())
+        if self.peak > 1:
+            self.notes_on_data = (
+                f"samples reach {self.peak:.3g}, beyond full scale: files keep them as 32-bit "
+                "floats, and the page plays all sounds softer alike",
+            )
         self.times = sample_times(length, length)
 
     def summary(self, config: AudioOptions) -> list[str]:

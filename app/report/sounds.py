@@ -2,7 +2,6 @@
 
 import base64
 import io
-import wave
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from scipy.io import wavfile
 from torch import Tensor
 
 from app.blocks import Sound
@@ -23,32 +23,34 @@ _PAGE_SAMPLES = 15 * 44_100
 
 
 def wav_bytes(samples: Float[Tensor, "samples channels"], rate: int) -> bytes:
-    """A WAV file of 16 bits, with values beyond [-1, 1] clipped."""
-    values = (samples.float().clamp(-1, 1) * 32767).round().to("cpu").numpy().astype("<i2")
+    """A WAV file of 16 bits; of 32-bit floats where samples lie beyond [-1, 1], which they keep."""
+    values = samples.float().cpu().numpy()
+    if np.abs(values).max(initial=0) <= 1:
+        values = np.rint(values * 32767).astype(np.int16)
     buffer = io.BytesIO()
-    with wave.open(buffer, "wb") as file:
-        file.setnchannels(values.shape[1])
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes(np.ascontiguousarray(values).tobytes())
+    wavfile.write(buffer, rate, values)
     return buffer.getvalue()
 
 
 def shown_sounds(results: Sequence[Result], styles: dict[str, int]) -> list[dict[str, Any]]:
-    """Sounds by title: players, spectrograms and errors of the original and of every fit."""
+    """Sounds by title: players, spectrograms and errors of the original and of every fit.
+
+    Players clip what is beyond full scale: all of one title are made softer alike.
+    """
     found = [(result.label, each) for result in results for each in result.blocks(Sound)]
     shown = []
     for title in dict.fromkeys(each.title for _, each in found):
         same = [(name, each) for name, each in found if each.title == title]
         original, rate = same[0][1].original, same[0][1].rate
+        louder = max(1.0, float(original.abs().max()))
         count = min(len(original), _PAGE_SAMPLES // original.shape[1])
         of_original = spectrogram(original[:count], rate)
-        entries = [_entry("original", original[:count], rate, of_original, None, None)]
+        entries = [_entry("original", original[:count] / louder, rate, of_original, None, None)]
         for name, each in same:
             image = spectrogram(each.reconstruction[:count], rate)
             error = (image - of_original).abs()
             part = each.reconstruction[:count]
-            entries.append(_entry(name, part, rate, image, error, styles[name]))
+            entries.append(_entry(name, part / louder, rate, image, error, styles[name]))
         shown.append(
             {
                 "title": title,

@@ -21,7 +21,7 @@ from PIL import Image
 import train_fit
 from scenes import SceneError, open_image, open_scene
 from scenes.decoding import read_pixels
-from scenes.image_files import pixels_from_file
+from scenes.image_files import stored_pixels
 from tests.corpora import image_corpus, scene_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ def test_every_format_is_read_and_limited_before_it_is_decoded(tmp_path: Path, n
     ):
         open_image(str(path), max_pixels=width * height - 1)
     with pytest.raises(SceneError, match="more than the limit"):
-        pixels_from_file(path, max_pixels=width * height - 1)
+        stored_pixels(path, max_pixels=width * height - 1)
 
 
 def png_of(width: int, height: int, depth: int, color: int) -> bytes:

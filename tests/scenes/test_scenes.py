@@ -156,7 +156,7 @@ def test_an_instant_ngp_folder_is_read(tmp_path: Path) -> None:
     (tmp_path / "transforms.json").write_text(json.dumps(meta))
     scene = open_scene(str(tmp_path))
     assert (len(scene.train), len(scene.test)) == (7, 1)
-    assert any("1 of the 9 frames" in note for note in scene.notes)
+    assert any("1 of the 9 images of transforms.json" in note for note in scene.notes)
     assert any("every 8th view" in note for note in scene.notes)
     # The images are half the size that the intrinsics are for.
     camera = scene.train.cameras[0]
@@ -286,7 +286,7 @@ def broken_folders() -> dict[str, Any]:
         "several sizes": (sizes, "several sizes"),
         "a damaged image": (damaged, "damaged"),
         "fisheye": (meta(is_fisheye=True), "fisheye"),
-        "k3": (meta(k3=0.1), "k3 and k4"),
+        "k5": (meta(k5=0.1), "a lens with k5"),
         "a lens that folds": (meta(k1=-30.0), "cannot be undone"),
         "bad bounds": (
             lambda folder: (folder / "poses_bounds.npy").write_bytes(b"xx"),

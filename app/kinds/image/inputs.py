@@ -5,8 +5,7 @@ from pathlib import Path
 
 from app.options import UsageError, require
 from scenes import SceneError, open_image
-
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm")
+from scenes.image_files import images_in
 
 
 def find_images(names: Sequence[str], max_pixels: int) -> list[str]:
@@ -25,7 +24,7 @@ def find_images(names: Sequence[str], max_pixels: int) -> list[str]:
         try:
             path = Path(name)
             if path.is_dir():
-                found = sorted(f for f in path.iterdir() if f.suffix.lower() in _SUFFIXES)
+                found = images_in(path)
                 require(bool(found), f"--images {name} contains no image")
                 files += map(str, found)
                 continue

@@ -367,7 +367,8 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
         UsageError: If there is none.
     """
     if not name.lower().endswith(".npy"):
-        rgb = open_image(name, max_pixels=max_pixels).rgb
+        # What is transparent is empty.
+        rgb = open_image(name, max_pixels=max_pixels, background=0.0).rgb
         return (rgb * torch.tensor(_LUMA)).sum(-1)
     try:
         array = np.load(name, mmap_mode="r", allow_pickle=False)

@@ -1,0 +1,175 @@
+"""Images of a folder, found by the names that its other files give them.
+
+Files that other programs wrote name images as they were there: with backslashes, in another case or
+Unicode form, with the suffix from before a conversion, in ``images`` where only ``images_4`` or
+``input`` was kept. Such names are understood, and what was found under another one is said.
+"""
+
+import itertools
+import unicodedata
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
+
+from scenes.errors import SceneError
+from scenes.image_files import IMAGE_SUFFIXES, images_in
+
+# Of nerfstudio and COLMAP, of 3D Gaussian splatting, and reduced by factors.
+_IMAGE_FOLDERS = ("images", "input", "images_2", "images_4", "images_8")
+# Names that a message lists.
+_LISTED = 4
+
+
+def path_inside(folder: Path, name: str) -> Path:
+    """Resolve the path of a file, which must lie in the folder."""
+    try:
+        path = (folder / name).resolve()
+        is_inside = path.is_relative_to(folder.resolve())
+        path.exists()  # Raises for a name that is too long.
+    except (OSError, ValueError, RuntimeError) as error:  # A loop of links is a RuntimeError.
+        reason = getattr(error, "strerror", None) or error
+        raise SceneError(f"{folder} names the file {name[:80]!r}: {reason}") from None
+    if not is_inside:
+        raise SceneError(f"{folder} names a file outside itself, which is refused: {name}")
+    return path
+
+
+def image_folder(folder: Path) -> Path:
+    """The folder of a scene's images: ``images``, or the first of those that stand in for it."""
+    for name in _IMAGE_FOLDERS:
+        if (images := path_inside(folder, name)).is_dir():
+            return images
+    raise SceneError(f"there is no folder {folder / 'images'} with the images; {_content(folder)}")
+
+
+class ImageFinder:
+    """Finds the images of one folder by their names.
+
+    Attributes:
+        missing: names of images that were not found.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.missing: list[str] = []
+        self._found: dict[str, Path] = {}
+        self._renamed: dict[str, Path] = {}
+        self._listings: dict[Path, tuple[dict[str, Path], dict[str, list[Path]]]] = {}
+
+    def find(self, name: str) -> Path | None:
+        """Find an image by its name, with or without suffix; None if there is none.
+
+        Raises:
+            SceneError: If the name leads out of the folder.
+        """
+        path = path_inside(self.folder, name)
+        if not path.is_file():
+            near = self._near(name)
+            if near is None:
+                self.missing.append(name)
+                return None
+            path = path_inside(self.folder, str(near.relative_to(self.folder)))
+            if near.relative_to(self.folder).with_suffix("") != Path(name):
+                self._renamed[name] = near.relative_to(self.folder)
+        self._found[name] = path
+        return path
+
+    def _near(self, name: str) -> Path | None:
+        first, *rest = PurePosixPath(unquote(name.replace("\\", "/"))).parts or ("",)
+        others = _IMAGE_FOLDERS if rest and first in _IMAGE_FOLDERS else ()
+        for start in dict.fromkeys((first, *others)):
+            directory: Path | None = self.folder
+            *folders, last = (start, *rest)
+            for each in folders:
+                directory = directory and self._listing(directory)[0].get(_key(each))
+            if directory is None:
+                continue
+            files, stems = self._listing(directory)
+            has_suffix = PurePosixPath(last).suffix.lower() in IMAGE_SUFFIXES
+            found = files.get(_key(last))
+            if found is not None and found.is_file():
+                return found
+            found_stems = stems.get(_key(PurePosixPath(last).stem if has_suffix else last), [])
+            # Of two that only differ in their suffix none is meant more than the other.
+            if len(found_stems) == 1 or (found_stems and not has_suffix):
+                return found_stems[0]
+        return None
+
+    def _listing(self, directory: Path) -> tuple[dict[str, Path], dict[str, list[Path]]]:
+        """What a directory contains: all by name, and images by name without suffix."""
+        if directory not in self._listings:
+            files: dict[str, Path] = {}
+            stems: dict[str, list[Path]] = {}
+            for file in sorted(directory.iterdir()) if directory.is_dir() else ():
+                files.setdefault(_key(file.name), file)
+            for file in sorted(files.values(), key=lambda file: _rank(file)):
+                if _rank(file) < len(IMAGE_SUFFIXES) and file.name[0] != ".":
+                    stems.setdefault(_key(file.stem), []).append(file)
+            self._listings[directory] = files, stems
+        return self._listings[directory]
+
+    def nothing_found(self) -> str:
+        """Where the first image was looked for, and what lies there."""
+        name = PurePosixPath(self.missing[0].replace("\\", "/"))
+        lowest = self.folder
+        for part in name.parts[:-1]:
+            lowest = lowest / part if (lowest / part).is_dir() else lowest
+        return f"the first one, {self.missing[0]}, is not in {self.folder}: {_content(lowest)}"
+
+    def notes(self, source: str) -> list[str]:
+        """Remarks: images that are missing, that have other names, and that have no pose."""
+        notes = []
+        count = len(self.missing) + len(self._found)
+        if self.missing:
+            what = listed(self.missing)
+            notes.append(
+                f"{len(self.missing)} of the {count} images of {source} are missing: {what}"
+            )
+        if self._renamed:
+            name, path = next(iter(self._renamed.items()))
+            notes.append(
+                f"{len(self._renamed)} images have other names than in {source}, "
+                f"as {path} for {name}"
+            )
+        used = set(self._found.values())
+        folders = dict.fromkeys(path.parent for path in used)
+        extra = [f for folder in folders for f in images_in(folder) if f.resolve() not in used]
+        # Masks, normals and depths of a view begin with its name.
+        stems = {path.stem for path in used}
+        unposed = [
+            file.name
+            for file in extra
+            if not any(file.stem[:i] in stems for i, c in enumerate(file.stem) if c in "_.-")
+        ]
+        if unposed:
+            notes.append(
+                f"{len(unposed)} images beside those of {source} have no pose: {listed(unposed)}"
+            )
+        return notes
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return ", ".join(name[:80] for name in names[:_LISTED]) + more
+
+
+def _content(folder: Path) -> str:
+    names = sorted(f.name for f in itertools.islice(folder.iterdir(), 10_000) if f.name[0] != ".")
+    return f"{folder} contains {listed(names) or 'nothing'}"
+
+
+def _key(name: str) -> str:
+    """A name without what file systems tell apart: case, and composed or decomposed letters."""
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _rank(file: Path) -> int:
+    suffix = file.suffix.lower()
+    return IMAGE_SUFFIXES.index(suffix) if suffix in IMAGE_SUFFIXES else len(IMAGE_SUFFIXES)
+
+
+def not_read(values: Iterable[dict[str, object]], known: frozenset[str]) -> list[str]:
+    """A remark that names the keys of a file that are not read; none if there are none."""
+    unknown = list(dict.fromkeys(key for each in values for key in each if key not in known))
+    return [f"not read: {listed(unknown)}"] if unknown else []
