@@ -11,13 +11,14 @@ from nerf_posenc.radiance.views import Scene
 from scenes.analytic import BUILT_IN as BUILT_IN
 from scenes.analytic import analytic_scene as analytic_scene
 from scenes.camera_path import open_cameras as open_cameras
-from scenes.colmap import find_models, open_colmap
+from scenes.colmap import find_models, read_colmap
 from scenes.errors import SceneError as SceneError
+from scenes.frames import PosedImages, load_scene
 from scenes.image_files import MAX_PIXELS as MAX_PIXELS
 from scenes.image_files import SAMPLES as SAMPLES
 from scenes.image_files import open_image as open_image
-from scenes.llff import open_llff
-from scenes.transforms import open_nerf_synthetic, open_transforms
+from scenes.llff import read_llff
+from scenes.transforms import read_transforms
 
 _ANALYTIC_SIZE = 100
 
@@ -62,22 +63,19 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
         SceneError: If the format is unknown, or the files cannot be used.
     """
     models = find_models(folder)
-    openers: dict[str, Callable[..., Scene]] = {
-        "transforms_train.json": open_nerf_synthetic,
-        "transforms.json": open_transforms,
-        "poses_bounds.npy": open_llff,
+    readers: dict[str, Callable[[], PosedImages]] = {
+        "transforms_train.json": lambda: read_transforms(folder, "transforms_train.json"),
+        "transforms.json": lambda: read_transforms(folder, "transforms.json"),
+        "poses_bounds.npy": lambda: read_llff(folder),
     }
-    found = [name for name in openers if (folder / name).is_file()]
-    if not found and not models:
+    present = [name for name in readers if (folder / name).is_file()]
+    if not present and not models:
         raise SceneError(
-            f"{folder} contains no posed images: no transforms_train.json, transforms.json, "
-            "poses_bounds.npy or sparse/0 is in it"
+            f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it"
         )
-    if not found:
-        return open_colmap(folder, models, max_pixels=max_pixels, size=size)
-    scene = openers[found[0]](folder, max_pixels=max_pixels, size=size)
-    others = [*found[1:], *(str(model.relative_to(folder)) for model in models)]
-    if not others:
-        return scene
-    note = f"poses are those of {found[0]}; not read: {', '.join(others)}"
-    return replace(scene, notes=(*scene.notes, note))
+    found = readers[present[0]]() if present else read_colmap(folder, models)
+    others = [*present[1:], *(str(model.relative_to(folder)) for model in models)]
+    if present and others:
+        note = f"poses are those of {present[0]}; not read: {', '.join(others)}"
+        found = replace(found, notes=[*found.notes, note])
+    return load_scene(folder, found, max_pixels=max_pixels, size=size)

@@ -18,19 +18,7 @@ from nerf_posenc.radiance.rays import Rays, camera_rays
 from nerf_posenc.radiance.views import Scene, Views
 from scenes.errors import SceneError
 from scenes.quadrature import Medium, hemisphere_poses, poses_beside, render_exactly
-from scenes.sdf import (
-    ball,
-    box,
-    brick,
-    capsule,
-    checks,
-    longitude,
-    mix,
-    plain,
-    rgb,
-    ripples,
-    triangle_wave,
-)
+from scenes.sdf import ball, box, brick, checks, longitude, mix, rgb, ripples, triangle_wave
 
 _FIELD_OF_VIEW = math.radians(40)
 _LIGHT = F.normalize(torch.tensor([0.5, -0.4, 0.8], dtype=torch.float64), dim=0)
@@ -181,43 +169,6 @@ def _wall() -> Medium:
     )
 
 
-def _struts() -> Medium:
-    """An icosahedron of thin struts, banded, around a small checkered ball."""
-    golden = (1 + math.sqrt(5)) / 2
-    corners = [
-        torch.tensor(corner[i:] + corner[:i], dtype=torch.float64)
-        for a in (-1.0, 1.0)
-        for b in (-1.0, 1.0)
-        for corner in [(0.0, a, b * golden)]
-        for i in range(3)
-    ]
-    points = [0.85 * F.normalize(corner, dim=0) for corner in corners]
-    edge = min((points[0] - p).norm() for p in points[1:])
-    edges = [
-        capsule(p, q, 0.022)
-        for i, p in enumerate(points)
-        for q in points[:i]
-        if (p - q).norm() < 1.01 * edge
-    ]
-    spokes = [capsule(0.28 * p, p, 0.012) for p in points]
-
-    def banded(x: Tensor) -> Tensor:
-        return mix(checks(x.sum(-1) * 14), rgb(0.85, 0.2, 0.1), rgb(0.98, 0.9, 0.7))
-
-    def checkered(x: Tensor) -> Tensor:
-        pattern = checks(*(x * 14).unbind(-1))
-        return mix(pattern, rgb(0.1, 0.15, 0.5), rgb(0.95, 0.95, 0.9))
-
-    green = plain(rgb(0.15, 0.4, 0.35))
-    return Solids(
-        [
-            *(Solid(strut, banded, gloss=0.3) for strut in edges),
-            *(Solid(strut, green, gloss=0.3) for strut in spokes),
-            Solid(ball(rgb(0, 0, 0), 0.3), checkered, gloss=0.4),
-        ]
-    )
-
-
 def _blocks() -> Medium:
     """A heap of toy bricks with studs and bores, on a plate of studs."""
     red, yellow = rgb(0.8, 0.1, 0.08), rgb(0.95, 0.75, 0.1)
@@ -252,7 +203,7 @@ def _blocks() -> Medium:
 
 
 BUILT_IN: Mapping[str, Callable[[], Medium]] = MappingProxyType(
-    {"blocks": _blocks, "cloud": Cloud, "spheres": _spheres, "struts": _struts, "wall": _wall}
+    {"blocks": _blocks, "cloud": Cloud, "spheres": _spheres, "wall": _wall}
 )
 """Scenes by name."""
 

@@ -1,6 +1,7 @@
 """Cameras in a JSON file, to render a fitted scene from."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -58,8 +59,8 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
     return cameras
 
 
-def _side(value: object, name: str, where: str) -> int:
+def _side(value: Any, name: str, where: str) -> int:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 1 <= value <= 1 << 15:
         raise SceneError(f"{where}: {name} must be 1 to 32768 pixels; got {value!r}")
-    return round(value)
+    return round(float(value))

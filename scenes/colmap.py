@@ -13,19 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
 from scenes.folders import ImageFinder, path_inside
 from scenes.frames import (
     Box,
     Frame,
+    PosedImages,
     held_out_note,
-    load_scene,
     require_rigid,
     require_views,
     split_frames,
 )
-from scenes.image_files import MAX_PIXELS
 from scenes.worker import read_model
 
 _LARGEST = 1e9
@@ -45,9 +43,7 @@ def find_models(folder: Path) -> list[Path]:
     ]
 
 
-def open_colmap(
-    folder: Path, models: Sequence[Path], *, max_pixels: int = MAX_PIXELS, size: int | None = None
-) -> Scene:
+def read_colmap(folder: Path, models: Sequence[Path]) -> PosedImages:
     """Read the COLMAP model that has the most images, text or binary, and ``images/``.
 
     Raises:
@@ -92,8 +88,7 @@ def open_colmap(
         notes.append("points lie far from most others: the box is that of the middle 80%")
     if values["num_broken_points"]:
         notes.append(f"{values['num_broken_points']} points of the model are not finite: left out")
-    box = Box((low + high) / 2, half)
-    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
+    return PosedImages(train, test, Box((low + high) / 2, half), notes)
 
 
 def _largest(

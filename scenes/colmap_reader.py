@@ -105,7 +105,8 @@ def _plain_text(model: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     if (model / "images.bin").exists() or not text.exists():
         yield model, {}
         return
-    names, written, is_open = {}, [], False
+    names: dict[str, str] = {}
+    written, is_open = [], False
     for line in text.read_text().splitlines():
         tokens = line.split(maxsplit=9)
         # A line of points has triples of numbers: an image's tenth value is its name.

@@ -18,46 +18,32 @@ from scenes.errors import SceneError
 
 PixelArray = npt.NDArray[Any]
 
-_AS_IMAGE = "; save it as PNG or JPEG (docs/howto/my_photos.md)"
-_RAW = "a raw photograph, which is not read; develop it to JPEG or TIFF first"
-_VIDEO = "a video; fit it by --clip, or take frames with ffmpeg -i FILE %04d.png"
-# Kinds of files that are taken for images, by the brand that an ISO base media file gives.
-_BRANDS = {
-    **dict.fromkeys(
-        (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "HEIC"
-    ),
-    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
-}
-_BRANDS = {brand: f"{name}, which is not read{_AS_IMAGE}" for brand, name in _BRANDS.items()}
-_BRANDS[b"crx "] = _RAW
-_BRANDS |= dict.fromkeys((b"isom", b"iso2", b"mp41", b"mp42", b"avc1", b"qt  ", b"M4V "), _VIDEO)
-# By their bytes at a place.
-_SIGNATURES = (
-    *(
-        (start, mark, f"{name}, which is not read{_AS_IMAGE}")
-        for start, mark, name in (
-            (0, b"\xff\x0a", "JPEG XL"),
-            (0, b"\0\0\0\x0cJXL ", "JPEG XL"),
-            (0, b"\0\0\0\x0cjP  ", "JPEG 2000"),
-            (0, b"\xff\x4f\xff\x51", "JPEG 2000"),
-            (0, b"8BPS", "a Photoshop document"),
-            (0, b"P7\n", "PAM"),
-            (0, b"<svg", "an SVG drawing"),
-        )
-    ),
-    (0, b"v/1\x01", "OpenEXR; bring its values to [0, 1] and save them as a floating-point TIFF"),
-    (0, b"#?RADIANCE", "Radiance HDR; bring its values to [0, 1] and save it as a TIFF"),
-    (0, b"PF\n", "PFM of colors; bring its values to [0, 1] and save them as a TIFF"),
-    (0, b"FUJIFILM", _RAW),
-    (0, b"IIRO", _RAW),
-    (0, b"IIU\0", _RAW),
-    (128, b"DICM", "DICOM; save its values in [0, 1] by numpy.save as a .npy file"),
-    (344, b"n+1\0", "NIfTI; save its values in [0, 1] by numpy.save as a .npy file"),
-    (344, b"ni1\0", "NIfTI; save its values in [0, 1] by numpy.save as a .npy file"),
-    (0, b"\x1f\x8b", "compressed by gzip, as NIfTI often is; save its values in [0, 1] as .npy"),
-    (0, b"PK\x03\x04", "an archive, as .npz and .zip are; save one array by numpy.save as .npy"),
-    (0, b"\x93NUMPY", "a NumPy array; --scan reads it"),
+_RAW = "a raw photograph; develop it to JPEG or TIFF"
+_AS_ARRAY = "save its values in [0, 1] by numpy.save as a .npy file"
+_AS_FLOATS = "bring its values to [0, 1] and save them as a floating-point TIFF"
+_AS_IMAGE = "save it as PNG or JPEG (docs/howto/my_photos.md)"
+_VIDEO = "a video; fit it by --clip, or take frames of it: ffmpeg -i FILE %04d.png"
+# Kinds of files that are not read, by their bytes at a place.
+_OTHERS = (
+    *((8, mark, f"HEIC; {_AS_IMAGE}") for mark in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")),
+    (8, b"avif", f"AVIF; {_AS_IMAGE}"),
+    (8, b"crx ", _RAW),
+    (4, b"ftyp", _VIDEO),
     (0, b"\x1a\x45\xdf\xa3", _VIDEO),
+    *((0, mark, _RAW) for mark in (b"FUJIFILM", b"IIRO", b"IIU\0")),
+    *((0, mark, f"JPEG XL; {_AS_IMAGE}") for mark in (b"\xff\x0a", b"\0\0\0\x0cJXL ")),
+    *((0, mark, f"JPEG 2000; {_AS_IMAGE}") for mark in (b"\xff\x4f\xff\x51", b"\0\0\0\x0cjP")),
+    (0, b"8BPS", f"a Photoshop document; {_AS_IMAGE}"),
+    (0, b"<svg", f"an SVG drawing; {_AS_IMAGE}"),
+    (0, b"P7\n", f"PAM; {_AS_IMAGE}"),
+    (0, b"v/1\x01", f"OpenEXR; {_AS_FLOATS}"),
+    (0, b"#?RADIANCE", f"Radiance HDR; {_AS_FLOATS}"),
+    (0, b"PF\n", f"PFM of colors; {_AS_FLOATS}"),
+    (128, b"DICM", f"DICOM; {_AS_ARRAY}"),
+    *((344, mark, f"NIfTI; {_AS_ARRAY}") for mark in (b"n+1\0", b"ni1\0")),
+    (0, b"\x1f\x8b", f"compressed by gzip, as NIfTI often is; {_AS_ARRAY}"),
+    (0, b"PK\x03\x04", f"an archive, as .npz and .zip are; {_AS_ARRAY}"),
+    (0, b"\x93NUMPY", "a NumPy array; --scan reads it"),
 )
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
@@ -70,9 +56,10 @@ _DNG_VERSION_TAG = 50706
 _WEBP_ANIMATED, _WEBP_ALPHA = 0x02, 0x10
 # Color filter arrays and linear raw values (DNG 1.4, "PhotometricInterpretation").
 _SENSOR_VALUES = (32803, 34892)
-# Of a PPM: its header, and all of one whose pixels are written as text.
-_MAX_HEAD = 1 << 16
+# Of a PPM whose pixels are written as text.
 _MAX_TEXT = 1 << 25
+# Of a binary PPM: width, height and the largest value, with comments before each.
+_PPM = re.compile(rb"P6" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
 # The most that a decoded pixel may take: four channels of 64 bits.
 _MOST_BYTES_PER_PIXEL = 32
 
@@ -148,12 +135,7 @@ def other_format(path: Path) -> str | None:
     """What a file is by its first bytes, and how to convert it; None where that is not known."""
     with path.open("rb") as file:
         head = file.read(352)
-    # ISO base media files name their kind after a length and "ftyp".
-    brand = head[8:12] if head[4:8] == b"ftyp" else b""
-    if brand in _BRANDS:
-        return _BRANDS[brand]
-    found = (name for start, mark, name in _SIGNATURES if head[start:].startswith(mark))
-    return next(found, None)
+    return next((name for start, mark, name in _OTHERS if head[start:].startswith(mark)), None)
 
 
 def _require_type(pixels: PixelArray, path: Path) -> None:
@@ -172,7 +154,7 @@ def _require_type(pixels: PixelArray, path: Path) -> None:
 def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
     """Stored pixels ``(height, width)`` or ``(height, width, channels)``, and their orientation."""
     with path.open("rb") as file:
-        head = file.read(26)
+        head = file.read(1 << 16)
     if not head:
         raise ValueError("the file is empty")
     if head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10":
@@ -186,10 +168,8 @@ def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
             return _read_compressed_tiff(path, max_pixels, *error.args)
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
         raise SceneError(f"{path} has its pixels as text; save it as a binary PPM, PNG or JPEG")
-    if head[:2] == b"P6":
-        deep = _read_deep_ppm(path, max_pixels)
-        if deep is not None:
-            return deep, 1
+    if (ppm := _PPM.match(head)) and int(ppm[3]) > 255:
+        return _read_deep_ppm(path, ppm, max_pixels), 1
     with opened(path, max_pixels, _FORMATS) as image:
         is_gray_png = image.format == "PNG" and image.mode == "L" and head[24] < 8
         if is_gray_png and "transparency" in image.info:
@@ -281,16 +261,9 @@ def _read_png16(path: Path) -> tuple[PixelArray, int]:
     return pixels.reshape(height, width, info["planes"]), orientation
 
 
-def _read_deep_ppm(path: Path, max_pixels: int) -> PixelArray | None:
-    """A binary color PPM of more than 8 bits, which Pillow would cut; None for one of 8 bits."""
-    with path.open("rb") as file:
-        head = file.read(_MAX_HEAD)
-    header = re.match(rb"P6" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s", head)
-    if header is None:
-        raise ValueError("its header is not that of a PPM")
+def _read_deep_ppm(path: Path, header: re.Match[bytes], max_pixels: int) -> PixelArray:
+    """A binary color PPM of more than 8 bits, which Pillow would cut."""
     width, height, largest = (int(number) for number in header.groups())
-    if largest <= 255:
-        return None
     _require_size(width, height, max_pixels, path)
     if largest > 65535:
         raise ValueError(f"its largest value is {largest}, more than 65535")

@@ -86,21 +86,30 @@ class Box:
         return moved
 
 
-def load_scene(
-    folder: Path,
-    train: Sequence[Frame],
-    test: Sequence[Frame],
-    box: Box,
-    notes: list[str],
-    *,
-    max_pixels: int,
-    size: int | None,
-) -> Scene:
+@dataclass(frozen=True)
+class PosedImages:
+    """What a format says of a folder's images, before any of them is opened.
+
+    Attributes:
+        train: frames to fit.
+        test: frames to evaluate on.
+        box: cube that contains the scene.
+        notes: remarks for the report.
+    """
+
+    train: Sequence[Frame]
+    test: Sequence[Frame]
+    box: Box
+    notes: Sequence[str]
+
+
+def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int | None) -> Scene:
     """Load the images of a folder's frames, one at a time, averaged down to ``size`` at once.
 
     Raises:
         SceneError: If there is no view to fit or to test, or an image or camera cannot be used.
     """
+    train, test, box, notes = found.train, found.test, found.box, found.notes
     if not train or not test:
         raise SceneError(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
@@ -163,21 +172,12 @@ def _load_views(
         return image
 
     pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
-    height, width = shapes.pop()
     if not is_seen:
         raise SceneError(
             f"the images beside {frames[0].path} are fully transparent: their alpha is 0 everywhere"
         )
-    try:
-        cameras = [_camera_of(frame, width, height, turned) for frame in frames]
-        cameras = [camera.resized(pixels.shape[2], pixels.shape[1]) for camera in cameras]
-        # Checked here, so that a lens that cannot be inverted is found before any fit.
-        for camera in dict.fromkeys(map(_coarse, cameras)):
-            camera.directions()
-    except SceneError:
-        raise
-    except ValueError as error:
-        raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
+    (height, width), reduced = shapes.pop(), (pixels.shape[2], pixels.shape[1])
+    cameras = _cameras(frames, (width, height), reduced, turned)
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
     if not np.abs(poses).max() < _FARTHEST:
         raise SceneError(
@@ -193,6 +193,22 @@ def _load_views(
         is_mapped,
         _surface_points(frames, box),
     )
+
+
+def _cameras(
+    frames: Sequence[Frame], size: tuple[int, int], reduced: tuple[int, int], turned: dict[str, int]
+) -> list[Camera]:
+    """Cameras of frames whose images have one size, and are reduced to another."""
+    try:
+        cameras = [_camera_of(frame, *size, turned).resized(*reduced) for frame in frames]
+        # Checked here, so that a lens that cannot be inverted is found before any fit.
+        for camera in dict.fromkeys(map(_coarse, cameras)):
+            camera.directions()
+    except SceneError:
+        raise
+    except ValueError as error:
+        raise SceneError(f"the cameras of {frames[0].path.parent}: {error}") from None
+    return cameras
 
 
 def _camera_of(frame: Frame, width: int, height: int, turned: dict[str, int]) -> Camera:

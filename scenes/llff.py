@@ -10,24 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
 from scenes.folders import image_folder, listed, path_inside
 from scenes.frames import (
     Box,
     Frame,
+    PosedImages,
     held_out_note,
-    load_scene,
     require_rigid,
     require_views,
     split_frames,
 )
-from scenes.image_files import MAX_PIXELS, images_in
+from scenes.image_files import images_in
 
 _LARGEST = 1e12
 
 
-def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None) -> Scene:
+def read_llff(folder: Path) -> PosedImages:
     """Read ``poses_bounds.npy`` and ``images/`` (Mildenhall et al. 2019).
 
     Raises:
@@ -73,8 +72,7 @@ def open_llff(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = 
     half = float((high - low).max() / 2)
     train, test = split_frames(frames)
     box = Box((low + high) / 2, half, float(rows[:, 15].min()))
-    notes = [held_out_note(len(test))]
-    return load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
+    return PosedImages(train, test, box, [held_out_note(len(test))])
 
 
 def _read_table(file: Path) -> npt.NDArray[np.float64]:

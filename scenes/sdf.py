@@ -52,23 +52,6 @@ def box(center: Tensor, half: Tensor, rounding: float = 0.0) -> Callable[[Tensor
     return distance
 
 
-def capsule(start: Tensor, end: Tensor, radius: float) -> Callable[[Tensor], Tensor]:
-    """Signed distance of a cylinder with round ends."""
-    axis = end - start
-
-    def distance(x: Tensor) -> Tensor:
-        along = ((x - start) @ axis / (axis @ axis)).clamp(0, 1)
-        apart: Tensor = (x - start - along[:, None] * axis).norm(dim=-1)
-        return apart - radius
-
-    return distance
-
-
-def plain(color: Tensor) -> Callable[[Tensor], Tensor]:
-    """One color everywhere."""
-    return lambda x: color.expand_as(x)
-
-
 def longitude(x: Tensor) -> Tensor:
     """Angle around z in cycles, in [-0.5, 0.5]."""
     return torch.atan2(x[:, 1], x[:, 0]) / (2 * math.pi)

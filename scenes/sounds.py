@@ -47,7 +47,7 @@ def open_sound(
     """Open a sound file, or the built-in phrase by its name.
 
     Args:
-        name_or_path: WAV file, or with soundfile installed FLAC or OGG; or ``"phrase"``.
+        name_or_path: WAV, FLAC or OGG file; or ``"phrase"``.
         duration: seconds from the beginning; None for all of it.
         may_be_silent: whether silence is read, as the fit of a network that learned nothing is.
 

@@ -11,7 +11,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,17 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.views import Scene
 from scenes.errors import SceneError
 from scenes.folders import ImageFinder, listed, not_read, path_inside
 from scenes.frames import (
     Box,
     Frame,
+    PosedImages,
     held_out_note,
-    load_scene,
     require_rigid,
     require_views,
     split_frames,
 )
-from scenes.image_files import MAX_PIXELS
 
 _BLENDER_HALF_SIZE = 1.5
 # instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.
@@ -40,6 +37,8 @@ _LARGEST = 1e12
 _MOST_BYTES = 1 << 25
 # Coefficients of a lens beyond k1, k2, p1, p2.
 _LENS_BEYOND = ("k3", "k4", "k5", "k6")
+# What places instant-ngp's cube.
+_OF_BOX = ("aabb_scale", "scale", "offset")
 _INTRINSICS = ("fl_x", "fl_y", "cx", "cy", "w", "h", "camera_angle_x", "camera_angle_y")
 _READ = frozenset(
     (*_INTRINSICS, *_LENS_BEYOND, "k1", "k2", "p1", "p2", "camera_model", "is_fisheye")
@@ -53,55 +52,37 @@ _ANGLE_TOLERANCE = 0.02
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
-def open_nerf_synthetic(
-    folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None
-) -> Scene:
-    """Read ``transforms_train.json`` and its siblings.
+def read_transforms(folder: Path, name: str) -> PosedImages:
+    """Read ``transforms.json``, or ``transforms_train.json`` and its siblings.
 
     Raises:
-        SceneError: If a file is damaged, or there are no views to fit or to test.
+        SceneError: If a file is damaged, or none of its images exists.
     """
+    others = [f"transforms_{split}.json" for split in ("test", "val")] * (name != "transforms.json")
+    names = [name, *(other for other in others if (folder / other).is_file())]
+    finder = ImageFinder(folder)
+    meta, *held = (read_json(path_inside(folder, each)) for each in names[:2])
+    frames = _frames(finder, name, meta, meta.get("frames"))
     notes: list[str] = []
-    names = [f"transforms_{split}.json" for split in ("train", "test", "val")]
-    name, *held = [name for name in names if (folder / name).is_file()]
-    finder, meta = ImageFinder(folder), _read_meta(folder, name)
-    frames = _frames(finder, name, meta, meta.get("frames"))
     if held:
-        other = _read_meta(folder, held[0])
-        test = _frames(finder, held[0], other, other.get("frames"))
-        notes += not_read([meta, other, *_entries(meta), *_entries(other)], _READ)
+        train, test = frames, _frames(finder, names[1], held[0], held[0].get("frames"))
     else:
-        frames, test = split_frames(frames)
-        notes += [held_out_note(len(test)), *not_read([meta, *_entries(meta)], _READ)]
-    if held[1:]:
-        notes.append(f"{held[1]} is not read: the test views are those of {held[0]}")
-    notes += finder.notes("the transforms files")
-    has_box = not meta.keys().isdisjoint(("aabb_scale", "scale", "offset"))
+        train, test, notes = _split(meta, frames, finder, name)
+    if names[2:]:
+        notes.append(f"{names[2]} is not read: the test views are those of {names[1]}")
+    if {"fl_x", "w", "camera_angle_x"} <= meta.keys():
+        stated, found = meta["camera_angle_x"], 2 * math.atan2(meta["w"] / 2, meta["fl_x"])
+        if not abs(stated / found - 1) <= _ANGLE_TOLERANCE:
+            notes.append(
+                f"camera_angle_x is {math.degrees(stated):.4g} degrees and fl_x means "
+                f"{math.degrees(found):.4g}: fl_x is taken"
+            )
+    entries = [entry for each in (meta, *held) for entry in (each, *_entries(each))]
+    notes += not_read(entries, _READ) + finder.notes(" and ".join(names[:2]))
+    # NeRF's own scenes have no cube of instant-ngp's.
+    has_box = name == "transforms.json" or not meta.keys().isdisjoint(_OF_BOX)
     box = _box(meta, name) if has_box else Box(np.zeros(3), _BLENDER_HALF_SIZE)
-    scene = load_scene(folder, frames, test, box, notes, max_pixels=max_pixels, size=size)
-    return _with_angle_note(scene, meta)
-
-
-def open_transforms(
-    folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None = None
-) -> Scene:
-    """Read ``transforms.json``.
-
-    Raises:
-        SceneError: If the file is damaged, or there are no views to fit or to test.
-    """
-    name = "transforms.json"
-    finder, meta = ImageFinder(folder), _read_meta(folder, name)
-    frames = _frames(finder, name, meta, meta.get("frames"))
-    train, test, notes = _split(meta, frames, finder, name)
-    notes += not_read([meta, *_entries(meta)], _READ) + finder.notes(name)
-    box = _box(meta, name)
-    scene = load_scene(folder, train, test, box, notes, max_pixels=max_pixels, size=size)
-    return _with_angle_note(scene, meta)
-
-
-def _read_meta(folder: Path, name: str) -> dict[str, Any]:
-    return read_json(path_inside(folder, name))
+    return PosedImages(train, test, box, notes)
 
 
 def _entries(meta: dict[str, Any]) -> list[dict[str, Any]]:
@@ -157,20 +138,6 @@ def _box(meta: dict[str, Any], name: str) -> Box:
     # A position p becomes scale p + offset, and the cube has its middle at 0.5.
     center = np.array([(0.5 - _number(value, "offset", name)) / scale for value in values])
     return Box(center, 0.5 * size / scale)
-
-
-def _with_angle_note(scene: Scene, meta: dict[str, Any]) -> Scene:
-    """The scene, with a remark if its file gives two different fields of view."""
-    angle = meta.get("camera_angle_x")
-    camera = scene.train.cameras[0]
-    found = 2 * math.atan(camera.width / 2 / camera.fx)
-    if not isinstance(angle, int | float) or abs(angle / found - 1) <= _ANGLE_TOLERANCE:
-        return scene
-    note = (
-        f"camera_angle_x is {math.degrees(angle):.4g} degrees and fl_x means "
-        f"{math.degrees(found):.4g}: fl_x is taken"
-    )
-    return replace(scene, notes=(*scene.notes, note))
 
 
 def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) -> list[Frame]:

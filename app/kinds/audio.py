@@ -53,7 +53,7 @@ class AudioOptions(CoordinateOptions):
     """Fit a sound without and with an encoding."""
 
     audio: str = PHRASE
-    """WAV file, or with soundfile FLAC or OGG; or phrase, which is synthesized."""
+    """WAV, FLAC or OGG file; or phrase, which is synthesized."""
 
     duration: Annotated[float | None, Range(0, is_open=True)] = None
     """Seconds from the beginning that are fitted; all of them by default."""

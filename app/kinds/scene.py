@@ -154,7 +154,7 @@ class SceneOptions(ViewsOptions):
     """Fit a radiance field without and with an encoding."""
 
     scene: str = "spheres"
-    """Folder of posed images; or blocks, cloud, spheres, struts, wall."""
+    """Folder of posed images; or blocks, cloud, spheres, wall."""
 
 
 AskedViews = TypeVar("AskedViews", bound=ViewsOptions)

@@ -84,8 +84,10 @@ class Encoder(nn.Module):
     def move_constants(self, device: torch.device) -> None:
         """Put the constants on a device, if they are not there; ``forward`` begins with this."""
         if device != self._constants_device:
-            for name in self._constants:
-                setattr(self, name, self._constant_on(name, device))
+            # Copies made in inference mode could never be differentiated through afterwards.
+            with torch.inference_mode(False):
+                for name in self._constants:
+                    setattr(self, name, self._constant_on(name, device))
             self._constants_device = device
 
     def _constant_on(self, name: str, device: torch.device) -> Tensor:

@@ -5,7 +5,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, require_counts, require_positive
+from nerf_posenc.core.encoder import (
+    Encoder,
+    inside_transform,
+    require_counts,
+    require_positive,
+    require_tensor,
+)
 
 
 class LearnedPositionEncoder(Encoder):
@@ -47,18 +53,26 @@ class LearnedPositionEncoder(Encoder):
         """Look embeddings up.
 
         Args:
-            positions: integers from 0 to ``max_length - 1``, any batch shape.
+            positions: integers of any type from 0 to ``max_length - 1``, any batch shape.
 
         Returns:
             One embedding per position.
 
         Raises:
+            TypeError: If the positions are no integers.
             ValueError: If a position has no embedding (checked on the CPU, where the check does
-                not wait for a device, and outside of compiled code).
+                not wait for a device, and outside of compiled code and ``torch.func``).
         """
+        require_tensor(positions, "positions")
+        if positions.is_floating_point() or positions.is_complex() or positions.dtype == torch.bool:
+            raise TypeError(
+                f"positions must be integers, as a table is looked up; got {positions.dtype}"
+            )
+        positions = positions.long()
         if (
             positions.device.type == "cpu"
             and not torch.compiler.is_compiling()
+            and not inside_transform()
             and len(positions.reshape(-1))
         ):
             low, high = int(positions.min()), int(positions.max())

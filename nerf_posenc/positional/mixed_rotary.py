@@ -83,14 +83,14 @@ class MixedRotaryEncoder(Rotation):
                 integers or reals of any sign.
 
         Returns:
-            Cosines and sines in float32 (float64 positions: float64), each
+            Cosines and sines in torch's default type (float64 positions: float64), each
             ``(*batch, length, dim)``, or ``(*batch, num_heads, length, dim)``.
 
         Raises:
             ValueError: If the positions have the wrong number of axes.
         """
         positions = self._positions(positions)
-        dtype = positions.dtype if positions.is_floating_point() else torch.float32
+        dtype = positions.dtype if positions.is_floating_point() else torch.get_default_dtype()
         if not positions.is_floating_point():
             positions = positions.to(
                 torch.float32 if positions.device.type == "mps" else torch.float64

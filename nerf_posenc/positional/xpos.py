@@ -102,8 +102,8 @@ class XPosEncoder(RotaryEncoder):
         )
 
     def _decayed(self, positions: Tensor, sign: float) -> tuple[Tensor, Tensor]:
-        self.move_constants(positions.device)
         cosine, sine = super().forward(positions)
+        self.move_constants(positions.device)
         distance = positions[..., None].to(self._log_zeta.dtype) - self.center
         exponent = sign / self.scale_base * distance
         decay = self.to_columns(torch.exp(exponent * self._log_zeta)).to(cosine.dtype)

@@ -219,3 +219,17 @@ def test_rff_positional_encoding() -> None:
     angles = 2 * math.pi * sigma ** (torch.arange(m).double() / m) * x.double()[..., None]
     expected = torch.cat([angles.cos(), angles.sin()], -1).flatten(-2)
     torch.testing.assert_close(features.double(), expected, atol=1e-6, rtol=0)
+
+
+def test_constants_that_inference_moved_are_differentiated_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = FourierEncoder(3, 4, basis=icosahedron_basis())
+    # As on another device: constants are copied at the first call.
+    monkeypatch.setattr(encoder, "_constants_device", torch.device("meta"))
+    monkeypatch.setattr(encoder, "_constant_on", lambda name, _: encoder._constants[name].clone())
+    with torch.inference_mode():
+        encoder(torch.rand(5, 3))
+    x = torch.rand(5, 3, requires_grad=True)
+    encoder(x).sum().backward()
+    assert x.grad is not None

@@ -37,6 +37,18 @@ def test_learned_codes_are_looked_up_and_trained() -> None:
     assert encoder.codes.grad.sum(1).tolist() == [4, 0, 0, 8, 0, 0, 0, 0, 0, 4]
 
 
+def test_learned_codes_take_integers_of_any_type_and_nothing_else() -> None:
+    encoder = LearnedPositionEncoder(10, 4)
+    positions = torch.tensor([[0, 3], [9, 3]])
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        assert torch.equal(encoder(positions.to(dtype)), encoder.codes[positions])
+    assert torch.equal(torch.vmap(encoder)(positions), encoder.codes[positions])
+    with pytest.raises(TypeError, match=r"positions must be integers.*float32"):
+        encoder(positions.float())
+    with pytest.raises(TypeError, match=r"torch\.from_numpy"):
+        encoder(positions.numpy())
+
+
 def test_stretched_codes_meet_at_the_ends_and_lie_on_lines() -> None:
     encoder = LearnedPositionEncoder(5, 3)
     stretched = encoder.table(9, interpolate=True)

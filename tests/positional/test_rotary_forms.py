@@ -310,3 +310,21 @@ def test_far_positions_are_right_inside_bf16_autocast(start: int) -> None:
     angles = positions.double()[:, None] * geometric_bands(32)
     assert (cosine[:, ::2].double() - angles.cos()).abs().max() < 3e-7
     assert (sine[:, ::2].double() - angles.sin()).abs().max() < 3e-7
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("encoder", [RotaryEncoder(8), XPosEncoder(8), MixedRotaryEncoder(8)])
+def test_positions_as_arrays_are_told_how_to_become_tensors(encoder: RotaryEncoder) -> None:
+    with pytest.raises(TypeError, match=r"positions must be a torch.Tensor.*torch\.from_numpy"):
+        encoder(torch.rand(5, 2).numpy())
+
+
+def test_mixed_frequencies_follow_the_default_type_as_all_rotary_embeddings_do() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        for encoder, axes in ((RotaryEncoder(8, 2), 2), (MixedRotaryEncoder(8), 2)):
+            assert {part.dtype for part in encoder(torch.arange(6).view(3, axes))} == {
+                torch.float64
+            }
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -93,9 +93,9 @@ def test_a_fax_is_read(tmp_path: Path) -> None:
     )
 
 
-def read_here(path: Path, max_pixels: int, allowance: object = None) -> Any:
+def read_here(path: Path, max_pixels: int) -> Any:
     """Read in this process, where a package can be taken away."""
-    return read_pixels(path, max_pixels)
+    return read_pixels(path, max_pixels, True)
 
 
 def test_16_bits_that_no_decoder_here_keeps_name_what_to_install(

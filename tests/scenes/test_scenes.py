@@ -305,7 +305,7 @@ def test_a_broken_folder_gets_one_clear_error(what: str, tmp_path: Path) -> None
 
 
 def test_an_unknown_scene_is_answered_with_those_there_are() -> None:
-    with pytest.raises(SceneError, match="blocks, cloud, spheres, struts"):
+    with pytest.raises(SceneError, match="blocks, cloud, spheres, wall"):
         open_scene("dragon")
 
 
