@@ -59,16 +59,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         if seen.point3D_id in positions
     ]
     values = {
-        "cameras": {
-            str(number): {
-                "model": lens.model.name,
-                "width": lens.width,
-                "height": lens.height,
-                "names": [name.strip() for name in lens.params_info.split(",")],
-                "values": [float(value) for value in lens.params],
-            }
-            for number, lens in reconstruction.cameras.items()
-        },
+        "cameras": {str(n): _camera(lens) for n, lens in reconstruction.cameras.items()},
         "images": [
             {
                 "name": names.get(image.name, str(image.name)),
@@ -83,6 +74,16 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         "is_trimmed": is_trimmed,
     }
     return values, np.array(shown, dtype=np.float64).reshape(-1, 6)
+
+
+def _camera(lens: Any) -> dict[str, Any]:
+    return {
+        "model": lens.model.name,
+        "width": lens.width,
+        "height": lens.height,
+        "names": [name.strip() for name in lens.params_info.split(",")],
+        "values": [float(value) for value in lens.params],
+    }
 
 
 def _box(points: npt.NDArray[np.float64]) -> tuple[list[list[float]], bool]:
