@@ -86,6 +86,10 @@ Count = Annotated[Open[int], Range(1)]
 Seconds = Annotated[float | None, Range(0, is_open=True)]
 
 
+# Of a network's hidden layers: 2 GB, and as much again for each of gradients and momenta.
+_MOST_WEIGHTS = 1 << 29
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
     """What holds for all kinds of data."""
@@ -93,10 +97,10 @@ class CommonOptions:
     encodings: Open[tuple[str, ...]] = OPEN
     """Names, or FILE.py:CLASS; else some that suit."""
 
-    width: Annotated[int | None, Range(1)] = None
+    width: Annotated[int | None, Range(1, 1 << 14)] = None
     """Units per hidden layer."""
 
-    depth: Annotated[int | None, Range(1)] = None
+    depth: Annotated[int | None, Range(1, 1 << 8)] = None
     """Hidden layers."""
 
     steps: Count = OPEN
@@ -108,7 +112,7 @@ class CommonOptions:
     batch_size: Count = OPEN
     """Pixels, rays or examples per step."""
 
-    lr: Annotated[float | None, Range(0, is_open=True)] = None
+    lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
     """Peak learning rate."""
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
@@ -155,6 +159,12 @@ class CommonOptions:
         require(
             self.steps is None or self.seconds is None,
             "--steps and --seconds both set the length of a fit; give one of them",
+        )
+        weights = (self.width or 0) ** 2 * (self.depth or 1)
+        require(
+            weights <= _MOST_WEIGHTS,
+            f"--width {self.width} --depth {self.depth} make {weights:,} weights, more than "
+            f"{_MOST_WEIGHTS:,}; give smaller ones",
         )
         names = self.encodings
         require(names is None or len(names) > 0, "--encodings needs one name or more")

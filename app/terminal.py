@@ -18,14 +18,14 @@ _BAR_FORMAT = (
 
 
 def printable(text: str) -> str:
-    r"""Replace what neither a terminal nor a file in UTF-8 can show: controls and broken bytes.
+    r"""Replace what one line cannot show: controls, ends of lines and broken bytes.
 
     Examples:
-        >>> printable("cat\x1b[31m.png")
-        'cat?[31m.png'
+        >>> printable("cat\x1b[31m\n.png")
+        'cat?[31m?.png'
     """
     decoded = os.fsencode(text).decode("utf-8", "replace").replace("\ufffd", "?")
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in decoded)
+    return "".join(c if c.isprintable() else "?" for c in decoded)
 
 
 def progress_bar(

@@ -70,8 +70,9 @@ def open_folder(folder: Path, *, max_pixels: int = MAX_PIXELS, size: int | None 
     }
     present = [name for name in readers if (folder / name).is_file()]
     if not present and not models:
+        more = "; a COLMAP model is in dense: give that folder" * (folder / "dense/sparse").is_dir()
         raise SceneError(
-            f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it"
+            f"{folder} contains no posed images: no {', '.join(readers)} or sparse/0 is in it{more}"
         )
     found = readers[present[0]]() if present else read_colmap(folder, models)
     others = [*present[1:], *(str(model.relative_to(folder)) for model in models)]

@@ -9,10 +9,13 @@ from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
+from scenes.frames import coarse
 from scenes.transforms import camera_from_meta, read_json, rigid_matrix
 
 # Of one frame: 7,680 x 4,320. Its rays take some 200 bytes for each.
 _MAX_PIXELS = 1 << 25
+_MOST_PIXELS = 1 << 32
+_MOST_FRAMES = 10_000
 
 
 def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor, "4 4"]]]:
@@ -34,6 +37,8 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
     listed = meta.get("frames")
     if not isinstance(listed, list) or not listed:
         raise SceneError(f"{file} has no list of frames")
+    if len(listed) > _MOST_FRAMES:
+        raise SceneError(f"{file} has {len(listed):,} frames, more than {_MOST_FRAMES:,}")
     cameras = []
     for i, entry in enumerate(listed):
         where = f"{file}: frame {i}"
@@ -52,10 +57,16 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
                 if width * height > _MAX_PIXELS:
                     raise ValueError(f"{width} x {height} pixels, more than {_MAX_PIXELS:,}")
                 camera = camera_of(width, height)
-                camera.directions()
+                coarse(camera).directions()
             except ValueError as error:
                 raise SceneError(f"{where}: {error}") from None
         cameras.append((camera, torch.from_numpy(pose).float()))
+    count = sum(camera.width * camera.height for camera, _ in cameras)
+    if count > _MOST_PIXELS:
+        raise SceneError(
+            f"the {len(cameras)} frames of {file} have {count:,} pixels in all, more than "
+            f"{_MOST_PIXELS:,}; give smaller w and h, or fewer frames"
+        )
     return cameras
 
 

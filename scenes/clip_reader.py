@@ -1,5 +1,6 @@
 """Frames of animations and videos; run by the worker, within its limits."""
 
+import itertools
 import re
 import subprocess
 import tempfile
@@ -33,9 +34,11 @@ _DEMUXERS = (
     (0, b"\0\0\x01\xb3", "mpegvideo"),
     (0, b"YUV4MPEG2 ", "yuv4mpegpipe"),
     (188, b"\x47", "mpegts"),
+    (196, b"\x47", "mpegts"),  # Of cameras, with four bytes before each packet.
 )
 # A video whose header promises more frames than this share of them is cut; rates may vary.
 _WHOLE = 0.9
+_PICTURES = 0.5
 
 
 def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8], float]:
@@ -54,7 +57,7 @@ def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8]
     """
     try:
         with path.open("rb") as file:
-            head = file.read(192)
+            head = file.read(200)
         is_animation = head[8:12] == b"WEBP" or head.startswith((b"GIF8", b"\x89PNG"))
         if is_animation:
             return _animation(path, most, size)
@@ -68,7 +71,9 @@ def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8]
 
 def _demuxer(path: Path, head: bytes) -> str:
     for start, mark, name in _DEMUXERS:
-        if head[start:].startswith(mark) and (name != "mpegts" or head[:1] == mark):
+        # Packets of a transport stream begin alike: 188 is after one, 196 after 4 + 188 + 4.
+        is_first = name != "mpegts" or head[4 if start == 196 else 0 :].startswith(mark)
+        if head[start:].startswith(mark) and is_first:
             return name
     what = other_format(path)
     raise SceneError(
@@ -76,7 +81,12 @@ def _demuxer(path: Path, head: bytes) -> str:
     )
 
 
-def _reduced(frame: PIL.Image.Image, size: int) -> npt.NDArray[np.uint8]:
+def _reduced(colors: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
+    """RGB of a frame over white, averaged down."""
+    if colors.shape[2] == 4:
+        alpha = colors[..., 3:] / np.float32(255)
+        colors = np.rint(colors[..., :3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
+    frame = PIL.Image.fromarray(colors)
     scale = size / max(frame.size)
     if scale < 1:
         width, height = (max(1, round(side * scale)) for side in frame.size)
@@ -87,15 +97,14 @@ def _reduced(frame: PIL.Image.Image, size: int) -> npt.NDArray[np.uint8]:
 def _animation(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8], float]:
     durations, frames = [], []
     with opened(path, _MAX_PIXELS, ("GIF", "WEBP", "PNG")) as image:
-        for index in range(min(most, getattr(image, "n_frames", 1))):
+        # The first image of an animated PNG may be for programs that know no animations.
+        first = int(bool(image.info.get("default_image")))
+        last = min(first + most, getattr(image, "n_frames", 1))
+        for index in range(first, last):
             image.seek(index)
+            image.load()  # Of a WebP, which has its duration from then on.
             durations.append(float(image.info.get("duration") or 1000 / _USUAL_RATE))
-            colors = colors_of(image)
-            if colors.shape[2] == 4:
-                alpha = colors[..., 3:] / np.float32(255)
-                over_white = colors[..., :3] * alpha + 255 * (1 - alpha)
-                colors = np.rint(over_white).astype(np.uint8)
-            frames.append(_reduced(PIL.Image.fromarray(colors), size))
+            frames.append(_reduced(colors_of(image), size))
     # Frames that are shown longer than others have the mean rate.
     return np.stack(frames), 1000 * len(durations) / sum(durations)
 
@@ -111,14 +120,16 @@ def _video(path: Path, demuxer: str, most: int, size: int) -> tuple[npt.NDArray[
     # One thread, as each holds frames of its own.
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-nostdin", "-threads", "1"]
     command += ["-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{path.resolve()}"]
-    command += ["-map", "0:v:0", "-frames:v", str(most), "-pix_fmt", "rgb24"]
-    command += ["-f", "image2pipe", "-c:v", "ppm", "-"]
+    # Each frame once, as rates may vary; pixels that are not square are made so.
+    command += ["-map", "0:v:0", "-frames:v", str(most), "-fps_mode", "passthrough"]
+    command += ["-vf", "scale=w='max(1,round(iw*(sar+not(sar))))':h=ih", "-pix_fmt", "rgba"]
+    command += ["-f", "image2pipe", "-c:v", "pam", "-"]
     frames = []
     with tempfile.TemporaryFile() as log:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as process:
             assert process.stdout is not None
             try:
-                frames += [_reduced(frame, size) for frame in _ppm_images(process.stdout)]
+                frames += [_reduced(frame, size) for frame in _pam_images(process.stdout)]
             finally:
                 process.stdout.close()
         log.seek(0)
@@ -130,21 +141,28 @@ def _video(path: Path, demuxer: str, most: int, size: int) -> tuple[npt.NDArray[
             "it has no video" if has_no_video else re.sub(r"^\[.*?\] ", "", said.split("\n")[0])
         )
         raise ValueError(reason if not frames else f"it ends after {len(frames)} frames: damaged")
-    rate = re.search(r"Video:.*?([\d.]+) (?:fps|tbr)", said)
-    length = re.search(r"Duration: (\d+):(\d+):([\d.]+)", said)
-    if rate is None or not float(rate[1]) > 0:
-        return np.stack(frames), _USUAL_RATE
-    if length is not None:
-        hours, minutes, seconds = map(float, length.groups())
-        promised = round((3600 * hours + 60 * minutes + seconds) * float(rate[1]))
-        if len(frames) < _WHOLE * min(most, promised):
+    if re.search(r"alpha_mode +: 1", said):
+        raise ValueError("its transparency is in a stream of its own, which is not read")
+    found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
+    rate = float(found[1]) * (1000 if found[2] else 1) if found else 0.0
+    length = re.search(
+        r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
+    )
+    if rate and length is not None:
+        hours, minutes, seconds, start = (float(part or 0) for part in length.groups())
+        promised = round((3600 * hours + 60 * minutes + seconds - start) * rate)
+        # A sound may be longer than its pictures; a file that is cut makes ffmpeg complain.
+        is_damaged = re.search(r"prematurely|truncat|partial|corrupt|[Ii]nvalid", said) is not None
+        if len(frames) < (_WHOLE if is_damaged else _PICTURES) * min(most, promised):
             raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is cut")
-    return np.stack(frames), float(rate[1])
+    return np.stack(frames), rate or _USUAL_RATE
 
 
-def _ppm_images(stream: IO[bytes]) -> Iterator[PIL.Image.Image]:
-    """Images of a stream of binary PPMs, as ffmpeg writes them: three lines, then the pixels."""
-    while stream.readline():
-        width, height = map(int, stream.readline().split())
-        stream.readline()
-        yield PIL.Image.frombytes("RGB", (width, height), stream.read(3 * width * height))
+def _pam_images(stream: IO[bytes]) -> Iterator[npt.NDArray[np.uint8]]:
+    """RGBA of a stream of PAM images, whose headers are lines of text up to ENDHDR."""
+    while stream.readline() == b"P7\n":
+        lines = list(itertools.takewhile(lambda line: line not in (b"ENDHDR\n", b""), stream))
+        header = dict(line.split(maxsplit=1) for line in lines)
+        width, height = int(header[b"WIDTH"]), int(header[b"HEIGHT"])
+        data = np.frombuffer(stream.read(4 * width * height), np.uint8)
+        yield data.reshape(height, width, 4)

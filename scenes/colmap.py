@@ -5,7 +5,8 @@ away. Where images show points, their
 distances are known, which a fit may use.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,13 @@ _MODELS = ("SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "FU
 
 def find_models(folder: Path) -> list[Path]:
     """Folders of a scene that contain COLMAP models."""
-    candidates = (
+    candidates: Iterable[Path] = (
         model
         for parent in (folder / "sparse", folder / "colmap/sparse")
         if parent.is_dir()
         for model in (*sorted(parent.iterdir()), parent)
     )
+    candidates = itertools.chain(candidates, [folder])
     return [
         m for m in candidates if any((m / f"images.{kind}").is_file() for kind in ("bin", "txt"))
     ]
@@ -53,7 +55,8 @@ def read_colmap(folder: Path, models: Sequence[Path]) -> PosedImages:
     require_views(len(values["images"]), model)
     finder, frames = ImageFinder(folder), []
     for index, image in sorted(enumerate(values["images"]), key=lambda pair: pair[1]["name"]):
-        path = finder.find(f"images/{image['name']}")
+        path = finder.find(image["name"]) if (folder / image["name"]).is_file() else None
+        path = path or finder.find(f"images/{image['name']}")
         if path is None:
             continue
         camera_from_world = np.eye(4)

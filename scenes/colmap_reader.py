@@ -3,8 +3,8 @@
 pycolmap trusts the counts in a file: on a damaged one it may hang, grow without bound or crash.
 """
 
+import codecs
 import contextlib
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,10 +108,11 @@ def _plain_text(model: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         return
     names: dict[str, str] = {}
     written, is_open = [], False
-    for line in text.read_text().splitlines():
+    for line in text.read_text(encoding="utf-8-sig").splitlines():
         tokens = line.split(maxsplit=9)
         # A line of points has triples of numbers: an image's tenth value is its name.
-        is_image = len(tokens) == 10 and (len(line.split()) % 3 != 0 or not _is_number(tokens[9]))
+        every = line.split()
+        is_image = len(tokens) == 10 and (len(every) % 3 != 0 or not _is_number(every[-1]))
         if line.startswith("#") or not (is_image or is_open):
             continue
         if is_image:
@@ -122,14 +123,14 @@ def _plain_text(model: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         is_open = is_image
     with tempfile.TemporaryDirectory() as folder:
         for file in model.glob("*.txt"):
-            shutil.copyfile(file, Path(folder, file.name))
+            Path(folder, file.name).write_bytes(file.read_bytes().removeprefix(codecs.BOM_UTF8))
         Path(folder, "images.txt").write_text("".join(written) + "\n")
         yield Path(folder), names
 
 
 def _is_number(text: str) -> bool:
     try:
-        float(text.split(maxsplit=1)[0])
+        float(text)
     except ValueError:
         return False
     return True

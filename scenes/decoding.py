@@ -59,7 +59,7 @@ _SENSOR_VALUES = (32803, 34892)
 # Of a PPM whose pixels are written as text.
 _MAX_TEXT = 1 << 25
 # Of a binary PPM: width, height and the largest value, with comments before each.
-_PPM = re.compile(rb"P6" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
+_PPM = re.compile(rb"P[36]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
 # The most that a decoded pixel may take: four channels of 64 bits.
 _MOST_BYTES_PER_PIXEL = 32
 
@@ -169,6 +169,8 @@ def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
         raise SceneError(f"{path} has its pixels as text; save it as a binary PPM, PNG or JPEG")
     if (ppm := _PPM.match(head)) and int(ppm[3]) > 255:
+        if head[1:2] == b"3":
+            raise SceneError(f"{path} has more than 8 bits as text; save it as a PNG or a TIFF")
         return _read_deep_ppm(path, ppm, max_pixels), 1
     with opened(path, max_pixels, _FORMATS) as image:
         is_gray_png = image.format == "PNG" and image.mode == "L" and head[24] < 8
@@ -288,6 +290,8 @@ def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
             raise SceneError(f"{path} has {channels} channels, not 1 to 4")
         orientation = int(page.tags[_ORIENTATION_TAG].value) if 274 in page.tags else 1
         photometric, bits = page.photometric, page.bitspersample
+        if photometric == tifffile.PHOTOMETRIC.MINISBLACK and channels > 2:
+            raise SceneError(f"{path} has {channels} channels and calls them gray; save it as RGB")
         num_colors = 3 if photometric == tifffile.PHOTOMETRIC.RGB else 1
         extra = page.extrasamples[0] if page.extrasamples else tifffile.EXTRASAMPLE.UNSPECIFIED
         is_jpeg = page.compression in (tifffile.COMPRESSION.JPEG, tifffile.COMPRESSION.OJPEG)
@@ -302,7 +306,7 @@ def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and pixels.ndim == 3:
             pixels = np.moveaxis(pixels, 0, -1)
         if photometric == tifffile.PHOTOMETRIC.PALETTE:
-            pixels = np.moveaxis(np.asarray(page.colormap), 0, -1)[pixels]
+            pixels = _color_table(page)[pixels]
         elif pixels.dtype.kind == "u" and bits < 8 * pixels.dtype.itemsize:
             # 2 to 14 bits are unpacked into 8 or 16.
             pixels = pixels / np.float32(2**bits - 1)
@@ -322,6 +326,12 @@ def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
     elif photometric not in (kinds.MINISBLACK, kinds.RGB, kinds.PALETTE, kinds.YCBCR):
         raise ValueError(f"TIFF color space {photometric.name} is not supported; save it as RGB")
     return pixels, orientation
+
+
+def _color_table(page: Any) -> PixelArray:
+    table = np.moveaxis(np.asarray(page.colormap), 0, -1)
+    # Some programs multiply 8 bits by 256, not by 257.
+    return table if (table & 255).any() else (table >> 8) * np.uint16(257)
 
 
 def _full_page(tiff: Any, path: Path) -> Any:

@@ -62,9 +62,16 @@ class ImageFinder:
         Raises:
             SceneError: If the name leads out of the folder.
         """
-        path = path_inside(self.folder, name)
-        if not path.is_file():
-            near = self._near(name)
+        try:
+            path = path_inside(self.folder, name)
+        except SceneError:
+            # An absolute path of another machine: its last parts may be here.
+            if (near := self._of_another_machine(name)) is None:
+                raise
+            path = near
+        else:
+            near = None if path.is_file() else self._near(name) or self._of_another_machine(name)
+        if not path.is_file() or near is not None:
             if near is None:
                 self.missing.append(name)
                 return None
@@ -73,6 +80,11 @@ class ImageFinder:
                 self._renamed[name] = near.relative_to(self.folder)
         self._found[name] = path
         return path
+
+    def _of_another_machine(self, name: str) -> Path | None:
+        parts = PurePosixPath(name.replace("\\", "/")).parts
+        tails = ("/".join(parts[-count:]) for count in (2, 1) if len(parts) > count)
+        return next((near for tail in tails if (near := self._near(tail)) is not None), None)
 
     def _near(self, name: str) -> Path | None:
         first, *rest = PurePosixPath(unquote(name.replace("\\", "/"))).parts or ("",)

@@ -32,6 +32,8 @@ _SQUARE_TOLERANCE = 0.1
 _FARTHEST = 1e5
 # Longer side at which cameras are checked.
 _COARSE_SIDE = 512
+# Likewise, where only is looked whether they see the scene.
+_SIGHT_SIDE = 64
 MAX_VIEWS = 10_000
 """Most views of a scene."""
 
@@ -117,10 +119,15 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
         )
     turned: dict[str, int] = {}
     train_views = _load_views(train, box, max_pixels, size, turned)
-    _require_sight(train_views, folder)
+    blind = _blind_views(train_views, folder)
     test_views = _load_views(test, box, max_pixels, size, turned)
     cameras = [*train_views.cameras, *test_views.cameras]
     notes = [*notes, *_remarks(cameras, [*train, *test], turned)]
+    if blind:
+        notes.append(
+            f"{blind} of the {len(train)} views to fit see nothing of the box that is fitted, "
+            f"{2 * box.half_size:.3g} wide around {np.round(box.center, 3).tolist()}"
+        )
     paths = {frame.path for frame in train}
     if shared := sum(frame.path in paths for frame in test):
         notes = [*notes, f"{shared} of the {len(test)} test views are fitted as well"]
@@ -202,7 +209,7 @@ def _cameras(
     try:
         cameras = [_camera_of(frame, *size, turned).resized(*reduced) for frame in frames]
         # Checked here, so that a lens that cannot be inverted is found before any fit.
-        for camera in dict.fromkeys(map(_coarse, cameras)):
+        for camera in dict.fromkeys(map(coarse, cameras)):
             camera.directions()
     except SceneError:
         raise
@@ -281,9 +288,9 @@ def _surface_points(frames: Sequence[Frame], box: Box) -> SurfacePoints | None:
     return SurfacePoints(*(part[is_inside] for part in found))
 
 
-def _coarse(camera: Camera) -> Camera:
+def coarse(camera: Camera, side: int = _COARSE_SIDE) -> Camera:
     """The same camera with few pixels, to look at all of what it sees."""
-    scale = min(1.0, _COARSE_SIDE / max(camera.width, camera.height))
+    scale = min(1.0, side / max(camera.width, camera.height))
     return camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
 
 
@@ -296,21 +303,23 @@ def _reduced(image: Tensor, size: int | None) -> Tensor:
     return resize_area(premultiplied(image)[None], size)[0]
 
 
-def _require_sight(views: Views, folder: Path) -> None:
-    """Refuse views that all look past the scene.
+def _blind_views(views: Views, folder: Path) -> int:
+    """Number of views of which no ray meets the box.
 
     Raises:
-        SceneError: If no ray of any view meets the box.
+        SceneError: If these are more than half.
     """
+    blind = 0
     for camera, pose in zip(views.cameras, views.world_from_camera, strict=True):
-        near, far = ray_aabb_intersect(*camera_rays(_coarse(camera), pose)[:2])
-        if bool((far > near).any()):
-            return
-    raise SceneError(
-        f"no view of {folder} looks at the scene: the rays of all {len(views)} miss its box; "
-        "cameras look down their -z axis, with x right and y up, and positions are in units of "
-        "the file"
-    )
+        near, far = ray_aabb_intersect(*camera_rays(coarse(camera, _SIGHT_SIDE), pose)[:2])
+        blind += not bool((far > near).any())
+    if 2 * blind > len(views):
+        raise SceneError(
+            f"{blind} of the {len(views)} views of {folder} do not look at the scene: their rays "
+            "miss its box; cameras look down their -z axis, with x right and y up, and the box of "
+            "transforms.json is instant-ngp's, around the origin (aabb_scale, scale, offset)"
+        )
+    return blind
 
 
 def require_views(count: int, where: object) -> None:

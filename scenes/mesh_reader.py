@@ -47,6 +47,7 @@ def read_triangles(path: Path, most: int) -> tuple[npt.NDArray[np.float64], npt.
         raise SceneError(f"cannot read {path}: {error.strerror or error}") from None
     except Exception as error:  # Files may be damaged in any way.
         reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = f"it lacks {reason}" if isinstance(error, KeyError) else reason
         raise SceneError(f"cannot read {path}: {reason}; export it anew") from None
 
 

@@ -53,6 +53,8 @@ _FEW_POINTS = 0.1
 _MATCHES = 15
 # A model of this share of the photographs is good enough not to try others.
 _ENOUGH = 0.9
+# Of features and matches in COLMAP's database.
+_BYTES_PER_PHOTO = 4_000_000
 # Reasons that a message names.
 _REASONS = 3
 # Options of COLMAP's incremental mapper, from the safest to the most tolerant; None for the global
@@ -131,9 +133,16 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def capture_folder(photos: Path, runs: Path) -> Path:
-    """Folder of the reconstruction: another one as soon as a photograph is added or changed."""
-    about = [(f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in photo_files(photos)]
-    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:8]
+    """Folder of the reconstruction: another one as soon as a photograph is added or changed.
+
+    It is named by what the photographs contain, so that a copy of them finds it as well.
+    """
+    digest_of_all = hashlib.sha256()
+    for file in photo_files(photos):
+        digest_of_all.update(file.name.encode(errors="replace"))
+        with file.open("rb") as stream:
+            digest_of_all.update(hashlib.file_digest(stream, "sha256").digest())
+    digest = digest_of_all.hexdigest()[:8]
     return runs / f"capture-{_plain(photos.resolve().name)}-{digest}"
 
 
@@ -176,10 +185,7 @@ def reconstruct(
     """
     record = capture / _RECORD
     if record.is_file():
-        try:
-            return Capture(capture, **json.loads(record.read_text()))
-        except (ValueError, TypeError):
-            raise SceneError(f"{record} is damaged; remove {capture} to begin again") from None
+        return _recorded(record)
     files = photo_files(photos)
     pycolmap = import_pycolmap()
     pycolmap.logging.minloglevel = int(pycolmap.logging.FATAL.value)
@@ -195,17 +201,8 @@ def reconstruct(
     names = {copy.name: name for name, copy in copies.items()}
     if len(copies) < 3:
         raise SceneError(_failure(photos, count, left_out))
-    log(f"features of {len(copies)} photographs ...")
-    _extract(pycolmap, database, images, list(copies.values()))
-    log("matches between them ...")
-    if len(copies) <= _MOST_EXHAUSTIVE:
-        pycolmap.match_exhaustive(database)
-    else:
-        pycolmap.match_sequential(database)
-    log("cameras ...")
-    model = _mapped(pycolmap, database, images, capture / _PARTIAL, len(copies))
-    found = set() if model is None else _well_placed(model)
-    left_out |= _diagnosis(pycolmap, database, names, found, copies)
+    model, reasons = _solved(pycolmap, capture, copies, names, log)
+    left_out |= reasons
     if model is None:
         raise SceneError(_failure(photos, count, left_out))
     target = capture / "sparse" / "0"
@@ -221,6 +218,64 @@ def reconstruct(
     partial.write_text(json.dumps(values, indent=1))
     partial.replace(record)
     return found_capture
+
+
+def _solved(
+    pycolmap: Any,
+    capture: Path,
+    copies: dict[str, _Photo],
+    names: dict[str, str],
+    log: Callable[[str], None],
+) -> tuple[Any, dict[str, str]]:
+    """The model of COLMAP, None if there is none, and why photographs are not in it.
+
+    Raises:
+        SceneError: If there is no room for it, or what an earlier run left is damaged.
+    """
+    images, database = capture / "images", capture / "database.db"
+    needed = _BYTES_PER_PHOTO * len(copies)
+    if (free := shutil.disk_usage(capture).free) < needed:  # Which COLMAP would end the program by.
+        raise SceneError(
+            f"{capture} needs {needed / 1e6:.0f} MB for the features of {len(copies)} photographs, "
+            f"and {free / 1e6:.0f} MB are free"
+        )
+    try:
+        log(f"features of {len(copies)} photographs ...")
+        _extract(pycolmap, database, images, list(copies.values()))
+        log("matches between them ...")
+        if len(copies) <= _MOST_EXHAUSTIVE:
+            pycolmap.match_exhaustive(database)
+        else:
+            pycolmap.match_sequential(database)
+        log("cameras ...")
+        model = _mapped(pycolmap, database, images, capture / _PARTIAL, len(copies))
+        found = set() if model is None else _well_placed(model)
+        return model, _diagnosis(pycolmap, database, names, found, copies)
+    except (RuntimeError, IndexError, KeyError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SceneError(
+            f"COLMAP cannot go on with {capture}: {reason}; remove it to begin again"
+        ) from None
+
+
+def _recorded(record: Path) -> Capture:
+    """What was found before.
+
+    Raises:
+        SceneError: If the file says anything else.
+    """
+    try:
+        values = json.loads(record.read_text())
+        left_out, count, spread = (
+            values[key] for key in ("left_out", "num_photos", "brightness_spread")
+        )
+        texts = [*left_out, *left_out.values()]
+        is_right = all(isinstance(text, str) for text in texts) and type(count) is int
+        if not is_right or not 0 <= float(spread) < math.inf or count < len(left_out):
+            raise ValueError
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise SceneError(f"{record} is damaged; remove {record.parent} to begin again") from None
+    return Capture(record.parent, count, left_out, float(spread))
 
 
 def _plain(name: str) -> str:
@@ -268,7 +323,8 @@ def _copy(
 
 def _write(path: Path, pixels: Any) -> None:
     partial = path.with_name(f".{path.name}.partial")
-    iio.imwrite(partial, pixels, extension=".jpg", quality=95)
+    # By way of memory: the encoder does not notice that a disk is full.
+    partial.write_bytes(iio.imwrite("<bytes>", pixels, extension=".jpg", quality=95))
     partial.replace(path)
 
 
@@ -291,7 +347,17 @@ def _rotate_the_fewer(copies: dict[str, _Photo], images: Path) -> None:
 
 
 def _extract(pycolmap: Any, database: Path, images: Path, photos: Sequence[_Photo]) -> None:
-    """Find features; photographs of one lens share a camera."""
+    """Find features; photographs of one lens share a camera.
+
+    What was found before it was interrupted is found again: each call makes a camera of its own.
+    """
+    if database.exists():
+        opened = pycolmap.Database.open(database)
+        has_all = opened.num_images() == len(photos)
+        opened.close()
+        if has_all:
+            return
+        database.unlink()
     for lens in sorted({photo.focal or 0.0 for photo in photos}):
         group = [photo for photo in photos if (photo.focal or 0.0) == lens]
         height, width = group[0].shape

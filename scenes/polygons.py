@@ -7,6 +7,7 @@ corner is checked, and what cannot be read is refused by its name.
 
 import io
 import json
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -84,10 +85,12 @@ def read_off(data: bytes) -> Polygons:
     """Faces of an OFF file as text, with or without normals and colors."""
     lines = (line.partition("#")[0].split() for line in _text(data).split("\n"))
     rows = iter([line for line in lines if line])
-    first = next(rows, [""])
-    if not first[0].endswith("OFF") or "BINARY" in first:
+    first = " ".join(next(rows, []))
+    # Some have the counts right behind the word, without a space.
+    keyword, word, rest = first.partition("OFF")
+    if not word or not set(keyword) <= set("STCN4n") or "BINARY" in rest:
         raise UnreadError("is no OFF file written as text")
-    num_vertices, num_faces = (int(count) for count in (first[1:] or next(rows, []))[:2])
+    num_vertices, num_faces = (int(count) for count in (rest.split() or next(rows, []))[:2])
     # With the count first, so that no row is taken and lost.
     vertices = [row[:3] for _, row in zip(range(num_vertices), rows, strict=False)]
     faces = [row for _, row in zip(range(num_faces), rows, strict=False)]
@@ -126,11 +129,24 @@ def read_ply(data: bytes) -> Polygons:
 
 def read_stl(data: bytes) -> Polygons:
     """Triangles of an STL file, text or binary."""
-    import trimesh
-
-    mesh: Any = trimesh.load_mesh(io.BytesIO(data), file_type="stl", process=False)
-    faces = np.asarray(mesh.faces, dtype=np.int64)
-    return Polygons(np.asarray(mesh.vertices, float), faces.ravel(), np.full(len(faces), 3))
+    count = int.from_bytes(data[80:84], "little")
+    is_text = data[:5].lower() == b"solid" and b"facet" in data[:1024]
+    if is_text:
+        # Text may be any, but for the words before a corner and at the end.
+        rows = re.findall(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)", data, re.IGNORECASE)
+        if not data.rstrip().lower().rpartition(b"\n")[2].lstrip().startswith(b"endsolid"):
+            raise UnreadError("is cut: it does not end with endsolid")
+        vertices = np.array(rows, dtype=np.float64).reshape(-1, 3)
+    else:
+        if not 84 + 50 * count <= len(data) or not count:
+            raise UnreadError(
+                f"is no STL file, or is cut: it has {len(data):,} bytes for {count:,} facets"
+            )
+        # A normal, three corners and two bytes of attributes each.
+        kind = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
+        facets = np.frombuffer(data, kind, count, offset=84)
+        vertices = facets["corners"].reshape(-1, 3).astype(np.float64)
+    return Polygons(vertices, np.arange(len(vertices)), np.full(len(vertices) // 3, 3))
 
 
 def read_glb(data: bytes) -> Polygons:
@@ -145,6 +161,11 @@ def read_glb(data: bytes) -> Polygons:
     required = [
         name for name in file.get("extensionsRequired", []) if not name.startswith(_HARMLESS)
     ]
+    meshes, nodes = file.get("meshes", []), file.get("nodes", [])
+    if any(any(each.get("weights", [])) for each in (*meshes, *nodes)):
+        raise UnreadError("has morph targets that are not at rest; export it without")
+    if any("skin" in node for node in nodes):
+        raise UnreadError("has a skin, whose pose is not computed; export it without its armature")
     required += {"EXT_mesh_gpu_instancing"} & set(file.get("extensionsUsed", []))
     if required:
         compressed = " (compressed by Draco)" if "draco" in required[0] else ""

@@ -11,10 +11,8 @@ from scenes.decoding import other_format
 from scenes.errors import SceneError
 
 _HEADS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
-# Before the samples of a WAV file there are seldom more bytes.
-_MAX_HEAD = 1 << 16
 # Sizes from here on are those of a program that did not know them.
-_OF_PIPES = 0xFFFFFF00
+_OF_PIPES = 0x7FFFF000
 
 
 def read_samples(
@@ -79,19 +77,39 @@ def _repaired(file: BinaryIO, head: bytes) -> BinaryIO:
     Raises:
         ValueError: If the file is shorter than it says.
     """
-    rest = file.read(_MAX_HEAD)
-    length = file.seek(0, io.SEEK_END) - len(head)
-    file.seek(0)
-    place, form = rest.find(b"data"), rest.find(b"fmt ")
-    if head[:4] not in (b"RIFF", b"RIFX") or not 0 <= form < place:
+    if head[:4] not in (b"RIFF", b"RIFX"):
+        file.seek(0)
         return file
     order: Literal["little", "big"] = "little" if head[:4] == b"RIFF" else "big"
-    size = int.from_bytes(rest[place + 4 : place + 8], order)
+    length = file.seek(0, io.SEEK_END)
+    place, form, is_plain = len(head), b"", True
+    while place + 8 <= length:
+        file.seek(place)
+        name, size = file.read(4), int.from_bytes(file.read(4), order)
+        if name == b"data":
+            break
+        if name == b"fmt ":
+            form = file.read(size)
+        place += 8 + size
+        file.seek(place)
+        # A chunk of an odd size ends with a byte of 0, or should.
+        if size % 2 and file.read(1) == b"\0":
+            place += 1
+        elif size % 2:
+            is_plain = False
+    else:
+        file.seek(0)
+        return file
     present = length - place - 8
     if present < size < _OF_PIPES:
         raise ValueError(f"it is cut: it has {present:,} of {size:,} bytes of samples")
-    if size and place % 2 == 0:
+    if is_plain and 0 < size < _OF_PIPES:
+        file.seek(0)
         return file
-    end = form + 8 + int.from_bytes(rest[form + 4 : form + 8], order)
-    samples = file.read()[len(head) + place + 8 :][: size or None]
-    return io.BytesIO(head + rest[form:end] + b"data" + len(samples).to_bytes(4, order) + samples)
+    samples = file.read(size if 0 < size < _OF_PIPES else -1)
+    parts = (
+        b"fmt " + len(form).to_bytes(4, order) + form,
+        b"data",
+        len(samples).to_bytes(4, order),
+    )
+    return io.BytesIO(head + b"".join(parts) + samples)

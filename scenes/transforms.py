@@ -39,10 +39,13 @@ _MOST_BYTES = 1 << 25
 _LENS_BEYOND = ("k3", "k4", "k5", "k6")
 # What places instant-ngp's cube.
 _OF_BOX = ("aabb_scale", "scale", "offset")
+_MODELS = ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE")
 _INTRINSICS = ("fl_x", "fl_y", "cx", "cy", "w", "h", "camera_angle_x", "camera_angle_y")
-_READ = frozenset(
+_OF_ANGLE = ("fl_x", "fl_y", "camera_angle_x", "camera_angle_y")
+_OF_CAMERA = frozenset(
     (*_INTRINSICS, *_LENS_BEYOND, "k1", "k2", "p1", "p2", "camera_model", "is_fisheye")
-).union(
+)
+_READ = _OF_CAMERA.union(
     ("aabb_scale", "scale", "offset", "frames", "test_frames", "file_path", "transform_matrix"),
     ("train_filenames", "val_filenames", "test_filenames"),
 )
@@ -70,7 +73,7 @@ def read_transforms(folder: Path, name: str) -> PosedImages:
         train, test, notes = _split(meta, frames, finder, name)
     if names[2:]:
         notes.append(f"{names[2]} is not read: the test views are those of {names[1]}")
-    if {"fl_x", "w", "camera_angle_x"} <= meta.keys():
+    if all(isinstance(meta.get(k), int | float) for k in ("fl_x", "w", "camera_angle_x")):
         stated, found = meta["camera_angle_x"], 2 * math.atan2(meta["w"] / 2, meta["fl_x"])
         if not abs(stated / found - 1) <= _ANGLE_TOLERANCE:
             notes.append(
@@ -149,6 +152,7 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         raise SceneError(f"{file} has an empty list of frames; each posed image needs an entry")
     require_views(len(entries), file)
     frames = []
+    shared = {key: meta[key] for key in _OF_CAMERA if meta.get(key) is not None}
     for i, entry in enumerate(entries):
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict) or not isinstance(entry.get("file_path"), str):
@@ -156,7 +160,11 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
         pose = rigid_matrix(entry.get("transform_matrix"), where)
         path = finder.find(entry["file_path"])
         if path is not None:
-            camera, size = camera_from_meta({**meta, **entry}, where)
+            own = {key: entry[key] for key in _OF_CAMERA if entry.get(key) is not None}
+            # A frame's own field of view stands in for that of all, however it is given.
+            is_own = not own.keys().isdisjoint(("fl_x", "camera_angle_x"))
+            others = {k: v for k, v in shared.items() if not (is_own and k in _OF_ANGLE)}
+            camera, size = camera_from_meta({**others, **own}, where)
             frames.append(Frame(path, camera, pose, camera_size=size, where=where))
     if not frames:
         raise SceneError(
@@ -175,8 +183,11 @@ def camera_from_meta(
         SceneError: If a value is no number, or the camera is none of a pinhole with OpenCV's lens.
     """
     model = str(meta.get("camera_model", "OPENCV"))
-    if meta.get("is_fisheye") or model not in ("OPENCV", "PINHOLE", "SIMPLE_PINHOLE"):
-        raise SceneError(f"{where}: a camera of the kind {model} is not supported, nor a fisheye")
+    if meta.get("is_fisheye") or model not in _MODELS:
+        raise SceneError(
+            f"{where}: a camera of the kind {model if model not in _MODELS else 'fisheye'} is not "
+            "supported; undistort the images first"
+        )
     if beyond := [k for k in _LENS_BEYOND if _number(meta.get(k, 0), k, where)]:
         raise SceneError(
             f"{where}: a lens with {' and '.join(beyond)} is not supported; undistort the images "
@@ -198,7 +209,9 @@ def camera_from_meta(
             fy = numbers.get("fl_y", fx)
         else:
             fx = fy = Camera.from_angle(full_width, full_height, numbers["camera_angle_x"]).fx
-            if "camera_angle_y" in numbers:
+            if "fl_y" in numbers:
+                fy = numbers["fl_y"]
+            elif "camera_angle_y" in numbers:
                 fy = Camera.from_angle(full_height, full_width, numbers["camera_angle_y"]).fx
         cx, cy = numbers.get("cx", full_width / 2), numbers.get("cy", full_height / 2)
         return Camera(full_width, full_height, fx, fy, cx, cy, distortion).resized(width, height)

@@ -6,7 +6,8 @@ file says. It answers through a pipe, and is started anew after it died. Limits 
 bytes that lie on the disk:
 
 * memory: 2 GB, and 8 times the largest file, 30 times of a model; pixels take half of it at most;
-* time of the processor: 8 s, and 2 s for each megabyte, for all files of a scene together.
+* time of the processor: 8 s, and 2 s for each megabyte, for all files of a scene together; and ten
+  times as long by the clock, and a minute, where a disk does not answer.
 
 Run as a script, this module is that process. Windows has no such limits, and macOS none of memory.
 """
@@ -44,6 +45,9 @@ _IMAGE_BYTES_PER_BYTE = 8
 _MODEL_BYTES_PER_BYTE = 30
 _SECONDS = 8.0
 _SECONDS_PER_BYTE = 2e-6
+# Of the clock: seconds, and for each second that the processor may take.
+_PATIENCE = 60.0
+_SLOWER = 10.0
 # Bytes that are written at a time.
 _WRITTEN = 1 << 22
 
@@ -121,6 +125,16 @@ def read_mesh(path: Path, most: int) -> "tuple[Tensor, Tensor]":
     return vertices, faces
 
 
+def read_array(path: Path, most: int) -> "Tensor":
+    """Read a ``.npy`` file as `scenes.array_reader.read_array` does.
+
+    Raises:
+        SceneError: If the file cannot be read within the limits.
+    """
+    _, (values,) = _ask_file("array", path, [most])
+    return values
+
+
 def _ask_file(what: str, path: Path, arguments: list[Any]) -> "tuple[dict[str, Any], list[Tensor]]":
     """Ask for the arrays of one regular file, as tensors."""
     import torch
@@ -161,11 +175,22 @@ class _Worker:
         limits = [allowance.seconds, allowance.num_bytes]
         request = [os.getcwd(), what, str(path), arguments, *limits]
         with self._lock:
+            # A file system that does not answer, or a decoder that waits, uses no processor.
+            clock = threading.Timer(_PATIENCE + _SLOWER * max(0, allowance.seconds), self._kill)
+            clock.daemon = True
+            clock.start()
             try:
                 answer, arrays = self._exchange(request)
+            except OSError as error:
+                self._stop()
+                raise SceneError(
+                    f"cannot read {path}: the process that reads files: {error.strerror}"
+                ) from None
             except BaseException:  # An answer that was not read to its end would be the next one's.
                 self._stop()
                 raise
+            finally:
+                clock.cancel()
             if "limit" in answer:
                 self._stop()
         if "refused" in answer:
@@ -212,10 +237,19 @@ class _Worker:
                 rest = rest[count:]
         return answer, arrays
 
+    def _kill(self) -> None:
+        """End the process, and what it has started."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+
     def _stop(self) -> None:
+        self._kill()
         if self._process is not None:
-            with self._process as process:
-                process.kill()
+            with self._process:
+                pass
             self._process = None
 
 
@@ -229,13 +263,20 @@ def _limit(seconds: float, num_bytes: int) -> None:
     except ImportError:  # Windows.
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
+    _lower(resource.RLIMIT_CPU, math.ceil(time.process_time() + seconds))
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmSize:"))
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, ((int(line.split()[1]) << 10) + num_bytes, hard))
+        _lower(resource.RLIMIT_AS, (int(line.split()[1]) << 10) + num_bytes)
+
+
+def _lower(kind: int, limit: int) -> None:
+    """Set a limit, or leave it where this machine has a lower one."""
+    import resource
+
+    _, hard = resource.getrlimit(kind)
+    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(kind, (limit, hard))
 
 
 def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -260,6 +301,10 @@ def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], 
 
         frames, frames_per_second = read_frames(path, *arguments)
         return {"rate": frames_per_second}, [frames]
+    if what == "array":
+        from scenes.array_reader import read_array as read_values
+
+        return {}, [read_values(path, *arguments)]
     if what == "mesh":
         from scenes.mesh_reader import read_triangles
 

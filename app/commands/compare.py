@@ -51,7 +51,7 @@ def compare(
         raise UsageError(f"cannot write {reason}; use --out") from None
     tables = [f"{title}\n{table(fits, measures)}" for title, fits in groups.items()]
     written = " and ".join(map(str, filter(None, (out, csv))))
-    print(printable("\n\n".join([*tables, f"wrote {written}"])))
+    print("\n\n".join([*tables, printable(f"wrote {written}")]))
 
 
 def _new_page() -> Path:

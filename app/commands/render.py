@@ -181,7 +181,13 @@ def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
     if out.suffix.lower() == ".webp" and max(pixels.shape) > WEBP_SIDE:
         raise UsageError(f"--out {out}: WebP takes no side over {WEBP_SIDE} pixels; use .png")
     with replacing(out) as partial:
-        iio.imwrite(partial, pixels)
+        partial.write_bytes(_encoded(pixels, out.suffix.lower()))
+
+
+def _encoded(pixels: npt.NDArray[np.uint8], suffix: str) -> bytes:
+    """An image file in memory: not all encoders notice that a disk is full."""
+    data: bytes = iio.imwrite("<bytes>", pixels, extension=suffix)
+    return data
 
 
 def _write_large_png(
@@ -201,10 +207,12 @@ def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]], *, rate: f
         out.mkdir(parents=True, exist_ok=True)
         for i, frame in enumerate(frames):
             with replacing(out / f"{i:04}.png") as partial:
-                iio.imwrite(partial, frame)
+                partial.write_bytes(_encoded(frame, ".png"))
         return
-    held = list(frames)
-    if len({frame.shape for frame in held}) > 1:
-        raise UsageError(f"--out {out}: the frames differ in size; write them to a folder")
-    with replacing(out) as partial:
-        write_frames(partial, np.stack(held), rate=max(1, round(rate)))
+    try:
+        with replacing(out) as partial:
+            write_frames(partial, frames, rate=max(1, round(rate)))
+    except ValueError:
+        raise UsageError(
+            f"--out {out}: the frames differ in size; write them to a folder"
+        ) from None

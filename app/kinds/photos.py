@@ -29,7 +29,7 @@ class PhotosOptions(ViewsOptions):
 
     photos: str = ""
     """Folder of photographs of something that does not move, or room for 40 of a room that are
-    rendered. The cameras are kept in a folder runs/capture-..., which --scene reads."""
+    rendered. The cameras are kept in a folder capture-... beside the run, which --scene reads."""
 
     size: int | None = _SIZE
     """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
@@ -47,11 +47,13 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     def opened(self, options: PhotosOptions) -> Scene:
         """Views whose cameras COLMAP has found, now or before."""
         photos = Path(options.photos)
-        folder = _RUNS
+        # Beside the run, where it is found from any folder.
+        runs = _RUNS if options.out is None else options.out.parent
+        folder = runs
         try:
             if options.photos == ROOM and not photos.exists():
                 photos = _room()
-            folder = capture_folder(photos, _RUNS)
+            folder = capture_folder(photos, runs)
             folder.mkdir(parents=True, exist_ok=True)
             # Several processes, or two runs at once, wait for the first of them.
             with FileLock(folder / ".lock"):

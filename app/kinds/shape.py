@@ -138,7 +138,8 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
     def digest(self) -> str:
         """Checksum of the mesh and of the points with their distances."""
         tensors = (self.shape.vertices, self.points, self.distances)
-        return digest_of((tensor.shape, [tensor]) for tensor in tensors)
+        placed = torch.tensor([self.shape.scale, *self.shape.center], dtype=torch.float64)
+        return digest_of((tensor.shape, [tensor]) for tensor in (*tensors, placed))
 
     def resolve(self, options: ShapeOptions) -> ShapeOptions:
         """Choose encodings, bands, sigma, steps and batches."""

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from app.report.palette import figure_color
+from app.report.palette import figure_color, unmathematical
 
 # Size of a chart in CSS pixels.
 _WIDTH = 640.0
@@ -283,14 +283,14 @@ def save_charts(path: Path, charts: Sequence[Chart]) -> None:
             marker = "o" if len(points) == 1 else None
             color = figure_color(line.color)
             xs, ys = [x for x, _ in points], [y for _, y in points]
-            axis.plot(xs, ys, color=color, lw=1.6, marker=marker, label=line.name)
+            axis.plot(xs, ys, color=color, lw=1.6, marker=marker, label=unmathematical(line.name))
         for mark in chart.marks:
             axis.axvline(mark.x, color="gray", lw=0.8, ls=":")
         if any(points for _, points in drawn):
             axis.set_xscale("log" if chart.log_x else "linear")
             axis.set_yscale("log" if chart.log_y else "linear")
-        axis.set_xlabel(chart.x_label)
-        axis.set_ylabel(chart.y_label)
+        axis.set_xlabel(unmathematical(chart.x_label))
+        axis.set_ylabel(unmathematical(chart.y_label))
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
         if chart.lines:

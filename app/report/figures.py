@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from app.crops import Window, detail_crop
 from app.kinds.kind import Result
 from app.report.images import clamped, error_scale, nearness, reduced_error
+from app.report.palette import unmathematical
 from app.report.sections import Panel
 from app.report.tables import BASELINE, gain_text, score_text
 from nerf_posenc.images import resize_area
@@ -53,7 +54,7 @@ def save_comparison(
         window = crop or (slice(None), slice(None))
         label = panel.title if crop is None else f"{panel.title}, most detailed part"
         axes[row, 0].imshow(_shown(panel.original[window]), extent=_extent(panel, crop))
-        axes[row, 0].set_ylabel(label, fontsize=9)
+        axes[row, 0].set_ylabel(unmathematical(label), fontsize=9)
         if crop is None and len(chosen) == 1:
             axes[row, 0].add_patch(_outline(rows[1][1]))
         near = nearness([panel.depths[fit.label] for fit in fits]) if has_depth else []
@@ -70,7 +71,7 @@ def save_comparison(
         gained = gain_text(fit, results, measure)
         suffix = "" if gained == "-" or fit.label == BASELINE else f" ({gained})"
         title = f"{fit.label}: {score_text(fit.scores[measure.name], measure)}{suffix}"
-        axes[0, 1 + across * i].set_title(title, fontsize=11)
+        axes[0, 1 + across * i].set_title(unmathematical(title), fontsize=11)
         axes[0, 2 + across * i].set_title(f"error, 0 to {scale:.2f}", fontsize=10)
         if has_depth:
             axes[0, 3 + across * i].set_title("depth, near is bright", fontsize=10)

@@ -46,3 +46,13 @@ def color_indices(names: Sequence[str]) -> dict[str, int]:
 def figure_color(index: int) -> str:
     """Color of a line for print; that after the last fit's is the original's gray."""
     return "gray" if index == NUM_STYLES else FIGURE[index % NUM_COLORS]
+
+
+def unmathematical(label: str) -> str:
+    r"""A label for matplotlib, which takes what stands between two dollars for mathematics.
+
+    Examples:
+        >>> unmathematical("b$^$")
+        'b\\$^\\$'
+    """
+    return label.replace("$", r"\$")

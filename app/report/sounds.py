@@ -16,6 +16,7 @@ from torch import Tensor
 from app.blocks import Sound
 from app.kinds.kind import Result
 from app.report.images import color_mapped, webp_url
+from app.report.palette import unmathematical
 from nerf_posenc.metrics.sound import spectrogram
 
 # Of a longer sound a page holds the beginning, of all channels together; 15 s of mono.
@@ -91,7 +92,7 @@ def save_spectrograms(path: Path, results: Sequence[Result]) -> None:
         axis.imshow(image, cmap="magma", aspect="auto", vmin=0, vmax=1, extent=(0, seconds, 0, 1))
         ticks = [hertz for hertz in (100, 1000, 10_000) if hertz < highest]
         axis.set_yticks([np.log(t / 40) / np.log(highest / 40) for t in ticks], map(str, ticks))
-        axis.set_title(name, fontsize=10, loc="left")
+        axis.set_title(unmathematical(name), fontsize=10, loc="left")
     axes[len(axes) // 2].set_ylabel("frequency (Hz)")
     axes[-1].set_xlabel("time (s)")
     figure.savefig(path, dpi=150)

@@ -79,6 +79,11 @@ def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
     return "\n".join(lines)
 
 
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) -> str:
     """Fits of several runs as comma-separated values, one row each, scores to all digits.
 
@@ -94,7 +99,8 @@ def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) 
         for fit in fits:
             run, name = fit.name.run or "", str(fit.name.in_run)
             scores = [fit.scores.get(name, "") for name in names]
-            writer.writerow([title, run, name, fit.parameters, *scores, fit.steps, fit.seconds])
+            texts = map(_cell, (title, run, name))
+            writer.writerow([*texts, fit.parameters, *scores, fit.steps, fit.seconds])
     return text.getvalue()
 
 

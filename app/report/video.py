@@ -1,8 +1,12 @@
 """Videos: the fits as they learn, side by side, and turntables."""
 
+import contextlib
 import importlib.util
-from collections.abc import Sequence
+import itertools
+import subprocess
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import imageio.v3 as iio
 import numpy as np
@@ -104,18 +108,38 @@ def has_ffmpeg() -> bool:
     return importlib.util.find_spec("imageio_ffmpeg") is not None
 
 
-def write_frames(file: Path, frames: npt.NDArray[np.uint8], *, rate: int) -> None:
-    """Write 8-bit frames ``(frames, height, width, 3)`` as a looping video, .mp4 or .webp."""
+def write_frames(file: Path, frames: Iterable[npt.NDArray[np.uint8]], *, rate: int) -> None:
+    """Write 8-bit frames ``(height, width, 3)`` as a looping video, .mp4 or .webp.
+
+    Raises:
+        OSError: If the file cannot be written whole.
+        ValueError: If the frames differ in size.
+    """
     if file.suffix.lower() == ".webp":
-        iio.imwrite(file, frames, duration=1000 / rate, loop=0, quality=80)
+        held = np.stack(list(frames))
+        options: dict[str, Any] = {"duration": 1000 / rate, "loop": 0, "quality": 80}
+        file.write_bytes(iio.imwrite("<bytes>", held, extension=".webp", **options))
         return
+    import imageio_ffmpeg
+
+    iterator = iter(frames)
+    first = next(iterator)
     # The codec takes even sides only.
-    even = [(0, 0), (0, frames.shape[1] % 2), (0, frames.shape[2] % 2), (0, 0)]
-    iio.imwrite(
-        file,
-        np.pad(frames, even, mode="edge"),
-        plugin="FFMPEG",
-        fps=rate,
-        macro_block_size=2,
-        quality=7,
-    )
+    even = [(0, side % 2) for side in first.shape[:2]]
+    height, width = (side + more for side, (_, more) in zip(first.shape, even, strict=False))
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error", "-nostdin"]
+    command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(rate)]
+    command += ["-i", "-", "-c:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p", str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        with contextlib.suppress(BrokenPipeError):
+            for frame in itertools.chain([first], iterator):
+                if frame.shape != first.shape:
+                    process.kill()
+                    raise ValueError("frames differ in size")
+                process.stdin.write(np.pad(frame, [*even, (0, 0)], mode="edge").data)
+            process.stdin.close()
+        said = process.stderr.read().decode(errors="replace").strip().split("\n")
+    if process.returncode != 0:
+        raise OSError(f"ffmpeg: {said[-1][:200]}")

@@ -1,5 +1,6 @@
 """Runs of several data, one after the other."""
 
+import hashlib
 import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -34,6 +35,7 @@ from nerf_posenc.training.distributed import ALONE
 
 INDEX = "index.html"
 _TABLE = "table.txt"
+_MOST_FILES = 10_000
 
 
 def run_many(
@@ -61,13 +63,20 @@ def run_many(
     require_own_gpu(resolve_device(options.device), context.world)
     resumed = context.resumed
     files = list(resumed.files if resumed is not None and resumed.files else _inputs(kind, options))
+    if len(files) > _MOST_FILES:
+        raise UsageError(f"{len(files):,} data in one run, more than {_MOST_FILES:,}; split them")
     if folder is None:
         folder = create_run_folder(options.out, "several", overwrite=options.overwrite)
         with closed_on_error(folder):
             try:
-                folder.begin(RunState(arguments=context.arguments, cwd=context.cwd, files=files))
+                state = RunState(arguments=context.arguments, cwd=context.cwd, files=files)
+                folder.begin(replace(state, digest=_digest(files)))
             except OSError as error:
                 raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+    elif resumed is not None and resumed.digest != _digest(files):
+        raise UsageError(
+            f"--resume {folder.path}: its data have changed since the run began; begin a new one"
+        )
     context.stop.folder = folder.path
     with closed_on_error(folder):
         shared = (folder.path, files, context.arguments, context.cwd, context.resumed)
@@ -82,6 +91,19 @@ def run_many(
         )
     folder.close()
     return is_whole
+
+
+def _digest(files: Sequence[str]) -> str:
+    """Checksum of what the files contain; of samples, their names."""
+    digest = hashlib.sha256()
+    for file in files:
+        path = Path(file)
+        try:
+            content = path.read_bytes() if path.is_file() else b""
+        except OSError:  # It is named when its turn comes.
+            content = b""
+        digest.update(hashlib.sha256(content).digest() + path.name.encode(errors="replace"))
+    return digest.hexdigest()
 
 
 def _inputs(kind: type[Kind[Any]], options: CommonOptions) -> Sequence[str]:
@@ -150,7 +172,9 @@ def _fit_share(
         if context.resumed is not None and _is_whole(own_folder):
             continue
         if not options.quiet:
-            print(printable(f"\n[{number + 1} of {len(files)}] {file}"))
+            print("\n" + printable(f"[{number + 1} of {len(files)}] {file}"))
+        if own_folder.is_symlink():
+            raise UsageError(f"{own_folder} is a link, which no run follows; remove it")
         own = replace(kind.of_input(options, file), out=own_folder)
         try:
             prepared = _prepare(kind, own, context)
@@ -234,9 +258,9 @@ def _write_tables(
             write_text(folder.path / _TABLE, text + "\n", token=folder.token)
         except OSError as error:
             raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
-        text += f"\n\nwrote {folder.path}/; open {folder.path / INDEX}"
+        text += "\n\n" + printable(f"wrote {folder.path}/; open {folder.path / INDEX}")
     if not quiet:
-        print(printable(f"\n{text}"))
+        print(f"\n{text}")
     # A fit that the user ended is one.
     return all(
         name in runs and _has_all(runs[name], {fit.label for fit in runs[name].fits})

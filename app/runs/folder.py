@@ -246,7 +246,9 @@ def _new_folder(title: str) -> Path:
 
 def short_name(name: str) -> str:
     """Name that any file system takes for a part of a folder's name."""
-    return printable(name).replace("/", "-").replace("?", "-")[:60]
+    plain = printable(name).replace("/", "-").replace("?", "-")
+    # File systems limit bytes: emoji have four each.
+    return plain.encode()[:60].decode(errors="ignore")
 
 
 def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:

@@ -87,7 +87,7 @@ def _options(
     asked: Mapping[str, Any], state: RunState, parse: Parse
 ) -> tuple[type[Kind[Any]], CommonOptions]:
     """Options of the run, with paths that are found from this folder."""
-    if state.files is None and not state.digest:
+    if not state.digest:
         raise UsageError(f"--resume {asked['resume']}: its run.json has no checksum of the data")
     try:
         words = [word for word in state.arguments if word not in ("-h", "--help")]

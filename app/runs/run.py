@@ -181,6 +181,9 @@ def prepare(
     # Resolving may take seconds, and says what is fitted first.
     config = kind.resolve(asked)
     names = kind.fit_names(config)
+    if len({name.stem for name in names}) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"the fit {twice} is asked for twice; give each value once")
     require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
@@ -246,6 +249,7 @@ def _begin(prepared: Run) -> None:
         fits=[str(name) for name in prepared.names],
         digest=kind.digest(),
         is_part=context.is_part,
+        versions=versions(),
     )
     before = context.resumed
     if before is not None and before.digest:
@@ -262,6 +266,13 @@ def _begin(prepared: Run) -> None:
                     f"would now have {value}; resume it on the kind of device it was begun on "
                     "(--device)"
                 )
+        changed = [
+            f"{name} {before.versions[name]}, now {value}"
+            for name, value in state.versions.items()
+            if before.versions.get(name, value) != value
+        ]
+        if changed:
+            prepared.config.log(f"note: the run was begun with {'; '.join(changed)}")
     else:
         try:
             folder.begin(state)
@@ -379,7 +390,8 @@ def finish(prepared: Run) -> bool:
         write_metrics(
             folder / METRICS, about.run, shown, measures=about.measures, loss_name=about.loss_name
         )
-    prepared.config.log(f"\n{table(shown, about.measures)}\n")
+    if not prepared.config.quiet:
+        print(f"\n{table(shown, about.measures)}\n")
     for note in notes:
         prepared.config.log(f"note: {note}")
     report = prepared.folder.path / REPORT

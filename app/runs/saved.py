@@ -55,6 +55,8 @@ VERSION = 2
 
 # What a fit's entry has of its blocks, besides the titles of those that have files.
 _PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
+# Of a heat map: attention among a thousand words.
+_MOST_CELLS = 1 << 20
 
 
 class SaveError(Exception):
@@ -74,6 +76,7 @@ class RunState:
         files: data of a run of several; None for other runs.
         is_part: whether the run is part of a run of several.
         token: part of the names of files in progress.
+        versions: versions of what the run was begun with.
     """
 
     arguments: Sequence[str] = ()
@@ -84,6 +87,7 @@ class RunState:
     files: Sequence[str] | None = None
     is_part: bool = False
     token: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_state(path: Path, state: RunState, token: str) -> None:
@@ -399,6 +403,8 @@ def _heat_map(entry: Mapping[str, Any]) -> HeatMap:
     values = from_json(list[list[float]], entry.get("values"), "values")
     if len(values) != len(rows) or any(len(row) != len(columns) for row in values):
         raise ValueError("a heat map needs one value for each row and column")
+    if len(rows) * len(columns) > _MOST_CELLS:
+        raise ValueError(f"a heat map has {len(rows)} x {len(columns)} cells; it has few")
     table = torch.tensor(values).reshape(len(rows), len(columns)).clamp(0, 1).nan_to_num()
     return HeatMap(from_json(str, entry.get("title"), "title"), table, rows, columns)
 

@@ -127,6 +127,11 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
     # An ensemble of several seeds counts as one of its models.
     members = getattr(fit.model, "members", [fit.model])
     evaluation = kind.evaluate(fit)
+    first = kind.measures(fit.config)[0]
+    if math.isnan(evaluation.scores[first.name]):
+        raise FloatingPointError(
+            f"its {first.label} is not a number: its weights overflow; use a smaller learning rate"
+        )
     return Result(
         name=fit.name,
         parameters=num_parameters(members[0]),

@@ -1,5 +1,6 @@
 """Mistakes at the command line: one line that says how to mend them, and nothing written."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from imageio.v3 import imwrite
 
 import nerf_posenc
 import train_fit
+from app.blocks import Evaluation
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -183,20 +185,25 @@ def test_a_live_page_without_its_server_is_a_mistake_that_is_named(
     assert not Path("runs").exists()
 
 
-def test_a_rate_that_breaks_the_fit_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    broken = ["--lr", "1e30", "--optimizer", "adam", "--out", "run", "--quiet"]
-    assert train_fit.main([*broken, *SMALL_RUN]) == 1
-    assert "use a smaller learning rate (--lr)" in capsys.readouterr().err
-    assert not Path("run").exists()
-
-
-def test_a_model_that_does_not_fit_in_memory_is_an_error_of_one_line(
-    capsys: pytest.CaptureFixture[str],
+def test_a_rate_that_breaks_the_fit_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # 8 TB of weights.
-    vast = ["--width", "1000000", "--encodings", "none", "--out", "run", "--quiet"]
-    assert train_fit.main([*vast, "--size", "8", "--steps", "1", "--device", "cpu"]) == 1
-    assert "out of memory; use a smaller --batch-size, --width" in capsys.readouterr().err
+    assert train_fit.main(["--lr", "1e30", "--out", "run", *SMALL_RUN]) == 2
+    assert "--lr must be" in capsys.readouterr().err
+    overflow = Evaluation({"psnr_db": math.nan}, [])
+    monkeypatch.setattr("app.kinds.image.image.ImageKind.evaluate", lambda *_: overflow)
+    assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 1
+    assert "its weights overflow; use a smaller learning rate (--lr)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "size", [["--width", "1000000"], ["--depth", "100000"], ["--width", "16000", "--depth", "200"]]
+)
+def test_a_network_of_too_many_weights_is_refused_before_it_is_made(
+    size: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train_fit.main([*size, "--encodings", "none", "--out", "run", "--size", "8"]) == 2
+    assert size[0] in capsys.readouterr().err
     assert not Path("run").exists()
 
 

@@ -167,10 +167,21 @@ def test_several_images_go_on_with_those_that_are_missing(
     arguments = ["--images", "a.png", "b.png", "cat", *SMALL_RUN, "--encodings", "none"]
     assert train_fit.main([*arguments, "--quiet", "--out", "run"]) == 1
     written = Path("run/000-a/metrics.json").stat().st_mtime_ns
-    Image.new("RGB", (9, 9), "blue").save("b.png")
-    assert train_fit.main(["--resume", "run", "--quiet"]) == 0
+    shutil.rmtree("run/002-cat")
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 1
     assert Path("run/000-a/metrics.json").stat().st_mtime_ns == written
     table = Path("run/table.txt").read_text()
-    assert "mean of 3" in table
+    assert "mean of 2" in table
+    # What a run of several names is read if it is what it was, and no link is followed.
+    Image.new("RGB", (9, 9), "blue").save("b.png")
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 2
+    assert "its data have changed since the run began" in capsys.readouterr().err
+    Path("b.png").write_text("no image")
+    shutil.rmtree("run/002-cat")
+    Path("elsewhere").mkdir()
+    Path("run/002-cat").symlink_to(Path("elsewhere").resolve())
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 2
+    assert "is a link, which no run follows" in capsys.readouterr().err
+    assert not list(Path("elsewhere").iterdir())
     assert train_fit.main(["--resume", "run/000-a"]) == 2
     assert "it is one of several" in capsys.readouterr().err

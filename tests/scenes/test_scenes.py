@@ -269,7 +269,7 @@ def broken_folders() -> dict[str, Any]:
         "malformed JSON": (text('{"frames": ['), "cannot read"),
         "a list": (text("[]"), "must contain an object"),
         "no frames": (text("{}"), "no list of frames"),
-        "no camera": (meta(camera_angle_x=None), "camera_angle_x must be a finite number"),
+        "no camera": (meta(camera_angle_x=None), "neither fl_x nor camera_angle_x"),
         "wide camera": (meta(camera_angle_x=4.0), "field of view"),
         "stretched": (frame(transform_matrix=stretched), "not rigid"),
         "transposed": (
@@ -324,5 +324,5 @@ def test_views_that_all_look_away_are_refused(tmp_path: Path) -> None:
         rotated = np.array(frame["transform_matrix"]) @ np.diag([-1.0, 1.0, -1.0, 1.0])
         frame["transform_matrix"] = rotated.tolist()
     file.write_text(json.dumps(meta))
-    with pytest.raises(SceneError, match=r"no view of .* looks at the scene"):
+    with pytest.raises(SceneError, match=r"3 of the 3 views of .* do not look at the scene"):
         open_scene(str(tmp_path))

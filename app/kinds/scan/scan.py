@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -35,7 +34,8 @@ from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
-from scenes import open_image
+from scenes import SceneError, open_image
+from scenes.worker import read_array
 
 PHANTOM = "shepp-logan"
 
@@ -53,6 +53,9 @@ _LR = 0.02
 _STEPS = {2: 500, 3: 1500}
 # Samples of a batch of lines.
 _SAMPLES = 1 << 15
+# Samples along all lines, which take some 10 s, and slices.
+_MOST_SAMPLES = 400_000_000
+_MOST_SLICES = 1 << 13
 _CHUNK = 8192
 _PREVIEW_SIDE = 128
 _SLICES_PER_SECOND = 12
@@ -346,6 +349,14 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
     require(values.numel() > 0, f"--scan {name} is empty")
     require(min(height, width) >= 8, f"--scan {name} has {width} x {height} pixels; 8 are needed")
     require(side >= 8, f"--size must be 8 or more for a scan; got {side}")
+    depth = max(1, round(len(values) * side / max(height, width))) if in_dim == 3 else 1
+    count = depth * options.projections * side**2
+    require(
+        depth <= _MOST_SLICES and count <= _MOST_SAMPLES,
+        f"--scan {name}: {options.projections} projections of {depth:,} x {side} x {side} pixels "
+        f"take {count:,} samples, more than {_MOST_SAMPLES:,}, or slices, more than "
+        f"{_MOST_SLICES:,}; give a smaller --size or fewer --projections",
+    )
     # Centered in a square of its longer side.
     longer = max(height, width)
     top, left = (longer - height) // 2, (longer - width) // 2
@@ -366,32 +377,11 @@ def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
     Raises:
         UsageError: If there is none.
     """
-    if not name.lower().endswith(".npy"):
+    try:
+        if name.lower().endswith(".npy"):
+            return read_array(Path(name), max_pixels)
         # What is transparent is empty.
         rgb = open_image(name, max_pixels=max_pixels, background=0.0).rgb
-        return (rgb * torch.tensor(_LUMA)).sum(-1)
-    try:
-        array = np.load(name, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise UsageError(f"--scan {name}: there is no file") from None
-    except OSError as error:
-        raise UsageError(f"--scan {name} cannot be read: {error.strerror or error}") from None
-    except Exception:  # A header is Python source, whose parser may raise anything.
-        array = None
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"--scan {name} is not an array of numbers written by np.save")
-    require(
-        array.ndim in (2, 3) and array.dtype.kind in "fiub",
-        f"--scan {name} must be (height, width) or (depth, height, width) numbers; it is "
-        f"{array.dtype} {array.shape}",
-    )
-    require(array.size <= max_pixels, f"--scan {name} has {array.size:,} pixels; see --max-pixels")
-    with np.errstate(all="ignore"):  # What does not fit into float32 is refused below.
-        values = torch.from_numpy(np.array(array, dtype=np.float32))
-    require(bool(values.isfinite().all()), f"--scan {name} must hold finite numbers")
-    if not bool(((values >= 0) & (values <= 1)).all()):
-        raise UsageError(
-            f"--scan {name} must hold values in [0, 1]; got {float(values.min()):.9g} to "
-            f"{float(values.max()):.9g}: map the least to 0 and the largest to 1"
-        )
-    return values
+    except SceneError as error:
+        raise UsageError(f"--scan: {error}") from None
+    return (rgb * torch.tensor(_LUMA)).sum(-1)
