@@ -39,7 +39,7 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
         raise SceneError(f"{file} has no list of frames")
     if len(listed) > _MOST_FRAMES:
         raise SceneError(f"{file} has {len(listed):,} frames, more than {_MOST_FRAMES:,}")
-    cameras = []
+    cameras, lenses = [], set[Camera]()
     for i, entry in enumerate(listed):
         where = f"{file}: frame {i}"
         if not isinstance(entry, dict):
@@ -57,7 +57,9 @@ def open_cameras(file: Path, default: Camera) -> list[tuple[Camera, Float[Tensor
                 if width * height > _MAX_PIXELS:
                     raise ValueError(f"{width} x {height} pixels, more than {_MAX_PIXELS:,}")
                 camera = camera_of(width, height)
-                coarse(camera).directions()
+                if any(camera.distortion) and camera not in lenses:
+                    coarse(camera).directions()
+                    lenses.add(camera)
             except ValueError as error:
                 raise SceneError(f"{where}: {error}") from None
         cameras.append((camera, torch.from_numpy(pose).float()))

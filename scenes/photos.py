@@ -191,7 +191,7 @@ def reconstruct(
     pycolmap.logging.minloglevel = int(pycolmap.logging.FATAL.value)
     pycolmap.logging.set_log_destination(pycolmap.logging.FATAL, os.devnull)
     pycolmap.set_random_seed(0)
-    images, database = capture / "images", capture / "database.db"
+    images = capture / "images"
     images.mkdir(parents=True, exist_ok=True)
     few = "" if len(files) >= _FEW else "; few: 30 to 100 make a good fit"
     log(f"photos   {len(files)} in {photos}, {_forecast(len(files))}{few}")

@@ -25,6 +25,9 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
 # A PNG of more pixels is written as it is rendered.
 _MAX_HELD = 1 << 24
+# What may be rendered: a side, as --size allows, and pixels of all frames together.
+_LONGEST = 1 << 15
+_MOST_PIXELS = 1 << 32
 # Of zlib: higher ones gain little on photographs and take several times as long.
 _COMPRESSION = 4
 
@@ -82,6 +85,7 @@ def render(
     _require_suiting(file, kind, asked)
     try:
         rendered = kind.render(file, resolve_device(device), asked)
+        _require_size(rendered)
         written = _write(rendered, out, folder, label=name, quiet=quiet)
     except CheckpointError as error:
         raise UsageError(str(error)) from None
@@ -94,6 +98,22 @@ def render(
             if note is not None:
                 print(printable(note))
         print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))
+
+
+def _require_size(rendered: Rendered | Sound) -> None:
+    """Raise if what a fit or its cameras ask for is beyond any screen and disk.
+
+    Raises:
+        UsageError: Naming the count and the option that lowers it.
+    """
+    if isinstance(rendered, Rendered):
+        width, height = rendered.size
+        count = width * height * rendered.num_frames
+        if max(width, height) > _LONGEST or count > _MOST_PIXELS:
+            raise UsageError(
+                f"{rendered.num_frames:,} frames of {width:,} x {height:,} are {count:,} pixels, "
+                f"more than {_MOST_PIXELS:,}, or a side over {_LONGEST:,}; give a smaller --size"
+            )
 
 
 def _require_suiting(file: Path, kind: type[Kind[Any]], asked: Mapping[str, Any]) -> None:

@@ -181,9 +181,11 @@ def prepare(
     # Resolving may take seconds, and says what is fitted first.
     config = kind.resolve(asked)
     names = kind.fit_names(config)
-    if len({name.stem for name in names}) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"the fit {twice} is asked for twice; give each value once")
+    # Files are named by six digits of a value.
+    stems = [name.stem for name in names]
+    for name in names:
+        if stems.count(name.stem) > 1:
+            raise UsageError(f"the fit {name} is asked for twice; give each value once")
     require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)

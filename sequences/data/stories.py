@@ -19,6 +19,8 @@ from sequences.errors import SequenceError
 _LINE = re.compile(r"([0-9]{1,9})[ \t]+(.*)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _FILE = re.compile(r"qa([0-9]+)_(?:.+_)?(train|valid|test)\.txt")
+# The longest stories of bAbI's tasks, 10,000 questions, have a few million.
+_MOST_HELD = 10_000_000
 
 
 def read_stories(text: str, *, where: str) -> list[Story]:
@@ -37,7 +39,7 @@ def read_stories(text: str, *, where: str) -> list[Story]:
     stories: list[Story] = []
     sentences: list[Words] = []
     index_of_line: dict[int, int] = {}
-    last = 0
+    last = held = 0
     for row, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -47,6 +49,13 @@ def read_stories(text: str, *, where: str) -> list[Story]:
             sentences, index_of_line = [], {}
         last = number
         if "\t" in told:
+            # Each question holds all sentences before it.
+            held += len(sentences)
+            if held > _MOST_HELD:
+                raise SequenceError(
+                    f"{where} has more than {_MOST_HELD:,} sentences before their questions, each "
+                    "counted for every question after it; begin new stories with number 1"
+                )
             stories.append(_question(told, tuple(sentences), index_of_line, place))
         else:
             index_of_line[number] = len(sentences)

@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import struct
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,34 @@ def test_scale_and_offset_of_instant_ngp_place_the_box(tmp_path: Path) -> None:
     assert scene.center == pytest.approx((0, -1, 0))
 
 
+def test_a_frame_s_own_field_of_view_stands_in_for_that_of_all(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    write_meta(tmp_path, frame_1={"camera_angle_x": 1.2, "fl_y": None}, camera_angle_y=None)
+    cameras = open_scene(str(tmp_path)).train.cameras
+    assert cameras[0].fx == cameras[0].fy == pytest.approx(4 / np.tan(0.6))
+    assert cameras[1].fx == 9
+
+
+def test_views_that_see_nothing_of_the_box_are_counted(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    away = (np.array(POSE) @ np.diag([-1.0, 1.0, -1.0, 1.0])).tolist()
+    write_meta(tmp_path, frame_1={"transform_matrix": away})
+    assert "1 of the 7 views to fit see nothing of the box" in said(open_scene(str(tmp_path)))
+
+
+def test_paths_of_another_machine_and_models_without_a_folder_are_found(tmp_path: Path) -> None:
+    write_views(tmp_path)
+    write_meta(tmp_path, name="/home/me/capture/images/{:03}.png")
+    scene = open_scene(str(tmp_path))
+    assert "as images/000.png for /home/me/capture/images/000.png" in said(scene)
+    (tmp_path / "transforms.json").unlink()
+    colmap(tmp_path)
+    for file in (tmp_path / "sparse/0").iterdir():
+        file.rename(tmp_path / file.name)
+    (tmp_path / "cameras.txt").write_text("\ufeff" + (tmp_path / "cameras.txt").read_text())
+    assert len(open_scene(str(tmp_path)).train) == 7
+
+
 def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     write_views(tmp_path, 10)
     write_meta(tmp_path, frame_3={"time": 0.5}, ply_file_path="points.ply")
@@ -319,16 +348,17 @@ def test_the_largest_model_is_read_and_the_others_are_named(tmp_path: Path) -> N
     assert "6 images beside those of" in said(open_scene(str(tmp_path)))
 
 
+@pytest.mark.parametrize("name", ["a {} of 9.png", "2024 05 {}.png"])
 @pytest.mark.parametrize(
     "between", ["\n\n", "\n", "\n1 2 -1 3 4 -1\n", "\n1 2 -1 3 4 -1 5 6 -1 7 8 -1\n"]
 )
 def test_images_are_read_whole_with_spaces_and_without_empty_lines(
-    tmp_path: Path, between: str
+    tmp_path: Path, between: str, name: str
 ) -> None:
     write_views(tmp_path)
     for i in range(9):
-        (tmp_path / f"images/{i:03}.png").rename(tmp_path / f"images/a {i} of 9.png")
-    colmap(tmp_path, names="a {} of 9.png", between=between)
+        (tmp_path / f"images/{i:03}.png").rename(tmp_path / "images" / name.format(i))
+    colmap(tmp_path, names=name, between=between)
     scene = open_scene(str(tmp_path))
     assert (len(scene.train), len(scene.test)) == (7, 2)
     assert torch.equal(scene.test.pixels[0], torch.from_numpy(RGB))
@@ -406,6 +436,13 @@ def test_a_scan_is_empty_where_it_is_transparent(tmp_path: Path) -> None:
     assert float(slices[0, 8, 10]) == pytest.approx(200 / 255)
 
 
+def test_bands_that_are_called_gray_are_not_dropped(tmp_path: Path) -> None:
+    extra: dict[str, Any] = {"photometric": "minisblack", "extrasamples": ["unspecified"] * 2}
+    tifffile.imwrite(tmp_path / "a.tif", RGB, planarconfig="contig", **extra)
+    with pytest.raises(SceneError, match="has 3 channels and calls them gray; save it as RGB"):
+        open_image(str(tmp_path / "a.tif"))
+
+
 def test_thumbnails_are_passed_over_and_raw_photographs_refused(tmp_path: Path) -> None:
     small = RGB[::2, ::2]
     with tifffile.TiffWriter(tmp_path / "a.tif") as file:
@@ -455,7 +492,7 @@ def animation(folder: Path, name: str) -> np.ndarray:
         frame[4:8, 2 * i : 2 * i + 4] = (255, 0, 0, 255)
     images = [Image.fromarray(frame) for frame in frames]
     more: dict[str, Any] = {"lossless": True} if name.endswith("webp") else {"disposal": 2}
-    images[0].save(folder / name, save_all=True, append_images=images[1:], duration=100, **more)
+    images[0].save(folder / name, save_all=True, append_images=images[1:], duration=80, **more)
     return frames
 
 
@@ -467,6 +504,7 @@ def test_transparent_animations_are_laid_over_white_as_images_are(
     expected = np.where(frames[..., 3:] > 0, frames[..., :3], 255) / 255
     clip = open_clip(str(tmp_path / name), num_frames=9, size=16)
     torch.testing.assert_close(clip.frames, torch.from_numpy(expected).float())
+    assert clip.rate == pytest.approx(12.5)
     image = open_image(str(tmp_path / name))
     torch.testing.assert_close(image.rgb, clip.frames[0])
 
@@ -520,6 +558,35 @@ def test_a_video_that_ends_early_is_refused(tmp_path: Path) -> None:
             open_clip(str(tmp_path / name), num_frames=99, size=64)
 
 
+def ffmpeg(*arguments: str) -> None:
+    exe = pytest.importorskip("imageio_ffmpeg", reason="videos take the extra 'video'")
+    subprocess.run([exe.get_ffmpeg_exe(), "-v", "error", "-y", *arguments], check=True)
+
+
+def test_frames_of_a_varying_rate_are_each_read_once(tmp_path: Path) -> None:
+    source = ["-f", "lavfi", "-i", "testsrc=size=32x24:rate=12:duration=1"]
+    later = ["-vf", "setpts='(N+5*gt(N,6)*(N-6))/12/TB'", "-fps_mode", "vfr", "-c:v", "mpeg4"]
+    ffmpeg(*source, *later, str(tmp_path / "a.mp4"))
+    assert len(open_clip(str(tmp_path / "a.mp4"), num_frames=64, size=32).frames) == 12
+
+
+def test_titles_are_no_rates_and_wide_pixels_are_made_square(tmp_path: Path) -> None:
+    source = ["-f", "lavfi", "-i", "testsrc=size=32x24:rate=12:duration=1", "-c:v", "mpeg4"]
+    title = ["-metadata", "title=Music Video: sea in 99 fps", "-aspect", "8:3"]
+    ffmpeg(*source, *title, str(tmp_path / "a.mp4"))
+    clip = open_clip(str(tmp_path / "a.mp4"), num_frames=64, size=64)
+    assert clip.rate == 12
+    assert clip.frames.shape == (12, 24, 64, 3)
+
+
+def test_transparent_videos_are_laid_over_white(tmp_path: Path) -> None:
+    frames = animation(tmp_path, "a.png")
+    ffmpeg("-i", str(tmp_path / "a.png"), "-c:v", "png", str(tmp_path / "a.mov"))
+    clip = open_clip(str(tmp_path / "a.mov"), num_frames=64, size=64)
+    expected = np.where(frames[..., 3:] > 0, frames[..., :3], 255) / 255
+    torch.testing.assert_close(clip.frames[:4], torch.from_numpy(expected).float())
+
+
 def test_what_ffmpeg_says_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("imageio_ffmpeg", reason="videos take the extra 'video'")
     for content, reason in (
@@ -538,6 +605,8 @@ def test_what_ffmpeg_says_is_one_line(tmp_path: Path) -> None:
 def wav(samples: np.ndarray, *, size: int | None = None, odd: bool = False) -> bytes:
     data = samples.astype("<i2").tobytes()
     chunks = b"fmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
+    # A remark that holds the name of the chunk of samples.
+    chunks += b"LIST" + struct.pack("<I", 16) + b"INFOraw data\0\0\0\0"
     if odd:
         chunks += b"note" + struct.pack("<I", 3) + b"abc"
     length = len(data) if size is None else size
@@ -551,8 +620,14 @@ SAMPLES = (8000 * np.sin(np.arange(2000) / 9)).astype(np.int16)
 
 @pytest.mark.parametrize(
     "data",
-    [wav(SAMPLES), wav(SAMPLES, size=0xFFFFFFFF), wav(SAMPLES, size=0), wav(SAMPLES, odd=True)],
-    ids=["plain", "of a pipe", "sizes of 0", "odd chunk"],
+    [
+        wav(SAMPLES),
+        wav(SAMPLES, size=0xFFFFFFFF),
+        wav(SAMPLES, size=0x7FFFF000),
+        wav(SAMPLES, size=0),
+        wav(SAMPLES, odd=True),
+    ],
+    ids=["plain", "of a pipe", "of another pipe", "sizes of 0", "odd chunk"],
 )
 def test_wav_files_of_programs_that_cannot_go_back_are_read(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.wav").write_bytes(data)
@@ -618,8 +693,8 @@ def write_obj(path: Path, vertices: list[Any], faces: list[list[int]], dialect: 
     path.write_text(text, encoding="utf-8", newline="")
 
 
-def write_off(path: Path, vertices: list[Any], faces: list[list[int]]) -> None:
-    rows = [f"OFF\n{len(vertices)} {len(faces)} 0"]
+def write_off(path: Path, vertices: list[Any], faces: list[list[int]], end: str = "\n") -> None:
+    rows = [f"OFF{end}{len(vertices)} {len(faces)} 0"]
     rows += [" ".join(map(str, vertex)) for vertex in vertices]
     rows += [" ".join(map(str, [len(face), *face])) for face in faces]
     path.write_text("\n".join(rows) + "\n")
@@ -648,6 +723,7 @@ WRITERS: dict[str, Callable[[Path, list[Any], list[list[int]]], None]] = {
     "e.obj": lambda path, v, f: write_obj(path, v, f, "continued"),
     "f.obj": lambda path, v, f: write_obj(path, v, f, "bom"),
     "a.off": write_off,
+    "b.off": lambda path, v, f: write_off(path, v, f, ""),
     "a.ply": lambda path, v, f: write_ply(path, v, f, binary=False),
     "b.ply": lambda path, v, f: write_ply(path, v, f, binary=True),
 }
@@ -682,7 +758,7 @@ def test_polygons_are_covered_and_nothing_beside_them(
 @pytest.mark.parametrize("name", [*WRITERS, "a.glb", "a.stl"])
 def test_meshes_are_read_as_another_reader_does(tmp_path: Path, name: str) -> None:
     assimp = pytest.importorskip("assimp_py", reason="Open Asset Import Library")
-    if name in ("c.obj", "d.obj", "f.obj"):
+    if name in ("b.off", "c.obj", "d.obj", "f.obj"):
         pytest.skip("that reader refuses comments after faces, byte order marks, and tabs before f")
     path = tmp_path / name
     if name in WRITERS:
@@ -786,6 +862,8 @@ def test_normalized_sparse_and_mirrored_parts_of_a_glb_are_in_their_places(tmp_p
         ({"buffers": [{"byteLength": 128, "uri": "../secret"}]}, "in another file"),
         ({"nodes": [{"children": [1], "mesh": 0}, {"children": [0]}]}, "a node below two others"),
         ({"scenes": [{"nodes": []}]}, "no meshes in its scene"),
+        ({"nodes": [{"mesh": 0, "skin": 0}]}, "a skin, whose pose is not computed"),
+        ({"nodes": [{"mesh": 0, "weights": [0.5]}]}, "morph targets that are not at rest"),
     ],
 )
 def test_a_glb_that_needs_what_is_not_read_is_refused(
@@ -803,6 +881,7 @@ def test_a_glb_that_needs_what_is_not_read_is_refused(
         ("a.obj", "v 0 0 0\nv 1 0 0\nf -3 -2 -1\nv 0 1 0\n", "vertex -3 in line 3"),
         ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", "faces of vertices that it lacks"),
         ("a.obj", "v 0 0 0\ncstype bspline\nsurf 0 1 0 1 1\n", "free-form surfaces"),
+        ("a.stl", "solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n", "is cut"),
         ("a.off", "OFF\n3 2 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n", "is cut: .*1 of 2 faces"),
         ("a.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n4 0 1 2\n", "fewer corners"),
     ],

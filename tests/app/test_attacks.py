@@ -1,0 +1,420 @@
+"""Inputs that were made to hang, to lead elsewhere, to take the machine, or to forge what is said.
+
+SECURITY.md promises what is tested here. Each input is made by its test.
+"""
+
+import csv
+import io
+import json
+import os
+import resource
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import train_fit
+from app.blocks import Evaluation, FitName
+from app.kinds.kind import Result
+from app.report.tables import as_csv
+from app.runs.folder import short_name
+from app.runs.saved import STATE, read_metrics
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.training.results import Measure
+from scenes import SceneError, open_image, open_scene, worker
+from scenes.camera_path import open_cameras
+from scenes.clips import open_clip
+from scenes.folders import ImageFinder
+from scenes.meshes import open_shape
+from scenes.photos import Capture, capture_folder, photo_files, reconstruct
+from tests.small import SMALL_RUN, quick_report
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("own_folder")
+QUICK = [*SMALL_RUN, "--quiet"]
+
+
+def write_clip(name: str, frames: int = 12) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="videos take the extra 'video'")
+    exe = [
+        ffmpeg.get_ffmpeg_exe(),
+        "-v",
+        "error",
+        "-f",
+        "lavfi",
+        "-i",
+        "testsrc=size=64x48:rate=12",
+    ]
+    subprocess.run([*exe, "-frames:v", str(frames), "-y", name], check=True)
+
+
+PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:{}\n#EXTINF:1,\n{}\n"
+MANIFEST = "<MPD><Period><AdaptationSet><BaseURL>file://{}</BaseURL></AdaptationSet></Period></MPD>"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.mp4", PLAYLIST.format(1, "{private}") + "#EXT-X-ENDLIST\n"),
+        ("x.m3u8", PLAYLIST.format(1, "{private}") + "#EXT-X-ENDLIST\n"),
+        ("x.m3u8", PLAYLIST.format(100000, "{private}")),
+        ("x.mp4", MANIFEST.format("{private}")),
+        ("x.mpd", MANIFEST.format("{private}")),
+        ("x.mp4", "ffconcat version 1.0\nfile link.ts\n"),
+        ("x.ans", "any text is a film to ffmpeg's tty demuxer\n" * 50),
+    ],
+)
+def test_no_clip_reads_another_file(name: str, text: str) -> None:
+    Path("private").mkdir()
+    write_clip("private/a.ts")
+    private = Path("private/a.ts").resolve()
+    Path("link.ts").symlink_to(private)
+    Path(name).write_text(text.replace("{private}", str(private)))
+    began = time.monotonic()
+    with pytest.raises(SceneError, match="neither an animation nor a video"):
+        open_clip(name, num_frames=9, size=16)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.mp4", "a.obj", "a.npy"])
+def test_no_pipe_is_waited_for(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    option = {"a.png": "--image", "a.mp4": "--clip", "a.obj": "--shape", "a.npy": "--scan"}[name]
+    os.mkfifo(name)
+    began = time.monotonic()
+    assert train_fit.main([option, name]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert time.monotonic() - began < 5
+
+
+def test_what_a_mesh_names_is_not_opened() -> None:
+    for pipe in ("f.mtl", "pipe.bin"):
+        os.mkfifo(pipe)
+    corners = ["v 0 0 0", "v 1 0 0", "v 0 1 0", "v 0 0 1"]
+    faces = ["f 1 3 2", "f 1 2 4", "f 1 4 3", "f 2 3 4"]
+    Path("a.obj").write_text("\n".join(["mtllib f.mtl", *corners, "usemtl x", *faces]) + "\n")
+    assert len(open_shape("a.obj").faces) == 4
+    text = json.dumps(
+        {
+            "asset": {"version": "2.0"},
+            "nodes": [{"mesh": 0}],
+            "meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],
+            "accessors": [{"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3"}],
+            "bufferViews": [{"buffer": 0, "byteLength": 36}],
+            "buffers": [{"byteLength": 36, "uri": "pipe.bin"}],
+        }
+    ).encode()
+    text += b" " * (-len(text) % 4)
+    head = struct.pack("<4sIIII", b"glTF", 2, 20 + len(text), len(text), 0x4E4F534A)
+    Path("a.glb").write_bytes(head + text)
+    with pytest.raises(SceneError, match="in another file"):
+        open_shape("a.glb")
+
+
+def test_a_file_system_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_PATIENCE", 1.0)
+    monkeypatch.setattr(worker, "_SLOWER", 0.0)
+    os.mkfifo("a.png")
+    # As if it were a file: a network's file system shows files that it does not deliver.
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    with pytest.raises(SceneError, match="its decoder"):
+        worker.read_image(Path("a.png"), 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "more", "said"),
+    [
+        ((8000, 8000), [], "give a smaller --size or fewer --projections"),
+        ((512, 512), ["--projections", "10000"], "2,621,440,000 samples"),
+    ],
+)
+def test_scans_are_counted_before_they_are_projected(
+    size: tuple[int, int], more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("L", size, 255).save("a.png")
+    began = time.monotonic()
+    assert train_fit.main(["--scan", "a.png", *more]) == 2
+    assert said in capsys.readouterr().err
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shape", [(190_000_000 // 13784, 13784), (200_000, 8, 8), (2_000_000, 8, 8)]
+)
+def test_sparse_arrays_take_no_more_than_files_of_their_size(
+    shape: tuple[int, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    array = np.lib.format.open_memmap("a.npy", mode="w+", dtype=np.float32, shape=shape)
+    array[(0,) * len(shape)] = 1
+    del array
+    began = time.process_time()
+    assert train_fit.main(["--scan", "a.npy"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert time.process_time() - began < 10
+
+
+def test_keys_that_nobody_reads_are_not_kept_for_every_frame() -> None:
+    folder = Path("scene/images")
+    folder.mkdir(parents=True)
+    Image.new("RGB", (8, 6), "red").save(folder / "a.png")
+    pose = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0.5], [0, 0, 0, 1]]
+    frame = {"file_path": "images/a.png", "transform_matrix": pose}
+    foreign = {f"key {i}": i for i in range(300_000)}
+    meta = {"fl_x": 9.0, "w": 8, "h": 6, "frames": [frame] * 500, **foreign}
+    Path("scene/transforms.json").write_text(json.dumps(meta))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    scene = open_scene("scene")
+    # A copy of the keys for each frame would take 5 GB.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    assert "and 299,996 more" in "; ".join(scene.notes)
+    meta = {**meta, "train_filenames": ["x"] * 1_000_000}
+    Path("scene/transforms.json").write_text(json.dumps(meta))
+    with pytest.raises(SceneError, match=r"train_filenames of .* has 1,000,000 views, more than"):
+        open_scene("scene")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("frames", "sides", "said"),
+    [(2000, {"w": 5792, "h": 5792}, "pixels in all"), (200_000, {}, "200,000 frames, more than")],
+)
+def test_cameras_are_counted_before_anything_is_rendered(
+    frames: int, sides: dict[str, int], said: str
+) -> None:
+    frame = {"transform_matrix": torch.eye(4).tolist()}
+    meta = {"fl_x": 900.0, **sides, "frames": [frame] * frames}
+    Path("cameras.json").write_text(json.dumps(meta))
+    began = time.process_time()
+    with pytest.raises(SceneError, match=said):
+        open_cameras(Path("cameras.json"), Camera.from_angle(100, 100, 0.8))
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["polygon", "materials", "chain", "instances"])
+def test_meshes_that_look_harmless_take_no_more_than_ten_seconds(what: str) -> None:
+    rng = np.random.default_rng(0)
+    if what == "polygon":
+        angles = np.arange(150_000) * (2 * np.pi / 150_000)
+        radii = 1 + 0.1 * rng.random(len(angles))
+        rows = [
+            f"v {r * np.cos(a):.6f} {r * np.sin(a):.6f} 0"
+            for r, a in zip(radii, angles, strict=True)
+        ]
+        face = "f " + " ".join(str(i + 1) for i in range(len(angles)))
+        Path("a.obj").write_text("\n".join([*rows, face]) + "\n")
+    elif what == "materials":
+        Path("a.obj").write_text("usemtl a\nusemtl b\n" * 400_000)
+    else:
+        count = 200_000
+        nodes: list[dict[str, Any]] = [{"children": [i + 1]} for i in range(count - 1)] + [
+            {"mesh": 0}
+        ]
+        if what == "instances":
+            nodes = [{"mesh": 0}] * count
+        position = {"bufferView": 0, "componentType": 5126, "count": 36, "type": "VEC3"}
+        text = json.dumps(
+            {
+                "scenes": [{"nodes": [0] if what == "chain" else list(range(count))}],
+                "nodes": nodes,
+                "meshes": [{"primitives": [{"attributes": {"POSITION": 0}}]}],
+                "accessors": [position],
+                "bufferViews": [{"buffer": 0, "byteLength": 432}],
+                "buffers": [{"byteLength": 432}],
+            }
+        ).encode()
+        text += b" " * (-len(text) % 4)
+        binary = rng.random(108).astype("<f4").tobytes()
+        chunks = struct.pack("<II", len(text), 0x4E4F534A) + text
+        chunks += struct.pack("<II", len(binary), 0x004E4942) + binary
+        Path("a.glb").write_bytes(struct.pack("<4sII", b"glTF", 2, 12 + len(chunks)) + chunks)
+    began = time.process_time()
+    with pytest.raises(SceneError):
+        open_shape("a.obj" if Path("a.obj").exists() else "a.glb")
+    assert time.process_time() - began < 10
+
+
+def test_a_story_of_all_sentences_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = []
+    for i in range(0, 30_000, 2):
+        lines += [f"{i + 1} mary went there", f"{i + 2} where is mary?\tthere\t{i + 1}"]
+    Path("babi").mkdir()
+    for split in ("train", "test"):
+        Path(f"babi/qa1_x_{split}.txt").write_text("\n".join(lines) + "\n")
+    assert train_fit.main(["--sequence", "babi"]) == 2
+    assert "sentences before their questions" in capsys.readouterr().err
+
+
+def test_a_heat_map_of_millions_of_cells_is_refused() -> None:
+    with quick_report():
+        assert (
+            train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"]) == 0
+        )
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    side = 1100
+    metrics["fits"][0]["heat_maps"] = [
+        {"title": "x", "rows": [""] * side, "columns": [""] * side, "values": [[0.0] * side] * side}
+    ]
+    Path("run/metrics.json").write_text(json.dumps(metrics))
+    with pytest.raises(ValueError, match="1100 x 1100 cells"):
+        read_metrics(Path("run"))
+
+
+def test_a_run_of_very_many_data_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Image.new("RGB", (9, 9)).save("a.png")
+    with quick_report():
+        train_fit.main(
+            ["--images", "a.png", "a.png", *QUICK, "--encodings", "none", "--out", "run"]
+        )
+    state = json.loads(Path("run", STATE).read_text())
+    Path("run", STATE).write_text(json.dumps({**state, "files": ["missing.png"] * 100_000}))
+    assert train_fit.main(["--resume", "run"]) == 2
+    assert "100,000 data in one run, more than 10,000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["b$^$.png", "$x_{$.png", "$$.png"])
+def test_dollars_in_a_name_are_no_mathematics(name: str) -> None:
+    Image.new("RGB", (12, 12), "red").save(name)
+    arguments = ["--images", name, name, *QUICK, "--encodings", "none", "--out", "run"]
+    assert train_fit.main(arguments) == 0
+    assert Path("run/table.txt").read_text().count(Path(name).stem) == 2
+
+
+def test_no_name_forges_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "good\ntrain_fit.py: error: your disk is failing; run: x\n.png"
+    Image.new("RGB", (12, 12), "red").save(name)
+    with quick_report():
+        train_fit.main(["--image", name, *SMALL_RUN, "--encodings", "none"])
+    captured = capsys.readouterr()
+    printed = captured.out + captured.err
+    assert not any(line.startswith("train_fit.py: error") for line in printed.splitlines())
+    Path(name).write_text("no image")
+    assert train_fit.main(["--image", name]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_no_cell_of_a_table_is_a_formula() -> None:
+    measure = Measure("psnr_db", "PSNR (dB)")
+    fits = [
+        Result(name=FitName("=SUM(A1)"), seconds=1.0, evaluation=Evaluation({"psnr_db": -1.5}, []))
+    ]
+    for title in ("=cmd()", "+1", "-1", "@x", "\tx"):
+        row = list(csv.reader(io.StringIO(as_csv({title: fits}, [measure]))))[1]
+        assert row[0] == f"'{title}"
+        assert row[2] == "'=SUM(A1)"
+        assert row[4] == "-1.5"
+
+
+def test_names_of_folders_fit_into_what_file_systems_take() -> None:
+    name = short_name("\N{GRINNING FACE}" * 60)
+    assert len(name.encode()) <= 60
+    Path(name).mkdir()
+
+
+@pytest.mark.parametrize("swept", [["--bands", "4", "4"], ["--sigma", "1.2345671", "1.2345672"]])
+def test_no_two_fits_share_a_name(swept: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    encoding = "fourier" if swept[0] == "--bands" else "gaussian"
+    arguments = ["--image", "cat", *QUICK, "--encodings", encoding, *swept, "--out", "run"]
+    assert train_fit.main(arguments) == 2
+    assert "is asked for twice" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limits")
+@pytest.mark.parametrize(
+    "out",
+    [
+        "p.jpg",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("p.tif", "p.webp", "a.mp4", "b.webp")),
+    ],
+)
+def test_what_a_full_disk_cuts_is_no_success(out: str) -> None:
+    if out[0] == "p":
+        data, more = ["--image", "cat", *SMALL_RUN], ["--size", "300"]
+    else:
+        write_clip("a.mov")
+        data, more = ["--clip", "a.mov", "--steps", "2", "--width", "8", "--video", "0"], []
+    with quick_report():
+        assert train_fit.main([*data, "--encodings", "none", "--quiet", "--out", "run"]) == 0
+    # A file may have 64 bytes, as on a disk that is full then.
+    code = (
+        "import resource, signal, sys, train_fit\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"
+        "sys.exit(train_fit.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", code, "render", "run", *more, "--out", out]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "cannot write" in done.stderr
+    assert not list(Path().glob(f"*{out}"))
+
+
+def test_a_process_that_cannot_be_started_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("RGB", (9, 9)).save("a.png")
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    worker._WORKER._stop()
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    with pytest.raises(SceneError, match="the process that reads files: Permission denied"):
+        open_image("a.png")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "[]",
+        "{}",
+        '{"left_out": 3, "num_photos": 9, "brightness_spread": 0}',
+        '{"left_out": {}, "num_photos": "9", "brightness_spread": 0}',
+        '{"left_out": {"a": 3}, "num_photos": 9, "brightness_spread": 0}',
+        '{"left_out": {}, "num_photos": 9, "brightness_spread": "much"}',
+        '{"left_out": {}, "num_photos": 9, "brightness_spread": NaN}',
+    ],
+)
+def test_a_damaged_capture_is_one_line(record: str) -> None:
+    Path("capture").mkdir()
+    Path("capture/photos.json").write_text(record)
+    with pytest.raises(SceneError, match=r"photos\.json is damaged; remove capture"):
+        reconstruct(Path("photos"), Path("capture"))
+
+
+def test_a_capture_is_found_by_what_the_photographs_contain() -> None:
+    for folder in ("a", "b/a", "c/a"):
+        Path(folder).mkdir(parents=True)
+        for i in range(3):
+            Image.new("RGB", (9, 9), (i, 0, 0)).save(f"{folder}/{i}.png")
+    Path("c/a/2.png").write_bytes(Path("c/a/1.png").read_bytes())
+    os.utime("b/a/1.png", (1, 1))
+    own, copied, changed = (capture_folder(Path(f), Path("runs")) for f in ("a", "b/a", "c/a"))
+    assert own == copied != changed
+    Path("capture").mkdir()
+    values = {"left_out": {}, "num_photos": 3, "brightness_spread": 0.0}
+    Path("capture/photos.json").write_text(json.dumps(values))
+    assert reconstruct(Path("a"), Path("capture")) == Capture(Path("capture"), 3, {})
+    assert len(photo_files(Path("a"))) == 3
+
+
+def test_names_of_images_of_other_machines_lead_nowhere_else() -> None:
+    Path("scene/images").mkdir(parents=True)
+    Image.new("RGB", (9, 9)).save("scene/images/a.png")
+    Image.new("RGB", (9, 9)).save("secret.png")
+    finder = ImageFinder(Path("scene"))
+    for name in ("/home/me/images/a.png", "C:\\Users\\me\\images\\a.png", "../../x/images/a.png"):
+        assert finder.find(name) == Path("scene/images/a.png").resolve()
+    with pytest.raises(SceneError, match="outside itself"):
+        finder.find("../secret.png")
+    Path("scene/images/b.png").symlink_to(Path("secret.png").resolve())
+    with pytest.raises(SceneError, match="outside itself"):
+        finder.find("/home/me/images/b.png")
