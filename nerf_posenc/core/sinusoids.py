@@ -6,6 +6,8 @@ subtracted, because that subtraction is exact in floating point while a product 
 
 * bands that are a power of two times pi give cycles ``2**j * x``, exact in any floating-point
   type, so float32 stays float32 and loses nothing at any octave;
+* bands that are a power of two (as in NeRF's own code) give angles ``2**j * x`` that are exact as
+  they are, and the sine takes their whole cycles away itself, with all digits of pi;
 * for all other bands the cycles are computed in float64.
 
 A band that equals float64 pi times a power of two is taken as that multiple of pi itself.
@@ -41,6 +43,10 @@ RADIANS_PER_CYCLE = 2 * math.pi
 # number are computed at once, with fewer calls.
 _CPU_CHUNK = 1 << 17
 _CPU_FEW = 1 << 16
+# Of more coordinates derivatives are summed without a matrix, which would have their square.
+_MOST_AXES = 8
+# Likewise of exact angles, whose sines and cosines are computed apart.
+_CPU_ANGLES = 1 << 16
 
 
 def sincos(
@@ -116,6 +122,8 @@ class SinCos(Encoder):
     _cycles: Tensor
     _offset: Tensor
     _sign: Tensor
+    _radians: Tensor | None
+    _partners: Tensor | None
 
     def __init__(
         self,
@@ -150,6 +158,8 @@ class SinCos(Encoder):
         self.is_exact = is_known and bool(((mantissa == 0.5) | (mantissa == 0)).all())
         # A product with a power of two is exact in float32; any other band needs float64's digits.
         dtype = torch.float32 if self.is_exact else torch.float64
+        powers = torch.frexp(self.bands).mantissa.abs()
+        self.is_radian = is_known and bool(((powers == 0.5) | (powers == 0)).all())
         is_cosine = torch.tensor([phase == "cos" for phase in self.phases], device="cpu").double()
         # If the axes are outermost and have the same bands they share the constants: with one
         # dimension less to go through, the product is three times as fast.
@@ -164,6 +174,27 @@ class SinCos(Encoder):
         self.register_constant("_cycles", cycles_columns.to(dtype).contiguous())
         self.register_constant("_offset", offset_columns.reshape(-1).to(dtype).contiguous())
         self.register_constant("_sign", sign_columns.float().contiguous())
+        self.register_constant("_partners", self._partner_matrix() if is_known else None)
+        self._is_by_band = (
+            self.layout == "kpa" and is_known and bool((self.bands == self.bands[:, :1]).all())
+        )
+        # One value for a sine and its cosine.
+        angles = self.placed(self.bands, "ka").to(torch.float32).contiguous()
+        self.register_constant("_radians", angles if self.is_radian else None)
+
+    def _partner_matrix(self) -> Tensor | None:
+        """For each column the derivative of its pair by each coordinate, at the first of the two.
+
+        None where it would be larger than what it saves.
+        """
+        if self.in_dim > _MOST_AXES:
+            return None
+        sign = 1 if self.phases[0] == "sin" else -1
+        by_axis = torch.zeros(*self._columns, self.in_dim, dtype=torch.float64, device="cpu")
+        ordered = by_axis.permute(*(self.layout.index(letter) for letter in "kpa"), 3)
+        for axis in range(self.in_dim):
+            ordered[:, 0, axis, axis] = sign * self.bands[:, axis]
+        return by_axis.flatten(0, 2)
 
     def _constant_on(self, name: str, device: torch.device) -> Tensor:
         # MPS has no float64; there the cycles of such bands are computed on the CPU.
@@ -214,18 +245,23 @@ class SinCos(Encoder):
             x = x.float()
         flat = x if x.ndim == 2 else x.reshape(-1, self.in_dim)
         if is_recorded():
-            features = self._evaluate(flat, sine_dtype)
-        elif (flat.requires_grad and torch.is_grad_enabled()) or inside_transform():
-            features = _Sines.apply(flat, self, sine_dtype)
+            is_direct = self._is_direct(flat, sine_dtype)
+            features = self._direct(flat) if is_direct else self._evaluate(flat, sine_dtype)
         else:
-            # The same, without what an autograd function costs per call.
-            features = _Sines.forward(flat, self, sine_dtype)
+            needs_grad = (flat.requires_grad and torch.is_grad_enabled()) or inside_transform()
+            # Without what an autograd function costs per call, where it is not needed.
+            sines = _Sines.apply if needs_grad else _Sines.forward
+            is_joined = weight is variance is None and dtype == flat.dtype == sine_dtype
+            joined = include_input if is_joined else None
+            features = sines(flat, self, sine_dtype, joined)
+            if joined is not None:
+                include_input = None
         if weight is not None or variance is not None:
             features = self._weighted(features, weight, variance)
         if features.dtype != dtype:
             features = features.to(dtype)
         if x.ndim != 2:
-            features = features.reshape(*x.shape[:-1], self.out_dim)
+            features = features.reshape(*x.shape[:-1], features.shape[1])
         if include_input is None:
             return features
         parts = [x.to(dtype), features]
@@ -308,6 +344,60 @@ class SinCos(Encoder):
             angles = angles.to(self._sign.device, dtype)
         return torch.sin(angles, out=out)
 
+    def _is_direct(self, x: Tensor, dtype: torch.dtype) -> bool:
+        """Whether the angles of coordinates are exact in their own type, that of the sines."""
+        # The sine of MPS is not one of all digits.
+        return self.is_radian and x.dtype == dtype and x.device.type != "mps"
+
+    def _angles(self, x: Tensor) -> Tensor:
+        assert self._radians is not None
+        return x.reshape(x.shape[0], *self._x_shape) * self._radians.to(x.dtype)
+
+    def _direct(self, x: Tensor) -> Tensor:
+        """Features of coordinates whose angles are exact, by differentiable operations."""
+        angles = self._angles(x).squeeze(1 + self.layout.index("p"))
+        parts = [angles.sin() if phase == "sin" else angles.cos() for phase in self.phases]
+        return torch.stack(parts, 1 + self.layout.index("p")).flatten(1)
+
+    def _direct_chunks(self, x: Tensor, out: Tensor, include_input: IncludeInput) -> None:
+        """Fill features of exact angles, through buffers that stay in the cache.
+
+        Args:
+            x: coordinates ``(n, in_dim)``.
+            out: array for the features, with columns for the coordinates if they are included.
+            include_input: where these are.
+        """
+        # Chunks of one size, for which the buffers serve again.
+        count = max(1, math.ceil(len(x) * self.out_dim / (2 * _CPU_ANGLES)))
+        rows = max(1, math.ceil(len(x) / count))
+        if not self._is_by_band:
+            columns = _without_input(out, self, include_input).unflatten(1, self._columns)
+            place = 1 + self.layout.index("p")
+            for chunk, part in zip(x.split(rows), columns.split(rows), strict=True):
+                angles = self._angles(chunk)
+                for i, phase in enumerate(self.phases):
+                    values = angles.sin() if phase == "sin" else angles.cos()
+                    part.narrow(place, i, 1).copy_(values)
+            if include_input is not None:
+                start = 0 if include_input == "front" else self.out_dim
+                out.narrow(1, start, self.in_dim).copy_(x)
+            return
+        assert self._radians is not None
+        bands = self._radians[:, :, :1].to(x.dtype)
+        parts: list[Tensor] = []
+        for chunk, part in zip(x.split(rows), out.split(rows), strict=True):
+            if not parts or len(chunk) < rows:
+                buffers = x.new_empty(2, self.num_bands, len(chunk), self.in_dim)
+                sine, cosine = buffers
+                pair = (sine, cosine) if self.phases[0] == "sin" else (cosine, sine)
+                parts = [each[k] for k in range(self.num_bands) for each in pair]
+            # Rows that one band multiplies are the fastest. Angles lie where cosines will.
+            torch.mul(chunk, bands, out=cosine)
+            torch.sin(cosine, out=sine)
+            torch.cos(cosine, out=cosine)
+            front, back = include_input == "front", include_input == "back"
+            torch.cat([*[chunk] * front, *parts, *[chunk] * back], -1, out=part)
+
     def _cycles_dtype(self, x: Tensor) -> torch.dtype:
         return self._cycles.dtype if x.dtype == torch.float32 else torch.float64
 
@@ -317,6 +407,23 @@ class SinCos(Encoder):
         omega = self._cycles.to(features) * RADIANS_PER_CYCLE
         partner = features.flip(1 + self.layout.index("p"))
         return partner * (omega * self._sign.to(features))
+
+    def _gathered(self, grad: Tensor, features: Tensor) -> Tensor:
+        """Gradient with respect to coordinates ``(n, in_dim)`` of one of features."""
+        # Where float32 products may be rounded to TF32 or bfloat16, sums are taken instead.
+        is_whole = torch.get_float32_matmul_precision() == "highest"
+        partners = self._partners if grad.device.type == "cpu" and is_whole else None
+        if partners is None or torch.is_autocast_enabled("cpu"):
+            slopes = self._slopes(features)
+            others = [1 + i for i, letter in enumerate(self.layout) if letter != "a"]
+            return (grad.unflatten(1, self._columns) * slopes).sum(others)
+        # d sin = cos dx and d cos = -sin dx, and the partner of a column is so many to its right
+        # or left. What stands between two other columns is multiplied by 0.
+        shift = math.prod(self._columns[self.layout.index("p") + 1 :])
+        ahead = grad[:, :-shift] * features[:, shift:]
+        pairs = torch.addcmul(ahead, grad[:, shift:], features[:, :-shift], value=-1)
+        gathered: Tensor = pairs @ partners[: pairs.shape[1]].to(pairs.dtype)
+        return gathered
 
     def convention(self) -> str:
         """Describe bands, layout and phases, for an encoder's ``repr``."""
@@ -336,7 +443,23 @@ class _Sines(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(x: Tensor, table: SinCos, dtype: torch.dtype) -> Tensor:
+    def forward(
+        x: Tensor, table: SinCos, dtype: torch.dtype, include_input: IncludeInput
+    ) -> Tensor:
+        if x.device.type == "cpu" and table._is_direct(x, dtype):
+            width = table.out_dim + (0 if include_input is None else table.in_dim)
+            features = x.new_empty(len(x), width)
+            table._direct_chunks(x, features, include_input)
+            return features
+        features = _Sines._of_cycles(x, table, dtype)
+        if include_input is None:
+            return features
+        return torch.cat([x, features] if include_input == "front" else [features, x], dim=-1)
+
+    @staticmethod
+    def _of_cycles(x: Tensor, table: SinCos, dtype: torch.dtype) -> Tensor:
+        if table._is_direct(x, dtype):
+            return table._direct(x)
         # A GPU has its own allocator, and few features fit the cache of a CPU as they are.
         if x.device.type != "cpu" or len(x) * table.out_dim <= _CPU_FEW:
             return table._evaluate(x, dtype)
@@ -354,34 +477,55 @@ class _Sines(torch.autograd.Function):
         return features
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, SinCos, torch.dtype], output: Tensor) -> None:
-        ctx.x_dtype, ctx.table = inputs[0].dtype, inputs[1]
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, SinCos, torch.dtype, IncludeInput], output: Tensor
+    ) -> None:
+        ctx.x_dtype, ctx.table, ctx.include_input = inputs[0].dtype, inputs[1], inputs[3]
         ctx.save_for_backward(output)
         ctx.save_for_forward(output)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (features,) = ctx.saved_tensors
-        other = [1 + i for i, letter in enumerate(ctx.table.layout) if letter != "a"]
-        # d sin = cos dx, and the cosine is the other column of the pair.
-        slopes = ctx.table._slopes(features)
-        x_grad = (grad.view_as(slopes) * slopes).sum(other)
-        return x_grad.to(ctx.x_dtype), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        table: SinCos = ctx.table
+        features, own = (
+            _without_input(each, table, ctx.include_input) for each in (*ctx.saved_tensors, grad)
+        )
+        x_grad = table._gathered(own, features).to(ctx.x_dtype)
+        if ctx.include_input is not None:
+            start = 0 if ctx.include_input == "front" else table.out_dim
+            x_grad = x_grad + grad.narrow(1, start, table.in_dim)
+        return x_grad, None, None, None
 
     @staticmethod
     def jvp(ctx: Any, x_tangent: Tensor, *_: None) -> Tensor:
-        (features,) = ctx.saved_tensors
         table: SinCos = ctx.table
+        features = _without_input(ctx.saved_tensors[0], table, ctx.include_input)
         slopes = table._slopes(features)
-        return (slopes * table.placed(x_tangent.to(features), "a")).flatten(1)
+        tangent = (slopes * table.placed(x_tangent.to(features), "a")).flatten(1)
+        if ctx.include_input is None:
+            return tangent
+        parts = [x_tangent.to(features), tangent]
+        return torch.cat(parts if ctx.include_input == "front" else parts[::-1], dim=-1)
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int, None, None], x: Tensor, table: SinCos, dtype: torch.dtype
+        info: Any,
+        in_dims: tuple[int, None, None, None],
+        x: Tensor,
+        table: SinCos,
+        dtype: torch.dtype,
+        include_input: IncludeInput,
     ) -> tuple[Tensor, int]:
         x = x.movedim(in_dims[0], 0)
-        features = _Sines.apply(x.reshape(-1, table.in_dim), table, dtype)
-        return features.reshape(*x.shape[:-1], table.out_dim), 0
+        features = _Sines.apply(x.reshape(-1, table.in_dim), table, dtype, include_input)
+        return features.reshape(*x.shape[:-1], features.shape[1]), 0
+
+
+def _without_input(features: Tensor, table: SinCos, include_input: IncludeInput) -> Tensor:
+    """The columns of sines and cosines alone."""
+    if include_input is None:
+        return features
+    return features.narrow(1, table.in_dim if include_input == "front" else 0, table.out_dim)
 
 
 def project(
