@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc import FourierEncoder, GaussianEncoder
+from nerf_posenc import FourierEncoder, GaussianEncoder, image_coordinates
 from nerf_posenc.networks.implicit import siren
 
 SIZE = 64
@@ -18,12 +18,12 @@ SIZE = 64
 
 def image() -> tuple[Tensor, Tensor]:
     """Pixel centers in [-1, 1], ``(4096, 2)``, and gray values in [0, 1], ``(4096, 1)``."""
-    line = (torch.arange(SIZE) + 0.5) / SIZE * 2 - 1
-    y, x = torch.meshgrid(line, line, indexing="ij")
+    coordinates = image_coordinates(SIZE, SIZE)
+    x, y = coordinates.unbind(-1)
     rings = 0.5 + 0.5 * torch.cos(40 * (x * x + y * y))
     disk = ((x - 0.3) ** 2 + (y + 0.2) ** 2 < 0.1).float()
     values = 0.7 * rings * (1 - disk) + disk
-    return torch.stack([x, y], -1).reshape(-1, 2), values.reshape(-1, 1)
+    return coordinates.reshape(-1, 2), values.reshape(-1, 1)
 
 
 def relu_network(in_dim: int) -> nn.Sequential:

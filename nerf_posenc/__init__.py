@@ -1,8 +1,8 @@
 """Coordinate encodings: sines and cosines of many frequencies, for fields and sequences."""
 
-import importlib
-import typing
-import warnings
+import importlib as _importlib
+import typing as _typing
+import warnings as _warnings
 
 from nerf_posenc.core.bands import geometric_bands as geometric_bands
 from nerf_posenc.core.bands import linear_bands as linear_bands
@@ -36,6 +36,7 @@ from nerf_posenc.encoders.time2vec import Time2VecEncoder as Time2VecEncoder
 from nerf_posenc.encoders.triangle_wave import TriangleWaveEncoder as TriangleWaveEncoder
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder as VectorMatrixEncoder
 from nerf_posenc.identification import identify as identify
+from nerf_posenc.images import image_coordinates as image_coordinates
 from nerf_posenc.positional.alibi import alibi_bias as alibi_bias
 from nerf_posenc.positional.camera_attention import PRoPEEncoder as PRoPEEncoder
 from nerf_posenc.positional.learned import LearnedPositionEncoder as LearnedPositionEncoder
@@ -68,14 +69,25 @@ _MOVED = {
 }
 
 
-if not typing.TYPE_CHECKING:
+_RENAMED = {
+    "ROTARY_PRESETS": "nerf_posenc.presets.ROTARY",
+    "FOURIER_PRESETS": "nerf_posenc.presets.FOURIER",
+    "GRID_PRESETS": "nerf_posenc.presets.GRID",
+    "SEQUENCE_PRESETS": "nerf_posenc.presets.SEQUENCE",
+    "TriPlaneEncoder": 'KPlanesEncoder(3, reduce="sum")',
+    "pixel_centers": "image_coordinates(height, width)",
+}
+
+if not _typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         for wing, names in _MOVED.items():
             if name in names.split():
                 new = f"nerf_posenc.{wing}"
-                warnings.warn(
+                _warnings.warn(
                     f"nerf_posenc.{name} is {new}.{name} now", DeprecationWarning, stacklevel=2
                 )
-                return getattr(importlib.import_module(new), name)
+                return getattr(_importlib.import_module(new), name)
+        if name in _RENAMED:
+            raise AttributeError(f"nerf_posenc.{name} is gone; take {_RENAMED[name]}")
         raise AttributeError(f"module 'nerf_posenc' has no attribute {name!r}")

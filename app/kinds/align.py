@@ -23,7 +23,7 @@ from app.kinds.kind import Fit, Problem, Result, digest_of
 from app.options import PixelOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.images import pixel_centers, unit_range
+from nerf_posenc.images import image_coordinates, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -194,7 +194,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
     def _grid(self, width: int, height: int) -> Float[Tensor, "pixels 2"]:
         """Pixel centers in the middle of the image, row by row; the longer side spans [-1, 1]."""
         share = max(width, height) / max(self.size)
-        return share * pixel_centers(width, height).view(-1, 2)
+        return share * image_coordinates(height, width).view(-1, 2)
 
     def _edges(self) -> Float[Tensor, " 2"]:
         """Coordinates of the right and the lower edge."""

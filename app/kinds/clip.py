@@ -26,7 +26,7 @@ from app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
 from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
-from nerf_posenc.images import pixel_centers
+from nerf_posenc.images import image_coordinates
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
@@ -194,7 +194,7 @@ def frame_times(count: int) -> list[float]:
 
 def frame_points(width: int, height: int, time: float) -> Float[Tensor, "pixels 3"]:
     """Pixel centers of a frame, row by row, with its time; the longer side spans [-1, 1]."""
-    return F.pad(pixel_centers(width, height), (0, 1), value=time).view(-1, 3)
+    return F.pad(image_coordinates(height, width), (0, 1), value=time).view(-1, 3)
 
 
 @torch.no_grad()

@@ -21,12 +21,15 @@ def grid_positions(
         0-based indices, ``(*shape, num_axes)``; ``flatten(0, -2)`` lists them row by row.
 
     Raises:
+        TypeError: If the shape is a number.
         ValueError: If a size is negative, or there is none.
 
     Examples:
         >>> grid_positions((2, 2)).flatten(0, -2).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
+    if not isinstance(shape, Sequence):
+        raise TypeError(f"shape must have a size for each axis, as ({shape}, {shape})")
     if len(shape) == 0 or min(shape) < 0:
         raise ValueError(f"shape must be one or more sizes of 0 or more; got {tuple(shape)}")
     axes = [torch.arange(size, device=device) for size in shape]
@@ -54,6 +57,7 @@ def patch_centers(
         Centers ``(*shape, num_axes)``.
 
     Raises:
+        TypeError: If the shape is a number.
         ValueError: If an argument is out of its range.
 
     Examples:
@@ -61,6 +65,8 @@ def patch_centers(
         tensor([[[ 0.0000, -0.5000],
                  [ 0.0000,  0.5000]]])
     """
+    if not isinstance(shape, Sequence):
+        raise TypeError(f"shape must have a size for each axis, as ({shape}, {shape})")
     if min(shape, default=0) < 1 or normalize not in ("each", "shorter", "longer"):
         raise ValueError(
             "shape must be sizes of 1 or more and normalize 'each', 'shorter' or 'longer'; got "

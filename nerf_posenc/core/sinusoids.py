@@ -365,7 +365,7 @@ class SinCos(Encoder):
         Args:
             x: coordinates ``(n, in_dim)``.
             out: array for the features, with columns for the coordinates if they are included.
-            include_input: where these are.
+            include_input: whether the coordinates stand before or after the features.
         """
         # Chunks of one size, for which the buffers serve again.
         count = max(1, math.ceil(len(x) * self.out_dim / (2 * _CPU_ANGLES)))
@@ -416,7 +416,8 @@ class SinCos(Encoder):
         if partners is None or torch.is_autocast_enabled("cpu"):
             slopes = self._slopes(features)
             others = [1 + i for i, letter in enumerate(self.layout) if letter != "a"]
-            return (grad.unflatten(1, self._columns) * slopes).sum(others)
+            summed: Tensor = (grad.unflatten(1, self._columns) * slopes).sum(others)
+            return summed
         # d sin = cos dx and d cos = -sin dx, and the partner of a column is so many to its right
         # or left. What stands between two other columns is multiplied by 0.
         shift = math.prod(self._columns[self.layout.index("p") + 1 :])

@@ -17,6 +17,8 @@ from nerf_posenc.core.encoder import (
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, project
 
+_NUM_FEATURES = 256
+
 
 class GaussianEncoder(Encoder):
     r"""Random Fourier features: all sines, then all cosines, of sampled frequencies.
@@ -59,7 +61,7 @@ class GaussianEncoder(Encoder):
     def __init__(
         self,
         in_dim: int,
-        num_features: int = 256,
+        num_features: int | None = None,
         *,
         sigma: float = 10.0,
         matrix: Float[Tensor, "num_features in_dim"] | None = None,
@@ -151,7 +153,7 @@ class LearnedFourierEncoder(GaussianEncoder):
 
     Args:
         in_dim: number of coordinates, 1 or more.
-        num_features: number of frequencies, 1 or more.
+        num_features: number of frequencies, 1 or more; 256, or those of ``matrix``, by default.
         sigma: standard deviation of the frequencies to start with, in cycles per unit.
         matrix: start from these frequencies.
         phases: order of sine and cosine.
@@ -174,7 +176,7 @@ class LearnedFourierEncoder(GaussianEncoder):
 
 def _frequencies(
     in_dim: int,
-    num_features: int,
+    num_features: int | None,
     sigma: float,
     matrix: Tensor | None,
     generator: torch.Generator | None,
@@ -186,7 +188,10 @@ def _frequencies(
                 f"matrix must have shape (num_features, {in_dim}) with 1 feature or more; "
                 f"got {tuple(matrix.shape)}"
             )
+        if num_features not in (None, len(matrix)):
+            raise ValueError(f"num_features is {num_features}, and matrix has {len(matrix)} rows")
         return matrix.detach().to(torch.promote_types(matrix.dtype, torch.float32)).clone()
+    num_features = _NUM_FEATURES if num_features is None else num_features
     require_counts(in_dim=in_dim, num_features=num_features)
     require_positive(sigma=sigma)
     device = None if generator is None else generator.device

@@ -10,6 +10,7 @@ from nerf_posenc.positional.camera_attention import transformed_by_camera as tra
 from nerf_posenc.positional.fourier_series import (
     FourierSeriesRotaryEncoder as FourierSeriesRotaryEncoder,
 )
+from nerf_posenc.positional.learned_grid import resize_positions as resize_positions
 from nerf_posenc.positional.memory_networks import MemN2NPositionEncoder as MemN2NPositionEncoder
 from nerf_posenc.positional.memory_networks import TemporalEncoder as TemporalEncoder
 from nerf_posenc.positional.relative_bias import ClippedRelativeBias as ClippedRelativeBias

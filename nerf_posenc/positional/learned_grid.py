@@ -1,5 +1,6 @@
 """Learned position embeddings of image patches, resized to other resolutions."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -12,6 +13,49 @@ from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, 
 
 # More tokens before the patches than any model has: the shape must be wrong.
 _MOST_PREFIX = 16
+# Nothing, a class token, a distillation token as well, or four registers.
+_USUAL_PREFIXES = (0, 1, 2, 5)
+
+
+def resize_positions(
+    table: Float[Tensor, "*one count dim"],
+    new_shape: Sequence[int],
+    *,
+    shape: Sequence[int] | None = None,
+    **how: Any,
+) -> Float[Tensor, "*one new_count dim"]:
+    """Resample the learned positions of a checkpoint to another grid; prefix tokens stay.
+
+    Args:
+        table: prefix tokens, such as the class token, then the patches row by row, ``(count, dim)``
+            or ``(1, count, dim)``.
+        new_shape: rows and columns of patches that are wanted.
+        shape: rows and columns of patches in training; None for a square, beside which there are 0,
+            1, 2 or 5 prefix tokens.
+        how: ``mode``, ``antialias``, ``align_corners`` and ``scale_offset`` as in
+            ``LearnedGridEncoder.table``: ``antialias=True`` is timm's ``resample_abs_pos_embed``,
+            ``scale_offset=0.1`` DINOv2's first release.
+
+    Raises:
+        ValueError: If the table is not that of such a grid.
+
+    Examples:
+        >>> resize_positions(torch.rand(1, 197, 768), (16, 20), antialias=True).shape
+        torch.Size([1, 321, 768])
+    """
+    require_tensor(table, "table")
+    if shape is None:
+        side = math.isqrt(table.shape[-2])
+        if table.shape[-2] - side * side not in _USUAL_PREFIXES:
+            raise ValueError(
+                f"a table of {table.shape[-2]} embeddings is no square, alone or with 1, 2 or 5 "
+                "prefix tokens; give shape="
+            )
+        shape = (side, side)
+    encoder = LearnedGridEncoder.from_table(table, shape)
+    with torch.no_grad():
+        resized = encoder.table(new_shape, **how)
+    return resized.detach().reshape(*table.shape[:-2], *resized.shape)
 
 
 class LearnedGridEncoder(Encoder):

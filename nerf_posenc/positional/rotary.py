@@ -1,6 +1,7 @@
 """Rotary position embeddings (RoPE): for sequences, and axial ones for images and videos."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Num
@@ -132,8 +133,10 @@ class RotaryEncoder(Rotation):
         Raises:
             ValueError: If the name is unknown; the nearest ones are given.
         """
+        row = ROTARY[ROTARY.canonical(name)]
+        dim = row.dims.get(name) if dim is None else dim
         sized = overrides if dim is None else {"dim": dim, **overrides}
-        return cls(**ROTARY[ROTARY.canonical(name)].arguments_with(**sized))
+        return cls(**row.arguments_with(**sized))
 
     @property
     def frequency_bands(self) -> Float[Tensor, "num_pairs 1"]:
@@ -158,6 +161,38 @@ class RotaryEncoder(Rotation):
         Raises:
             ValueError: If the positions have the wrong number of axes.
         """
+        cosine, sine = self._pairs(positions)
+        return self.to_columns(cosine), self.to_columns(sine)
+
+    def tables(
+        self, positions: Num[Tensor, "*shape"], form: Literal["half", "interleaved", "complex"]
+    ) -> tuple[Tensor, Tensor] | Tensor:
+        """Cosines and sines as the code of others takes them, whatever this encoder's pairing.
+
+        Args:
+            positions: positions of the tokens, as ``forward`` takes them.
+            form: ``"half"`` repeats the pairs one after the other, as transformers' models have
+                them; ``"interleaved"`` repeats each of them, as diffusers has them by default; and
+                ``"complex"`` gives numbers of length 1, as the first LLaMA code has them.
+
+        Returns:
+            Cosines and sines ``(*batch, rotary_dim)``; or complex numbers
+            ``(*batch, rotary_dim / 2)``.
+
+        Raises:
+            ValueError: If the form is another one, or the positions have the wrong number of axes.
+        """
+        cosine, sine = self._pairs(positions)
+        if form == "complex":
+            return torch.complex(cosine, sine)
+        if form == "half":
+            return torch.cat([cosine, cosine], dim=-1), torch.cat([sine, sine], dim=-1)
+        if form != "interleaved":
+            raise ValueError(f"form must be 'half', 'interleaved' or 'complex'; got {form!r}")
+        return cosine.repeat_interleave(2, dim=-1), sine.repeat_interleave(2, dim=-1)
+
+    def _pairs(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of each pair."""
         positions = self._positions(positions)
         features: Tensor = self.sincos(
             positions.expand(*positions.shape[:-1], len(self.pair_axes))
@@ -167,7 +202,7 @@ class RotaryEncoder(Rotation):
         if self.scale != 1:
             features = features * self.scale
         sine, cosine = features.chunk(2, dim=-1)
-        return self.to_columns(cosine), self.to_columns(sine)
+        return cosine, sine
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

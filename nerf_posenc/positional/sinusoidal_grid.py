@@ -7,11 +7,13 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import (
     Encoder,
     checked_order,
+    described,
     require_counts,
     require_positive,
     require_tensor,
@@ -33,7 +35,9 @@ class GridSinusoidalEncoder(Encoder):
             of the width before those of the height. None leaves them in order.
         axis_dims: columns of each block, even numbers that add up to ``dim``, if they are not
             equal; each axis then has bands of its own. For layouts with the axis outermost.
-        bands: bands of every axis in radians per position, instead of those of ``base``.
+        bands: bands of every axis in radians per position, instead of those of ``base``. If they
+            take fewer columns than ``dim``, the last columns are 0; without ``bands`` there is a
+            band more on each axis than fits, and the last columns are cut.
         start: position of the first row, column and so on in ``table``.
         span: scale the positions of ``table`` so that a position that equals the size of its
             axis becomes this; None leaves them as they are.
@@ -75,6 +79,7 @@ class GridSinusoidalEncoder(Encoder):
         require_counts(dim=dim, num_axes=num_axes)
         super().__init__(num_axes, dim)
         self.base = base
+        self._has_own_bands = False
         self.layout = layout
         self.axis_order = checked_order(axis_order, num_axes)
         self.start = start
@@ -88,11 +93,13 @@ class GridSinusoidalEncoder(Encoder):
             axis_dim = 2 * math.ceil(dim / (2 * num_axes))
             if bands is None:
                 bands = geometric_bands(axis_dim, base=base)
-            elif 2 * len(bands) != axis_dim:
+            elif not 0 < 2 * len(bands) <= axis_dim:
                 raise ValueError(
-                    f"a width of {dim} takes {axis_dim // 2} bands for each of {num_axes} axes; "
-                    f"got {len(bands)}"
+                    f"a width of {dim} takes 1 to {axis_dim // 2} bands for each of {num_axes} "
+                    f"axes; got {len(bands)}"
                 )
+            else:
+                self._has_own_bands = True
             self.sincos = SinCos(num_axes, bands, layout=layout)
             return
         widths = tuple(axis_dims)
@@ -147,7 +154,9 @@ class GridSinusoidalEncoder(Encoder):
         ordered = [positions[..., axis] for axis in self.axis_order]
         if self.axis_dims is None:
             features: Tensor = self.sincos(torch.stack(ordered, dim=-1), out_dtype=self.out_dtype)
-            return features[..., : self.out_dim]
+            # Cut, or filled up with zeros.
+            surplus = self.out_dim - features.shape[-1]
+            return F.pad(features, (0, surplus)) if surplus else features
         parts = [encoder(part) for encoder, part in zip(self.axes, ordered, strict=True)]
         joined = torch.cat(parts, dim=-1)
         return joined if self.out_dtype is None else joined.to(self.out_dtype)
@@ -167,6 +176,27 @@ class GridSinusoidalEncoder(Encoder):
         """
         embeddings: Tensor = self(self.positions(shape))
         return embeddings
+
+    def add_to(
+        self, embeddings: Float[Tensor, "*batch count dim"], shape: Sequence[int]
+    ) -> Float[Tensor, "*batch count dim"]:
+        """Add the embedding of each cell to that of its token.
+
+        Args:
+            embeddings: embeddings of the cells, row by row.
+            shape: size of the grid along each axis, rows first.
+
+        Raises:
+            TypeError: If the shape is a number.
+            ValueError: If the tokens are not as many as the cells, or of another width.
+        """
+        table = self.table(shape).flatten(0, -2)
+        if embeddings.shape[-2:] != table.shape:
+            raise ValueError(
+                f"embeddings must have shape (*batch, {len(table)}, {self.out_dim}) for a grid of "
+                f"{tuple(shape)}; got {tuple(embeddings.shape)}"
+            )
+        return embeddings + table.to(embeddings)
 
     def positions(self, shape: Sequence[int]) -> Num[Tensor, "*shape num_axes"]:
         """Positions of a grid, as ``table`` counts and scales them.
@@ -232,6 +262,8 @@ class GridSinusoidalEncoder(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         parts = [f"dim={self.out_dim}", f"num_axes={self.in_dim}", f"base={self.base:g}"]
+        if self._has_own_bands:
+            parts[-1] = f"bands={described(self.sincos.bands[:, :1])}"
         parts.append(f"layout={self.layout!r}")
         for name, plain in (
             ("axis_order", tuple(range(self.in_dim))),

@@ -1,5 +1,6 @@
 """Learned bias of attention scores within windows of patches."""
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -7,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.core.grids import grid_positions
 
 
 class WindowBias(nn.Module):
@@ -17,7 +19,8 @@ class WindowBias(nn.Module):
 
     Args:
         num_heads: number of heads, 1 or more.
-        window: height and width in patches, 1 or more each.
+        window: size in patches along each axis, 1 or more: height and width, or frames, height and
+            width as in Video Swin.
         has_class_token: whether a class token stands before the patches, as in BEiT: the last three
             rows of the table are the bias from it to patches, from patches to it, and its own.
 
@@ -30,19 +33,23 @@ class WindowBias(nn.Module):
     """
 
     def __init__(
-        self, num_heads: int, window: tuple[int, int], *, has_class_token: bool = False
+        self, num_heads: int, window: Sequence[int], *, has_class_token: bool = False
     ) -> None:
-        height, width = window
-        require_counts(num_heads=num_heads, height=height, width=width)
+        if not isinstance(window, Sequence) or not window:
+            raise TypeError(f"window must have a size for each axis, as (7, 7); got {window!r}")
+        require_counts(
+            num_heads=num_heads, **{f"window[{axis}]": size for axis, size in enumerate(window)}
+        )
         super().__init__()
-        self.window = window
+        self.window = tuple(window)
         self.has_class_token = has_class_token
-        self._num_offsets = (2 * height - 1) * (2 * width - 1)
+        self._num_offsets = math.prod(2 * size - 1 for size in window)
         self.table = nn.Parameter(torch.zeros(self._num_offsets + 3 * has_class_token, num_heads))
 
     def forward(self) -> Float[Tensor, "num_heads length length"]:
         """Bias to add to the attention scores of the window's tokens, patches row by row."""
-        offsets = self.table[: self._num_offsets].unflatten(0, (2 * self.window[0] - 1, -1))
+        sizes = [2 * size - 1 for size in self.window]
+        offsets = self.table[: self._num_offsets].unflatten(0, sizes)
         patches = _pair_biases(offsets, self.window)
         if not self.has_class_token:
             return patches
@@ -132,10 +139,8 @@ class LogCPBBias(nn.Module):
 
 
 def _pair_biases(biases: Tensor, window: Sequence[int]) -> Tensor:
-    """Biases by offset, ``(2 h - 1, 2 w - 1, heads)``, of all pairs of patches of a window."""
-    height, width = window
-    row, column = (torch.arange(size, device=biases.device) for size in window)
-    # Offsets from -(h - 1) to h - 1, counted from 0; broadcast to (h, w, h, w).
-    row = (row[:, None] - row + height - 1)[:, None, :, None]
-    column = (column[:, None] - column + width - 1)[None, :, None, :]
-    return biases[row, column].movedim(-1, 0).reshape(-1, height * width, height * width)
+    """Biases by offset, ``(*(2 size - 1), heads)``, of all pairs of patches of a window."""
+    positions = grid_positions(window, device=biases.device).flatten(0, -2)
+    # Offsets from -(size - 1) to size - 1 along each axis, counted from 0.
+    steps = positions[:, None] - positions + positions.new_tensor(window) - 1
+    return biases[tuple(steps.unbind(-1))].movedim(-1, 0)

@@ -22,25 +22,26 @@ GRID = PresetTable(
         "detr": Preset(
             "facebookresearch/detr, models/position_encoding.py, normalize=False",
             dict(layout="akp", start=1),
-            "With padding, ``masked_table``.",
+            "With padding, ``masked_table``. The defaults of mmdet's SinePositionalEncoding.",
         ),
         "detr-normalized": Preset(
             "facebookresearch/detr, models/position_encoding.py, normalize=True; images of ACT",
             dict(layout="akp", start=1, span=2 * math.pi),
             "With padding, ``masked_table``.",
-            aliases=("mask2former",),
+            aliases=("mask2former", "mmdet-detr", "mmdet-mask2former"),
         ),
         "deformable-detr": Preset(
             f"{_TRANSFORMERS}deformable_detr",
             dict(layout="akp", start=0.5, span=2 * math.pi),
-            "Positions half a cell earlier than DETR's: ``offset=-0.5`` of mmdet.",
-            aliases=("mmdet",),
+            "Positions half a cell earlier than DETR's: ``offset=-0.5`` of mmdet, whose other "
+            "models have rows of their own.",
+            aliases=("mmdet-deformable-detr",),
         ),
         "dab-detr": Preset(
             f"{_TRANSFORMERS}dab_detr and grounding_dino; DINO",
             dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
             "With padding, ``masked_table``.",
-            aliases=("dino", "grounding-dino"),
+            aliases=("dino", "grounding-dino", "mmdet-dino"),
         ),
         "timm": Preset(
             "timm, layers/pos_embed_sincos.py, build_sincos2d_pos_embed", dict(layout="pak")
@@ -81,9 +82,20 @@ GRID = PresetTable(
             dict(
                 layout="apk",
                 axis_order=lambda _, num_axes: range(num_axes)[::-1],
-                bands=lambda dim, num_axes: geometric_bands(dim // num_axes, last_reached=True),
+                bands=lambda dim, num_axes: geometric_bands(
+                    2 * (dim // (2 * num_axes)), last_reached=True
+                ),
             ),
-            "The longest wavelength is reached: 10000 ** (k / (n - 1)) for n bands.",
+            "The longest wavelength is reached: 10000 ** (k / (n - 1)) for n bands. Columns that "
+            "the axes do not share evenly are 0 (vit-pytorch in 3-D).",
+        ),
+        "trellis": Preset(
+            "microsoft/TRELLIS, trellis/modules/transformer/blocks.py, AbsolutePositionEmbedder",
+            dict(
+                layout="apk",
+                bands=lambda dim, num_axes: geometric_bands(2 * (dim // (2 * num_axes))),
+            ),
+            "Columns that the axes do not share evenly are 0.",
         ),
         "prithvi": Preset(
             "IBM/terratorch, terratorch/models/backbones/prithvi_mae.py",

@@ -100,19 +100,10 @@ LANGUAGE = {
         axis_dims=_first_quarter,
     ),
     "gpt-neox": _row(
-        96,
-        f"{_TRANSFORMERS}gpt_neox",
-        positions.sequence,
-        aliases=("stablelm",),
-        axis_dims=_first_quarter,
-        pairing="half",
+        96, f"{_TRANSFORMERS}gpt_neox", positions.sequence, axis_dims=_first_quarter, pairing="half"
     ),
     "llama": _row(
-        128,
-        f"{_TRANSFORMERS}llama; ESM-2 and ModernBERT's local layers with 64 columns",
-        positions.sequence,
-        aliases=("moshi", "esm2", "modernbert-local"),
-        pairing="half",
+        128, f"{_TRANSFORMERS}llama", positions.sequence, aliases=("moshi",), pairing="half"
     ),
     "mistral": _row(
         128,

@@ -21,6 +21,7 @@ class Preset:
         note: what to watch out for.
         aliases: other names, of models that do the same.
         dim: width of a head in the model; None where any is usual.
+        dims: width of a head of those aliases that have another one.
         token_positions: function from the sizes of a grid to the positions of its tokens, in the
             model's order; None where positions are whatever the caller has.
     """
@@ -30,10 +31,12 @@ class Preset:
     note: str = ""
     aliases: tuple[str, ...] = ()
     dim: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
     token_positions: Callable[[Sequence[int]], Tensor] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
+        object.__setattr__(self, "dims", MappingProxyType(dict(self.dims)))
 
     def arguments_with(self, **overrides: Any) -> dict[str, Any]:
         """Arguments of the encoder.
@@ -88,11 +91,12 @@ def rotary_row(
     num_axes: int = 1,
     aliases: tuple[str, ...] = (),
     note: str = "",
+    dims: Mapping[str, int] | None = None,
     **arguments: Any,
 ) -> Preset:
     """A row of the rotary embeddings, whose arguments begin with the number of axes."""
     arguments = {"num_axes": num_axes, **arguments}
-    return Preset(source, arguments, note, aliases, dim, token_positions)
+    return Preset(source, arguments, note, aliases, dim, dims or {}, token_positions)
 
 
 class PresetTable(Mapping[str, Preset]):

@@ -79,3 +79,9 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             GaussianEncoder(**{"in_dim": 2, **arguments})  # type: ignore[arg-type]
+
+
+def test_a_number_of_features_that_a_matrix_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="num_features is 4, and matrix has 3 rows"):
+        GaussianEncoder(2, 4, matrix=torch.rand(3, 2))
+    assert GaussianEncoder(2).out_dim == 512

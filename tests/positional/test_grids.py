@@ -3,8 +3,21 @@
 import pytest
 import torch
 
-from nerf_posenc import GridSinusoidalEncoder, LearnedGridEncoder, grid_positions, patch_centers
-from nerf_posenc.positional import MemN2NPositionEncoder, TemporalEncoder, augmented_positions
+from nerf_posenc import (
+    GridSinusoidalEncoder,
+    LearnedGridEncoder,
+    geometric_bands,
+    grid_positions,
+    image_coordinates,
+    patch_centers,
+    preset,
+)
+from nerf_posenc.positional import (
+    MemN2NPositionEncoder,
+    TemporalEncoder,
+    augmented_positions,
+    resize_positions,
+)
 
 
 def test_indices_count_row_by_row() -> None:
@@ -136,3 +149,111 @@ def test_what_does_not_fit_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_image_coordinates_are_pixel_centers_of_one_scale() -> None:
+    coordinates = image_coordinates(3, 5, dtype=torch.float64)
+    assert coordinates.shape == (3, 5, 2)
+    torch.testing.assert_close(
+        coordinates[0, :, 0], torch.tensor([-0.8, -0.4, 0, 0.4, 0.8]).double()
+    )
+    torch.testing.assert_close(coordinates[:, 0, 1], torch.tensor([-0.4, 0, 0.4]).double())
+
+
+def simple_vit_3d(shape: tuple[int, int, int], dim: int) -> torch.Tensor:
+    """vit-pytorch's posemb_sincos_3d: dim // 6 bands of each axis, and zeros behind them."""
+    count = dim // 6
+    omega = 10_000.0 ** -(torch.arange(count, dtype=torch.float64) / (count - 1))
+    z, y, x = torch.meshgrid(*(torch.arange(n, dtype=torch.float64) for n in shape), indexing="ij")
+    parts = [f(axis[..., None] * omega) for axis in (x, y, z) for f in (torch.sin, torch.cos)]
+    joined = torch.cat(parts, dim=-1)
+    return torch.nn.functional.pad(joined, (0, dim - joined.shape[-1]))
+
+
+@pytest.mark.parametrize("dim", [64, 128, 192, 1024])
+def test_columns_that_axes_do_not_share_evenly_are_zero(dim: int) -> None:
+    ours = GridSinusoidalEncoder.preset("simple-vit", dim, 3).table((2, 3, 5))
+    torch.testing.assert_close(ours.double(), simple_vit_3d((2, 3, 5), dim), atol=5e-7, rtol=0)
+    # TRELLIS: the sines of an axis, then its cosines, of 10000 ** (-i / n).
+    count = dim // 6
+    bands = 10_000.0 ** -(torch.arange(count, dtype=torch.float64) / count)
+    points = torch.tensor([[3, 1, 7], [0, 5, 2]])
+    angles = points[..., None].double() * bands
+    expected = torch.cat([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+    ours = preset("trellis", dim, 3)(points)
+    torch.testing.assert_close(ours[:, : 6 * count].double(), expected, atol=5e-7, rtol=0)
+    assert not ours[:, 6 * count :].any()
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "temperature", "offset", "normalizes"),
+    [
+        ("mmdet-detr", 6.283185307179586, 10_000, 0.0, True),
+        ("mmdet-deformable-detr", 6.283185307179586, 10_000, -0.5, True),
+        ("mmdet-dino", 6.283185307179586, 20, 0.0, True),
+        ("detr", 1.0, 10_000, 0.0, False),
+    ],
+)
+def test_each_model_of_mmdet_has_its_own_row(
+    name: str, scale: float, temperature: int, offset: float, normalizes: bool
+) -> None:
+    rows, columns, half = 5, 7, 12
+    y, x = torch.meshgrid(
+        *(torch.arange(1, n + 1, dtype=torch.float64) for n in (rows, columns)), indexing="ij"
+    )
+    if normalizes:
+        y, x = (scale * (p + offset) / (n + 1e-6) for p, n in ((y, rows), (x, columns)))
+    k = torch.arange(half, dtype=torch.float64)
+    powers = temperature ** (2 * (k // 2) / half)
+    parts = [p[..., None] / powers for p in (y, x)]
+    pairs = [torch.stack([p[..., 0::2].sin(), p[..., 1::2].cos()], -1).flatten(-2) for p in parts]
+    ours = GridSinusoidalEncoder.preset(name, 2 * half).table((rows, columns))
+    torch.testing.assert_close(ours.double(), torch.cat(pairs, -1), atol=1e-6, rtol=0)
+
+
+def test_encoders_with_other_bands_print_otherwise() -> None:
+    plain = GridSinusoidalEncoder(32, layout="apk", axis_order=(1, 0))
+    texts = {repr(each) for each in (plain, preset("simple-vit", 32), preset("clay", 32))}
+    assert len(texts) == 3
+
+
+def test_a_grid_is_added_to_its_tokens() -> None:
+    encoder, tokens = GridSinusoidalEncoder(12), torch.rand(2, 15, 12)
+    expected = tokens + encoder.table((3, 5)).flatten(0, 1)
+    assert torch.equal(encoder.add_to(tokens, (3, 5)), expected)
+    with pytest.raises(ValueError, match=r"must have shape \(\*batch, 12, 12\)"):
+        encoder.add_to(tokens, (3, 4))
+    with pytest.raises(ValueError, match="1 to 3 bands for each of 2 axes; got 4"):
+        GridSinusoidalEncoder(12, bands=geometric_bands(8))
+
+
+def timm_resampled(
+    positions: torch.Tensor, new: tuple[int, int], old: tuple[int, int], prefix: int
+) -> torch.Tensor:
+    """Timm's resample_abs_pos_embed, written from its description."""
+    first, grid = positions[:, :prefix], positions[:, prefix:].float()
+    image = grid.reshape(1, *old, -1).permute(0, 3, 1, 2)
+    image = torch.nn.functional.interpolate(image, size=new, mode="bicubic", antialias=True)
+    grid = image.permute(0, 2, 3, 1).reshape(1, new[0] * new[1], -1)
+    return torch.cat([first, grid.to(positions.dtype)], dim=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("prefix", [0, 1, 5])
+def test_positions_of_a_checkpoint_are_resized_in_one_line(dtype: torch.dtype, prefix: int) -> None:
+    square = torch.rand(1, prefix + 49, 8).to(dtype)
+    assert torch.equal(resize_positions(square, (7, 7)), square)
+    ours = resize_positions(square, (9, 5), antialias=True)
+    assert torch.equal(ours, timm_resampled(square, (9, 5), (7, 7), prefix))
+    oblong = torch.rand(prefix + 24, 8).to(dtype)
+    ours = resize_positions(oblong, (6, 8), shape=(4, 6), antialias=True)
+    assert torch.equal(ours, timm_resampled(oblong[None], (6, 8), (4, 6), prefix)[0])
+    # DINOv2 scales by (new + 0.1) / old, without smoothing.
+    ours = resize_positions(square, (9, 9), scale_offset=0.1)
+    image = square[:, prefix:].float().reshape(1, 7, 7, 8).permute(0, 3, 1, 2)
+    factor = float((9 + 0.1) / 7)
+    expected = torch.nn.functional.interpolate(image, scale_factor=(factor, factor), mode="bicubic")
+    grid = expected.permute(0, 2, 3, 1).reshape(1, 81, 8).to(dtype)
+    assert torch.equal(ours[:, prefix:], grid)
+    with pytest.raises(ValueError, match=r"is no square, .*; give shape="):
+        resize_positions(torch.rand(1, 60, 8), (9, 9))

@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (lambda: T5RelativeBias(2, num_buckets=5), "num_buckets must be an even number"),
         (lambda: T5RelativeBias(2, num_buckets=64, max_distance=16), "max_distance above 16"),
         (lambda: T5RelativeBias(0), "num_heads must be 1 or more"),
-        (lambda: WindowBias(2, (0, 3)), "height must be 1 or more"),
+        (lambda: WindowBias(2, (0, 3)), r"window\[0\] must be 1 or more"),
         (lambda: ClippedRelativeBias(2, ends=(3, -3)), "a least offset and a largest"),
         (lambda: deberta_buckets(torch.tensor([1]), max_distance=100), "above half of it"),
         (lambda: KerpleBias(2, kind="linear"), "kind must be"),  # type: ignore[arg-type]
@@ -180,3 +180,18 @@ def test_real_offsets_have_no_bucket() -> None:
     ):
         with pytest.raises(TypeError, match=r"offsets must be integers; got torch.float32"):
             buckets(torch.tensor([0.5, -3.7]))
+
+
+def test_a_window_of_three_axes_is_that_of_video_swin() -> None:
+    window, heads = (2, 3, 4), 5
+    bias = WindowBias(heads, window)
+    torch.nn.init.normal_(bias.table)
+    # The index of WindowAttention3D: offsets shifted to 0 and counted by the sizes 2 n - 1.
+    grid = torch.stack(torch.meshgrid(*(torch.arange(n) for n in window), indexing="ij"))
+    flat = grid.flatten(1)
+    relative = (flat[:, :, None] - flat[:, None]).permute(1, 2, 0) + torch.tensor([1, 2, 3])
+    index = relative @ torch.tensor([5 * 7, 7, 1])
+    expected = bias.table[index.view(-1)].view(24, 24, heads).permute(2, 0, 1)
+    assert torch.equal(bias(), expected)
+    with pytest.raises(TypeError, match="a size for each axis"):
+        WindowBias(heads, 3)  # type: ignore[arg-type]

@@ -328,3 +328,25 @@ def test_mixed_frequencies_follow_the_default_type_as_all_rotary_embeddings_do()
             }
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_tables_of_every_form_rotate_alike() -> None:
+    rotary, positions = RotaryEncoder(8, 2), torch.rand(5, 2) * 9
+    x = torch.randn(5, 8)
+    expected = rotary.rotate(x, positions)
+    # Interleaved pairs as diffusers rotates them, and as complex numbers, as LLaMA does.
+    cosine, sine = rotary.tables(positions, "interleaved")
+    turned = torch.stack([-x[:, 1::2], x[:, 0::2]], -1).flatten(-2)
+    torch.testing.assert_close(x * cosine + turned * sine, expected)
+    numbers = rotary.tables(positions, "complex")
+    assert isinstance(numbers, Tensor)
+    product = torch.view_as_complex(x.view(5, 4, 2)) * numbers
+    torch.testing.assert_close(torch.view_as_real(product).flatten(-2), expected)
+    # Halves as transformers rotates them, with the columns of each pair brought there.
+    cosine, sine = rotary.tables(positions, "half")
+    halves = torch.cat([x[:, 0::2], x[:, 1::2]], -1)
+    turned = torch.cat([-halves[:, 4:], halves[:, :4]], -1)
+    first, second = (halves * cosine + turned * sine).chunk(2, -1)
+    torch.testing.assert_close(torch.stack([first, second], -1).flatten(-2), expected)
+    with pytest.raises(ValueError, match="form must be"):
+        rotary.tables(positions, "quarter")  # type: ignore[arg-type]
