@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc import SinusoidalEncoder, find_presets, preset
+from nerf_posenc import RotaryEncoder, SinusoidalEncoder, find_presets, preset
 from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE
 from nerf_posenc.presets.catalog import PRESETS
 
@@ -42,6 +42,16 @@ def test_every_preset_is_made_by_its_name() -> None:
     assert {name for name, _ in find_presets("rtdetr")} == {"timm-interleaved"}
     assert "hunyuan-video" in [name for name, _ in find_presets("hunyuan_video")]
     assert find_presets("ama3") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "dim"), [("llama", 128), ("esm2", 64), ("modernbert-local", 64), ("stablelm", 80)]
+)
+def test_an_alias_has_the_width_of_its_model(name: str, dim: int) -> None:
+    made = preset(name)
+    assert isinstance(made, RotaryEncoder)
+    assert made.out_dim == dim
+    assert preset(name, 32).out_dim == 32
 
 
 def wave(name: str, k: int, n: int) -> float:

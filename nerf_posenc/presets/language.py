@@ -100,10 +100,21 @@ LANGUAGE = {
         axis_dims=_first_quarter,
     ),
     "gpt-neox": _row(
-        96, f"{_TRANSFORMERS}gpt_neox", positions.sequence, axis_dims=_first_quarter, pairing="half"
+        96,
+        f"{_TRANSFORMERS}gpt_neox",
+        positions.sequence,
+        aliases=("stablelm",),
+        dims={"stablelm": 80},
+        axis_dims=_first_quarter,
+        pairing="half",
     ),
     "llama": _row(
-        128, f"{_TRANSFORMERS}llama", positions.sequence, aliases=("moshi",), pairing="half"
+        128,
+        f"{_TRANSFORMERS}llama; ESM-2 and ModernBERT's local layers with 64 columns",
+        positions.sequence,
+        aliases=("moshi", "esm2", "modernbert-local"),
+        dims={"esm2": 64, "modernbert-local": 64},
+        pairing="half",
     ),
     "mistral": _row(
         128,
