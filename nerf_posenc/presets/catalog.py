@@ -42,9 +42,9 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
         >>> preset("flux")
         RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
-    own = PRESETS.canonical(name)
-    encoder: Any = encoder_of(own)
-    made: AnyEncoder = encoder.preset(own, *sizes, **overrides)
+    encoder: Any = encoder_of(PRESETS.canonical(name))
+    # By the name that was given: an alias may have another width.
+    made: AnyEncoder = encoder.preset(name, *sizes, **overrides)
     return made
 
 
