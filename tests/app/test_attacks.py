@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from PIL import Image
 
 import train_fit
 from app.blocks import Evaluation, FitName
-from app.kinds.kind import Result
+from app.kinds.kind import Rendered, Result
 from app.report.tables import as_csv
 from app.runs.folder import short_name
 from app.runs.saved import STATE, read_metrics
@@ -418,3 +419,42 @@ def test_names_of_images_of_other_machines_lead_nowhere_else() -> None:
     Path("scene/images/b.png").symlink_to(Path("secret.png").resolve())
     with pytest.raises(SceneError, match="outside itself"):
         finder.find("/home/me/images/b.png")
+
+
+def test_a_mesh_of_another_size_is_another_mesh() -> None:
+    pytest.importorskip("igl", reason="shapes take the extra 'shapes'")
+    from app.kinds.shape import ShapeKind, ShapeOptions
+
+    digests = set()
+    for scale, shift in ((1, 0), (2, 0), (1, 5)):
+        corners = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+        rows = [f"v {scale * x + shift} {scale * y} {scale * z}" for x, y, z in corners]
+        Path("a.obj").write_text("\n".join([*rows, "f 1 3 2", "f 1 2 4", "f 1 4 3", "f 2 3 4"]))
+        digests.add(ShapeKind(ShapeOptions(shape="a.obj")).digest())
+    assert len(digests) == 3
+
+
+def test_another_version_is_said_when_a_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with quick_report():
+        arguments = ["--image", "cat", *SMALL_RUN, "--encodings", "none", "--out", "run"]
+        assert train_fit.main(arguments) == 0
+        state = json.loads(Path("run", STATE).read_text())
+        state["versions"]["torch"] = "1.0"
+        Path("run", STATE).write_text(json.dumps(state))
+        Path("run/metrics.json").unlink()
+        capsys.readouterr()
+        assert train_fit.main(["--resume", "run"]) == 0
+    assert f"begun with torch 1.0, now {torch.__version__}" in capsys.readouterr().out
+
+
+def test_a_fit_that_asks_for_more_than_any_screen_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with quick_report():
+        assert (
+            train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"]) == 0
+        )
+    wide = lambda *_: Rendered((1_000_000, 8), "x", iter(()), 60)  # noqa: E731
+    with mock.patch("app.kinds.image.image.ImageKind.render", wide):
+        assert train_fit.main(["render", "run"]) == 2
+    assert "60 frames of 1,000,000 x 8 are 480,000,000 pixels" in capsys.readouterr().err
