@@ -235,7 +235,7 @@ class Kind(ABC, Generic[Config]):
     rendered_by: ClassVar[Sequence[str]] = ()
     is_orbited: ClassVar[bool] = False
     is_distributable: ClassVar[bool] = True
-    loss_name: ClassVar[LossName] = "mse"
+    loss_name: LossName = "mse"
 
     title: str
     source: str

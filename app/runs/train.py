@@ -160,7 +160,7 @@ def _done(state: FitState) -> int:
 def _loss_text(state: FitState, problem: Problem, name: LossName) -> str:
     """Last loss of a fit."""
     score = training_score(name, state.history[-1].loss)
-    return f"PSNR {score:.2f} dB" if name == "mse" else f"loss {score:.2f} {problem.unit}".rstrip()
+    return f"PSNR {score:.2f} dB" if name == "mse" else f"loss {score:.3g} {problem.unit}".rstrip()
 
 
 def _summary(state: FitState, problem: Problem, name: LossName) -> str:

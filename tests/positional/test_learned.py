@@ -37,6 +37,7 @@ def test_learned_codes_are_looked_up_and_trained() -> None:
     assert encoder.codes.grad.sum(1).tolist() == [4, 0, 0, 8, 0, 0, 0, 0, 0, 4]
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_learned_codes_take_integers_of_any_type_and_nothing_else() -> None:
     encoder = LearnedPositionEncoder(10, 4)
     positions = torch.tensor([[0, 3], [9, 3]])

@@ -182,6 +182,7 @@ def test_real_offsets_have_no_bucket() -> None:
             buckets(torch.tensor([0.5, -3.7]))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_window_of_three_axes_is_that_of_video_swin() -> None:
     window, heads = (2, 3, 4), 5
     bias = WindowBias(heads, window)

@@ -330,6 +330,7 @@ def test_mixed_frequencies_follow_the_default_type_as_all_rotary_embeddings_do()
         torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_tables_of_every_form_rotate_alike() -> None:
     rotary, positions = RotaryEncoder(8, 2), torch.rand(5, 2) * 9
     x = torch.randn(5, 8)
