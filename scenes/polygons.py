@@ -5,6 +5,7 @@ polygons into fans, which cover their notches, and pass over what they do not kn
 corner is checked, and what cannot be read is refused by its name.
 """
 
+import codecs
 import io
 import json
 import re
@@ -58,9 +59,10 @@ def read_obj(data: bytes) -> Polygons:
     corners: list[int] = []
     sizes: list[int] = []
     # A line ends with a line feed, a carriage return or both, and goes on after a backslash.
-    text = _text(data).replace("\\\n", " ")
+    text = re.sub(r"\\[ \t]*\n", " ", _text(data))
     for number, line in enumerate(text.split("\n"), 1):
         keyword, *values = line.partition("#")[0].split() or ("",)
+        keyword = keyword.lower()
         if keyword == "v":
             if len(values) < 3:
                 raise UnreadError(f"has a vertex of {len(values)} coordinates in line {number}")
@@ -85,10 +87,10 @@ def read_off(data: bytes) -> Polygons:
     """Faces of an OFF file as text, with or without normals and colors."""
     lines = (line.partition("#")[0].split() for line in _text(data).split("\n"))
     rows = iter([line for line in lines if line])
-    first = " ".join(next(rows, []))
+    first = " ".join(next(rows, [])).upper()
     # Some have the counts right behind the word, without a space.
     keyword, word, rest = first.partition("OFF")
-    if not word or not set(keyword) <= set("STCN4n") or "BINARY" in rest:
+    if not word or not set(keyword) <= set("STCN4") or "BINARY" in rest:
         raise UnreadError("is no OFF file written as text")
     num_vertices, num_faces = (int(count) for count in (rest.split() or next(rows, []))[:2])
     # With the count first, so that no row is taken and lost.
@@ -130,11 +132,11 @@ def read_ply(data: bytes) -> Polygons:
 def read_stl(data: bytes) -> Polygons:
     """Triangles of an STL file, text or binary."""
     count = int.from_bytes(data[80:84], "little")
-    is_text = data[:5].lower() == b"solid" and b"facet" in data[:1024]
-    if is_text:
-        # Text may be any, but for the words before a corner and at the end.
-        rows = re.findall(rb"vertex\s+(\S+)\s+(\S+)\s+(\S+)", data, re.IGNORECASE)
-        if not data.rstrip().lower().rpartition(b"\n")[2].lstrip().startswith(b"endsolid"):
+    # A binary file may begin with any words; its length is that of its count.
+    is_text = data.removeprefix(codecs.BOM_UTF8).lstrip()[:5].lower() == b"solid"
+    if is_text and len(data) != 84 + 50 * count and b"facet" in data[:2048].lower():
+        rows = re.findall(rb"^\s*vertex\s+(\S+)\s+(\S+)\s+(\S+)", data, re.I | re.M)
+        if b"endsolid" not in data[-1024:].lower():
             raise UnreadError("is cut: it does not end with endsolid")
         vertices = np.array(rows, dtype=np.float64).reshape(-1, 3)
     else:
@@ -259,6 +261,8 @@ def _accessor(file: dict[str, Any], binary: bytes, index: int) -> npt.NDArray[An
     values = np.zeros((about["count"], width), kind)
     if "bufferView" in about:
         values = _view(file, binary, about, kind, about["count"], width)
+    elif "sparse" not in about:
+        raise UnreadError("has positions without values, as a compressed file (Draco) has them")
     if "sparse" in about:
         sparse = about["sparse"]
         places = np.dtype(_TYPES[sparse["indices"]["componentType"]])

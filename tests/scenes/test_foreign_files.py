@@ -688,6 +688,8 @@ def write_obj(path: Path, vertices: list[Any], faces: list[list[int]], dialect: 
         text = text.replace("\n", " # x\n")
     elif dialect == "continued":
         text = text.replace("f ", "f \\\n ")
+    elif dialect == "capitals":
+        text = text.upper()
     elif dialect == "bom":
         text = "\ufeff" + text.replace("\n", "\r")
     path.write_text(text, encoding="utf-8", newline="")
@@ -722,6 +724,7 @@ WRITERS: dict[str, Callable[[Path, list[Any], list[list[int]]], None]] = {
     "d.obj": lambda path, v, f: write_obj(path, v, f, "comments"),
     "e.obj": lambda path, v, f: write_obj(path, v, f, "continued"),
     "f.obj": lambda path, v, f: write_obj(path, v, f, "bom"),
+    "g.obj": lambda path, v, f: write_obj(path, v, f, "capitals"),
     "a.off": write_off,
     "b.off": lambda path, v, f: write_off(path, v, f, ""),
     "a.ply": lambda path, v, f: write_ply(path, v, f, binary=False),
@@ -758,7 +761,7 @@ def test_polygons_are_covered_and_nothing_beside_them(
 @pytest.mark.parametrize("name", [*WRITERS, "a.glb", "a.stl"])
 def test_meshes_are_read_as_another_reader_does(tmp_path: Path, name: str) -> None:
     assimp = pytest.importorskip("assimp_py", reason="Open Asset Import Library")
-    if name in ("b.off", "c.obj", "d.obj", "f.obj"):
+    if name in ("b.off", "c.obj", "d.obj", "f.obj", "g.obj"):
         pytest.skip("that reader refuses comments after faces, byte order marks, and tabs before f")
     path = tmp_path / name
     if name in WRITERS:
@@ -788,6 +791,48 @@ def test_meshes_are_read_as_another_reader_does(tmp_path: Path, name: str) -> No
     center = np.concatenate(parts).reshape(-1, 3)
     assert shape.center == pytest.approx((center.min(0) + center.max(0)) / 2, abs=1e-4)
     assert (area, volume) == pytest.approx(theirs, rel=1e-4)
+
+
+def stl(words: str, *, binary: bool = False) -> bytes:
+    """A box of 2 x 1 x 1 as triangles, with words at the beginning."""
+    vertices, faces = prism([(0, 0), (2, 0), (2, 1), (0, 1)])
+    points = np.array(vertices)
+    corners = np.array(
+        [points[[f[0], f[i], f[i + 1]]] for f in faces for i in range(1, len(f) - 1)]
+    )
+    if binary:
+        kind = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("more", "<u2")])
+        facets = np.zeros(len(corners), kind)
+        facets["corners"] = corners
+        return words.encode().ljust(80) + struct.pack("<I", len(facets)) + facets.tobytes()
+    rows = [f"solid {words}"]
+    for triangle in corners:
+        rows += ["facet normal 0 0 0", " outer loop"]
+        rows += [f"  vertex {x:e} {y:e} {z:e}" for x, y, z in triangle]
+        rows += [" endloop", "endfacet"]
+    return "\n".join([*rows, f"endsolid {words}"]).encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        stl("a"),
+        stl("vertex facet"),
+        stl("a").upper(),
+        b"\xef\xbb\xbf\n " + stl("a").replace(b"\n", b"\r\n"),
+        stl("a", binary=True),
+        stl("solid a\nfacet normal", binary=True),
+        stl("a", binary=True) + bytes(20),
+    ],
+    ids=["text", "words", "capitals", "mark", "binary", "solid", "trailing"],
+)
+def test_stl_is_told_apart_by_its_length_and_not_its_first_word(
+    tmp_path: Path, data: bytes
+) -> None:
+    (tmp_path / "a.stl").write_bytes(data)
+    area, volume = surface(open_shape(str(tmp_path / "a.stl")))
+    assert area == pytest.approx(10)
+    assert volume == pytest.approx(2)
 
 
 def write_glb(path: Path, file: dict[str, Any], binary: bytes) -> None:
