@@ -182,7 +182,7 @@ def camera_from_meta(
     Raises:
         SceneError: If a value is no number, or the camera is none of a pinhole with OpenCV's lens.
     """
-    model = str(meta.get("camera_model", "OPENCV"))
+    model = str(meta.get("camera_model", "OPENCV")).upper()
     if meta.get("is_fisheye") or model not in _MODELS:
         raise SceneError(
             f"{where}: a camera of the kind {model if model not in _MODELS else 'fisheye'} is not "

@@ -64,7 +64,7 @@ def test_a_log_has_one_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_last_line_has_the_unit_of_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
     fit_a_line(10, loss_name="loss", unit="nats {")
-    assert re.search(r"steps in \d+\.\d s, loss \d+\.\d\d nats \{$", lines(capsys)[-1].strip())
+    assert re.search(r"steps in \d+\.\d s, loss [\d.e+-]+ nats \{$", lines(capsys)[-1].strip())
 
 
 def test_a_count_is_summed_up_without_a_score(capsys: pytest.CaptureFixture[str]) -> None:
