@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +25,11 @@ def printable(text: str) -> str:
         >>> printable("cat\x1b[31m\n.png")
         'cat?[31m?.png'
     """
-    decoded = os.fsencode(text).decode("utf-8", "replace").replace("\ufffd", "?")
+    # Of lone surrogates only some stand for bytes of a name; JSON may hold any.
+    text = re.sub("[\ud800-\udc7f\udd00-\udfff]", "?", text)
+    # Not by the encoding of file names, which in some locales has no umlauts.
+    decoded = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    decoded = decoded.replace("\ufffd", "?")
     return "".join(c if c.isprintable() else "?" for c in decoded)
 
 

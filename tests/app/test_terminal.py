@@ -71,11 +71,26 @@ def test_an_error_is_short(capsys: pytest.CaptureFixture[str]) -> None:
         ("cat.png", "cat.png"),
         ("a\x1b[31m\r\x07b", "a?[31m??b"),
         ("caf\udce9", "caf?"),
+        ("\ud800x", "?x"),
         ("日", "日"),
     ],
 )
 def test_names_cannot_command_the_terminal(name: str, shown: str) -> None:
     assert printable(name) == shown
+
+
+def test_umlauts_are_printed_where_the_locale_has_none() -> None:
+    Image.new("RGB", (9, 9), "red").save("Tasse ü.png")
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, str(ROOT / "train_fit.py"), "--image", "Tasse ü.png", *SMALL_RUN]
+    done = subprocess.run(
+        [*command, "--encodings", "none", "--out", "run"],
+        env={**os.environ, **plain},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
 
 
 def test_an_image_of_any_name_is_fitted_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
