@@ -132,7 +132,7 @@ def test_photographs_are_fitted_in_one_command_and_resumed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     given = captured[0]
-    folder = capture_folder(given, Path("runs"))
+    folder = capture_folder(given, Path())
     shutil.copytree(captured[1], folder)
     arguments = ["--photos", str(given), "--size", "40", "--steps", "20", "--out", "run"]
     arguments += ["--width", "16", "--depth", "1", "--batch-size", "64"]
@@ -142,8 +142,12 @@ def test_photographs_are_fitted_in_one_command_and_resumed(
     assert str(folder) in printed
     metrics = json.loads((tmp_path / "run/metrics.json").read_text())
     assert {fit["encoding"] for fit in metrics["fits"]} == {"none", "fourier"}
+    # The cameras are beside the run, and are found from any folder.
     (tmp_path / "run/metrics.json").unlink()
-    assert main(["--resume", "run"]) == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["--resume", "../run"]) == 0
+    assert "features of" not in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_report", "no_hull")
