@@ -16,6 +16,7 @@ import numpy as np
 
 from app.kinds.image.inputs import find_images
 from app.kinds.scan.scan import ScanKind, ScanOptions
+from app.options import UsageError
 from nerf_posenc.radiance.views import Scene
 from scenes import SceneError, open_image, open_scene
 from scenes.clips import open_clip
@@ -36,7 +37,7 @@ def main(folder: Path) -> None:
         for path in _inputs(home):
             try:
                 said = _opened(path, home.name)
-            except (SceneError, ValueError) as error:
+            except (SceneError, UsageError) as error:
                 said = f"refused: {error}"
             print(f"  {path.relative_to(home)}: {said.replace(str(home) + '/', '')}")
 
