@@ -73,19 +73,28 @@ def read_transforms(folder: Path, name: str) -> PosedImages:
         train, test, notes = _split(meta, frames, finder, name)
     if names[2:]:
         notes.append(f"{names[2]} is not read: the test views are those of {names[1]}")
-    if all(isinstance(meta.get(k), int | float) for k in ("fl_x", "w", "camera_angle_x")):
-        stated, found = meta["camera_angle_x"], 2 * math.atan2(meta["w"] / 2, meta["fl_x"])
-        if not abs(stated / found - 1) <= _ANGLE_TOLERANCE:
-            notes.append(
-                f"camera_angle_x is {math.degrees(stated):.4g} degrees and fl_x means "
-                f"{math.degrees(found):.4g}: fl_x is taken"
-            )
+    notes += _angle_notes(meta, name)
     entries = [entry for each in (meta, *held) for entry in (each, *_entries(each))]
     notes += not_read(entries, _READ) + finder.notes(" and ".join(names[:2]))
     # NeRF's own scenes have no cube of instant-ngp's.
     has_box = name == "transforms.json" or not meta.keys().isdisjoint(_OF_BOX)
     box = _box(meta, name) if has_box else Box(np.zeros(3), _BLENDER_HALF_SIZE)
     return PosedImages(train, test, box, notes)
+
+
+def _angle_notes(meta: dict[str, Any], name: str) -> list[str]:
+    """A remark if a file gives two different fields of view."""
+    keys = ("camera_angle_x", "w", "fl_x")
+    if any(meta.get(key) is None for key in keys):
+        return []
+    stated, width, focal = (_number(meta[key], key, name) for key in keys)
+    found = 2 * math.atan2(width / 2, focal)
+    if abs(stated - found) <= _ANGLE_TOLERANCE * abs(found):
+        return []
+    return [
+        f"camera_angle_x is {math.degrees(stated):.4g} degrees and fl_x means "
+        f"{math.degrees(found):.4g}: fl_x is taken"
+    ]
 
 
 def _entries(meta: dict[str, Any]) -> list[dict[str, Any]]:

@@ -45,8 +45,6 @@ _CPU_CHUNK = 1 << 17
 _CPU_FEW = 1 << 16
 # Of more coordinates derivatives are summed without a matrix, which would have their square.
 _MOST_AXES = 8
-# Likewise of exact angles, whose sines and cosines are computed apart.
-_CPU_ANGLES = 1 << 16
 
 
 def sincos(
@@ -368,7 +366,7 @@ class SinCos(Encoder):
             include_input: whether the coordinates stand before or after the features.
         """
         # Chunks of one size, for which the buffers serve again.
-        count = max(1, math.ceil(len(x) * self.out_dim / (2 * _CPU_ANGLES)))
+        count = max(1, math.ceil(len(x) * self.out_dim / _CPU_CHUNK))
         rows = max(1, math.ceil(len(x) / count))
         if not self._is_by_band:
             columns = _without_input(out, self, include_input).unflatten(1, self._columns)

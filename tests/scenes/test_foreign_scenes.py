@@ -141,6 +141,8 @@ def test_two_fields_of_view_are_compared(tmp_path: Path) -> None:
     assert "camera_angle_x is 28.65 degrees and fl_x means 47.92: fl_x is taken" in said(
         open_scene(str(tmp_path))
     )
+    write_meta(tmp_path, w=0, camera_angle_x=0.5)
+    assert "fl_x is taken" in said(open_scene(str(tmp_path)))
     write_meta(tmp_path, fl_y=20.0)
     assert "pixels that are not square: fx 9, fy 20" in said(open_scene(str(tmp_path)))
     write_meta(tmp_path, cx=-3.0, cy=2.0)
@@ -158,7 +160,7 @@ def test_two_fields_of_view_are_compared(tmp_path: Path) -> None:
         ({"k6": 0.1}, "a lens with k6 is not supported"),
     ],
 )
-def test_cameras_that_nobody_has_are_refused(
+def test_implausible_cameras_are_refused(
     tmp_path: Path, camera: dict[str, Any], message: str
 ) -> None:
     write_views(tmp_path)
