@@ -7,53 +7,86 @@ from pathlib import Path
 
 import torch
 
-from nerf_posenc.presets.catalog import PRESETS, encoder_of
+from nerf_posenc.presets.catalog import PRESETS
+from nerf_posenc.presets.index import index
 from tests.equivalents.equivalent import Equivalent
 from tests.equivalents.equivalents import EQUIVALENTS, SECTIONS
 from tests.equivalents.vectors import source
 
 ENCODERS = Path(__file__).parent / "encoders"
 
-PRESETS_HEAD = """# All presets
+PRESETS_HEAD = """# Find an encoding by name
 
-`nerf_posenc.preset` makes the encoder of a library or a model by its name. The same is a method of
-each encoder, with its types: `RotaryEncoder.preset("flux")`.
+One index of the presets, of lines for other models, and of the classes: by the name of a model or a
+library.
 
 ```python
-from nerf_posenc import find_presets, preset
+from nerf_posenc import find_encodings, preset
 from nerf_posenc.presets.catalog import PRESETS
 
+print(find_encodings("dust3r")[0].line)
 print(preset("nerf", 3, 10).out_dim)  # coordinates, bands
 print(preset("mae", 768).table((14, 14)).shape)  # width
 print(preset("whisper", 384).table(1500).shape)  # width
-print([name for name, row in find_presets("dust3r")])
 print(preset("flux").axis_dims, PRESETS["flux"].positions((4, 6)).shape)  # of 4 x 6 patches
 ```
 
 ```text
+preset("croco")
 63
 torch.Size([14, 14, 768])
 torch.Size([1500, 384])
-['croco']
 (16, 56, 56) torch.Size([24, 3])
 ```
 
-From a terminal: `python -m nerf_posenc presets qwen`. {count} presets; how far they are from their
-libraries' own numbers is on the page of [equivalents](equivalents.md), by preset or by the
-arguments. This page is written by `python -m docs.make_equivalents`.
+From a terminal: `python -m nerf_posenc find qwen`. `preset("flux")` is
+`RotaryEncoder.preset("flux")`, whose types an editor knows. {count} presets; how far they are from
+their libraries' own numbers is on the page of [equivalents](equivalents.md). In the lines
+`points`, `lonlat` and so on are inputs,
+`matrix` and `table` what a checkpoint has, `pi` is `math.pi`. This page is
+written by `python -m docs.make_equivalents`.
 
 <p><input type="search" id="search-presets" placeholder="Search, as: qwen"
-aria-label="Search the presets" style="border: 1px solid; border-radius: 3px; padding: 4px"></p>
+aria-label="Search the index" style="border: 1px solid; border-radius: 3px; padding: 4px"></p>
 
-| preset | also | encoder | source, and what to watch out for |
+| name | also | line | source, and what to watch out for |
 |---|---|---|---|
 """
+# The ranking of `nerf_posenc.presets.index`: whole words of names, of the text, then parts of them.
 SEARCH = """
 <script>
 document.getElementById("search-presets").addEventListener("input", (event) => {
-  const wanted = event.target.value.toLowerCase();
-  for (const row of document.querySelectorAll("table tbody tr"))
-    row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  const words = (text) => text.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  const wanted = words(event.target.value).join("");
+  const contains = (list, whole) => list.some((_, first) => {
+    let joined = "";
+    for (const word of list.slice(first)) {
+      joined += word;
+      if (joined === wanted || (!whole && joined.startsWith(wanted))) return true;
+      if (joined.length >= wanted.length) return false;
+    }
+    return false;
+  });
+  const body = document.querySelector("table tbody");
+  const rank = (row) => {
+    const cells = [...row.cells].map((cell) => cell.textContent);
+    const names = [cells[0], ...cells[1].split(",")].map(words);
+    if (names.some((list) => list.join("") === wanted)) return 0;
+    const texts = [names, [words(cells[3])]];
+    for (const whole of [true, false])
+      for (const [i, lists] of texts.entries())
+        if (lists.some((list) => contains(list, whole))) return (whole ? 1 : 3) + i;
+    return 5;
+  };
+  const rows = [...body.rows];
+  rows.forEach((row, i) => (row.dataset.order ??= i));
+  const ranked = rows.map((row) => [wanted ? rank(row) : 0, +row.dataset.order, row]);
+  const best = Math.min(...ranked.map(([place]) => place));
+  ranked.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  for (const [place, , row] of ranked) {
+    row.hidden = place > Math.min(4, Math.max(best, 3));
+    body.append(row);
+  }
 });
 </script>
 """
@@ -108,12 +141,16 @@ def row(equivalent: Equivalent) -> str:
 
 
 def presets_page() -> str:
-    """The page of presets."""
+    """The page of the index."""
     rows = []
-    for name, preset in PRESETS.items():
-        also = ", ".join(f"`{alias}`" for alias in preset.aliases if alias not in PRESETS)
-        about = f"{preset.source}. {preset.note}".strip().replace("``", "`").replace("|", "\\|")
-        rows.append(f"| `{name}` | {also} | `{encoder_of(name).__name__}` | {about} |\n")
+    for found in index():
+        also = ", ".join(found.also)
+        about = " ".join(found.about.replace("``", "`").replace("|", "\\|").split())
+        # Of a class, the first sentence.
+        if found.line.startswith("from "):
+            about = about.partition(". ")[0]
+        line = found.line.replace("|", "\\|")
+        rows.append(f"| {found.name} | {also} | `{line}` | {about} |\n")
     return PRESETS_HEAD.replace("{count}", str(len(PRESETS))) + "".join(rows) + SEARCH
 
 

@@ -40,6 +40,7 @@ from nerf_posenc.images import image_coordinates as image_coordinates
 from nerf_posenc.positional.alibi import alibi_bias as alibi_bias
 from nerf_posenc.positional.camera_attention import PRoPEEncoder as PRoPEEncoder
 from nerf_posenc.positional.learned import LearnedPositionEncoder as LearnedPositionEncoder
+from nerf_posenc.positional.learned_grid import LearnedAxialEncoder as LearnedAxialEncoder
 from nerf_posenc.positional.learned_grid import LearnedGridEncoder as LearnedGridEncoder
 from nerf_posenc.positional.mixed_rotary import MixedRotaryEncoder as MixedRotaryEncoder
 from nerf_posenc.positional.pope import PoPEEncoder as PoPEEncoder
@@ -51,8 +52,8 @@ from nerf_posenc.positional.sinusoidal import SinusoidalEncoder as SinusoidalEnc
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder as GridSinusoidalEncoder
 from nerf_posenc.positional.window_bias import LogCPBBias as LogCPBBias
 from nerf_posenc.positional.xpos import XPosEncoder as XPosEncoder
-from nerf_posenc.presets.catalog import find_presets as find_presets
 from nerf_posenc.presets.catalog import preset as preset
+from nerf_posenc.presets.index import find_encodings as find_encodings
 
 __version__ = "0.1.0"
 
@@ -75,6 +76,7 @@ _RENAMED = {
     "GRID_PRESETS": "nerf_posenc.presets.GRID",
     "SEQUENCE_PRESETS": "nerf_posenc.presets.SEQUENCE",
     "TriPlaneEncoder": 'KPlanesEncoder(3, reduce="sum")',
+    "find_presets": "find_encodings(text)",
     "pixel_centers": "image_coordinates(height, width)",
 }
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nerf_posenc.identification.conformance import check_file, identify_file, make_vector
-from nerf_posenc.presets import Preset
-from nerf_posenc.presets.catalog import find_presets
+from nerf_posenc.presets.catalog import PRESETS
+from nerf_posenc.presets.index import find_encodings, index, similar_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m nerf_posenc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    presets = commands.add_parser("presets", help="list the presets that mention a text")
-    presets.add_argument("text", nargs="?", default="")
+    found = commands.add_parser("find", help="the line of code for a model or a library")
+    found.add_argument("text", nargs="?", default="", help="its name; nothing lists all")
     vectors = commands.add_parser("vectors", help="write what presets compute, one JSON file each")
     vectors.add_argument("text", nargs="?", default="", help="the presets that mention it")
     vectors.add_argument("--out", type=Path, required=True, help="folder of the files")
@@ -35,11 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     find.add_argument("--expected", help="name of a preset: say what differs from it")
     asked = parser.parse_args(arguments)
     try:
-        if asked.command == "presets":
-            for name, preset in _found(asked.text):
-                also = f" (also {', '.join(preset.aliases)})" if preset.aliases else ""
-                print(f"{name:30} {preset.source}{also}")
-            return 0
+        if asked.command == "find":
+            return _find(asked.text)
         if asked.command == "vectors":
             return _write_vectors(asked.text, asked.out)
         if asked.command == "check":
@@ -52,13 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _found(text: str) -> list[tuple[str, Preset]]:
-    found = find_presets(text)
+def _find(text: str) -> int:
+    """Print the lines of code that a text finds."""
+    found = find_encodings(text) if text else index()
     if not found:
+        near = similar_names(text)
+        guess = f"; did you mean {' or '.join(near)}?" if near else ""
         raise ValueError(
-            f"no preset mentions {text!r}; docs/encoders/equivalents.md has lines for others"
+            f"no preset, recipe or class mentions {text!r}{guess} Of an output of its code, "
+            "python -m nerf_posenc identify finds the preset"
         )
-    return found
+    for one in found:
+        also = f" (also {', '.join(one.also)})" if one.also else ""
+        print(f"{one.name}{also}\n    {one.line}")
+    return 0
 
 
 def _check(file: Path) -> int:
@@ -73,9 +77,12 @@ def _check(file: Path) -> int:
 
 
 def _write_vectors(text: str, folder: Path) -> int:
-    found, count = _found(text), 0
+    found = [one.name for one in find_encodings(text)] if text else list(PRESETS)
+    names, count = [name for name in found if name in PRESETS], 0
+    if not names:
+        raise ValueError(f"no preset mentions {text!r}; python -m nerf_posenc find lists all")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, _ in found:
+    for name in names:
         try:
             vector = make_vector(name)
         except ValueError as error:

@@ -1,14 +1,27 @@
-"""Presets of all encoders by name."""
+"""Presets of all encoders by name, and the index that finds them."""
 
 import math
+import re
 
 import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc import RotaryEncoder, SinusoidalEncoder, find_presets, preset
+import nerf_posenc
+from nerf_posenc import (
+    RotaryEncoder,
+    SinusoidalEncoder,
+    core,
+    encoders,
+    find_encodings,
+    networks,
+    positional,
+    preset,
+    presets,
+)
 from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE
 from nerf_posenc.presets.catalog import PRESETS
+from nerf_posenc.presets.index import Found, index
 
 
 def test_names_and_aliases_are_of_one_preset_each() -> None:
@@ -20,28 +33,72 @@ def test_names_and_aliases_are_of_one_preset_each() -> None:
     assert len(set(aliases)) == len(aliases)
 
 
-def test_every_preset_is_made_by_its_name() -> None:
-    for name, row in PRESETS.items():
-        if row.arguments.get("bands", 0) is None:
-            continue
-        sizes = {**FOURIER, **GRID, **SEQUENCE}
-        given = (
-            (3,)
-            if name in FOURIER
-            else (48, 3)
-            if name in ("cogvideox-sincos", "prithvi")
-            else (48,)
-        )
-        made = preset(name, *(given if name in sizes else ()))
-        assert made.out_dim > 0
+def test_presets_are_found_by_all_their_names() -> None:
     assert repr(preset("dust3r", 64)) == repr(preset("croco"))
     with pytest.raises(ValueError, match="did you mean llama"):
         preset("lama")
-    assert [name for name, _ in find_presets("MASt3R")] == ["croco"]
+    assert [found.name for found in find_encodings("MASt3R")] == ["croco"]
     assert PRESETS["dust3r"] is PRESETS["croco"]
-    assert {name for name, _ in find_presets("rtdetr")} == {"timm-interleaved"}
-    assert "hunyuan-video" in [name for name, _ in find_presets("hunyuan_video")]
-    assert find_presets("ama3") == []
+    assert [found.name for found in find_encodings("rtdetr")] == ["timm-interleaved"]
+    assert find_encodings("hunyuan_video")[0].name == "hunyuan-video"
+    assert find_encodings("ama3") == find_encodings("") == []
+
+
+# Names that people look for, of fields, images, video, language, sound, molecules and the globe.
+SOUGHT = """neus volsdf d-nerf
+    instant-ngp nerf-w pixelnerf ibrnet hypernerf zipnerf mip-nerf360 refnerf
+    kplanes tensorf neuralangelo bungeenerf freenerf siren finer wire vit clip siglip dinov2 dinov3
+    sam sam2 sam3 dit sdxl sd3 sd3.5 flux flux2 flux.2 flux3 wan wan2.2 cosmos cosmos-predict2.5
+    cogvideox hunyuanvideo hunyuan-video ltx-2 llama3.2 llama-3.1 gemma2 gemma3 phi3 phi-4
+    qwen2.5-vl qwen3-vl internvl deepseek-v3 kimi-k2 mixtral olmo gpt-2 bert t5 whisper wav2vec2
+    musicgen demucs esm2 esm3 alphafold3 boltz openfold geoclip satclip space2vec detr rt-detr
+    dab-detr petr streampetr bevformer mask2former vggt dust3r mast3r lightglue loftr graphcast pi0
+    diffusion-policy act physicsnemo perceiver-pytorch e3nn bloom"""
+
+
+@pytest.mark.parametrize("name", SOUGHT.split())
+def test_a_known_name_finds_a_line(name: str) -> None:
+    assert find_encodings(name)
+
+
+def test_whole_words_come_first_and_parts_of_descriptions_last() -> None:
+    names = [found.name for found in find_encodings("sam")]
+    assert names[0].startswith("SAM, ")
+    assert names[1:3] == ["sam2", "sam3"]
+    # "sampling" and "same" stand in the descriptions of others.
+    assert len(names) < 6
+    assert find_encodings("esm2")[0].line == 'preset("esm2")'
+
+
+@pytest.fixture(scope="module")
+def inputs() -> dict[str, object]:
+    """What the lines of recipes take, by name, and what they are made of."""
+    modules = (nerf_posenc, core, encoders, positional, networks, presets)
+    points = torch.rand(5, 3)
+    given: dict[str, object] = {name: value for m in modules for name, value in vars(m).items()}
+    given |= dict(torch=torch, F=torch.nn.functional, pi=math.pi, points=points)
+    given |= dict(pixels=points[:, :2], lonlat=points[:, :2], directions=points, origins=points)
+    given |= dict(times=points[:, :1], space_times=torch.rand(5, 4), boxes=torch.rand(5, 4))
+    given |= dict(offsets=torch.rand(16), amplitudes=torch.rand(16), roughness=points[:, :1])
+    given |= dict(covariances=torch.eye(3).expand(5, 3, 3), mask=torch.rand(63))
+    given |= dict(table=torch.rand(197, 8), parameters=torch.rand(2 * 330952))
+    given |= dict(queries=torch.rand(1, 5, 64), positions=torch.arange(5), weight=torch.rand(32, 2))
+    return given | dict(bands=torch.ones(4), bands_of_heads=torch.rand(32, 64, 3))
+
+
+@pytest.mark.parametrize("found", [found for found in index() if found.name not in PRESETS])
+def test_every_line_of_the_index_runs(found: Found, inputs: dict[str, object]) -> None:
+    # Tables of 2^22 rows are made as small ones, and a matrix as wide as its encoder wants it.
+    line = re.sub("log2_table_size=2[12]", "log2_table_size=10", found.line)
+    axes = re.search(r"GaussianEncoder\((\d)", line)
+    exec(line, inputs | {"matrix": torch.rand(16, int(axes[1]) if axes else 3)})
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_line_of_a_preset_makes_it(name: str, inputs: dict[str, object]) -> None:
+    line = next(found.line for found in index() if found.name == name)
+    made = eval(line, dict(inputs))
+    assert made.out_dim > 0
 
 
 @pytest.mark.parametrize(
@@ -58,7 +115,7 @@ def wave(name: str, k: int, n: int) -> float:
     """Band k of n, as the code of each library has it."""
     if name in ("transformer", "xlnet", "stable-diffusion"):
         return float(10_000 ** (-k / n))
-    if name == "whisper":
+    if name in ("whisper", "musicgen"):
         return math.exp(-math.log(10_000) / (n - 1) * k)
     shortest, longest = (4e-3, 4.0) if name == "pi0" else (0.01, 720.0)
     # linspace(0, 1, n) of the exponent between both periods.
@@ -71,7 +128,7 @@ def test_embeddings_of_sequences_are_those_of_the_libraries(name: str) -> None:
     n, positions = 6, torch.tensor([0.0, 0.25, 1.0, 3.0], dtype=torch.float64)
     angles = torch.stack([positions * wave(name, k, n) for k in range(n)], dim=-1)
     parts: tuple[Tensor, ...] = (angles.sin(), angles.cos())
-    if name == "stable-diffusion":
+    if name in ("stable-diffusion", "musicgen"):
         parts = parts[::-1]
     joined = torch.cat(parts, -1) if name != "transformer" else torch.stack(parts, -1).flatten(-2)
     found = SinusoidalEncoder.preset(name, 2 * n)(positions)

@@ -12,12 +12,12 @@ import pytest
 
 from nerf_posenc.__main__ import main
 from nerf_posenc.identification.conformance import make_vector
-from nerf_posenc.presets.catalog import find_presets
+from nerf_posenc.presets.catalog import PRESETS
 
 # Some have the bands of a configuration, and V-JEPA 2's is no rotation.
 NAMES = [
     name
-    for name, preset in find_presets()
+    for name, preset in PRESETS.items()
     if preset.arguments.get("bands", 0) is not None and name != "vjepa2"
 ]
 
@@ -162,13 +162,13 @@ def test_mistakes_get_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert message in error
         assert str(file) in error
         assert error.count("\n") == 1
-    assert main(["presets", "dust3r"]) == 0
+    assert main(["find", "dust3r"]) == 0
     assert capsys.readouterr().out.startswith("croco")
     assert main(["vectors", "llama", "--out", str(tmp_path / "vectors")]) == 0
     assert (tmp_path / "vectors/llama.json").is_file()
     # A port's output may be in it by now.
     assert main(["vectors", "llama", "--out", str(tmp_path / "vectors")]) == 2
-    assert main(["presets", "nothing"]) == 2
+    assert main(["find", "lamma"]) == 2
     nan = make_vector("mae")
     file.write_text(json.dumps({**nan, "output": [[float("nan")] * 48] * 15}))
     assert main(["check", str(file)]) == 1

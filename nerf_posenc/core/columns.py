@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-Phases = tuple[Literal["sin", "cos"], Literal["sin", "cos"]]
+Phase = Literal["sin", "cos"]
+Phases = tuple[Phase, Phase]
 
 LAYOUTS = ("kpa", "pka", "pak", "apk", "akp", "kap")
 """Column orders, outermost to innermost: k = band, p = phase (sin or cos), a = axis."""

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
-from nerf_posenc.core.columns import Phases, column_labels
+from nerf_posenc.core.columns import Phase, Phases, column_labels
 from nerf_posenc.core.encoder import (
     Encoder,
     described,
@@ -49,9 +49,10 @@ class FourierEncoder(Encoder):
         base: rad per unit at octave 0. NeRF's paper has pi; its code, and most that
             descend from it, have 1.
         layout: nesting of the columns, outermost first: k band, p phase, a axis.
-        phases: order of sine and cosine.
+        phases: order of sine and cosine; ``("sin",)`` or ``("cos",)`` has those alone.
         include_input: put the raw coordinates before (``"front"``) or after (``"back"``)
-            the features.
+            the features, or each behind those of its own axis (``"each"``, with the axes
+            outermost).
         basis: encode the coordinates along these directions, ``(num_axes, in_dim)``, in
             place of the axes (mip-NeRF 360's lifted basis:
             [icosahedron_basis][nerf_posenc.encoders.icosahedron_basis]). It is a constant.
@@ -89,13 +90,13 @@ class FourierEncoder(Encoder):
         max_octave: int | float | None = None,
         base: float = math.pi,
         layout: str = "akp",
-        phases: Phases = ("sin", "cos"),
-        include_input: IncludeInput = None,
+        phases: Phases | tuple[Phase] = ("sin", "cos"),
+        include_input: IncludeInput | Literal["each"] = None,
         basis: Float[Tensor, "num_axes in_dim"] | None = None,
         variance_scale: float = 1.0,
         out_dtype: torch.dtype | None = None,
     ) -> None:
-        _require_arguments(in_dim, include_input, basis)
+        _require_arguments(in_dim, include_input, basis, layout)
         num_axes = in_dim if basis is None else len(basis)
         counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
         if not all(isinstance(count, int) for count in counts):
@@ -114,25 +115,40 @@ class FourierEncoder(Encoder):
                 "0 bands leave no column; give num_bands >= 1, or include_input='front' "
                 "for the raw coordinates alone"
             )
-        # Bands that an axis does not have are computed with the others' and left out.
-        labels = column_labels(num_axes, len(bands), layout, phases)
+        # Bands that an axis does not have, and a phase that is not wanted, are computed with the
+        # others and left out.
+        alone = phases if phases in (("sin",), ("cos",)) else None
+        both: Any = phases if alone is None else ("sin", "cos")
+        labels = column_labels(num_axes, len(bands), layout, both)
         per_axis = counts * num_axes if len(counts) == 1 else counts
-        kept = [i for i, (band, _, axis) in enumerate(labels) if band < per_axis[axis]]
-        super().__init__(in_dim, len(kept) + (in_dim if include_input else 0))
+        kept = [
+            i
+            for i, (band, phase, axis) in enumerate(labels)
+            if band < per_axis[axis] and (alone is None or phase in alone)
+        ]
+        every = len(kept) == len(labels)
+        if include_input == "each":
+            # The raw coordinates stand behind all columns; a stable sort moves each to its axis.
+            labels = labels + [(-1, "x", axis) for axis in range(in_dim)]
+            kept = sorted(
+                [*kept, *range(len(labels) - in_dim, len(labels))], key=lambda i: labels[i][2]
+            )
+            every = False
+        super().__init__(in_dim, len(kept) + (in_dim if include_input in ("front", "back") else 0))
         self.include_input = include_input
         self.variance_scale = variance_scale
         self.out_dtype = out_dtype
-        self.sincos = SinCos(num_axes, bands, layout=layout, phases=phases)
+        self.sincos = SinCos(num_axes, bands, layout=layout, phases=both)
         self.bands_per_axis = tuple(per_axis)
         self._labels = [labels[i] for i in kept]
+        self.phases = tuple(phases)
         self.register_constant("basis", None if basis is None else basis.detach().double().cpu())
-        every = len(kept) == len(labels)
         self.register_constant("_kept", None if every else torch.tensor(kept, device="cpu"))
 
     @property
     def is_stationary(self) -> bool:  # type: ignore[override]
         """Whether the inner product of two points' features depends on their offset alone."""
-        return self.include_input is None
+        return self.include_input is None and len(self.phases) == 2
 
     @property
     def is_plain(self) -> bool:
@@ -171,7 +187,9 @@ class FourierEncoder(Encoder):
     @property
     def columns(self) -> list[Column]:
         """Band, phase and axis of each column."""
-        raw = [(-1, "x", axis) for axis in range(self.in_dim)] if self.include_input else []
+        if self.include_input not in ("front", "back"):
+            return self._labels
+        raw = [(-1, "x", axis) for axis in range(self.in_dim)]
         return self._labels + raw if self.include_input == "back" else raw + self._labels
 
     @property
@@ -244,9 +262,11 @@ class FourierEncoder(Encoder):
             return features
         along = x if self.basis is None else project(x, self.basis).to(x.device)
         features = self.sincos(along, weight=weight, variance=variance, out_dtype=dtype)
+        if self.include_input == "each":
+            features = torch.cat([features, x.to(dtype)], dim=-1)
         if self._kept is not None:
             features = features[..., self._kept]
-        if self.include_input is None:
+        if self.include_input not in ("front", "back"):
             return features
         parts = [x.to(dtype), features]
         return torch.cat(parts if self.include_input == "front" else parts[::-1], dim=-1)
@@ -279,10 +299,13 @@ class FourierEncoder(Encoder):
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
-        parts = [f"in_dim={self.in_dim}, out_dim={self.out_dim}", self.sincos.convention()]
+        convention = self.sincos.convention()
+        if len(self.phases) == 1:
+            convention = convention.replace(str(self.sincos.phases), str(self.phases))
+        parts = [f"in_dim={self.in_dim}, out_dim={self.out_dim}", convention]
         if self.include_input is not None:
             parts.append(f"include_input={self.include_input!r}")
-        if self._kept is not None:
+        if len(set(self.bands_per_axis)) > 1:
             parts.append(f"num_bands={self.bands_per_axis}")
         if self.basis is not None:
             parts.append(f"basis={described(self.basis)}")
@@ -293,12 +316,20 @@ class FourierEncoder(Encoder):
         return ", ".join(parts)
 
 
-def _require_arguments(in_dim: int, include_input: str | None, basis: Tensor | None) -> None:
+def _require_arguments(
+    in_dim: int, include_input: str | None, basis: Tensor | None, layout: str
+) -> None:
     require_counts(in_dim=in_dim)
-    if include_input not in ("front", "back", None):
+    if include_input not in ("front", "back", "each", None):
         raise ValueError(
             "include_input must be 'front' or 'back', the side of the features on which the raw "
-            f"coordinates stand, or None to leave them out; got {include_input!r}"
+            "coordinates stand, 'each', behind the features of its axis, or None to leave them "
+            f"out; got {include_input!r}"
+        )
+    if include_input == "each" and (layout[:1] != "a" or basis is not None):
+        raise ValueError(
+            "include_input='each' needs the axes outermost, layout='akp' or 'apk', and no basis; "
+            f"got {layout!r}"
         )
     if basis is not None and basis.shape[1:] != (in_dim,):
         raise ValueError(f"basis must have shape (num_axes, {in_dim}); got {tuple(basis.shape)}")

@@ -1,15 +1,17 @@
 """Learned position embeddings of image patches, resized to other resolutions."""
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, require_tensor
+from nerf_posenc.core.grids import grid_positions
 
 # More tokens before the patches than any model has: the shape must be wrong.
 _MOST_PREFIX = 16
@@ -222,3 +224,99 @@ class LearnedGridEncoder(Encoder):
     def extra_repr(self) -> str:
         """Show the size of the table."""
         return f"shape={self.shape}, dim={self.out_dim}, num_prefix={self.num_prefix}"
+
+
+class LearnedAxialEncoder(Encoder):
+    """A trained embedding for each row and one for each column (DETR, BEVFormer).
+
+    The embeddings of a patch's axes are concatenated, as in ``PositionEmbeddingLearned`` of DETR
+    and ``LearnedPositionalEncoding`` of mmdet, or added, as in NaViT. An axis has its embeddings
+    in ``codes[axis]``: ``codes[0]`` is DETR's ``row_embed.weight``.
+
+    Args:
+        lengths: number of positions along each axis, as ``(50, 50)`` in DETR.
+        dim: width of an embedding; divisible by the number of axes where they are concatenated.
+        reduce: ``"concatenate"`` or ``"sum"``.
+        axis_order: order in which axes are concatenated; None is theirs. DETR and mmdet have
+            columns first, ``(1, 0)``.
+        std: standard deviation of the initial embeddings.
+        generator: random number generator; None is torch's own.
+
+    Raises:
+        ValueError: If an argument is out of its range.
+
+    Examples:
+        >>> encoder = LearnedAxialEncoder((50, 50), 256, axis_order=(1, 0))
+        >>> encoder.table((25, 34)).shape
+        torch.Size([25, 34, 256])
+    """
+
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        dim: int,
+        *,
+        reduce: Literal["concatenate", "sum"] = "concatenate",
+        axis_order: Sequence[int] | None = None,
+        std: float = 0.02,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        require_counts(dim=dim, **{f"lengths[{i}]": length for i, length in enumerate(lengths)})
+        require_positive(std=std)
+        order = tuple(axis_order or range(len(lengths)))
+        if reduce not in ("concatenate", "sum") or sorted(order) != list(range(len(lengths))):
+            raise ValueError(
+                f"reduce must be 'concatenate' or 'sum' and axis_order name each of "
+                f"{len(lengths)} axes once; got {reduce!r} and {axis_order}"
+            )
+        width = dim // len(lengths) if reduce == "concatenate" else dim
+        if reduce == "concatenate" and width * len(lengths) != dim:
+            raise ValueError(f"dim must be divisible by {len(lengths)} axes; got {dim}")
+        super().__init__(len(lengths), dim)
+        self.reduce = reduce
+        self.axis_order = order
+        self.codes = nn.ParameterList(
+            torch.empty(length, width).normal_(0, std, generator=generator) for length in lengths
+        )
+
+    def forward(self, positions: Int[Tensor, "*batch num_axes"]) -> Float[Tensor, "*batch dim"]:
+        """Look embeddings up.
+
+        Args:
+            positions: integers from 0 to the length of their axis - 1, any batch shape.
+
+        Raises:
+            ValueError: If the last dimension is not the number of axes.
+        """
+        require_tensor(positions, "positions")
+        if positions.shape[-1:] != (self.in_dim,):
+            raise ValueError(
+                f"positions must have shape (*batch, {self.in_dim}); got {tuple(positions.shape)}"
+            )
+        parts = [self.codes[axis][positions[..., axis].long()] for axis in self.axis_order]
+        return (
+            torch.cat(parts, dim=-1) if self.reduce == "concatenate" else sum(parts[1:], parts[0])
+        )
+
+    def table(self, shape: Sequence[int]) -> Float[Tensor, "*shape dim"]:
+        """Embeddings of a grid.
+
+        Args:
+            shape: size along each axis, at most its length.
+
+        Raises:
+            ValueError: If a size is larger than the axis has embeddings.
+        """
+        lengths = tuple(len(codes) for codes in self.codes)
+        if len(shape) != len(lengths) or any(map(operator.gt, shape, lengths)):
+            raise ValueError(f"shape must be at most {lengths}; got {tuple(shape)}")
+        table: Tensor = self(grid_positions(shape, device=self.codes[0].device))
+        return table
+
+    def extra_repr(self) -> str:
+        """Show all that changes the numbers."""
+        lengths = tuple(len(codes) for codes in self.codes)
+        return (
+            f"lengths={lengths}, dim={self.out_dim}, reduce={self.reduce!r}, "
+            f"axis_order={self.axis_order}"
+        )

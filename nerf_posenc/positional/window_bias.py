@@ -23,6 +23,8 @@ class WindowBias(nn.Module):
             width as in Video Swin.
         has_class_token: whether a class token stands before the patches, as in BEiT: the last three
             rows of the table are the bias from it to patches, from patches to it, and its own.
+        is_absolute: whether an offset and its negative share a number, as in LeViT, whose
+            ``attention_biases`` are the table transposed.
 
     Raises:
         ValueError: If an argument is out of its range.
@@ -33,7 +35,12 @@ class WindowBias(nn.Module):
     """
 
     def __init__(
-        self, num_heads: int, window: Sequence[int], *, has_class_token: bool = False
+        self,
+        num_heads: int,
+        window: Sequence[int],
+        *,
+        has_class_token: bool = False,
+        is_absolute: bool = False,
     ) -> None:
         if not isinstance(window, Sequence) or not window:
             raise TypeError(f"window must have a size for each axis, as (7, 7); got {window!r}")
@@ -43,13 +50,24 @@ class WindowBias(nn.Module):
         super().__init__()
         self.window = tuple(window)
         self.has_class_token = has_class_token
-        self._num_offsets = math.prod(2 * size - 1 for size in window)
+        self.is_absolute = is_absolute
+        self._num_offsets = math.prod(self._sizes)
         self.table = nn.Parameter(torch.zeros(self._num_offsets + 3 * has_class_token, num_heads))
+
+    @property
+    def _sizes(self) -> list[int]:
+        """Number of offsets along each axis."""
+        return [size if self.is_absolute else 2 * size - 1 for size in self.window]
 
     def forward(self) -> Float[Tensor, "num_heads length length"]:
         """Bias to add to the attention scores of the window's tokens, patches row by row."""
-        sizes = [2 * size - 1 for size in self.window]
-        offsets = self.table[: self._num_offsets].unflatten(0, sizes)
+        offsets = self.table[: self._num_offsets].unflatten(0, self._sizes)
+        if self.is_absolute:
+            # The offsets from 1 - size to size - 1 of each axis read 0 to size - 1 from both sides.
+            for axis, size in enumerate(self.window):
+                offsets = offsets.index_select(
+                    axis, torch.arange(1 - size, size).abs().to(offsets.device)
+                )
         patches = _pair_biases(offsets, self.window)
         if not self.has_class_token:
             return patches
@@ -61,7 +79,8 @@ class WindowBias(nn.Module):
 
     def extra_repr(self) -> str:
         """Show the window."""
-        return f"window={self.window}, has_class_token={self.has_class_token}"
+        parts = [f"window={self.window}, has_class_token={self.has_class_token}"]
+        return ", ".join(parts + ["is_absolute=True"] * self.is_absolute)
 
 
 class LogCPBBias(nn.Module):

@@ -32,8 +32,20 @@ def _nerfstudio(num_bands: int, max_octave: float, *, raw: bool = False) -> dict
 
 FOURIER = PresetTable(
     {
-        "nerf": Preset("bmild/nerf, run_nerf_helpers.py; Nerfies", _NERF, aliases=("nerfies",)),
-        "nerf-pytorch": Preset("yenchenlin/nerf-pytorch, run_nerf_helpers.py", _NERF),
+        "nerf": Preset(
+            "bmild/nerf, run_nerf_helpers.py; Nerfies and HyperNeRF",
+            _NERF,
+            aliases=("nerfies", "hypernerf"),
+        ),
+        "nerf-pytorch": Preset(
+            "yenchenlin/nerf-pytorch, run_nerf_helpers.py",
+            _NERF,
+            "6 bands in NeuS and VolSDF. BungeeNeRF gives a ``variance``, without the raw input.",
+            aliases=("neus", "volsdf", "d-nerf", "nerf-w", "nerf-pl", "bungeenerf"),
+        ),
+        "pixelnerf": Preset(
+            "sxyu/pixel-nerf, src/model/code.py", dict(layout="kpa", include_input="front")
+        ),
         "torch-ngp": Preset(
             "ashawkey/torch-ngp, encoding.py and freqencoder",
             _NERF,
@@ -108,6 +120,8 @@ FOURIER = PresetTable(
         "barf": Preset(
             "chenhsuanlin/bundle-adjusting-NeRF, model/nerf.py",
             dict(base=math.pi, layout="apk", include_input="front"),
+            "FourierPositionalEmbedding of PhysicsNeMo, nn/module/embedding_layers.py.",
+            aliases=("physicsnemo",),
         ),
         "siren": Preset("vsitzmann/siren, modules.py, PosEncodingNeRF", _SIREN),
         "wire": Preset("vishwa91/wire, modules/relu.py, PosEncoding", _SIREN),

@@ -54,7 +54,9 @@ GRID = PresetTable(
             aliases=("rt-detr", "d-fine", "bros"),
         ),
         "mae": Preset(
-            "facebookresearch/mae, util/pos_embed.py", _WIDTH_FIRST, aliases=("aimv2", "climax")
+            "facebookresearch/mae, util/pos_embed.py; DiT; frequencies and times of HT Demucs",
+            _WIDTH_FIRST,
+            aliases=("aimv2", "climax", "dit"),
         ),
         "diffusers": Preset(
             "diffusers, models/embeddings.py, get_2d_sincos_pos_embed, at every size",

@@ -110,10 +110,11 @@ LANGUAGE = {
     ),
     "llama": _row(
         128,
-        f"{_TRANSFORMERS}llama; ESM-2 and ModernBERT's local layers with 64 columns",
+        f"{_TRANSFORMERS}llama; ESM-2, ESM-3 and ModernBERT's local layers with 64 columns, "
+        "Phi-3 mini with 96, Gemma 2 with 256",
         positions.sequence,
-        aliases=("moshi", "esm2", "modernbert-local"),
-        dims={"esm2": 64, "modernbert-local": 64},
+        aliases=("moshi", "esm2", "esm3", "modernbert-local", "gemma2", "phi3", "olmo"),
+        dims={"esm2": 64, "esm3": 64, "modernbert-local": 64, "gemma2": 256, "phi3": 96},
         pairing="half",
     ),
     "mistral": _row(
@@ -121,7 +122,7 @@ LANGUAGE = {
         f"{_TRANSFORMERS}mistral, qwen2 and qwen3; rope_theta of Mistral 7B v0.3, Qwen2.5 7B "
         "and Qwen3 8B",
         positions.sequence,
-        aliases=("qwen2", "qwen2.5", "qwen3"),
+        aliases=("qwen2", "qwen2.5", "qwen3", "mixtral"),
         note="``base`` is the ``rope_theta`` of a model's ``config.json``: other sizes and "
         "later releases have other ones.",
         base=1e6,

@@ -293,7 +293,7 @@ ROTARY = PresetTable(
             f"{_DIFFUSERS}transformers/transformer_wan.py",
             positions.frames,
             3,
-            aliases=("skyreels-v2",),
+            aliases=("skyreels-v2", "wan2.2"),
             axis_dims=_wan_widths,
         ),
         "chronoedit": _row(

@@ -134,6 +134,5 @@ class PresetTable(Mapping[str, Preset]):
         near = difflib.get_close_matches(str(name), self._names, n=3, cutoff=0.75)
         guess = f"did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(
-            f"no preset {name!r}; {guess}find_presets(text) searches all, and "
-            "docs/encoders/equivalents.md has a line for other libraries"
+            f"no preset {name!r}; {guess}find_encodings(text) searches presets, recipes and classes"
         )

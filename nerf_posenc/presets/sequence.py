@@ -29,7 +29,15 @@ SEQUENCE = PresetTable(
             note="Of n frames conformers (Parakeet, Wav2Vec2-Conformer, Seamless M4T, FastSpeech2) "
             "embed the distances from n - 1 down to 1 - n: call it with "
             "``torch.arange(n - 1, -n, -1)``.",
-            aliases=("act", "parakeet", "seamless-m4t", "fastspeech2-conformer", "xlm", "espnet"),
+            aliases=(
+                "act",
+                "ibrnet",
+                "parakeet",
+                "seamless-m4t",
+                "fastspeech2-conformer",
+                "xlm",
+                "espnet",
+            ),
         ),
         "xlnet": Preset(
             "transformers, models/xlnet; Transformer-XL; x-transformers, ScaledSinusoidalEmbedding",
@@ -55,13 +63,19 @@ SEQUENCE = PresetTable(
                 "pytorch-geometric",
             ),
         ),
+        "musicgen": Preset(
+            "facebookresearch/audiocraft, modules/transformer.py, create_sin_embedding; "
+            "transformers, models/musicgen; times of HT Demucs",
+            dict(split=True, phases=("cos", "sin"), bands=_last_reached),
+            aliases=("audiocraft", "demucs"),
+        ),
         "stable-diffusion": Preset(
             "diffusers, get_timestep_embedding(flip_sin_to_cos=True, downscale_freq_shift=0); "
             "guided-diffusion; NVlabs/edm, DhariwalUNet",
             dict(split=True, phases=("cos", "sin"), bands=_even),
             "``SinusoidalEncoder.timestep(dim, flip=True)``; also the times of Stable Diffusion 3, "
             "FLUX and Kandinsky 5.",
-            aliases=("guided-diffusion", "edm-adm", "sd3"),
+            aliases=("guided-diffusion", "edm-adm", "sdxl", "sd3", "sd3.5"),
         ),
         "pi0": Preset(
             "Physical-Intelligence/openpi, models/pi0.py, posemb_sincos; lerobot; time in [0, 1]",

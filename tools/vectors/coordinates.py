@@ -578,3 +578,57 @@ def plucker_lfn(libraries: Libraries) -> Arrays:
     rays = module.plucker_embedding(poses, pixels, matrices)
     arrays = dict(input_intrinsics=intrinsics, input_poses=poses, input_pixels=pixels)
     return arrays | dict(output_rays=rays)
+
+
+@entry("physicsnemo", "float32 frequencies")
+def physicsnemo(libraries: Libraries) -> Arrays:
+    """FourierPositionalEmbedding(3, 4), SinusoidalTimestepEmbedding(10),
+    FourierLayer(3, ["axis,diagonal", [0, 1, 2]]) and RotaryEmbedding2DTables(24, (3, 5)).
+    """
+    distribution = importlib.metadata.distribution("nvidia-physicsnemo")
+    libraries.used.append(f"nvidia-physicsnemo {distribution.version}")
+    folder = Path(str(distribution.locate_file("physicsnemo/nn/module")))
+    given = dict(Module=torch.nn.Module, Float=Record())
+    names = "SinusoidalTimestepEmbedding FourierPositionalEmbedding"
+    embedding = _plain(folder / "embedding_layers.py", names, **given)
+    layers = _plain(folder / "fourier_layers.py", "FourierLayer", **given)
+    tables = _plain(folder / "rope.py", "build_axial_rope_cos_sin_2d", **given)
+    x, times = points(31, 7, 3), points(32, 7)
+    layer = layers.FourierLayer(3, ["axis,diagonal", [0.0, 1.0, 2.0]])
+    cosine, sine = tables.build_axial_rope_cos_sin_2d(3, 5, 24)
+    arrays = dict(input_points=x, input_times=times, input_matrix=layer.frequencies.T)
+    return arrays | dict(
+        output_positional=embedding.FourierPositionalEmbedding(3, 4)(x),
+        output_times=embedding.SinusoidalTimestepEmbedding(10)(times),
+        output_layer=layer(x),
+        output_tables=torch.stack([cosine, sine]),
+    )
+
+
+@entry("e3nn")
+def e3nn(libraries: Libraries) -> Arrays:
+    """_spherical_harmonics(5, x, y, z) of unit vectors, which is normalization='component'."""
+    distribution = importlib.metadata.distribution("e3nn")
+    libraries.used.append(f"e3nn {distribution.version}")
+    path = Path(str(distribution.locate_file("e3nn/o3/_spherical_harmonics.py")))
+    directions = F.normalize(points(33, 9, 3), dim=-1)
+    module = _plain(path, "_spherical_harmonics")
+    harmonics = module._spherical_harmonics(5, *directions.unbind(-1))
+    return dict(input_directions=directions, output_component=harmonics)
+
+
+def _plain(path: Path, names: str, **given: Any) -> Any:
+    """Definitions without the types of their arguments, which name what is not imported."""
+    source = ast.parse(path.read_text())
+    for node in ast.walk(source):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+            for argument in node.args.args + node.args.kwonlyargs:
+                argument.annotation = None
+            node.decorator_list = [
+                each for each in node.decorator_list if "script" not in ast.dump(each)
+            ]
+    with tempfile.TemporaryDirectory() as folder:
+        stripped = Path(folder) / path.name
+        stripped.write_text(ast.unparse(source))
+        return definitions(stripped, names, **given)
