@@ -1,6 +1,7 @@
 """Fourier encoders of coordinates."""
 
 import math
+from typing import Literal
 
 import pytest
 import torch
@@ -40,6 +41,31 @@ def test_raw_input_stands_where_it_is_asked_for(include_input: str | None) -> No
     plain = FourierEncoder(3, 4)(x)
     parts = {None: [plain], "front": [x, plain], "back": [plain, x]}[include_input]
     assert torch.equal(features, torch.cat(parts, -1))
+
+
+def test_each_coordinate_stands_behind_its_own_waves() -> None:
+    # fourier_encode of perceiver-pytorch, axis by axis, at two axes and three bands.
+    x, bands = torch.rand(5, 2, dtype=torch.float64), torch.tensor([math.pi, 2.5, 7.0]).double()
+    encoder = FourierEncoder(2, bands=bands, layout="apk", include_input="each")
+    waves = x[..., None] * bands
+    expected = torch.cat([waves.sin(), waves.cos(), x[..., None]], dim=-1).flatten(-2)
+    torch.testing.assert_close(encoder(x), expected, rtol=0, atol=1e-12)
+    assert encoder.columns[6] == (-1, "x", 0)
+    assert encoder.frequencies[13].tolist() == [0, 0]
+    with pytest.raises(ValueError, match="axes outermost"):
+        FourierEncoder(2, 3, layout="kpa", include_input="each")
+
+
+@pytest.mark.parametrize("phase", ["sin", "cos"])
+def test_one_phase_can_be_had_alone(phase: Literal["sin", "cos"]) -> None:
+    x = torch.rand(5, 3, dtype=torch.float64)
+    encoder = FourierEncoder(3, 4, layout="kpa", phases=(phase,), include_input="front")
+    angles = math.pi * 2.0 ** torch.arange(4).double()[:, None] * x[:, None]
+    expected = torch.cat([x, getattr(angles, phase)().flatten(1)], dim=-1)
+    torch.testing.assert_close(encoder(x), expected, rtol=0, atol=1e-12)
+    # Half a cosine kernel is one of the offset no more.
+    assert not FourierEncoder(3, 4, phases=(phase,)).is_stationary
+    assert f"phases=('{phase}',)" in repr(encoder)
 
 
 def test_no_bands_leave_the_raw_input_alone() -> None:

@@ -115,6 +115,27 @@ FIELDS = [
         "library/boltz/output_features",
     ),
     Equivalent(
+        "PhysicsNeMo, FourierPositionalEmbedding",
+        'FourierEncoder.preset("physicsnemo", 3, 4)(points)',
+        "library/physicsnemo/output_positional",
+    ),
+    Equivalent(
+        "PhysicsNeMo, SinusoidalTimestepEmbedding",
+        'FourierEncoder(1, bands=linear_bands(5, first=pi, last=5 * pi), layout="pak", '
+        'phases=("cos", "sin"))(times[:, None])',
+        "library/physicsnemo/output_times",
+    ),
+    Equivalent(
+        "PhysicsNeMo, FourierLayer of axes and diagonal",
+        "GaussianEncoder(3, matrix=matrix)(points)",
+        "library/physicsnemo/output_layer",
+    ),
+    Equivalent(
+        "PhysicsNeMo, RotaryEmbedding2DTables",
+        'torch.stack(RotaryEncoder(24, 2).tables(grid_positions((3, 5)), form="interleaved"))',
+        "library/physicsnemo/output_tables",
+    ),
+    Equivalent(
         "EDM2, MPFourier",
         "2**0.5 * GaussianEncoder(1, matrix=freqs[:, None] / (2 * pi), "
         "offsets=phases / (2 * pi))(noise)",
@@ -384,6 +405,12 @@ GEOGRAPHY = [
         'GaussianEncoder(2, matrix=16 * matrix, phases=("cos", "sin"))'
         "(equal_earth(latlon.flip(-1)))",
         "library/geoclip/output_gaussian_16",
+    ),
+    Equivalent(
+        "e3nn, spherical_harmonics(normalization='component')",
+        "(4 * pi) ** 0.5 * SphericalHarmonicsEncoder(6, condon_shortley=False)"
+        "(directions[..., [2, 0, 1]])",
+        "library/e3nn/output_component",
     ),
 ]
 

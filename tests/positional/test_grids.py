@@ -5,6 +5,7 @@ import torch
 
 from nerf_posenc import (
     GridSinusoidalEncoder,
+    LearnedAxialEncoder,
     LearnedGridEncoder,
     geometric_bands,
     grid_positions,
@@ -60,6 +61,27 @@ def test_augmentation_moves_all_patches_alike() -> None:
     assert float(between.max()) <= 2.25
     assert 0.08 < float(torch.stack(shifts).abs().max()) <= 0.1001
     assert torch.equal(augmented_positions(positions), positions)
+
+
+def test_rows_and_columns_have_embeddings_of_their_own() -> None:
+    # PositionEmbeddingLearned of DETR: those of columns, then those of rows.
+    encoder = LearnedAxialEncoder((6, 7), 8, axis_order=(1, 0))
+    rows, columns = encoder.codes
+    expected = torch.cat([columns[:5].expand(3, 5, 4), rows[:3, None].expand(3, 5, 4)], dim=-1)
+    assert torch.equal(encoder.table((3, 5)), expected)
+    added = LearnedAxialEncoder((2, 6, 7), 8, reduce="sum")
+    first, second, third = added.codes
+    whole = first[:, None, None] + second[:, None] + third
+    assert torch.equal(added.table((2, 6, 7)), whole)
+    added(torch.tensor([[0, 5, 6], [1, 5, 0]])).sum().backward()
+    assert added.codes[1].grad is not None
+    assert added.codes[1].grad.sum(1).tolist() == [0, 0, 0, 0, 0, 16]
+    with pytest.raises(ValueError, match=r"at most \(6, 7\)"):
+        encoder.table((7, 7))
+    with pytest.raises(ValueError, match="divisible by 3"):
+        LearnedAxialEncoder((2, 6, 7), 8)
+    with pytest.raises(ValueError, match="each of 2 axes once"):
+        LearnedAxialEncoder((6, 7), 8, axis_order=(1, 1))
 
 
 def test_a_table_keeps_its_prefix_and_a_constant_when_it_is_resized() -> None:

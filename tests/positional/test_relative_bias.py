@@ -1,5 +1,6 @@
 """Biases of attention scores by offset."""
 
+import itertools
 import math
 
 import pytest
@@ -180,6 +181,23 @@ def test_real_offsets_have_no_bucket() -> None:
     ):
         with pytest.raises(TypeError, match=r"offsets must be integers; got torch.float32"):
             buckets(torch.tensor([0.5, -3.7]))
+
+
+def test_levit_has_one_number_for_an_offset_and_its_negative() -> None:
+    window, heads = (3, 4), 2
+    bias = WindowBias(heads, window, is_absolute=True)
+    torch.nn.init.normal_(bias.table)
+    # LeViT's Attention numbers absolute offsets in the order in which they come up.
+    points = list(itertools.product(range(3), range(4)))
+    numbers: dict[tuple[int, int], int] = {}
+    index = [
+        numbers.setdefault((abs(a[0] - b[0]), abs(a[1] - b[1])), len(numbers))
+        for a in points
+        for b in points
+    ]
+    expected = bias.table.T[:, index].view(heads, 12, 12)
+    assert torch.equal(bias(), expected)
+    assert "is_absolute=True" in repr(bias)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -1,8 +1,10 @@
 """Encodings of coordinates: fields, images, the globe, time, tables of positions, rays."""
 
-import importlib
+import ast
+import importlib.metadata
 import itertools
 import math
+import tempfile
 import types
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from tools.vectors.harness import Arrays, Libraries, definitions, entry
 
@@ -582,7 +585,8 @@ def plucker_lfn(libraries: Libraries) -> Arrays:
 
 @entry("physicsnemo", "float32 frequencies")
 def physicsnemo(libraries: Libraries) -> Arrays:
-    """FourierPositionalEmbedding(3, 4), SinusoidalTimestepEmbedding(10),
+    """FourierPositionalEmbedding(3, 4), SinusoidalTimestepEmbedding(10), and two more.
+
     FourierLayer(3, ["axis,diagonal", [0, 1, 2]]) and RotaryEmbedding2DTables(24, (3, 5)).
     """
     distribution = importlib.metadata.distribution("nvidia-physicsnemo")
