@@ -6,7 +6,8 @@
    phase of each pair are measured (`measurement`).
 4. The base, the order of the axes, and the factor and offset of the positions with which the
    preset has these waves (`position_transforms`).
-5. Without a preset: the measured bands as the argument of an encoder.
+5. Without a preset: the measured bands as the argument of an encoder, a wave for each column, or
+   the decay of xPos.
 """
 
 import itertools
@@ -18,10 +19,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.core.bands import linear_bands, ratio_bands
 from nerf_posenc.core.columns import LAYOUTS, column_labels
 from nerf_posenc.encoders.fourier import FourierEncoder
-from nerf_posenc.identification.measurement import Waves, find_rotated_pairs, find_sine_pairs
+from nerf_posenc.encoders.random_fourier import GaussianEncoder
+from nerf_posenc.identification.decay import find_decay
+from nerf_posenc.identification.lines import SAME_BAND, arguments_code, bracketed
+from nerf_posenc.identification.measurement import (
+    Waves,
+    find_rotated_pairs,
+    find_sine_pairs,
+    find_single_waves,
+)
 from nerf_posenc.identification.position_transforms import (
     Positions,
     PositionTransform,
@@ -40,8 +48,6 @@ from nerf_posenc.presets.rotary import ROTARY
 from nerf_posenc.presets.row import PresetTable
 from nerf_posenc.presets.sequence import SEQUENCE
 
-# Relative difference of measured bands that are meant to be equal.
-_SAME_BAND = 1e-3
 # Differences with which pairs are found although far positions are rounded.
 _ROUGH = 0.01
 # Largest difference from the output of a column whose band is right.
@@ -94,14 +100,14 @@ class _Encoder(NamedTuple):
     ) -> "_Encoder":
         """Raises ValueError if the preset does not have these sizes."""
         made = preset(name, *sizes, **changed)
-        given = "".join(f", {size}" for size in sizes) + _arguments_code(changed)
+        given = "".join(f", {size}" for size in sizes) + arguments_code(changed)
         code = f'{type(made).__name__}.preset("{name}"{given})'
         return cls(name, made, code, handicap, sizes, changed)
 
     @classmethod
     def without_preset(cls, kind: type, *sizes: int, **arguments: Any) -> "_Encoder":
         """Made from arguments alone."""
-        code = f"{kind.__name__}({', '.join(map(str, sizes))}{_arguments_code(arguments)})"
+        code = f"{kind.__name__}({', '.join(map(str, sizes))}{arguments_code(arguments)})"
         return cls(kind.__name__, kind(*sizes, **arguments), code, _WORTH_A_NAME)
 
     def with_base(self, base: float) -> "_Encoder":
@@ -193,13 +199,26 @@ class CandidateSearch:
                 none = PositionTransform.none(at.axes.shape[1])
                 for changed, transform in ((made, none), *self._differing(made, at)):
                     yield self._candidate(changed, transform, at, counting)
-        if expected is None and self._pairs is not None:
-            if self._before is not None:
+        if expected is None:
+            yield from self._measured(arranged)
+
+    def _measured(self, arranged: dict[str, Any] | None) -> Iterator[Candidate]:
+        """Encoders without a preset, from what was measured."""
+        if self._before is not None:
+            if self._pairs is not None:
                 yield from self._measured_rotation()
-            elif arranged is not None:
-                yield self._measured_fourier(arranged)
-            else:
-                yield from self._measured_columns()
+            if self._num_axes == 1:
+                yield from self._decaying(self._before)
+            return
+        found = (
+            [self._measured_fourier(arranged)]
+            if arranged is not None
+            else list(self._measured_columns())
+        )
+        yield from found
+        waves = self._waves(self._plain)
+        if not found or waves is None or waves[1] > self._tolerance / 10:
+            yield from self._measured_single()
 
     def largest_band(self) -> float:
         """Largest band of an embedding, 1 or more, in radians per unit; 1 if it is none.
@@ -244,7 +263,7 @@ class CandidateSearch:
         form = {(1, False): "[:, None]", (2, True): "[:, 0]"}.get((at.values.ndim, is_sequence), "")
         if isinstance(encoder, FourierEncoder) and not at.values.is_floating_point():
             form += ".float()"
-        line = f"{made.code}({_bracketed(at.code) if form else at.code}{form})"
+        line = f"{made.code}({bracketed(at.code) if form else at.code}{form})"
         if at.code == self._table_code(made):
             line = f"{made.code}.table({self._shape}).flatten(0, -2)"
         if factor != 1:
@@ -490,7 +509,7 @@ class CandidateSearch:
                 # Each cell of the table has one band, not known (NaN) at first, which differs from
                 # none; and each of its axes is one of the positions'.
                 have = float(bands[k, a])
-                differs = abs(have - band) > _SAME_BAND * max(abs(have), _SAME_BAND)
+                differs = abs(have - band) > SAME_BAND * max(abs(have), SAME_BAND)
                 if is_measured != phase or order.setdefault(a, axis) != axis or differs:
                     break
                 bands[k, a] = band
@@ -505,7 +524,7 @@ class CandidateSearch:
         """A Fourier encoder with the measured bands, in the layout that comes first."""
         arguments = {k: v for k, v in arrangement.items() if k != "order" and v is not None}
         bands = arguments["bands"]
-        if torch.allclose(bands, bands[:, :1].expand_as(bands), rtol=_SAME_BAND):
+        if torch.allclose(bands, bands[:, :1].expand_as(bands), rtol=SAME_BAND):
             arguments["bands"] = bands[:, 0]
         made = _Encoder.without_preset(FourierEncoder, self._num_axes, **arguments)
         none = PositionTransform.none(self._num_axes)
@@ -533,33 +552,51 @@ class CandidateSearch:
         found = self._candidate(made, PositionTransform.none(len(axes)), at, "")
         yield found._replace(
             changes=("columns in another order", *found.changes),
-            line=f"{_bracketed(found.line)}[:, {order}]",
+            line=f"{bracketed(found.line)}[:, {order}]",
             evaluate=lambda rows: found.evaluate(rows)[:, order],
         )
 
+    def _measured_single(self) -> Iterator[Candidate]:
+        """A wave for each column, where no pairs explain them: sines alone, bands of 0."""
+        single = find_single_waves(self._output, self._plain.axes, self._tolerance)
+        if single is None:
+            return
+        waves, coordinates = single
+        own = [column for column in range(self._width) if column not in coordinates]
+        matrix = torch.zeros(len(own), self._num_axes, dtype=torch.float64)
+        matrix[range(len(own)), waves.axis[own]] = waves.band[own] / (2 * math.pi)
+        # sin(t) is the cosine of a quarter of a cycle before.
+        offsets = waves.phase[own] / (2 * math.pi) - 0.25
+        if not own:
+            return
+        arguments = dict(matrix=matrix, offsets=offsets)
+        made = _Encoder.without_preset(GaussianEncoder, self._num_axes, **arguments)
+        at, none = self._plain, PositionTransform.none(self._num_axes)
+        found = self._candidate(made, none, at, "")._replace(handicap=2 * _WORTH_A_NAME)
+        if coordinates:
+            raw = list(coordinates)
+            order = torch.tensor(own + raw).argsort().tolist()
+            axes = [coordinates[column] for column in raw]
+            form = "" if at.values.ndim == 2 else "[:, None]"
+            evaluate = found.evaluate
+            found = found._replace(
+                line=f"torch.cat([{found.line}, {at.code}{form}[:, {axes}]], -1)[:, {order}]",
+                evaluate=lambda rows: torch.cat([evaluate(rows), at.axes[rows][:, axes]], -1)[
+                    :, order
+                ],
+            )
+        yield found
 
-def _bracketed(code: str) -> str:
-    return f"({code})" if "*" in code or "+" in code else code
-
-
-def _arguments_code(arguments: dict[str, Any]) -> str:
-    return "".join(
-        f", {name}={_bands_code(value) if isinstance(value, Tensor) else repr(value)}"
-        for name, value in arguments.items()
-    )
-
-
-def _bands_code(bands: Tensor) -> str:
-    """Bands as code: a series by ratio or at equal distances, or one by one."""
-    if bands.ndim == 2 and len(bands) > 1:
-        return f"torch.stack([{', '.join(map(_bands_code, bands.unbind(-1)))}], -1)"
-    if bands.ndim == 1 and len(bands) > 2 and bands[0] > 0 and bands[-1] > 0:
-        count, first, last = len(bands), float(bands[0]), float(bands[-1])
-        ratio = (last / first) ** (1 / (count - 1))
-        by_ratio = ratio_bands(count, first=first, ratio=ratio)
-        if torch.allclose(bands, by_ratio, rtol=_SAME_BAND, atol=0):
-            return f"ratio_bands({count}, first={first!r}, ratio={ratio!r})"
-        evenly = linear_bands(count, first=first, last=last)
-        if torch.allclose(bands, evenly, rtol=_SAME_BAND, atol=0):
-            return f"linear_bands({count}, first={first!r}, last={last!r})"
-    return f"torch.tensor({bands.tolist()}, dtype=torch.float64)"
+    def _decaying(self, before: Tensor) -> Iterator[Candidate]:
+        """Queries or keys of xPos, whose lengths change with the position."""
+        at, positions = self._plain, self._plain.axes[:, 0]
+        for encoder, arguments, is_key in find_decay(before, self._output, positions):
+            rotate = encoder.rotate_keys if is_key else encoder.rotate
+            made = f"XPosEncoder({self._width}{arguments_code(arguments)}).{rotate.__name__}"
+            yield Candidate(
+                "XPosEncoder",
+                tuple(f"{key} {value}" for key, value in arguments.items()),
+                f"{made}(before, {bracketed(at.code)})",
+                lambda rows, rotate=rotate: rotate(before[rows], positions[rows]),  # type: ignore[misc]
+                _WORTH_A_NAME,
+            )
