@@ -6,8 +6,7 @@
    phase of each pair are measured (`measurement`).
 4. The base, the order of the axes, and the factor and offset of the positions with which the
    preset has these waves (`position_transforms`).
-5. Without a preset: the measured bands as the argument of an encoder, a wave for each column, or
-   the decay of xPos.
+5. Without a preset: the measured bands, a wave for each column, or the decay of xPos.
 """
 
 import itertools
@@ -210,14 +209,10 @@ class CandidateSearch:
             if self._num_axes == 1:
                 yield from self._decaying(self._before)
             return
-        found = (
-            [self._measured_fourier(arranged)]
-            if arranged is not None
-            else list(self._measured_columns())
-        )
-        yield from found
         waves = self._waves(self._plain)
-        if not found or waves is None or waves[1] > self._tolerance / 10:
+        if arranged is not None:
+            yield self._measured_fourier(arranged)
+        if arranged is None or waves is None or waves[1] > self._tolerance / 10:
             yield from self._measured_single()
 
     def largest_band(self) -> float:
@@ -531,31 +526,6 @@ class CandidateSearch:
         transform = PositionTransform(arrangement["order"], none.factor, none.offset)
         return self._candidate(made, transform, self._plain, "")
 
-    def _measured_columns(self) -> Iterator[Candidate]:
-        """One band for each pair of columns, put in order: for columns that no layout has."""
-        measured = self._sines_and_cosines()
-        if measured is None or self._pairs is None or self._pairs.coordinates or self._width % 2:
-            return
-        waves, pairs = measured
-        axes = waves.axis.tolist()
-        # The encoder has the sine and the cosine of each pair side by side.
-        place = {column: i for i, column in enumerate(itertools.chain(*pairs))}
-        order = [place[column] for column in range(self._width)]
-        made = _Encoder.without_preset(
-            FourierEncoder, len(axes), bands=waves.band[None], layout="apk"
-        )
-        own = self._plain
-        form = "" if own.values.ndim == 2 else "[:, None]"
-        at = Positions(
-            own.values.reshape(-1, self._num_axes)[:, axes], f"{own.code}{form}[:, {axes}]"
-        )
-        found = self._candidate(made, PositionTransform.none(len(axes)), at, "")
-        yield found._replace(
-            changes=("columns in another order", *found.changes),
-            line=f"{bracketed(found.line)}[:, {order}]",
-            evaluate=lambda rows: found.evaluate(rows)[:, order],
-        )
-
     def _measured_single(self) -> Iterator[Candidate]:
         """A wave for each column, where no pairs explain them: sines alone, bands of 0."""
         single = find_single_waves(self._output, self._plain.axes, self._tolerance)
@@ -569,10 +539,12 @@ class CandidateSearch:
         offsets = waves.phase[own] / (2 * math.pi) - 0.25
         if not own:
             return
-        arguments = dict(matrix=matrix, offsets=offsets)
-        made = _Encoder.without_preset(GaussianEncoder, self._num_axes, **arguments)
-        at, none = self._plain, PositionTransform.none(self._num_axes)
-        found = self._candidate(made, none, at, "")._replace(handicap=2 * _WORTH_A_NAME)
+        made = _Encoder.without_preset(
+            GaussianEncoder, self._num_axes, matrix=matrix, offsets=offsets
+        )
+        at = self._plain
+        found = self._candidate(made, PositionTransform.none(self._num_axes), at, "")
+        found = found._replace(handicap=2 * _WORTH_A_NAME)
         if coordinates:
             raw = list(coordinates)
             order = torch.tensor(own + raw).argsort().tolist()
