@@ -227,4 +227,4 @@ class VectorMatrixEncoder(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         sizes = f"out_dim={self.out_dim}, resolution={self.resolution}"
-        return f"{sizes}, stride={self.stride_in_use}, blur={self.blur:g}"
+        return f"{sizes}, stride={self.stride_in_use}, blur={self.blur:g}, bounds={self.bounds}"

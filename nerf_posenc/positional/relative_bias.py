@@ -361,3 +361,7 @@ class FireBias(nn.Module):
         share = torch.log1p((self.c * offsets.abs()).abs()) / reach
         biases: Tensor = self.network(share[..., None])
         return biases.movedim(-1, 0)
+
+    def extra_repr(self) -> str:
+        """Show the constant that is no weight."""
+        return f"threshold={self.initial_threshold:g}"
