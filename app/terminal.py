@@ -58,6 +58,12 @@ def progress_bar(
     )
 
 
+def print_line(name: str, text: str, *, quiet: bool = False) -> None:
+    """Print what a progress bar would say in the end, beside its name."""
+    if not quiet:
+        print(f"{name:{_NAME_COLUMNS}} {text}", file=sys.stderr)
+
+
 def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:
     """Let a progress bar end as a line of text, its count and its time if None is given."""
     if bar.disable:
@@ -65,7 +71,7 @@ def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:
     if text is None:
         text = f"{bar.n} {bar.unit}s in {bar.format_dict['elapsed']:.1f} s"
     if bar.delay:
-        print(f"{bar.desc} {text}", file=sys.stderr)
+        print_line(bar.desc, text)
     # Braces would be taken for fields.
     bar.bar_format = "{desc} " + text.replace("{", "{{").replace("}", "}}")
 

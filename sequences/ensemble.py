@@ -1,13 +1,12 @@
 """Models of one system from several seeds, trained side by side, each as if alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
-from nerf_posenc.training.loop import Loss
 
 
 class Ensemble(nn.Module):
@@ -26,7 +25,7 @@ class Ensemble(nn.Module):
         return [member(x) for member, x in zip(self.members, inputs, strict=True)]
 
 
-def member_losses(loss_fn: Loss) -> Loss:
+def member_losses(loss_fn: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
     """Make the loss of each member: a vector, from the outputs and the targets of all.
 
     Args:

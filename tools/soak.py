@@ -111,7 +111,7 @@ def content(run: Path) -> dict[str, Any]:
                 (
                     f["encoding"],
                     [f.get(score) for score in scores],
-                    [r[metrics["loss"]] for r in f["history"]],
+                    [r[metrics["training"]["name"]] for r in f["history"]],
                 )
                 for f in metrics["fits"]
             ]

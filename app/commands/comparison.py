@@ -63,7 +63,7 @@ def write_comparison(
     about = About(
         title="Comparison of " + ", ".join(labels),
         measures=measures,
-        loss_name=next(iter(runs.values())).loss,
+        training=next(iter(runs.values())).training,
         run=details,
         lead=" ".join(dict.fromkeys(run.data.about for run in runs.values())),
         citations=list(dict.fromkeys(c for run in runs.values() for c in run.data.citations)),

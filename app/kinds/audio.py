@@ -20,10 +20,11 @@ from app.kinds.coordinates import (
     kernel_curves,
     with_defaults,
 )
-from app.kinds.kind import Fit, Problem, Result, digest_of
+from app.kinds.kind import Fit, Problem, Result, TrainingScore, digest_of
 from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
+from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.metrics.sound import snr, snr_by_octave, spectrogram
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
@@ -105,6 +106,9 @@ class AudioKind(CoordinateKind[AudioOptions]):
                 "floats, and the page plays all sounds softer alike",
             )
         self.times = sample_times(length, length)
+        # The batches hold values in [0, 1]: the error over the energy of what is fitted.
+        power = float((self._scaled(self.sound.samples) - 0.5).square().mean())
+        self.training = TrainingScore(SNR, lambda loss: psnr_from_mse(loss / power))
 
     def summary(self, config: AudioOptions) -> list[str]:
         """Source, length, and the bands that reach half the sampling rate."""

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -24,7 +24,7 @@ from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.loop import FitState, Loss, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure, Record
+from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import cosine_decay
 
 Config = TypeVar("Config", bound=CommonOptions)
@@ -36,13 +36,27 @@ class Snapshot:
 
     Attributes:
         step: steps taken.
-        score: training score of the last batches.
+        score: training score of the last batches, by the kind's `TrainingScore`.
         images: values in [0, 1], of the same content in every snapshot of a fit.
     """
 
     step: int
     score: float
     images: Sequence[Float[Tensor, "_height _width 3"]]
+
+
+class Point(NamedTuple):
+    """One point of a training curve.
+
+    Attributes:
+        step: steps taken.
+        seconds: training time so far.
+        score: score of the batches since the point before.
+    """
+
+    step: int
+    seconds: float
+    score: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +69,7 @@ class Result:
         seconds: training time.
         steps: steps taken.
         evaluation: scores and blocks.
-        history: mean training loss at each record.
+        history: training score at each record.
         snapshots: previews during the fit, for the training video.
         details: further values for ``metrics.json``.
         is_reference: whether it is a reference.
@@ -66,7 +80,7 @@ class Result:
     evaluation: Evaluation
     parameters: int = 0
     steps: int = 0
-    history: Sequence[Record] = ()
+    history: Sequence[Point] = ()
     snapshots: Sequence[Snapshot] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     is_reference: bool = False
@@ -94,17 +108,21 @@ class Result:
         return self.steps == config.steps
 
 
-LossName = Literal["mse", "loss"]
+@dataclass(frozen=True)
+class TrainingScore:
+    """What the progress line, the curves and the video show of the loss of the batches.
+
+    Attributes:
+        measure: name and unit, in the units of the table where the batches have it.
+        of: function from the mean loss to the score.
+    """
+
+    measure: Measure
+    of: Callable[[float], float]
 
 
-def training_score(name: LossName, loss: float) -> float:
-    """What curves show of a training loss: the PSNR of a mean squared error in dB, or the loss."""
-    return psnr_from_mse(loss) if name == "mse" else loss
-
-
-def training_label(name: LossName) -> str:
-    """Label of `training_score`."""
-    return "PSNR of the batches (dB)" if name == "mse" else "training loss"
+BATCH_PSNR = TrainingScore(Measure("psnr_db", "PSNR (dB)"), psnr_from_mse)
+"""Score of a mean squared error of values in [0, 1]."""
 
 
 @dataclass(kw_only=True)
@@ -124,7 +142,6 @@ class Problem:
             decay per step; None for the last weights.
         compiled: run the model through ``torch.compile``.
         captured: capture a step as a CUDA graph, where there is a GPU; see `fit`.
-        unit: unit of the loss, for the progress bar.
         preview: renders small images of the fit in progress.
         originals: the true images of `preview`.
         passage: an example of the test data with predictions; None for none.
@@ -143,7 +160,6 @@ class Problem:
     ema_decay: float | None = None
     compiled: bool = False
     captured: bool = False
-    unit: str = ""
     preview: Callable[[], Sequence[Tensor]] = list
     originals: Sequence[Tensor] = ()
     passage: Callable[[], Passage | None] | None = None
@@ -218,7 +234,8 @@ class Kind(ABC, Generic[Config]):
             to render.
         is_orbited: whether its fits are radiance fields, which `volume` loads for the browser.
         is_distributable: whether several processes can share its batches.
-        loss_name: ``"mse"`` if the training loss is a mean squared error of values in [0, 1].
+        training: what is shown of the training loss: the PSNR, if it is a mean squared error of
+            values in [0, 1].
         title: name of the data.
         source: source of the data.
         about: what a comparison of encodings shows on such data, for the report.
@@ -235,7 +252,7 @@ class Kind(ABC, Generic[Config]):
     rendered_by: ClassVar[Sequence[str]] = ()
     is_orbited: ClassVar[bool] = False
     is_distributable: ClassVar[bool] = True
-    loss_name: LossName = "mse"
+    training: TrainingScore = BATCH_PSNR
 
     title: str
     source: str

@@ -66,8 +66,6 @@ _TURNTABLE = 60
 _ALIASES: dict[str, FieldName] = {"small": "mlp"}
 # Fields that take the coordinates that suit the views, and learn exposures.
 WITH_SPACES = ("factored", "proposal")
-# Fields whose loss is more than the error of the colors: coarse passes and penalties.
-_WITH_PENALTIES = ("proposal", "nerf", "mip")
 # Options that describe a field, under the same names.
 _DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
@@ -233,8 +231,6 @@ class ViewsKind(Kind[AskedViews]):
             encodings: tuple[str, ...] = ("hash",) if field == "proposal" else ("vector-matrix",)
         else:
             encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
-        if field in _WITH_PENALTIES:
-            self.loss_name = "loss"
         if on_cpu:
             steps, batch_size = (3000 if field in WITH_SPACES else 700), 1024
         else:

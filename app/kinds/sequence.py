@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from app.blocks import Evaluation, FitName, Passage
-from app.kinds.kind import Fit, Kind, Problem, Result, digest_of
+from app.kinds.kind import Fit, Kind, Problem, Result, TrainingScore, digest_of
 from app.options import CommonOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.training.batches import DrawBatch
@@ -54,7 +54,6 @@ class SequenceKind(Kind[SequenceOptions]):
     name = "sequence"
     Options = SequenceOptions
     is_distributable = False
-    loss_name = "loss"
 
     def __init__(self, options: SequenceOptions, system: System | None = None) -> None:
         try:
@@ -66,6 +65,11 @@ class SequenceKind(Kind[SequenceOptions]):
         self.about, self.citations = self.system.lesson, self.system.citations
         self.notes_on_data = self.system.notes()
         self.facts = {"model": self.system.model}
+        unit = self.system.defaults.loss_unit
+        label = f"training loss ({unit})" if unit else "training loss"
+        self.training = TrainingScore(
+            Measure("loss", label, 3, higher_is_better=False), lambda loss: loss
+        )
 
     def summary(self, config: SequenceOptions) -> list[str]:
         """Source, and how much there is to train and to test."""
@@ -130,7 +134,6 @@ class SequenceKind(Kind[SequenceOptions]):
             loss=member_losses(system.loss),
             schedule=system.schedule,
             autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
-            unit=system.defaults.loss_unit,
             passage=lambda: self._preview(members[0], encoding),
             details={"lr": lr, "precision": config.precision},
         )

@@ -21,14 +21,14 @@ from app.kinds.coordinates import (
     kernel_curves,
     with_defaults,
 )
-from app.kinds.kind import Fit, Problem, Result, digest_of
+from app.kinds.kind import Fit, Problem, Result, TrainingScore, digest_of
 from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
-from nerf_posenc.training.loop import predict
+from nerf_posenc.training.loop import ShownLoss, predict
 from nerf_posenc.training.results import Measure
 from scenes.meshes import BRICK, open_shape
 from scenes.surfaces import shaded_view, surface_mesh
@@ -99,7 +99,10 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
 
     name = "shape"
     Options = ShapeOptions
-    loss_name = "loss"
+    training = TrainingScore(
+        Measure("relative_error", "error of distances (%)", 1, higher_is_better=False),
+        lambda loss: 100 * loss,
+    )
     in_dim = 3
     about = (
         "The signed distance says how far a point is from the surface, and on which side. A "
@@ -169,10 +172,10 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             (slopes,) = torch.autograd.grad(found.sum(), batch, create_graph=True)
             return found, slopes.norm(dim=-1)
 
-        def loss(output: tuple[Tensor, Tensor], truth: Tensor) -> Tensor:
+        def loss(output: tuple[Tensor, Tensor], truth: Tensor) -> ShownLoss:
             found, slopes = output
-            relative = (found - truth).abs() / (truth.abs() + _FLOOR)
-            return relative.mean() + config.eikonal * (slopes - 1).square().mean()
+            relative = ((found - truth).abs() / (truth.abs() + _FLOOR)).mean()
+            return ShownLoss(relative + config.eikonal * (slopes - 1).square().mean(), relative)
 
         shape = self.shape
         return self.trained(

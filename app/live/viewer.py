@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from app.blocks import Passage
-from app.kinds.kind import LossName, Problem, training_label, training_score
+from app.kinds.kind import BATCH_PSNR, Problem, TrainingScore
 from app.live.camera import FIELD_OF_VIEW, camera_from_client, first_view, window_from_client
 from app.live.canvas import LivePanel, draw_canvas, draw_view
 from app.live.origin_check import own_page_only, require_own_page_only
@@ -76,7 +76,7 @@ class LivePage:
 
     Args:
         title: name of the data, shown as text.
-        loss_name: name of the training loss.
+        score: what is shown of the loss.
         poses: poses of the views of a field, where the camera starts; None for other data.
         port: port to serve at, or the next free one.
         pixels: approximate number of pixels in a rendering from a camera.
@@ -93,7 +93,7 @@ class LivePage:
         self,
         title: str,
         *,
-        loss_name: LossName = "mse",
+        score: TrainingScore = BATCH_PSNR,
         poses: Float[Tensor, "views 4 4"] | None = None,
         port: int = 8080,
         pixels: int = 128 * 128,
@@ -109,7 +109,9 @@ class LivePage:
             self.close()
             raise
         self._pixels = pixels
-        self._loss_name: LossName = loss_name
+        self._score = score
+        # Losses are those of texts, whose passages want room.
+        self._is_wide = score.measure.name == "loss"
         self._title = title
         self._passages: dict[str, Any] = {}
         self._panels: dict[str, LivePanel] = {}
@@ -122,7 +124,7 @@ class LivePage:
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=_BRAND
         )
         gui.main_panel.dock_right()
-        gui.main_panel.set_width(_NARROW if loss_name == "mse" else _WIDE)
+        gui.main_panel.set_width(_WIDE if self._is_wide else _NARROW)
         if poses is not None:
             self._add_camera(poses)
         # As text: in HTML, tags in a name would be interpreted.
@@ -162,7 +164,7 @@ class LivePage:
         record = state.history[-1]
         steps, scores = self._curves.setdefault(name, ([], []))
         steps.append(record.step)
-        scores.append(training_score(self._loss_name, record.loss))
+        scores.append(self._score.of(record.loss))
         line = self._state_line(name, state)
         self._status.value = f"{name}: {line}"
         self._update_plot(state)
@@ -226,8 +228,7 @@ class LivePage:
 
     def _state_line(self, name: str, state: FitState) -> str:
         """Step and score of a fit."""
-        score = self._curves[name][1][-1]
-        shown = f"{score:.2f} dB" if self._loss_name == "mse" else f"training loss {score:.3f}"
+        shown = self._score.measure.sentence(self._curves[name][1][-1])
         return f"step {state.step} of {state.num_steps}, {shown}"
 
     def _update_plot(self, state: FitState) -> None:
@@ -248,9 +249,9 @@ class LivePage:
             self._plot = self.server.gui.add_uplot(
                 tuple(data),
                 tuple(series),
-                title=f"{training_label(self._loss_name)} by step",
+                title=f"{self._score.measure.of_batches} by step",
                 scales={"x": {"time": False}},
-                aspect=1.3 if self._loss_name == "mse" else 2.4,
+                aspect=2.4 if self._is_wide else 1.3,
             )
         else:
             self._plot.data = tuple(data)

@@ -43,11 +43,11 @@ def write_report(
     _write_views(folder, results)
     _write_sounds(folder, results)
     videos = _write_videos(folder, results)
-    write_training_video(folder / TRAINING_VIDEO, originals, results, about.loss_name)
+    write_training_video(folder / TRAINING_VIDEO, originals, results, about.training)
     shown = panels(results)
     if shown:
         save_comparison(folder / "comparison.png", shown, results, about.measures[0])
-    curves = training_charts(results, about.loss_name)
+    curves = training_charts(results, about.training)
     if curves:
         save_charts(folder / "curves.png", curves)
     if figures:
@@ -102,7 +102,7 @@ def _write_figures(folder: Path, about: About, results: Sequence[Result]) -> Non
     """Write the comparison, and the charts of each section, for print."""
     folder.mkdir()
     shown = panels(results)
-    charts = [*block_charts(results), *training_charts(results, about.loss_name)]
+    charts = [*block_charts(results), *training_charts(results, about.training)]
     if shown:
         charts += frequency_content(shown[0], results).charts
     for suffix in (".png", ".svg"):

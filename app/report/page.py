@@ -19,7 +19,7 @@ from torch import Tensor
 
 from app.blocks import FitName, HeatMap, Passage, Table, Token, Volume
 from app.crops import Window, detail_crop, most_detailed_window
-from app.kinds.kind import LossName, Result
+from app.kinds.kind import Result
 from app.report.charts import Chart, chart_svg, drawable
 from app.report.headline import headline
 from app.report.images import (
@@ -81,7 +81,7 @@ class About:
     Attributes:
         title: heading of the page, shown as text whatever it contains.
         measures: columns of the table; gains are of the first.
-        loss_name: name of the training loss.
+        training: what the training curves are of.
         run: what reproduces the run: command, configuration, versions.
         lead: what a comparison of encodings shows on such data.
         notes: remarks on the data and the results.
@@ -93,7 +93,7 @@ class About:
 
     title: str
     measures: Sequence[Measure]
-    loss_name: LossName
+    training: Measure
     run: Mapping[str, Any]
     lead: str = ""
     notes: Sequence[str] = ()
@@ -131,7 +131,7 @@ def write_page(
         *block_charts(results),
         *(parameter_charts(results, measure) if len(about.groups) < 2 else ()),
         *(content.charts if content else ()),
-        *training_charts(results, about.loss_name),
+        *training_charts(results, about.training),
     ]
     # One point is in the table already.
     charts = [c for c in drawn if any(len(drawable(line, c)) > 1 for line in c.lines)]
@@ -162,7 +162,7 @@ def write_page(
         sections=_sections(charts, content),
         passages=_passages(results, measure),
         sounds=shown_sounds(results, styles(results)),
-        learning=_learning(originals, results, about.loss_name),
+        learning=_learning(originals, results, about.training),
         blocks=[(s.template, c) for s in SECTIONS.values() if (c := s.prepare(results))],
         videos={
             heading: {name: _data_url(file) for name, file in files.items()}
@@ -448,7 +448,7 @@ def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _learning(
-    originals: Sequence[Tensor], results: Sequence[Result], loss_name: LossName
+    originals: Sequence[Tensor], results: Sequence[Result], training: Measure
 ) -> dict[str, Any] | None:
     """Snapshots of all fits as small images with captions; None if there are none."""
     recorded = [result for result in results if result.snapshots]
@@ -459,7 +459,7 @@ def _learning(
             "name": result.label,
             "frames": [
                 {
-                    "caption": snapshot_caption(snapshot, loss_name),
+                    "caption": snapshot_caption(snapshot, training),
                     "urls": [webp_url(image, 75) for image in snapshot.images],
                 }
                 for snapshot in result.snapshots

@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from app.blocks import Curve, View
-from app.kinds.kind import LossName, Result, training_label, training_score
+from app.kinds.kind import Result
 from app.report.charts import Chart, Line, Mark
 from app.report.palette import NUM_STYLES, color_indices
 from app.report.tables import score_text
@@ -23,11 +23,10 @@ _OCTAVES = (
     "the original's energy there that the fit has (of the first view, if there are several)."
 )
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_TRAINING = {
-    "mse": "The PSNR of the random pixels or rays of each step, which are drawn anew: it rises "
-    "with noise, and is that of the data that is fitted.",
-    "loss": "The training loss of the batches, the mean over the seeds if there are several.",
-}
+_TRAINING = (
+    "Measured on the random batch of each step, so the curve is noisy and shows training data; of "
+    "several seeds, the mean."
+)
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def block_charts(results: Sequence[Result]) -> list[Chart]:
     return charts
 
 
-def training_charts(results: Sequence[Result], loss_name: LossName) -> list[Chart]:
+def training_charts(results: Sequence[Result], training: Measure) -> list[Chart]:
     """Training score over the seconds and the steps of training."""
     style, charts = styles(results), []
     trained = [result for result in results if result.history]
@@ -121,21 +120,20 @@ def training_charts(results: Sequence[Result], loss_name: LossName) -> list[Char
         lines = [
             Line(
                 result.label,
-                [getattr(record, name) for record in result.history],
-                [training_score(loss_name, record.loss) for record in result.history],
+                [getattr(point, name) for point in result.history],
+                [point.score for point in result.history],
                 style[result.label],
             )
             for result in trained
         ]
-        what = "PSNR" if loss_name == "mse" else "Loss"
         charts.append(
             Chart(
-                title=f"{what} against {name}",
+                title=f"{training.quantity} against {name}",
                 x_label=label,
-                y_label=training_label(loss_name),
+                y_label=training.of_batches,
                 lines=lines,
                 section="Training curves",
-                about=_TRAINING[loss_name],
+                about=_TRAINING,
             )
         )
     return charts

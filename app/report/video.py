@@ -16,8 +16,9 @@ from jaxtyping import Float
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from app.kinds.kind import LossName, Result, Snapshot
+from app.kinds.kind import Result, Snapshot
 from app.report.images import eight_bit
+from nerf_posenc.training.results import Measure
 
 _PANEL_WIDTH = 288
 _CAPTION_HEIGHT = 40
@@ -29,19 +30,19 @@ def write_training_video(
     path: Path,
     originals: Sequence[Float[Tensor, "_height _width 3"]],
     results: Sequence[Result],
-    loss_name: LossName = "mse",
+    training: Measure,
 ) -> Path | None:
     """Write the snapshots of all fits as a video, beside the true images.
 
     One column for the original and one per fit, one row for each image of a snapshot; captions give
-    the steps taken and the PSNR or the loss of the batches. A fit that ended early keeps its last
+    the steps taken and the score of the batches. A fit that ended early keeps its last
     snapshot.
 
     Args:
         path: file without suffix; MP4 if imageio-ffmpeg is installed, else WebP.
         originals: the true images of a snapshot, values in [0, 1].
         results: the fits.
-        loss_name: whether the training loss is a mean squared error.
+        training: what the score of a snapshot is.
 
     Returns:
         The file that was written; None if no fit has snapshots.
@@ -54,7 +55,7 @@ def write_training_video(
         columns = [_column(originals, "original", "")]
         for result in recorded:
             snapshot = result.snapshots[min(i, len(result.snapshots) - 1)]
-            state = snapshot_caption(snapshot, loss_name)
+            state = snapshot_caption(snapshot, training)
             columns.append(_column(snapshot.images, result.label, state))
         frames.append(np.concatenate(columns, axis=1))
     frames += frames[-1:] * _LAST_FRAMES
@@ -63,10 +64,9 @@ def write_training_video(
     )
 
 
-def snapshot_caption(snapshot: Snapshot, loss_name: LossName) -> str:
+def snapshot_caption(snapshot: Snapshot, training: Measure) -> str:
     """Steps that a fit had taken, and its score."""
-    score = f"{snapshot.score:.1f} dB" if loss_name == "mse" else f"loss {snapshot.score:.3g}"
-    return f"step {snapshot.step:,}, {score}"
+    return f"step {snapshot.step:,}, {training.sentence(snapshot.score)}"
 
 
 def _column(images: Sequence[Tensor], title: str, state: str) -> np.ndarray:

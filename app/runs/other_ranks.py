@@ -57,7 +57,7 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
         own = config if batch_size is None else replace(config, batch_size=batch_size)
         try:
             fit = begin_fit(kind, name, own)
-            train(fit, context.stop, loss_name=kind.loss_name, world=world)
+            train(fit, context.stop, score=kind.training, world=world)
         except (FloatingPointError, CheckpointError):
             # All ranks have it at the same step; rank 0 prints it and goes on.
             continue

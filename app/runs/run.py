@@ -35,7 +35,7 @@ from app.runs.processes import (
 )
 from app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from app.runs.stop import Stop
-from app.runs.train import Watcher, begin_fit, result_of, train
+from app.runs.train import Watcher, begin_fit, print_ending, result_of, train
 from app.terminal import printable
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
@@ -294,7 +294,7 @@ def fit_encodings(prepared: Run) -> None:
             from app.live.viewer import LivePage
 
             pixels = 96**2 if prepared.config.device == "cpu" else 512**2
-            opened = LivePage(kind.title, loss_name=kind.loss_name, poses=kind.poses, pixels=pixels)
+            opened = LivePage(kind.title, score=kind.training, poses=kind.poses, pixels=pixels)
             show = stack.enter_context(opened).show
             print(f"live     {opened.url}", flush=True)
         for name in sorted(names, key=lambda name: prepared.fit_file(name).is_complete()):
@@ -328,7 +328,7 @@ def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
         snapshots = train(
             begun,
             prepared.context.stop,
-            loss_name=prepared.kind.loss_name,
+            score=prepared.kind.training,
             file=file,
             show=show,
             world=world,
@@ -346,11 +346,8 @@ def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
             if not is_out_of_memory(error) or cannot_halve:
                 raise
             batch_size = whole // 2
-            print(
-                f"{PROGRAM}: warning: {name}: out of memory with batches of {whole}; once more "
-                f"with {batch_size}",
-                file=sys.stderr,
-            )
+            tried = f"out of memory with batches of {whole}; once more with {batch_size}"
+            print(f"{PROGRAM}: warning: {name}: {tried}", file=sys.stderr)
             result = fit(batch_size)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
         if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
@@ -359,6 +356,7 @@ def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
         print(printable(f"{PROGRAM}: error: {name}: {failure_reason(error)}"), file=sys.stderr)
         return
     prepared.add(result, batch_size)
+    print_ending(result, prepared.kind.measures(prepared.config)[0], prepared.config)
 
 
 def finish(prepared: Run) -> bool:
@@ -380,7 +378,7 @@ def finish(prepared: Run) -> bool:
     about = About(
         title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
         measures=kind.measures(config),
-        loss_name=kind.loss_name,
+        training=kind.training.measure,
         run=_run_details(prepared),
         lead=kind.about,
         notes=[*kind.notes_on_data, *notes],
@@ -390,7 +388,7 @@ def finish(prepared: Run) -> bool:
         figures = config.figures
         write_report(folder, about, shown, prepared.originals, figures=figures, report=REPORT)
         write_metrics(
-            folder / METRICS, about.run, shown, measures=about.measures, loss_name=about.loss_name
+            folder / METRICS, about.run, shown, measures=about.measures, training=about.training
         )
     if not prepared.config.quiet:
         print(f"\n{table(shown, about.measures)}\n")

@@ -30,7 +30,7 @@ from app.blocks import (
     block_files,
 )
 from app.json_values import as_json, file_name, from_json, read_json
-from app.kinds.kind import LossName, Result, training_score
+from app.kinds.kind import Point, Result
 from app.options import PROGRAM
 from app.report.images import read_run_image
 from app.report.tables import gain
@@ -40,7 +40,7 @@ from nerf_posenc.training.checkpoints import (
     save_checkpoint,
     write_text,
 )
-from nerf_posenc.training.results import Measure, Record
+from nerf_posenc.training.results import Measure
 from scenes import SceneError
 from scenes.sounds import Sound as OpenedSound
 from scenes.sounds import open_sound
@@ -231,7 +231,7 @@ class Metrics:
     Attributes:
         command: command line of the run.
         data: what was fitted.
-        loss: what the training loss is.
+        training: what the training curves are of.
         measures: columns of the table.
         config: configuration of the run.
         all_fits: names of all fits of the run, also of those that failed.
@@ -241,7 +241,7 @@ class Metrics:
 
     command: str
     data: Data
-    loss: LossName
+    training: Measure
     measures: Sequence[Measure]
     config: Mapping[str, Any]
     versions: Mapping[str, Any]
@@ -260,7 +260,7 @@ def write_metrics(
     results: Sequence[Result],
     *,
     measures: Sequence[Measure],
-    loss_name: LossName,
+    training: Measure,
 ) -> None:
     """Write all results, their histories and the description of the run as JSON.
 
@@ -269,7 +269,7 @@ def write_metrics(
         run: configuration and versions that reproduce the run.
         results: the fits and references.
         measures: columns of the table.
-        loss_name: name of the training loss.
+        training: what the training curves are of.
     """
     first = measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"
@@ -284,7 +284,10 @@ def write_metrics(
             "seconds": result.seconds,
             "steps": result.steps,
             gain_name: gain(result, results, first),
-            "history": [_record(record, loss_name) for record in result.history],
+            "history": [
+                {"step": point.step, "seconds": point.seconds, training.name: point.score}
+                for point in result.history
+            ],
             "by_seed": result.evaluation.by_seed,
             "remarks": result.evaluation.remarks,
             "view_titles": [view.title for view in result.blocks(View)],
@@ -302,21 +305,13 @@ def write_metrics(
     }
     values = {
         **run,
-        "loss": loss_name,
+        "training": training,
         "definitions": definitions,
         "measures": measures,
         "fits": fits,
     }
     text = json.dumps(as_json(values), indent=2, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
-
-
-def _record(record: Record, loss_name: LossName) -> dict[str, int | float]:
-    shown: dict[str, int | float] = {"step": record.step, "seconds": record.seconds}
-    shown[loss_name] = record.loss
-    if loss_name == "mse":
-        shown["psnr_db"] = training_score(loss_name, record.loss)
-    return shown
 
 
 def read_metrics(folder: Path) -> Metrics:
@@ -380,10 +375,10 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
             remarks=read(list[str], "remarks", []),
         ),
         history=[
-            Record(
+            Point(
                 from_json(int, record.get("step"), "step"),
                 from_json(float, record.get("seconds"), "seconds"),
-                from_json(float, record.get(run.loss), run.loss),
+                from_json(float, record.get(run.training.name), run.training.name),
             )
             for record in records
         ],

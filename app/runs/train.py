@@ -10,17 +10,18 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from tqdm import tqdm
 
 from app.blocks import FitName
-from app.kinds.kind import Fit, Kind, LossName, Problem, Result, Snapshot, training_score
+from app.kinds.kind import Fit, Kind, Point, Problem, Result, Snapshot, TrainingScore
 from app.options import CommonOptions
 from app.runs.saved import FitFile
 from app.runs.stop import Stop
-from app.terminal import progress_bar, sum_up
+from app.terminal import print_line, progress_bar
 from nerf_posenc.images import to_eight_bits
 from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.distributed import ALONE, PeerError, World
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.loop import fit as fit_loop
+from nerf_posenc.training.results import Measure
 
 Config = TypeVar("Config", bound=CommonOptions)
 
@@ -41,7 +42,7 @@ def train(
     fit: Fit[Config],
     stop: Stop,
     *,
-    loss_name: LossName,
+    score: TrainingScore,
     file: FitFile | None = None,
     show: Watcher | None = None,
     world: World = ALONE,
@@ -52,7 +53,7 @@ def train(
     Args:
         fit: the fit, from `begin_fit`; its state is changed in place.
         stop: ends the fit early when asked to.
-        loss_name: what the loss is, for the progress bar.
+        score: what is shown of the loss.
         file: file that the fit is saved in; None for nowhere.
         show: shows the fit in progress.
         world: the processes that train the model together.
@@ -68,7 +69,7 @@ def train(
         SaveError: If the fit cannot be saved as it ends.
         Stopped: If the run was asked to end.
     """
-    session = _Session(fit, file, world, halved_batch_size, loss_name)
+    session = _Session(fit, file, world, halved_batch_size, score)
     session.restore()
     state, problem, config = fit.state, fit.problem, fit.config
     was_complete = state.is_complete
@@ -80,7 +81,8 @@ def train(
             problem.after_step(state)
 
     def on_record(state: FitState) -> None:
-        bar.set_postfix_str(_loss_text(state, problem, loss_name), refresh=False)
+        text = score.measure.sentence(score.of(state.history[-1].loss))
+        bar.set_postfix_str(f"batches {text}", refresh=False)
         bar.update(_done(state) - bar.n)
         session.take_snapshot_if_due()
         if show is not None:
@@ -111,14 +113,15 @@ def train(
         if not was_complete:
             # Within the fit: a signal at its last step must not lose it.
             session.finish()
-        sum_up(bar, _summary(state, problem, loss_name))
+        # What it came to is said when it is evaluated.
+        bar.leave = False
     return session.snapshots
 
 
 def fit_alone(kind: Kind[Config], name: FitName, config: Config) -> Result:
     """Train one fit in this process, without a file, and evaluate."""
     fit = begin_fit(kind, name, config)
-    snapshots = train(fit, Stop(), loss_name=kind.loss_name)
+    snapshots = train(fit, Stop(), score=kind.training)
     return result_of(kind, replace(fit, snapshots=snapshots))
 
 
@@ -138,7 +141,7 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
         seconds=fit.state.seconds,
         steps=fit.state.step,
         evaluation=evaluation,
-        history=fit.state.history,
+        history=[Point(r.step, r.seconds, kind.training.of(r.loss)) for r in fit.state.history],
         snapshots=fit.snapshots,
         details={**fit.problem.details, **evaluation.details},
     )
@@ -157,19 +160,14 @@ def _done(state: FitState) -> int:
     return state.step if limit is None else min(math.ceil(limit), int(state.seconds))
 
 
-def _loss_text(state: FitState, problem: Problem, name: LossName) -> str:
-    """Last loss of a fit."""
-    score = training_score(name, state.history[-1].loss)
-    return f"PSNR {score:.2f} dB" if name == "mse" else f"loss {score:.3g} {problem.unit}".rstrip()
-
-
-def _summary(state: FitState, problem: Problem, name: LossName) -> str:
-    """Steps, seconds and last loss of a fit."""
-    is_clocked = state.limit_seconds is not None
-    of = "" if state.is_complete or is_clocked else f" of {state.num_steps}"
-    limit = "" if state.is_complete or not is_clocked else f" of {state.limit_seconds:g}"
-    loss = f", {_loss_text(state, problem, name)}" if state.history else ""
-    return f"{state.step}{of} steps in {state.seconds:.1f}{limit} s{loss}"
+def print_ending(result: Result, measure: Measure, config: CommonOptions) -> None:
+    """Print the steps, the seconds and the score of a fit, as the table has it."""
+    is_over, is_clocked = result.is_complete(config), config.seconds is not None
+    of = "" if is_over or is_clocked else f" of {config.steps}"
+    limit = "" if is_over or not is_clocked else f" of {config.seconds:g}"
+    score = measure.sentence(result.scores[measure.name])
+    text = f"{result.steps}{of} steps in {result.seconds:.1f}{limit} s, {score}"
+    print_line(str(result.name), text, quiet=config.quiet)
 
 
 class _Session:
@@ -181,11 +179,11 @@ class _Session:
         file: FitFile | None,
         world: World,
         halved_batch_size: int | None,
-        loss_name: LossName,
+        score: TrainingScore,
     ) -> None:
         self._fit, self._file, self._world = fit, file, world
         self._state, self._problem = fit.state, fit.problem
-        self._halved_batch_size, self._loss_name = halved_batch_size, loss_name
+        self._halved_batch_size, self._score = halved_batch_size, score
         self.snapshots: list[Snapshot] = []
         # Close together in the beginning, when a fit changes most; in steps or in seconds.
         config = fit.config
@@ -212,7 +210,7 @@ class _Session:
     def _take_snapshot(self) -> None:
         images = list(self._problem.preview())
         if images:
-            score = training_score(self._loss_name, self._state.history[-1].loss)
+            score = self._score.of(self._state.history[-1].loss)
             self.snapshots.append(Snapshot(self._state.step, score, images))
 
     def finish(self) -> None:

@@ -3,7 +3,6 @@
 import copy
 from bisect import bisect
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 
 import torch
@@ -20,7 +19,7 @@ from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training import recipes
 from nerf_posenc.training.devices import autocast
-from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.loop import FitState, ShownLoss
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
 
@@ -190,6 +189,15 @@ def forward_for(renderer: Renderer) -> Callable[[RayBatch], Rendering]:
     return forward
 
 
-def make_loss(options: FieldOptions) -> Callable[[Rendering, Tensor], Tensor]:
-    """Build the loss of a field; mip-NeRF weights its coarse pass by a tenth."""
-    return partial(photometric_loss, coarse_weight=0.1 if options.field == "mip" else 1.0)
+def make_loss(options: FieldOptions) -> Callable[[Rendering, Tensor], ShownLoss]:
+    """Build the loss of a field, which shows the error of the colors alone.
+
+    mip-NeRF weights its coarse pass by a tenth.
+    """
+    coarse_weight = 0.1 if options.field == "mip" else 1.0
+
+    def loss(rendering: Rendering, target: Tensor) -> ShownLoss:
+        whole = photometric_loss(rendering, target, coarse_weight=coarse_weight)
+        return ShownLoss(whole, (rendering.rgb - target).square().mean())
+
+    return loss

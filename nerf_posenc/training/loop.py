@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,15 @@ from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.results import Record
 from nerf_posenc.training.schedules import cosine_decay
 
-Loss = Callable[[Any, Any], Tensor]
+
+class ShownLoss(NamedTuple):
+    """A loss, and the part of it that the history keeps, such as the error without penalties."""
+
+    loss: Tensor
+    shown: Tensor
+
+
+Loss = Callable[[Any, Any], Tensor | ShownLoss]
 """From a batch's prediction and targets to a scalar, or to the loss of each of several models."""
 
 
@@ -161,9 +169,9 @@ def fit(
     Args:
         state: the fit, new or resumed; it is changed in place.
         draw_batch: function from the step to its inputs and targets.
-        loss_fn: function from prediction and targets to a scalar; with several processes a mean
-            over rows. Of several models in one, the loss of each: the gradient is that of the sum,
-            so that each model's is its own, and the history is their mean.
+        loss_fn: function from prediction and targets to a scalar, or to a `ShownLoss`; with several
+            processes a mean over rows. Of several models in one, the loss of each: the gradient is
+            that of the sum, so that each model's is its own, and the history is their mean.
         forward: function from the inputs of a batch to the prediction; None is the model itself.
         schedule: function from progress in [0, 1) to the factor of the learning rates.
         autocast_dtype: run the forward pass under autocast in this type; None is float32.
@@ -236,15 +244,16 @@ def fit(
     return state
 
 
-def _backward(loss: Tensor, num_rows: int, world: World) -> Tensor:
-    """Backward pass; return the loss of the global batch."""
+def _backward(found: Tensor | ShownLoss, num_rows: int, world: World) -> Tensor:
+    """Backward pass; return the loss of the global batch, or what is shown of it."""
+    loss, shown = found if isinstance(found, ShownLoss) else (found, found)
     if world.size == 1:
         loss.sum().backward()
-        return loss.detach()
-    weighted = loss * world.weight(num_rows)
+        return shown.detach()
+    weight = world.weight(num_rows)
     with peer_errors():
-        weighted.backward()
-    return world.mean(weighted.detach())
+        (loss * weight).backward()
+    return world.mean((shown * weight).detach())
 
 
 def _clock(state: FitState, started: float, world: World) -> float:

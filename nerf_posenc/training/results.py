@@ -33,6 +33,15 @@ class Measure:
         return unit if unit in ("", "%") else f" {unit}"
 
     @property
+    def of_batches(self) -> str:
+        """Label of the same quantity while a fit is trained."""
+        return self.label.replace(self.quantity, f"{self.quantity} of the batches", 1)
+
+    def sentence(self, value: float) -> str:
+        """Quantity, value and unit, as ``"PSNR 26.92 dB"``."""
+        return f"{self.quantity} {value:z.{self.digits}f}{self.unit}"
+
+    @property
     def direction(self) -> str:
         """Which values are better, in words."""
         return "higher is better" if self.higher_is_better else "lower is better"

@@ -16,7 +16,7 @@ from app.blocks import FitName, View
 from app.kinds.image.image import ImageKind
 from app.kinds.image.interpolation import INTERPOLATIONS
 from app.kinds.image.options import ImageOptions
-from app.kinds.kind import Fit, Problem, Result
+from app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
 from app.options import CommonOptions
 from app.runs.stop import Stop
 from app.runs.train import train
@@ -108,7 +108,7 @@ def test_the_moving_average_of_the_weights_is_that_of_every_step() -> None:
         state = FitState(model, optimizer, 12)
         name = FitName("none")
         fit = Fit(name=name, config=config, model=model, problem=problem, state=state)
-        train(fit, Stop(), loss_name="mse")
+        train(fit, Stop(), score=BATCH_PSNR)
         return [*passed, matrix.detach().double()]
 
     *passed, last = weights_with(None)

@@ -17,23 +17,22 @@ from PIL import Image
 from app.blocks import Evaluation, FitName, View
 from app.crops import preview_windows
 from app.kinds.coordinates import ABOUT, PSNR, SSIM, kernel_curves
-from app.kinds.kind import Result, Snapshot
+from app.kinds.kind import Point, Result, Snapshot
 from app.report.figures import save_comparison
 from app.report.page import About, write_page
 from app.report.sections import panels
 from app.report.video import write_video
 from nerf_posenc import FourierEncoder
-from nerf_posenc.training.results import Record
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
 HOSTILE = '"><script>alert(1)</script>.png'
-HISTORY = [Record(10 * i, 0.5 * i, 0.1 / i) for i in range(1, 30)]
+HISTORY = [Point(10 * i, 0.5 * i, 0.1 / i) for i in range(1, 30)]
 
 
 def about(title: str = "p", **changes: Any) -> About:
     run = {"command": "python train_fit.py", "x": 1}
-    known = About(title=title, measures=(PSNR, SSIM), loss_name="mse", run=run, lead=ABOUT)
+    known = About(title=title, measures=(PSNR, SSIM), training=PSNR, run=run, lead=ABOUT)
     return replace(known, **changes)
 
 

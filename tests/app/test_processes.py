@@ -166,7 +166,7 @@ def losses(folder: str) -> dict[str, list[float]]:
     """Recorded losses of a run, by encoding."""
     fits = json.loads(Path(folder, "metrics.json").read_text())["fits"]
     return {
-        fit["encoding"]: [record.get("mse", record.get("loss")) for record in fit["history"]]
+        fit["encoding"]: [record.get("psnr_db", record.get("loss")) for record in fit["history"]]
         for fit in fits
     }
 

@@ -6,14 +6,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.blocks import FitName
-from app.kinds.kind import Fit, LossName, Problem
+from app.blocks import Evaluation, FitName
+from app.kinds.coordinates import PSNR
+from app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
 from app.options import CommonOptions
 from app.runs.stop import Stop
-from app.runs.train import train
+from app.runs.train import print_ending, train
 from app.terminal import progress_bar, sum_up
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
+from nerf_posenc.training.results import Measure
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -21,20 +23,21 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in re.split(r"[\r\n]+", capsys.readouterr().err) if line.strip()]
 
 
-def fit_a_line(
-    steps: int, *, loss_name: LossName = "mse", unit: str = "", quiet: bool = False
-) -> FitState:
+def fit_a_line(steps: int, *, quiet: bool = False, measure: Measure = PSNR) -> None:
+    """Train, and print the ending as a run does."""
     module = nn.Linear(1, 1)
     state = FitState(module, adam(module), steps)
 
     def draw(step: int) -> tuple[Tensor, Tensor]:
         return torch.ones(2, 1), torch.zeros(2, 1)
 
-    problem = Problem(draw_batch=draw, optimizer=state.optimizer, unit=unit)
+    problem = Problem(draw_batch=draw, optimizer=state.optimizer)
     config = CommonOptions(steps=steps, quiet=quiet, video=0)
     fit = Fit(name=FitName("fourier"), config=config, model=module, problem=problem, state=state)
-    train(fit, Stop(), loss_name=loss_name)
-    return state
+    train(fit, Stop(), score=BATCH_PSNR)
+    scores = Evaluation({measure.name: 21.876}, [])
+    result = Result(name=fit.name, seconds=1.0, steps=state.step, evaluation=scores)
+    print_ending(result, measure, config)
 
 
 def test_bars_of_several_names_and_units_have_one_width(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,12 +52,13 @@ def test_bars_of_several_names_and_units_have_one_width(capsys: pytest.CaptureFi
     assert all(len(line + ", PSNR 21.88 dB") < 80 for line in shown)
 
 
-def test_a_fit_ends_in_a_line_with_its_steps_seconds_and_score(
+def test_a_fit_ends_in_a_line_with_its_steps_seconds_and_the_score_of_the_table(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fit_a_line(20)
-    last = lines(capsys)[-1].strip()
-    assert re.fullmatch(r"fourier +20 steps in \d+\.\d s, PSNR -?\d+\.\d\d dB", last)
+    shown = lines(capsys)
+    assert re.fullmatch(r"fourier +20 steps in \d+\.\d s, PSNR 21\.88 dB", shown[-1].strip())
+    assert not any("PSNR" in line and "batches" not in line for line in shown[:-1])
 
 
 def test_a_log_has_one_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,9 +66,9 @@ def test_a_log_has_one_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> 
     assert re.fullmatch(r"fourier +20 steps in .*\n", capsys.readouterr().err)
 
 
-def test_the_last_line_has_the_unit_of_the_loss(capsys: pytest.CaptureFixture[str]) -> None:
-    fit_a_line(10, loss_name="loss", unit="nats {")
-    assert re.search(r"steps in \d+\.\d s, loss [\d.e+-]+ nats \{$", lines(capsys)[-1].strip())
+def test_the_last_line_has_the_unit_of_the_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    fit_a_line(10, measure=Measure("iou", "IoU (%)", 1))
+    assert lines(capsys)[-1].strip().endswith("s, IoU 21.9%")
 
 
 def test_a_count_is_summed_up_without_a_score(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from PIL import Image, ImageSequence
 from app.blocks import Evaluation, FitName, View
 from app.crops import most_detailed_window
 from app.kinds.coordinates import PSNR, SSIM, kernel_curves
-from app.kinds.kind import Result, Snapshot
+from app.kinds.kind import Point, Result, Snapshot
 from app.report.charts import _label_rows, save_charts
 from app.report.figures import save_comparison
 from app.report.images import nearness
@@ -22,7 +22,6 @@ from app.report.tables import gain, table
 from app.report.video import write_training_video
 from app.runs.saved import write_metrics
 from nerf_posenc import FourierEncoder, HashGridEncoder
-from nerf_posenc.training.results import Record
 
 MEASURES = (PSNR, SSIM)
 
@@ -40,7 +39,7 @@ def result(
         parameters=1234,
         seconds=1.25,
         steps=20,
-        history=[Record(10, 0.5, 0.1), Record(20, 1.25, 0.0)],
+        history=[Point(10, 0.5, 10.0), Point(20, 1.25, math.inf)],
         evaluation=Evaluation(scores, [view, *kernel]),
     )
 
@@ -98,18 +97,16 @@ def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
 def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> None:
     path = tmp_path / "metrics.json"
     results = [result("none", 20.0), result("fourier", math.inf), result("hash", math.nan)]
-    write_metrics(path, {"command": "here"}, results, measures=MEASURES, loss_name="mse")
+    write_metrics(path, {"command": "here"}, results, measures=MEASURES, training=MEASURES[0])
     written = json.loads(path.read_text(), parse_constant=lambda name: 1 / 0)
     assert written["command"] == "here"
     assert written["fits"][0]["psnr_db"] == 20.0
     assert written["fits"][1]["psnr_db"] == "inf"
     assert written["fits"][2]["psnr_db"] is None
-    assert written["fits"][0]["history"][0] == {
-        "step": 10,
-        "seconds": 0.5,
-        "mse": 0.1,
-        "psnr_db": 10.0,
-    }
+    assert written["fits"][0]["history"] == [
+        {"step": 10, "seconds": 0.5, "psnr_db": 10.0},
+        {"step": 20, "seconds": 1.25, "psnr_db": "inf"},
+    ]
 
 
 def test_the_most_detailed_window_is_that_of_the_largest_mean() -> None:
@@ -132,7 +129,7 @@ def test_images_are_drawn_for_any_size(tmp_path: Path) -> None:
         results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]
         shown = panels(results)
         save_comparison(tmp_path / "c.png", shown, results, PSNR)
-        save_charts(tmp_path / "p.png", training_charts(results, "mse"))
+        save_charts(tmp_path / "p.png", training_charts(results, PSNR))
         save_charts(tmp_path / "f.png", frequency_content(shown[0], results).charts)
         save_charts(tmp_path / "k.png", block_charts(results))
         for name in ("c.png", "p.png", "f.png", "k.png"):
@@ -155,7 +152,7 @@ def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_
         replace(result("none", 20.0), snapshots=snapshots[:1]),
         replace(result("fourier", 30.0), snapshots=snapshots),
     ]
-    file = write_training_video(tmp_path / "video", [gray(1.0)], results)
+    file = write_training_video(tmp_path / "video", [gray(1.0)], results, PSNR)
     assert file is not None
     with Image.open(file) as video:
         assert video.width == 3 * 288
@@ -165,7 +162,9 @@ def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_
     assert np.abs(np.array(seen[:3]) - expected).max() <= 3
     # The last frame is held, which may be as one longer frame.
     assert all(np.abs(np.array(row) - expected[2]).max() <= 3 for row in seen[3:])
-    assert write_training_video(tmp_path / "none", [gray(1.0)], [result("none", 20.0)]) is None
+    assert (
+        write_training_video(tmp_path / "none", [gray(1.0)], [result("none", 20.0)], PSNR) is None
+    )
 
 
 def test_a_horizon_leaves_the_depths_of_what_is_near_apart() -> None:

@@ -15,6 +15,7 @@ import train_fit
 from app.blocks import FitName, Mesh
 from app.commands.export import _write_mesh
 from app.kinds.shape import ShapeKind, ShapeOptions
+from nerf_posenc.training.loop import ShownLoss
 from scenes import SceneError
 from scenes.meshes import open_shape
 from scenes.surfaces import shaded_view, surface_mesh
@@ -154,7 +155,9 @@ def test_loss_is_least_for_the_distances_themselves(monkeypatch: pytest.MonkeyPa
     problem = kind.problem(model, description, config)
     points, truth = problem.draw_batch(0)
     # A sphere's distance has slopes of 1 everywhere: no loss is left.
-    assert float(problem.loss((truth, torch.ones(len(truth))), truth)) == 0
+    found = problem.loss((truth, torch.ones(len(truth))), truth)
+    assert isinstance(found, ShownLoss)
+    assert float(found.loss) == float(found.shown) == 0
     assert problem.forward is not None
     _, slopes = problem.forward(points)
     exact, reach = copy.deepcopy(model).double(), 1e-6 * torch.eye(3, dtype=torch.float64)

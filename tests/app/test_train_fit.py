@@ -599,7 +599,10 @@ def test_a_compiled_fit_takes_the_same_steps() -> None:
     assert train_fit.main([*small, "--out", "plain"]) == 0
     assert train_fit.main([*small, "--compile", "--out", "compiled"]) == 0
     plain, compiled = (
-        [r["mse"] for r in json.loads(Path(f, "metrics.json").read_text())["fits"][0]["history"]]
+        [
+            r["psnr_db"]
+            for r in json.loads(Path(f, "metrics.json").read_text())["fits"][0]["history"]
+        ]
         for f in ("plain", "compiled")
     )
     assert compiled == pytest.approx(plain, rel=1e-2)

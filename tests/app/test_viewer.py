@@ -13,12 +13,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 from app.blocks import Passage, Token
-from app.kinds.kind import Problem
+from app.kinds.kind import Problem, TrainingScore
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
-from nerf_posenc.training.results import Record
+from nerf_posenc.training.results import Measure, Record
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -27,6 +27,8 @@ pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
 
 # The server's own threads end after its sockets.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+LOSS = TrainingScore(Measure("loss", "training loss (nats)", 3), lambda loss: loss)
 
 
 def state_at(step: int) -> FitState:
@@ -86,7 +88,7 @@ def test_a_rendering_that_fails_is_warned_of_and_the_fit_goes_on(
 @needs_chromium
 def test_a_sequence_shows_its_predictions_as_text_with_the_wrong_ones_marked(browser: Any) -> None:
     passage = Passage("p", [Token("<b>th"), Token("e", "right"), Token("x", "wrong", "y")])
-    with live.LivePage("text", loss_name="loss") as page:
+    with live.LivePage("text", score=LOSS) as page:
         tab = browser.new_page()
         tab.goto(page.url)
         wait_for(tab, page.server.get_clients, "no client came")
@@ -101,7 +103,7 @@ def test_nobody_watching_costs_no_prediction() -> None:
     def predict() -> Passage:
         raise RuntimeError("nobody is there to see it")
 
-    with live.LivePage("text", loss_name="loss") as page:
+    with live.LivePage("text", score=LOSS) as page:
         page.show("none", state_at(10), problem(passage=predict))
 
 

@@ -191,10 +191,10 @@ def test_only_mip_nerf_weights_its_coarse_pass() -> None:
     # Barron et al. 2021, equation 17: lambda = 0.1.
     target, none = torch.zeros(1, 3), torch.zeros(1)
     rendering = Rendering(target, none, none, torch.ones(1, 3))
-    losses = [
-        float(make_loss(FieldOptions(field=name))(rendering, target)) for name in ("nerf", "mip")
-    ]
-    assert losses == pytest.approx([1.0, 0.1])
+    losses = [make_loss(FieldOptions(field=name))(rendering, target) for name in ("nerf", "mip")]
+    assert [float(each.loss) for each in losses] == pytest.approx([1.0, 0.1])
+    # What is shown is the error of the colors alone.
+    assert [float(each.shown) for each in losses] == [0.0, 0.0]
 
 
 class Recorded(OccupancyGrid):

@@ -25,12 +25,12 @@ from app.kinds.coordinates import (
     kernel_curves,
     with_defaults,
 )
-from app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
+from app.kinds.kind import Fit, Problem, Rendered, Result, TrainingScore, digest_of
 from app.kinds.scan.tomography import algebraic_reconstruction, back_projection
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
-from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
@@ -91,7 +91,9 @@ class ScanKind(CoordinateKind[ScanOptions]):
     Options = ScanOptions
     rendered_by = ("size", "scale", "rate")
     # Of integrals, which tell little of the slice.
-    loss_name = "loss"
+    training = TrainingScore(
+        Measure("projections_db", "PSNR of the projections (dB)"), psnr_from_mse
+    )
     about = (
         "A scanner does not see a slice but the sums along lines through it. With few projections "
         "many slices have the same sums, and the encoding decides which of them the network finds."
