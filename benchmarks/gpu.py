@@ -218,7 +218,7 @@ def _training_step(
     model: nn.Module, optimizer: str, run: Any, device: torch.device, *, captured: bool
 ) -> Callable[[Any], Tensor]:
     """A step as `fit` takes it."""
-    lr = recipes.default_lr("relu", optimizer)
+    lr = recipes.default_lr(optimizer)
     group = recipes.make_optimizer(model, optimizer, lr)
 
     def step(batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -253,7 +253,7 @@ def time_to(
         network = MLP(encoder.out_dim, 3, width=width, depth=depth, generator=generator)
         network.start_at(image.rgb.mean((0, 1)))
         model = nn.Sequential(encoder, network).to(device)
-        lr = recipes.default_lr("relu", "muon", encoding)
+        lr = recipes.default_lr("muon", encoding)
         optimizer = recipes.make_optimizer(model, "muon", lr, encoding=encoding)
         state = FitState(model, optimizer, 4000)
         reached: list[float] = []

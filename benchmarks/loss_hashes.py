@@ -19,7 +19,7 @@ _SPHERES = ["--scene", "spheres", "--size", "32", "--steps", "20", "--bands", "6
 
 RUNS = {
     "cat": [*_CAT, "--bands", "8", "--encodings", "none", "fourier", "gaussian", "hash"],
-    "cat, SIREN": [*_CAT, "--encodings", "none", "--network", "siren"],
+    "cat, SIREN": [*_CAT, "--encodings", "siren"],
     "spheres": [*_SPHERES, "--turntable", "0", "--encodings", "none", "fourier"],
     "phrase": ["--audio", "phrase", "--duration", "0.3", "--steps", "40"],
     "scan": ["--scan", "shepp-logan", "--size", "64", "--projections", "8", "--steps", "40"],

@@ -440,7 +440,7 @@ _ONE_LAYER = f"--depth 1 {SEQUENCE}"
 RUNS = {
     "image": f"--image cat --encodings none fourier gaussian hash {_IMAGE}",
     "16 bits": f"--image deep.png --encodings fourier {_IMAGE}",
-    "siren": f"--image cat --encodings none --network siren {_IMAGE}",
+    "siren": f"--image cat --encodings siren {_IMAGE}",
     "held out": f"--image cat --held-out --optimizer adam --encodings gaussian {_IMAGE}",
     "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 10 {_QUICK}",
     "images": f"--images cat rocket --encodings fourier hash {_IMAGE}",

@@ -146,26 +146,34 @@ class CoordinateKind(Kind[Coordinates]):
             facts: values that the saved fit is given back with.
             particular: further attributes of the problem.
         """
-        encoding, network = description.encoding, description.network
+        encoding, optimizer = description.encoding, config.optimizer
         recipe = recipes.get_recipe(encoding)
-        lr = config.lr or lr or recipes.default_lr(network, config.optimizer, encoding)
+        if optimizer == "auto":
+            optimizer = recipes.default_optimizer(encoding)
+        lr = config.lr or lr or recipes.default_lr(optimizer, encoding)
         # Complex numbers have no half precision.
-        precision = "float32" if network == "wire" else config.precision
+        precision = "float32" if recipe.network == "wire" else config.precision
         dtype = precision_for(precision, torch.device(config.device), is_small=recipe.is_small)
         return Problem(
             draw_batch=draw_batch,
             optimizer=recipes.make_optimizer(
-                model, config.optimizer, lr, encoding=encoding, adam_lr=adam_lr
+                model, optimizer, lr, encoding=encoding, adam_lr=adam_lr
             ),
             description=describe_fit(self.name, description, self.size, **(facts or {})),
             autocast_dtype=dtype,
-            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
+            details={
+                "network": recipe.network,
+                "num_bands": description.num_bands if encoding == "fourier" else None,
+                "optimizer": optimizer,
+                "lr": lr,
+                "precision": str(dtype).removeprefix("torch."),
+            },
             **particular,
         )
 
 
 def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
-    """Options with a default for each that was left open, and with the optimizer's name.
+    """Options with a default for each that was left open.
 
     Args:
         options: options as the user gave them.
@@ -173,13 +181,17 @@ def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
     """
     defaults = {"encodings": DEFAULT_ENCODINGS, **defaults}
     left_open = {name: value for name, value in defaults.items() if getattr(options, name) is None}
-    optimizer = "muon" if options.optimizer == "auto" else options.optimizer
-    return replace(options, **left_open, optimizer=optimizer)
+    return replace(options, **left_open)
+
+
+def coordinate_encodings() -> list[str]:
+    """Names of the encodings of coordinates in general, without those of radiance fields alone."""
+    return [name for name, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
 
 
 def suiting_encodings() -> list[str]:
-    """Names of the encodings of coordinates in general, without those of radiance fields alone."""
-    return [name for name, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
+    """What may stand in ``--encodings``: the same, and networks that need no encoding."""
+    return [*coordinate_encodings(), *recipes.implicit_networks()]
 
 
 def check_encodings(
@@ -202,11 +214,16 @@ def check_encodings(
     """
     suiting = suiting_encodings() if suiting is None else suiting
     for name in options.encodings or ():
-        if name not in recipes.ENCODINGS:
+        if name not in (*recipes.ENCODINGS, *recipes.implicit_networks()):
             require(
                 name in suiting, f"--encodings: {unknown_name('encoding', name, list(suiting))}"
             )
         require(name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
+        if name in recipes.implicit_networks() and options.optimizer != "auto":
+            try:
+                recipes.default_lr(options.optimizer, name)
+            except ValueError as error:
+                raise UsageError(f"--optimizer: {error}") from None
     names = built or options.encodings or DEFAULT_ENCODINGS
     values = {"fourier": ("--bands", options.num_bands), "gaussian": ("--sigma", options.sigma)}
     for encoding, (option, value) in values.items():

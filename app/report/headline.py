@@ -1,12 +1,13 @@
 """The sentence at the top of a page: what the best encoding recovers, in numbers of the run."""
 
+import contextlib
 import math
 from collections.abc import Sequence
 
 from app.blocks import FitName
 from app.kinds.kind import Result
 from app.report.tables import BASELINE, score_text
-from nerf_posenc.training.recipes import ENCODINGS
+from nerf_posenc.training.recipes import EncodingRecipe, get_recipe
 from nerf_posenc.training.results import Measure
 
 
@@ -42,14 +43,14 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
         without = "" if baseline is None else f", {text(baseline)} without an encoding"
         return (
             f"{reference.label.capitalize()}, {quantity} {text(reference)}, is ahead of every "
-            f"fit: {_in_sentence(best.name)} reaches {text(best)}{without}"
+            f"fit: {_in_sentence(best.name)} with {text(best)}{without}"
         )
     beside = "" if reference is None else f"; {reference.label} reaches {text(reference)}"
     if baseline is None:
         rest = sorted((fit for fit in others if fit is not best), key=score, reverse=True)
         named = [*rest, *([] if reference is None else [reference])]
         compared = [f"{_in_sentence(fit.name)} {text(fit)}" for fit in named]
-        found = f"{encoding_title(best.name)} reaches {quantity} {text(best)}"
+        found = f"{_does(best.name, 'reach')} {quantity} {text(best)}"
         return ", ".join([found, *compared])
     # Of the numbers that are shown, so that they add up.
     gained = abs(round(score(best), measure.digits) - round(score(baseline), measure.digits))
@@ -58,31 +59,50 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
             f"No encoding is clearly better than none: {quantity} {text(best)} with "
             f"{best.label}, {text(baseline)} without{beside}"
         )
-    verb = "gains" if score(best) >= score(baseline) else "loses"
+    verb = "gain" if score(best) >= score(baseline) else "lose"
     # A difference of percentages is one of points.
     unit = " points" if measure.unit == "%" else measure.unit
     digits = 1 if measure.unit else measure.digits
     amount = f"{gained:.{digits}f}{unit}" if math.isfinite(gained) else "all that is missing"
     return (
-        f"{encoding_title(best.name)} {verb} {amount}: {quantity} {text(best)} against "
+        f"{_does(best.name, verb)} {amount}: {quantity} {text(best)} against "
         f"{text(baseline)} without it{_alike(best, baseline)}{beside}"
     )
 
 
 def encoding_title(name: FitName) -> str:
     """Name of a fit at the beginning of a sentence: the title of its encoding, if it has one."""
-    recipe = ENCODINGS.get(name.encoding) if name.swept is None else None
+    recipe = _recipe(name) if name.swept is None else None
     return f"The encoding {name}" if recipe is None else recipe.title
 
 
+def _does(name: FitName, verb: str) -> str:
+    """Subject and verb of a sentence; some encodings are several: random Fourier features."""
+    title = encoding_title(name)
+    if title.endswith(("features", "Products of lines")):
+        return f"{title} {verb}"
+    return f"{title} {verb}{'es' if verb == 'reach' else 's'}"
+
+
 def _in_sentence(name: FitName) -> str:
-    recipe = ENCODINGS.get(name.encoding) if name.swept is None else None
-    return str(name) if recipe is None else recipe.title[0].lower() + recipe.title[1:]
+    recipe = _recipe(name) if name.swept is None else None
+    if recipe is None:
+        return str(name)
+    # Not of an acronym, such as SIREN.
+    is_acronym = recipe.title[1:2].isupper()
+    return recipe.title if is_acronym else recipe.title[0].lower() + recipe.title[1:]
+
+
+def _recipe(name: FitName) -> EncodingRecipe | None:
+    """Row of an encoding of coordinates; None for those of sequences, and for references."""
+    with contextlib.suppress(ValueError):
+        return get_recipe(name.encoding)
+    return None
 
 
 def _alike(best: Result, baseline: Result) -> str:
     """What two fits have in common."""
-    rows = [ENCODINGS.get(fit.name.encoding) for fit in (best, baseline)]
+    rows = [_recipe(fit.name) for fit in (best, baseline)]
     is_same = best.parameters == baseline.parameters or (
         rows[0] is not None and rows[1] is not None and rows[0].layers == rows[1].layers
     )

@@ -9,6 +9,9 @@ from app.blocks import FitName
 from app.kinds.kind import Result
 from nerf_posenc.training.results import Measure
 
+PER_FIT = ("network", "num_bands", "optimizer", "lr")
+"""Details of a fit that say how it was made, beside its encoding."""
+
 BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
 
@@ -94,12 +97,15 @@ def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [measure.name for measure in measures]
-    writer.writerow(["data", "run", "encoding", "parameters", *names, "steps", "seconds"])
+    head = ["data", "run", "encoding", *PER_FIT, "parameters"]
+    writer.writerow([*head, *names, "steps", "seconds"])
     for title, fits in groups.items():
         for fit in fits:
             run, name = fit.name.run or "", str(fit.name.in_run)
             scores = [fit.scores.get(name, "") for name in names]
-            texts = map(_cell, (title, run, name))
+            details = [fit.details.get(key) for key in PER_FIT]
+            known = ("" if value is None else str(value) for value in details)
+            texts = map(_cell, (title, run, name, *known))
             writer.writerow([*texts, fit.parameters, *scores, fit.steps, fit.seconds])
     return text.getvalue()
 

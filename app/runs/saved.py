@@ -33,7 +33,7 @@ from app.json_values import as_json, file_name, from_json, read_json
 from app.kinds.kind import Point, Result
 from app.options import PROGRAM
 from app.report.images import read_run_image
-from app.report.tables import gain
+from app.report.tables import PER_FIT, gain
 from nerf_posenc.training.checkpoints import (
     CheckpointError,
     load_checkpoint,
@@ -387,6 +387,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
             "view_titles": read(list[str], "view_titles", []),
             "video_titles": read(list[str], "video_titles", []),
             "sound_titles": read(list[str], "sound_titles", []),
+            **{name: entry.get(name) for name in PER_FIT},
         },
         is_reference=read(bool, "is_reference", False),
     )

@@ -51,7 +51,7 @@ class FitPage:
 def why_not(fit: ImageFit) -> str | None:
     """Say why the page cannot run a fit; None if it can."""
     if not isinstance(fit.network, MLP):
-        return f"network {fit.options.network}"
+        return f"network {fit.options.encoding}"
     encoder = fit.encoder
     if isinstance(encoder, HashGridEncoder):
         suits = encoder.features_per_level == _TEXEL and encoder.interpolation == "linear"

@@ -138,6 +138,11 @@ def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by their names of today: files of version 0.1 have some earlier ones."""
     names = {"finest": "max_resolution"}
     values = {"small": "mlp", "frontal": "forward-facing"}
+    options = dict(options)
+    # Networks without an encoding stood beside it.
+    network = options.pop("network", "relu")
+    if network != "relu":
+        options["encoding"] = network
     return {
         names.get(name, name): values.get(value, value) if isinstance(value, str) else value
         for name, value in options.items()

@@ -22,7 +22,6 @@ class CoordinateModel(EncoderDescription):
 
     Attributes:
         out_dim: number of outputs.
-        network: name of the network after the encoding.
         width: units per hidden layer; None for those of the encoding's recipe.
         depth: hidden layers; None for those of the encoding's recipe.
         num_parameters: the model is as large as it can be with at most this number: the tables of a
@@ -31,7 +30,6 @@ class CoordinateModel(EncoderDescription):
 
     _: KW_ONLY
     out_dim: int = 3
-    network: str = "relu"
     width: int | None = None
     depth: int | None = None
     num_parameters: int | None = None
@@ -72,7 +70,8 @@ def make_coordinate_model(
 def _network(
     model: CoordinateModel, encoder: Encoder, width: int, generator: torch.Generator | None
 ) -> nn.Module:
-    build, depth = recipes.get_network(model.network).build, model.layers[1]
+    network = recipes.get_recipe(model.encoding).network
+    build, depth = recipes.get_network(network).build, model.layers[1]
     return build(encoder.out_dim, model.out_dim, width=width, depth=depth, generator=generator)
 
 

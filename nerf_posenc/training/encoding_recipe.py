@@ -57,6 +57,7 @@ class EncodingRecipe:
         title: name at the beginning of a sentence.
         build: makes the encoder from its description and a random number generator, which is None
             for torch's own.
+        network: name of the network that follows.
         layers: width and number of the hidden layers that follow the encoding of an image.
         lrs: peak learning rate by optimizer; None for the network's own.
         muon_adam_lr: peak learning rate of Adam beside Muon.
@@ -69,6 +70,7 @@ class EncodingRecipe:
 
     title: str
     build: Callable[[EncoderDescription, torch.Generator | None], Encoder]
+    network: str = "relu"
     layers: tuple[int, int] = (256, 4)
     lrs: Mapping[str, float] | None = None
     muon_adam_lr: float = MUON_ADAM_LR

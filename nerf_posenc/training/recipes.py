@@ -5,7 +5,7 @@ optimizer is a function and a row of its table.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import torch
@@ -140,12 +140,14 @@ class NetworkRecipe:
     """One row of the table of networks.
 
     Attributes:
+        title: name at the beginning of a sentence.
         build: makes the network; called with ``in_dim, out_dim, width=, depth=, generator=``.
         optimizer: name of the default optimizer.
         lrs: peak learning rate by optimizer, where it is not the optimizer's own; None if the
             optimizer cannot train the network.
     """
 
+    title: str
     build: Callable[..., nn.Module]
     optimizer: str = "adam"
     lrs: Mapping[str, float | None] = field(default_factory=dict)
@@ -168,14 +170,18 @@ class OptimizerRecipe:
 
 # The rates did best among those tried: docs/experiments.md.
 NETWORKS: dict[str, NetworkRecipe] = {
-    "relu": NetworkRecipe(build=MLP, optimizer="muon"),
-    "siren": NetworkRecipe(build=siren, lrs={"muon": 2e-3, "adam": 1e-3}),
-    "finer": NetworkRecipe(build=finer, lrs={"muon": 2e-3, "adam": 3e-4}),
-    "gauss": NetworkRecipe(build=gauss, lrs={"muon": 2e-3}),
-    "wire": NetworkRecipe(build=wire, lrs={"muon": None, "adam": 5e-3}),
-    "mfn": NetworkRecipe(build=MultiplicativeFilterNetwork, lrs={"muon": 1e-2, "adam": 1e-2}),
+    "relu": NetworkRecipe(title="A ReLU network", build=MLP, optimizer="muon"),
+    "siren": NetworkRecipe(title="SIREN", build=siren, lrs={"muon": 2e-3, "adam": 1e-3}),
+    "finer": NetworkRecipe(title="FINER", build=finer, lrs={"muon": 2e-3, "adam": 3e-4}),
+    "gauss": NetworkRecipe(title="A network of Gaussian bumps", build=gauss, lrs={"muon": 2e-3}),
+    "wire": NetworkRecipe(title="WIRE", build=wire, lrs={"muon": None, "adam": 5e-3}),
+    "mfn": NetworkRecipe(
+        title="A multiplicative filter network",
+        build=MultiplicativeFilterNetwork,
+        lrs={"muon": 1e-2, "adam": 1e-2},
+    ),
 }
-"""Networks by name."""
+"""Networks by name; all but relu also stand among encodings, for themselves on raw coordinates."""
 
 OPTIMIZERS: dict[str, OptimizerRecipe] = {
     "muon": OptimizerRecipe(build=make_muon, lr=MUON_LR),
@@ -192,12 +198,20 @@ def _row(what: str, name: str, table: Mapping[str, Recipe]) -> Recipe:
     return table[name]
 
 
+def implicit_networks() -> list[str]:
+    """Names of the networks that stand among encodings, as they need none."""
+    return [name for name in NETWORKS if name != "relu"]
+
+
 def get_recipe(encoding: str) -> EncodingRecipe:
-    """Look up an encoding's row of the table.
+    """Look up an encoding's row of the table; of a network, that of raw coordinates before it.
 
     Raises:
         ValueError: If the name is unknown.
     """
+    if encoding in implicit_networks():
+        raw, network = ENCODINGS["none"], NETWORKS[encoding]
+        return replace(raw, title=network.title, network=encoding, fields=())
     if encoding not in ENCODINGS:
         raise ValueError(
             f"{unknown_name('encoding', encoding, ENCODINGS)}; one of your own is first added to "
@@ -242,18 +256,28 @@ def get_optimizer(optimizer: str) -> OptimizerRecipe:
     return _row("optimizer", optimizer, OPTIMIZERS)
 
 
-def default_lr(network: str, optimizer: str, encoding: str = "none") -> float:
-    """Default peak learning rate for a network after an encoding (docs/experiments.md).
+def default_optimizer(encoding: str) -> str:
+    """Name of the optimizer that suits the network after an encoding.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    return get_network(get_recipe(encoding).network).optimizer
+
+
+def default_lr(optimizer: str, encoding: str = "none") -> float:
+    """Default peak learning rate for the network after an encoding (docs/experiments.md).
 
     Raises:
         ValueError: If the optimizer does not fit the network, or a name is unknown.
     """
-    lrs = get_network(network).lrs
+    recipe = get_recipe(encoding)
+    lrs = get_network(recipe.network).lrs
     lr = lrs.get(optimizer, get_optimizer(optimizer).lr)
     if lr is None:
         known = ", ".join(name for name in OPTIMIZERS if lrs.get(name, lr) is not None)
-        raise ValueError(f"{network} cannot be trained with {optimizer}; use {known}")
-    return (get_recipe(encoding).lrs or {}).get(optimizer, lr)
+        raise ValueError(f"{recipe.network} cannot be trained with {optimizer}; use {known}")
+    return (recipe.lrs or {}).get(optimizer, lr)
 
 
 def make_optimizer(

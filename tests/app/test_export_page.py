@@ -29,7 +29,7 @@ NAMES = ("none", "fourier", "gaussian", "hash")
 WHOLE = (0.0, 0.0, 24.0, 16.0)
 # In pixels: left, top, width and height; 64 points for each pixel.
 DETAIL = (7.3, 4.1, 0.75, 0.5)
-SIREN = CoordinateModel("none", network="siren")
+SIREN = CoordinateModel("siren")
 
 
 @pytest.fixture(scope="module")
@@ -442,14 +442,14 @@ def test_the_command_says_what_it_wrote(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_mistake_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    other = ["--image", "cat", "--encodings", "none", *SMALL_RUN, "--video", "0", "--quiet"]
+    other = ["--image", "cat", "--encodings", "siren", *SMALL_RUN, "--video", "0", "--quiet"]
     with quick_report():
-        assert train_fit.main([*other, "--network", "siren", "--out", "siren"]) == 0
+        assert train_fit.main([*other, "--out", "siren"]) == 0
     mistakes = {
         ("image", "--page"): "image/page.html exists already",
         ("image", "--page", "--onnx"): "one format: --onnx, --page or --mesh",
         ("image",): "needs a format: --onnx, --page or --mesh",
-        ("siren", "--page"): "runs ReLU networks; siren has none (network siren)",
+        ("siren", "--page"): "runs ReLU networks; siren has siren (network siren)",
         ("image", "--page", "--encoding", "wire"): "no fit 'wire'",
         ("nowhere", "--page"): "there is no folder nowhere",
         ("image", "--page", "--out", "image/run.json/a.html"): "cannot write image/run.json",

@@ -69,7 +69,7 @@ def test_a_page_of_text_is_recovered_at_the_default_rate() -> None:
     for line in range(5):
         pen.text((4, 4 + 18 * line), "a page of text", fill="black")
     colors = torch.from_numpy(np.array(page)).float() / 255
-    lr = recipes.default_lr("relu", "muon", "fourier")
+    lr = recipes.default_lr("muon", "fourier")
     result = fit_image(Image.from_rgb(colors), "fourier", 30, 2048, lr, num_bands=10)
     one_color = psnr(colors.mean((0, 1)).expand_as(colors), colors)
     assert result.scores["psnr_db"] > one_color + 6
@@ -131,7 +131,7 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     names = ["none", "fourier", "gaussian", *INTERPOLATIONS]
     assert [fit["encoding"] for fit in metrics["fits"]] == names
     assert metrics["fits"][1]["lr"] == recipes.HeldOutRecipe().lr
-    assert metrics["fits"][0]["lr"] == recipes.default_lr("relu", "muon")
+    assert metrics["fits"][0]["lr"] == recipes.default_lr("muon")
     # 12 pixels to fit: half a cycle per pixel is pi * 6, between octaves 2 and 3; one less.
     assert metrics["config"]["num_bands"] == 2
     original = np.asarray(PIL.Image.open("run/original.png")).astype(float) / 255

@@ -120,8 +120,8 @@ def test_bands_far_above_nyquist_are_warned_of_with_the_number_that_suffices(
 )
 @pytest.mark.usefixtures("no_hull", "no_report")
 def test_every_network_and_encoding_is_fitted(network: str) -> None:
-    names = ["none", "fourier", "gaussian", "hash"] if network == "relu" else ["none"]
-    options = ["--network", network, "--encodings", *names, "--out", "run", "--quiet"]
+    names = ["none", "fourier", "gaussian", "hash"] if network == "relu" else [network]
+    options = ["--encodings", *names, "--out", "run", "--quiet"]
     options += [*SMALL_RUN, "--steps", "120", "--width", "32", "--batch-size", "576"]
     assert train_fit.main(options) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
@@ -130,7 +130,9 @@ def test_every_network_and_encoding_is_fitted(network: str) -> None:
     flat_db = -10 * np.log10(((original - original.mean((0, 1))) ** 2).mean())
     # One constant color, the mean, is what a network that learns nothing else predicts.
     assert all(fit["psnr_db"] > flat_db + 1.5 for fit in metrics["fits"])
-    assert metrics["config"]["optimizer"] == ("muon" if network == "relu" else "adam")
+    optimizers = {fit["optimizer"] for fit in metrics["fits"]}
+    assert optimizers == {"muon" if network == "relu" else "adam"}
+    assert {fit["network"] for fit in metrics["fits"]} == {network}
     # 24 pixels: 6 cycles per unit at Nyquist.
     assert metrics["config"]["sigma"] == pytest.approx(0.54)
 
@@ -477,16 +479,18 @@ def test_a_new_network_and_a_new_optimizer_are_one_row_each(
     ) -> OptimizerGroup:
         return OptimizerGroup([torch.optim.SGD(module.parameters(), lr=lr)])
 
-    monkeypatch.setitem(NETWORKS, "linear", NetworkRecipe(build=linear, optimizer="descent"))
+    monkeypatch.setitem(
+        NETWORKS, "linear", NetworkRecipe(title="A line", build=linear, optimizer="descent")
+    )
     monkeypatch.setitem(OPTIMIZERS, "descent", OptimizerRecipe(build=descent, lr=0.25))
-    small = ["--size", "16", "--steps", "5", "--video", "0", "--quiet", "--encodings", "none"]
-    assert train_fit.main([*small, "--network", "linear", "--out", "run"]) == 0
+    small = ["--size", "16", "--steps", "5", "--video", "0", "--quiet"]
+    assert train_fit.main([*small, "--encodings", "linear", "--out", "run"]) == 0
     metrics = json.loads(Path("run/metrics.json").read_text())
-    assert metrics["config"]["optimizer"] == "descent"
+    assert metrics["fits"][0]["optimizer"] == "descent"
     assert metrics["fits"][0]["lr"] == 0.25
     assert metrics["fits"][0]["parameters"] == 2 * 3 + 3
-    assert train_fit.main([*small, "--network", "linea"]) == 2
-    assert "no network 'linea'; did you mean linear" in capsys.readouterr().err
+    assert train_fit.main([*small, "--encodings", "linea"]) == 2
+    assert "no encoding 'linea'; did you mean linear" in capsys.readouterr().err
 
 
 def test_one_pixel_is_fitted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def test_random_frequencies_follow_the_resolution() -> None:
 
 def test_every_network_has_an_optimizer_and_a_learning_rate() -> None:
     for name, network in NETWORKS.items():
-        lr = default_lr(name, network.optimizer)
+        lr = default_lr(network.optimizer, "none" if name == "relu" else name)
         module = network.build(2, 3, width=8, depth=2)
         assert len(make_optimizer(module, network.optimizer, lr).optimizers) >= 1
 
@@ -69,7 +69,7 @@ def test_every_network_has_an_optimizer_and_a_learning_rate() -> None:
 @pytest.mark.usefixtures("unchecked")
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ValueError, match="wire cannot be trained with muon; use adam"):
-        default_lr("wire", "muon")
+        default_lr("muon", "wire")
     with pytest.raises(ValueError, match="no encoding 'magic'; there are fourier, gaussian"):
         make_encoder(EncoderDescription("magic", in_dim=2, resolution=10))
     with pytest.raises(ValueError, match="lr must be finite and positive"):

@@ -31,7 +31,7 @@ def test_a_network_is_as_wide_as_it_can_be(encoding: str, most: int) -> None:
 
 @pytest.mark.parametrize("network", ["siren", "wire", "mfn"])
 def test_other_networks_keep_within_the_number_too(network: str) -> None:
-    options = CoordinateModel("none", network=network, num_parameters=50_000)
+    options = CoordinateModel(network, num_parameters=50_000)
     assert 45_000 < size_of(options) <= 50_000
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from app.blocks import FitName
-from app.kinds.coordinates import suiting_encodings
+from app.kinds.coordinates import coordinate_encodings
 from app.kinds.image.options import ImageOptions
 from app.kinds.image.reconstruction import render
 from app.kinds.kind import Problem
@@ -51,7 +51,7 @@ class OpenedImage(Protocol):
 
 def choose_encoding(kind: OpenedImage, config: ImageOptions) -> tuple[str, str]:
     """Choose among all encodings of images by short fits; also say what was tried."""
-    names = [name for name in suiting_encodings() if name != "none"]
+    names = [name for name in coordinate_encodings() if name != "none"]
     best, errors = choose(names, lambda name: _error(kind, FitName(name), config))
     return best, _tried(errors.items(), config)
 

@@ -87,7 +87,7 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     """
     on_cpu = torch.device(options.device).type == "cpu"
     steps, batch_size = default_length(image.num_pixels, on_cpu=on_cpu, seconds=options.seconds)
-    network, own_sigma = recipes.get_network(options.network), options.sigma
+    own_sigma = options.sigma
     references = options.references
     if references is None:
         between = INTERPOLATIONS if image.held_out is not None else ()
@@ -101,7 +101,6 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         batch_size=options.batch_size or batch_size,
         num_bands=options.num_bands or default_bands(image),
         sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
-        optimizer=network.optimizer if options.optimizer == "auto" else options.optimizer,
         references=references,
     )
     if isinstance(config.num_bands, int) and "fourier" in config.encodings and not options.quiet:

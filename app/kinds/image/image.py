@@ -191,7 +191,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         draw_batch, forward = cache_corners(encoder_of(encoder), network, batches)
         # Sinusoids that are fitted fast fill the gaps between the pixels with noise; raw
         # coordinates cannot, and a hash grid does at any learning rate.
-        is_slow = config.held_out and config.optimizer == "muon"
+        is_slow = config.held_out and config.optimizer in ("auto", "muon")
         held_out = recipes.get_recipe(description.encoding).held_out if is_slow else None
         between: dict[str, Any] = {}
         if held_out is not None:

@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from app.kinds.coordinates import check_encodings, suiting_encodings
+from app.kinds.coordinates import check_encodings, coordinate_encodings, suiting_encodings
 from app.kinds.image.interpolation import INTERPOLATIONS
-from app.options import OPEN, Open, PixelOptions, Range, UsageError, require
-from nerf_posenc.training import recipes
+from app.options import OPEN, Open, PixelOptions, Range, require
 
 REFERENCES = (*INTERPOLATIONS, "jpeg")
 """What a fit is compared with, without training."""
@@ -51,9 +50,6 @@ class ImageOptions(PixelOptions):
     """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. Several: a fit with
     each; auto: by held-out pixels."""
 
-    network: str = "relu"
-    """Network after the encoding: relu, or for raw coordinates siren, finer, gauss, wire or mfn."""
-
     num_parameters: Annotated[int | None, Range(1000), tyro.conf.arg(name="parameters")] = None
     """Fit the largest models within N parameters, and print their bits per pixel."""
 
@@ -70,9 +66,7 @@ class ImageOptions(PixelOptions):
         names = self.encodings or default_encodings(self, 0)
         if "auto" in names:
             require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
-            is_relu = self.network == "relu"
-            require(is_relu, f"--encodings auto is for the network relu, not for {self.network}")
-            names = tuple(suiting_encodings())
+            names = tuple(coordinate_encodings())
         suiting = [*suiting_encodings(), "auto"]
         check_encodings(self, "an image", suiting=suiting, built=names)
         super().check()
@@ -95,12 +89,6 @@ class ImageOptions(PixelOptions):
             not unknown,
             f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
         )
-        try:
-            network = recipes.get_network(self.network)
-            optimizer = network.optimizer if self.optimizer == "auto" else self.optimizer
-            recipes.default_lr(self.network, optimizer)
-        except ValueError as error:
-            raise UsageError(f"--network: {error}") from None
 
 
 def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]:
@@ -112,7 +100,7 @@ def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]
     """
     if options.held_out:
         return ("none", "fourier", "gaussian", "hash")
-    has_grid = options.num_bands is None and options.network == "relu"
+    has_grid = options.num_bands is None
     names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")
     if num_pixels > WITHOUT_BASELINE and not options.images:
         return names[1:]
