@@ -15,7 +15,6 @@ from app.kinds.coordinates import (
     PSNR,
     CoordinateKind,
     check_encodings,
-    kernel_curves,
     suiting_encodings,
     with_defaults,
 )
@@ -404,7 +403,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         )
         encoder = model.field[0]
         assert isinstance(encoder, Encoder)
-        return Evaluation(scores, [*views, curve, *kernel_curves(encoder)])
+        return Evaluation(scores, [*views, curve])
 
     def notes(self, results: Sequence[Result], config: AlignOptions) -> Iterator[str]:
         """Say how far the patches were in the beginning, and name fits that left them there."""

@@ -12,14 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from app.blocks import Curve, Evaluation, Sound
-from app.kinds.coordinates import (
-    CITATIONS,
-    CoordinateKind,
-    check_encodings,
-    encoder_of,
-    kernel_curves,
-    with_defaults,
-)
+from app.kinds.coordinates import CITATIONS, CoordinateKind, check_encodings, with_defaults
 from app.kinds.kind import Fit, Problem, Result, TrainingScore, digest_of
 from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
@@ -199,7 +192,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
         )
         sound = Sound(self.title, truth, values, self.sound.rate)
         scores = {SNR.name: snr(values, truth)}
-        return Evaluation(scores, [sound, curve, *kernel_curves(encoder_of(fit.model))])
+        return Evaluation(scores, [sound, curve])
 
     def notes(self, results: Sequence[Result], config: AudioOptions) -> Iterator[str]:
         """Name fits that are hardly better than silence."""

@@ -17,8 +17,6 @@ from app.kinds.coordinates import (
     SSIM,
     CoordinateKind,
     check_encodings,
-    encoder_of,
-    kernel_curves,
     notes_on_flat_fits,
     with_defaults,
 )
@@ -155,7 +153,6 @@ class ClipKind(CoordinateKind[ClipOptions]):
                     "Original and fit", torch.cat([truth, found], 2), max(1, round(self.clip.rate))
                 ),
                 curve,
-                *kernel_curves(encoder_of(fit.model)),
             ],
         )
 

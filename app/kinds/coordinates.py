@@ -8,10 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from app.blocks import Curve, FitName
+from app.blocks import FitName
 from app.kinds.kind import Kind, Problem, Result
 from app.options import CoordinateOptions, UsageError, require
-from nerf_posenc.analysis.kernels import kernel
 from nerf_posenc.core.encoder import Encoder, unknown_name
 from nerf_posenc.fits import describe_fit
 from nerf_posenc.images import unit_range
@@ -60,7 +59,6 @@ _COLLAPSED_DB = 0.5
 # An image this near to its mean color is one constant color: 8 bits store no difference.
 _CONSTANT_DB = 60.0
 _CHUNK_PIXELS = 1 << 18
-_KERNEL_POINTS = 801
 
 
 # Options that describe the model, under the same names.
@@ -252,33 +250,6 @@ def frequency_bands(encoder: Encoder) -> list[float]:
     """Frequency bands in rad per unit; none if they are random or trained."""
     bands = encoder.frequency_bands
     return [] if bands is None else [float(band) for band in bands.flatten()]
-
-
-def kernel_curves(encoder: Encoder) -> list[Curve]:
-    """Cosine similarity of the features of two points, by their distance along the first axis.
-
-    Args:
-        encoder: encoder of coordinates; features that depend on more than the distance have none.
-    """
-    if not encoder.is_stationary:
-        return []
-    found = kernel(encoder)
-    # The middle, where the peak is, and both ends are among them.
-    length = len(found.displacement)
-    shown = torch.linspace(0, length - 1, min(length, _KERNEL_POINTS)).round().long()
-    return [
-        Curve(
-            "Similarity of features by distance",
-            "distance along x (units)" if encoder.in_dim > 1 else "distance (units)",
-            "similarity of features",
-            found.displacement[shown].tolist(),
-            found.similarity[shown].tolist(),
-            section="Kernel",
-            about="How alike the features of two points are, by their distance: the network can "
-            "tell points apart where it is low. A narrow peak recovers fine detail, and what it is "
-            "beyond the peak should be near 0.",
-        )
-    ]
 
 
 def notes_on_flat_fits(

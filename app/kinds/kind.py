@@ -95,6 +95,11 @@ class Result:
         """Scores on test data, by the name of the measure."""
         return self.evaluation.scores
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether the fit is known to have ended early."""
+        return self.details.get("is_complete") is False
+
     def blocks(self, kind: type) -> list[Any]:
         """Blocks of one type."""
         return [block for block in self.evaluation.blocks if isinstance(block, kind)]

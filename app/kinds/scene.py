@@ -19,8 +19,6 @@ from app.kinds.coordinates import (
     PSNR,
     SSIM,
     check_encodings,
-    encoder_of,
-    kernel_curves,
     notes_on_flat_fits,
     precision_for,
 )
@@ -356,7 +354,7 @@ class ViewsKind(Kind[AskedViews]):
 
         Views are rendered in the precision of the training.
         """
-        config, encoder = fit.config, encoder_of(fit.model)
+        config = fit.config
         gray = background_gray(cast(Background, config.background))
         evaluate = partial(
             evaluate_views, fit.model, background=gray, autocast_dtype=self._dtype(config)
@@ -396,7 +394,7 @@ class ViewsKind(Kind[AskedViews]):
                 SSIM.name: _mean(score.ssim for score in scores),
                 **errors,
             },
-            [*views, *moving, *blocks, *kernel_curves(encoder)],
+            [*views, *moving, *blocks],
             details={
                 **details,
                 "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores],

@@ -13,14 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from app.blocks import Evaluation, Mesh, View
-from app.kinds.coordinates import (
-    CITATIONS,
-    CoordinateKind,
-    check_encodings,
-    encoder_of,
-    kernel_curves,
-    with_defaults,
-)
+from app.kinds.coordinates import CITATIONS, CoordinateKind, check_encodings, with_defaults
 from app.kinds.kind import Fit, Problem, Result, TrainingScore, digest_of
 from app.options import CoordinateOptions, Range, require
 from app.terminal import printable
@@ -216,7 +209,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
             _contours(f(p)) for f, p in ((self._truth, points), (query, points.to(device)))
         )
         views.append(View(f"{self.title}, distance in the plane z = 0", truth, found))
-        return Evaluation(scores, [*views, *kernel_curves(encoder_of(fit.model))])
+        return Evaluation(scores, [*views])
 
     @cached_property
     def _preview(self) -> Tensor:

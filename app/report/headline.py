@@ -34,6 +34,9 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     fits = [result for result in known if not result.is_reference]
     references = [result for result in known if result.is_reference]
     baseline = next((fit for fit in fits if fit.name == FitName(BASELINE)), None)
+    if baseline is not None and baseline.was_stopped:
+        # Nothing is gained over a fit that was stopped.
+        fits, baseline = [fit for fit in fits if fit is not baseline], None
     others = [fit for fit in fits if fit is not baseline]
     reference = max(references, key=score, default=None)
     if not others:

@@ -45,7 +45,7 @@ from app.report.sections import (
     training_charts,
 )
 from app.report.sounds import shown_sounds
-from app.report.tables import BASELINE, columns, gain_label, gain_text, score_text
+from app.report.tables import BASELINE, as_csv, columns, gain_label, gain_text, score_text
 from app.report.template import render
 from app.report.tiles import TilePyramid
 from app.report.video import snapshot_caption
@@ -155,6 +155,7 @@ def write_page(
             [r for r in results if not first or r.label in first[opened[2]].fits], measure
         ),
         rows=[_row(r, results, measures, about.groups) for r in results],
+        csv=_csv(results, measures, about),
         images=_images(first, scale),
         opened={"whole": opened[0], "detail": opened[1]},
         tiles=None if tiles is None else tiles.as_json(),
@@ -226,6 +227,14 @@ def _row(
         "seconds": f"{result.seconds:.1f}",
         "parameters": f"{result.parameters:,}" if result.parameters else "-",
     }
+
+
+def _csv(results: Sequence[Result], measures: Sequence[Measure], about: About) -> str:
+    """The table to all digits, by what was fitted."""
+    fit_of = {result.label: result for result in results}
+    groups = about.groups or {about.title: list(fit_of)}
+    named = {title: [fit_of[label] for label in labels] for title, labels in groups.items()}
+    return as_csv(named, measures)
 
 
 def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list[dict[str, Any]]:

@@ -16,8 +16,10 @@ BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
 
 
-def gain(result: Result, results: Sequence[Result], measure: Measure) -> float | None:
-    """How much better a fit is than the one without an encoding; None if that was not fitted.
+def gain(
+    result: Result, results: Sequence[Result], measure: Measure, *, digits: int = 15
+) -> float | None:
+    """How much better a fit is than the one without an encoding; None if that was not fitted whole.
 
     Of several runs, each is compared within its own.
 
@@ -25,11 +27,13 @@ def gain(result: Result, results: Sequence[Result], measure: Measure) -> float |
         result: the fit.
         results: all of the table.
         measure: what counts; less of it is a gain if lower is better.
+        digits: digits of the scores, of which the gain is the difference.
     """
     baseline = FitName(BASELINE, run=result.name.run)
     for other in results:
-        if other.name == baseline != result.name:
-            more = result.scores[measure.name] - other.scores[measure.name]
+        if other.name == baseline != result.name and not other.was_stopped:
+            mine, theirs = (round(each.scores[measure.name], digits) for each in (result, other))
+            more = mine - theirs
             return more if measure.higher_is_better else -more
     return None
 
@@ -51,7 +55,7 @@ def score_text(value: float, measure: Measure) -> str:
 
 def gain_text(result: Result, results: Sequence[Result], measure: Measure) -> str:
     """Format the gain of a fit; a dash if there is none."""
-    gained = gain(result, results, measure)
+    gained = gain(result, results, measure, digits=measure.digits)
     if gained is None or math.isnan(gained):
         return "-"
     return f"{gained:+.{measure.digits}f}".replace("inf", "∞")

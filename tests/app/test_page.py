@@ -16,13 +16,12 @@ from PIL import Image
 
 from app.blocks import Evaluation, FitName, View
 from app.crops import preview_windows
-from app.kinds.coordinates import ABOUT, PSNR, SSIM, kernel_curves
+from app.kinds.coordinates import ABOUT, PSNR, SSIM
 from app.kinds.kind import Point, Result, Snapshot
 from app.report.figures import save_comparison
 from app.report.page import About, write_page
 from app.report.sections import panels
 from app.report.video import write_video
-from nerf_posenc import FourierEncoder
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
@@ -53,7 +52,6 @@ def results_for(original: torch.Tensor, title: str = "p") -> list[Result]:
         is_fourier = name == "fourier"
         bands = [math.pi, 2 * math.pi] if is_fourier else []
         view = View(title, original, fit, bands=bands)
-        kernel = kernel_curves(FourierEncoder(2, 3)) if is_fourier else []
         scores = {"psnr_db": math.inf if name == "gaussian" else 20.0, "ssim": math.nan}
         results.append(
             Result(
@@ -62,7 +60,7 @@ def results_for(original: torch.Tensor, title: str = "p") -> list[Result]:
                 seconds=14.5,
                 steps=290,
                 history=HISTORY,
-                evaluation=Evaluation(scores, [view, *kernel]),
+                evaluation=Evaluation(scores, [view]),
             )
         )
     return results

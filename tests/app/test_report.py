@@ -12,16 +12,16 @@ from PIL import Image, ImageSequence
 
 from app.blocks import Evaluation, FitName, View
 from app.crops import most_detailed_window
-from app.kinds.coordinates import PSNR, SSIM, kernel_curves
+from app.kinds.coordinates import PSNR, SSIM
 from app.kinds.kind import Point, Result, Snapshot
 from app.report.charts import _label_rows, save_charts
 from app.report.figures import save_comparison
+from app.report.headline import headline
 from app.report.images import nearness
 from app.report.sections import block_charts, frequency_content, panels, training_charts
-from app.report.tables import gain, table
+from app.report.tables import gain, gain_text, table
 from app.report.video import write_training_video
 from app.runs.saved import write_metrics
-from nerf_posenc import FourierEncoder, HashGridEncoder
 
 MEASURES = (PSNR, SSIM)
 
@@ -33,14 +33,13 @@ def result(
     generator = torch.Generator().manual_seed(0)
     original = torch.rand(height, width, 3, generator=generator)
     view = View("p", original, torch.rand(height, width, 3))
-    kernel = kernel_curves(FourierEncoder(2, 3)) if encoding == "fourier" else []
     return Result(
         name=FitName(encoding, run=run),
         parameters=1234,
         seconds=1.25,
         steps=20,
         history=[Point(10, 0.5, 10.0), Point(20, 1.25, math.inf)],
-        evaluation=Evaluation(scores, [view, *kernel]),
+        evaluation=Evaluation(scores, [view]),
     )
 
 
@@ -67,31 +66,20 @@ def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
     assert [gain(r, results, PSNR) for r in results] == [None, 11.0, None, 5.0]
 
 
-def test_the_peak_and_both_ends_of_a_kernel_of_many_bands_are_shown() -> None:
-    (dense,) = kernel_curves(FourierEncoder(1, 12))
-    assert (dense.xs[0], dense.xs[400], dense.xs[-1]) == (-1, 0, 1)
-    assert dense.ys[400] == pytest.approx(1.0)
+def test_gains_are_differences_of_what_is_shown_and_not_over_a_fit_that_was_stopped() -> None:
+    none, fourier = result("none", 24.434), result("fourier", 44.177)
+    assert gain_text(fourier, [none, fourier], PSNR) == "+19.75"
+    stopped = replace(none, details={"is_complete": False})
+    assert gain_text(fourier, [stopped, fourier], PSNR) == "-"
+    said = headline([stopped, fourier], PSNR)
+    assert said is not None
+    assert "gain" not in said
+    assert "24.43" not in said
 
 
 def test_labels_of_marks_do_not_meet_at_the_right_edge() -> None:
     # The last one stands to the left of its mark, where the one before it stands to the right.
     assert _label_rows([100.0, 570.0, 626.0]) == [0, 0, 1]
-
-
-def test_measuring_a_kernel_leaves_the_encoder_on_its_device() -> None:
-    (kernel,) = kernel_curves(FourierEncoder(2, 3))
-    at_zero = list(kernel.xs).index(0.0)
-    assert kernel.ys[at_zero] == pytest.approx(1.0)
-    # The inner product of sines and cosines is the mean of the cosines of the distance.
-    bands = math.pi * 2.0 ** np.arange(3)
-    # Along x alone: the features of y agree.
-    expected = [(np.cos(bands * d).sum() + 3) / 6 for d in kernel.xs]
-    np.testing.assert_allclose(kernel.ys, expected, atol=1e-5)
-    meta = FourierEncoder(2, 3).to("meta")
-    with pytest.raises(NotImplementedError):
-        kernel_curves(meta)
-    assert next(meta.buffers()).device.type == "meta"
-    assert kernel_curves(HashGridEncoder(2, 2)) == []
 
 
 def test_metrics_are_json_also_where_a_figure_is_not_finite(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_figures_for_print_are_written_when_asked_for() -> None:
         )
         == 0
     )
-    names = ("comparison", "training_curves", "frequency_content", "kernel")
+    names = ("comparison", "training_curves", "frequency_content")
     for name in names:
         with Image.open(f"run/figures/{name}.png") as image:
             assert image.width > 400

@@ -20,7 +20,6 @@ from app.kinds.coordinates import (
     CoordinateKind,
     encoder_of,
     frequency_bands,
-    kernel_curves,
     notes_on_flat_fits,
 )
 from app.kinds.image import auto, defaults
@@ -215,7 +214,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return problem
 
     def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
-        """PSNR and SSIM, the reconstruction and the kernel."""
+        """PSNR and SSIM, and the reconstruction."""
         config, device = fit.config, torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
@@ -233,7 +232,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             return_freed_memory()
         encoder = encoder_of(fit.model)
         view = View(self.title, self._truth, values, bands=frequency_bands(encoder))
-        return Evaluation(scores, [view, *kernel_curves(encoder)])
+        return Evaluation(scores, [view])
 
     def references(self, config: ImageOptions) -> Sequence[Result]:
         """Interpolations between the pixels, or JPEG in the bytes of the fits."""

@@ -22,7 +22,6 @@ from app.kinds.coordinates import (
     check_encodings,
     encoder_of,
     frequency_bands,
-    kernel_curves,
     with_defaults,
 )
 from app.kinds.kind import Fit, Problem, Rendered, Result, TrainingScore, digest_of
@@ -195,7 +194,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
         first, *others = found.blocks
         assert isinstance(first, View)
         view = replace(first, bands=frequency_bands(encoder))
-        return replace(found, blocks=[view, *others, *kernel_curves(encoder)])
+        return replace(found, blocks=[view, *others])
 
     def _scored(self, values: Float[Tensor, "depth side side"]) -> Evaluation:
         truth, middle, row = self.slices, len(values) // 2, self.side // 2
