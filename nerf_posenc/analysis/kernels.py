@@ -16,8 +16,8 @@ _MOST_SAMPLES = 16_384
 class Kernel:
     """Similarity of the features of two points, by their displacement along the first axis.
 
-    A network generalizes over the width of the kernel: with a narrow one it can change one point
-    and leave its neighbors; with a wide one it is smooth (Tancik et al. 2020, section 4).
+    A network generalizes over the width of the peak: with a narrow one it learns fine detail, with
+    a wide one it is smooth (Tancik et al. 2020, section 4).
 
     Attributes:
         displacement: displacements in units of the coordinate, from -1 to 1, evenly spaced, 0 in
