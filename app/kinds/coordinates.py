@@ -48,7 +48,7 @@ CITATIONS = (
 )
 ABOUT = (
     "A small network on raw coordinates learns low frequencies first. An encoding gives it sines "
-    "and cosines of the coordinates, or other features, and the network recovers fine detail."
+    "and cosines of the coordinates, or other features, to learn finer detail from."
 )
 
 DEFAULT_ENCODINGS = ("none", "fourier", "hash")

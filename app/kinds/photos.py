@@ -7,7 +7,7 @@ from typing import Literal
 from filelock import FileLock
 
 from app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
-from app.options import UsageError
+from app.options import Open, UsageError
 from nerf_posenc.radiance.views import Scene
 from scenes import open_scene
 from scenes.photos import capture_folder, import_pycolmap, reconstruct
@@ -34,7 +34,7 @@ class PhotosOptions(ViewsOptions):
     size: int | None = _SIZE
     """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
 
-    field: Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"] = "auto"
+    field: Open[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = "auto"
     """Field as for --scene; auto is the one for the best images."""
 
 

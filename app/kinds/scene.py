@@ -24,7 +24,7 @@ from app.kinds.coordinates import (
 )
 from app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, Result, digest_of
 from app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
-from app.options import PixelOptions, Range, UsageError, require
+from app.options import OPEN, Open, PixelOptions, Range, UsageError, require
 from app.terminal import printable, progress_bar, sum_up
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
 from nerf_posenc.radiance.baking import bake
@@ -72,9 +72,10 @@ _DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
 class ViewsOptions(PixelOptions):
     """What holds for radiance fields, whatever their views come from."""
 
-    field: Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"] = "mlp"
+    field: Open[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = OPEN
     """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), factored (TensoRF), or
-    proposal (mip-NeRF 360's sampling). auto, for the best images in the shortest time: factored for
+    proposal (mip-NeRF 360's sampling); mlp for images with an opacity, else proposal, which fits
+    what lies behind a scene too. auto, for the best images in the shortest time: factored for
     images with an opacity, else proposal with a hash grid."""
 
     background: Literal["auto", "white", "black", "random"] = "auto"
@@ -106,9 +107,9 @@ class ViewsOptions(PixelOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
-        field = _ALIASES.get(self.field, self.field)
+        field = self.field and _ALIASES.get(self.field, self.field)
         require(
-            not self.refine_poses or field in ("auto", "proposal"),
+            not self.refine_poses or field in (None, "auto", "proposal"),
             "--refine-poses is for --field proposal or auto; --field proposal --encodings "
             "vector-matrix fits factored grids",
         )
@@ -121,7 +122,7 @@ class ViewsOptions(PixelOptions):
             "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
         )
         require(
-            not self.exposure or field in (*WITH_SPACES, "auto"),
+            not self.exposure or field in (None, *WITH_SPACES, "auto"),
             "--exposure is for --field factored, proposal or auto",
         )
         if field == "auto":
@@ -133,7 +134,9 @@ class ViewsOptions(PixelOptions):
             )
             super().check()
             return
-        suiting = [name for name, recipe in recipes.ENCODINGS.items() if field in recipe.fields]
+        # The views say which of both it is, unless an option says it.
+        possible = {field} if field else {"mlp", "proposal"}
+        suiting = [n for n, recipe in recipes.ENCODINGS.items() if possible & {*recipe.fields}]
         others = [name for name in self.encodings or () if name not in suiting]
         mlp = [n for n in others if n in recipes.ENCODINGS and "mlp" in recipes.ENCODINGS[n].fields]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
@@ -143,7 +146,8 @@ class ViewsOptions(PixelOptions):
             "leave one of them out",
         )
         built = self.encodings or ("none", "fourier")
-        check_encodings(self, f"--field {field}", suiting=suiting, built=built)
+        what = f"--field {field}" if field else "a scene"
+        check_encodings(self, what, suiting=suiting, built=built)
         super().check()
 
 
@@ -220,20 +224,34 @@ class ViewsKind(Kind[AskedViews]):
         return digest_of(parts)
 
     def resolve(self, options: AskedViews) -> AskedViews:
-        """Choose encodings, steps, batches and the background by the field and the views."""
-        field = _ALIASES.get(options.field, options.field)
-        on_cpu = torch.device(options.device).type == "cpu"
+        """Choose the field, encodings, steps, batches and the background by the views.
+
+        Raises:
+            UsageError: If the encodings that are named do not suit the field.
+        """
+        on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
+        field = options.field
+        if field is None:
+            # A small field has nothing for what lies behind a scene.
+            is_proposal = is_opaque or options.refine_poses or options.exposure
+            field = "proposal" if is_proposal else "mlp"
+            replace(options, field=field).check()
+        field = _ALIASES.get(field, field)
         if field == "auto":
             is_box = space_for(self.scene.train) == "box"
             field = "factored" if is_box and not options.refine_poses else "proposal"
             encodings: tuple[str, ...] = ("hash",) if field == "proposal" else ("vector-matrix",)
+        elif field == "factored":
+            encodings = ("vector-matrix",)
         else:
-            encodings = ("vector-matrix",) if field == "factored" else ("none", "fourier")
+            encodings = ("none", "fourier", "hash") if field == "proposal" else ("none", "fourier")
         if on_cpu:
-            steps, batch_size = (3000 if field in WITH_SPACES else 700), 1024
+            # One field alone is meant to look best; several are compared.
+            is_long = field in WITH_SPACES and len(options.encodings or encodings) == 1
+            steps, batch_size = (3000 if is_long else 700), 1024
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
-        background: Background = "random" if self.scene.train.is_opaque else "white"
+        background: Background = "random" if is_opaque else "white"
         return replace(
             options,
             field=field,

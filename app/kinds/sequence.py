@@ -3,7 +3,7 @@
 import copy
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from app.blocks import Evaluation, FitName, Passage
-from app.kinds.kind import Fit, Kind, Problem, Result, TrainingScore, digest_of
+from app.kinds.kind import Fit, Kind, Problem, TrainingScore, digest_of
 from app.options import CommonOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.training.batches import DrawBatch
@@ -162,16 +162,6 @@ class SequenceKind(Kind[SequenceOptions]):
         }
         middle = ordered[(len(ordered) - 1) // 2]
         return replace(middle, scores=medians, by_seed=by_seed, details=details)
-
-    def notes(self, results: Sequence[Result], config: SequenceOptions) -> Iterator[str]:
-        """Whether the fits were too short to tell encodings apart."""
-        default = self.system.defaults.steps
-        short = [result.label for result in results if 2 * result.steps < default]
-        if short:
-            yield (
-                f"{', '.join(short)}: fewer than half of the {default:,} steps of a fit by "
-                "default, too few to compare encodings by"
-            )
 
     @torch.no_grad()
     def _preview(self, member: nn.Module, encoding: str) -> Passage | None:

@@ -21,7 +21,7 @@ from app.blocks import FitName
 from app.json_values import as_json
 from app.kinds.kind import Kind, Result
 from app.openmp import POLICY
-from app.options import FREE, PROGRAM, CommonOptions, UsageError, require_ranges
+from app.options import FREE, OPEN, PROGRAM, CommonOptions, UsageError, require_ranges
 from app.report.outputs import write_report
 from app.report.page import About
 from app.report.tables import table
@@ -375,6 +375,7 @@ def finish(prepared: Run) -> bool:
         if not fit.is_complete(config)
     ]
     notes = [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
+    notes += _notes_on_length(kind, config) if len(results) > 1 else []
     about = About(
         title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
         measures=kind.measures(config),
@@ -405,6 +406,14 @@ def _taken(fit: Result, config: CommonOptions) -> str:
     if config.seconds is not None:
         return f"{fit.seconds:.1f} of {config.seconds:g} seconds"
     return f"{fit.steps} of {config.steps} steps"
+
+
+def _notes_on_length(kind: Kind[Any], config: CommonOptions) -> list[str]:
+    """Whether fits were asked to be much shorter than is usual."""
+    usual = kind.resolve(replace(config, steps=OPEN, quiet=True)).steps
+    if config.seconds is not None or 2 * config.steps >= usual:
+        return []
+    return [f"too short to compare: {config.steps:,} steps; the default is {usual:,}"]
 
 
 def _notes_on_seeds(results: Sequence[Result], kind: Kind[Any], config: CommonOptions) -> list[str]:

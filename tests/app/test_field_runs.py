@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import torch
 from PIL import Image
 
 import train_fit
+from app.kinds.scene import SceneKind, SceneOptions
+from app.options import UsageError
 from nerf_posenc.fits import SceneFit, load_fit
 from nerf_posenc.radiance.poses import align_poses, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
@@ -35,6 +38,23 @@ def write_capture(folder: Path) -> None:
         frames.append({"file_path": f"{i}.png", "transform_matrix": pose.tolist()})
     meta = {"camera_angle_x": 0.8, "frames": frames}
     (folder / "transforms.json").write_text(json.dumps(meta))
+
+
+def test_opaque_views_are_compared_on_the_proposal_field_and_objects_on_the_small_one() -> None:
+    write_capture(Path("capture"))
+    asked = SceneOptions(scene="capture", device="cpu")
+    kind = SceneKind(asked)
+    config = kind.resolve(asked)
+    assert (config.field, config.steps) == ("proposal", 700)
+    assert config.encodings == ("none", "fourier", "hash")
+    # What the small field alone takes is refused with the way out.
+    lines = replace(asked, encodings=("lines",))
+    lines.check()
+    with pytest.raises(UsageError, match="--field proposal does not take lines; use --field mlp"):
+        kind.resolve(lines)
+    asked = SceneOptions(scene="spheres", size=8, device="cpu", quiet=True)
+    config = SceneKind(asked).resolve(asked)
+    assert (config.field, config.encodings) == ("mlp", ("none", "fourier"))
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     assert train_fit.main([*SMALL_SEQUENCE, "--out", "run"]) == 0
     printed = capsys.readouterr().out
     assert "characters to train" in printed
-    assert "none, rotary: fewer than half of the 800 steps" in printed
+    assert "too short to compare: 30 steps; the default is 800" in printed
     header = next(line for line in printed.splitlines() if line.startswith("encoding"))
     assert header.split("  ")[0] == "encoding"
     assert all(
