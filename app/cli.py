@@ -86,7 +86,8 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
 def _description() -> str:
     """What the program does, its kinds of data and its commands."""
     kinds = "\n".join(
-        f"  --{name + ' --help':17} {kind.Options.__doc__ or ''}" for name, kind in KINDS.items()
+        f"  --{name + ' --help':17} {(kind.Options.__doc__ or '').splitlines()[0]}"
+        for name, kind in KINDS.items()
     )
     return (
         "Fit a small network without and with an encoding, and show what it recovers.\n\n"
@@ -145,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _begins_fit(arguments: Sequence[str]) -> bool:
     """Whether a command line is for a fit, not for a command, its help or the version."""
-    is_command = bool(arguments) and not arguments[0].startswith("-")
+    is_command = not arguments or not arguments[0].startswith("-")
     return not is_command and not {*_HELP, "--version"} & set(arguments)
 
 
@@ -159,6 +160,8 @@ def _run(arguments: Sequence[str], stop: Stop, world: World) -> int:
     if list(arguments) == ["--version"]:
         print(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
         return 0
+    if not arguments:
+        arguments = ["--help"]
     if arguments and arguments[0] == "help":
         arguments = [*arguments[1:2], "--help"]
     if arguments and not arguments[0].startswith("-"):

@@ -4,13 +4,16 @@ A field is an option: its type and `Range` are checked, the line below it is its
 kind has resolved what depends on the data, the same object is the complete configuration of a run.
 """
 
+import contextlib
 import difflib
 import functools
 import importlib.util
 import inspect
+import io
 import math
+import re
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
@@ -95,25 +98,25 @@ class CommonOptions:
     """What holds for all kinds of data."""
 
     encodings: Open[tuple[str, ...]] = OPEN
-    """Names, or FILE.py:CLASS; else some that suit."""
+    """What to fit with, of those above, or FILE.py:CLASS."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
-    """Units per hidden layer."""
+    """Units per hidden layer; 256, of grids 64, of scenes and sequences as the model has."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Hidden layers."""
+    """Hidden layers; 4, of grids 2, of scenes and sequences as the model has."""
 
     steps: Count = OPEN
-    """Training steps of each fit."""
+    """Training steps of each fit; by the data, some minutes in all."""
 
     seconds: Seconds = None
     """Seconds of training of each fit, not steps."""
 
     batch_size: Count = OPEN
-    """Pixels, rays or examples per step."""
+    """Pixels, rays or examples per step; by the data and the device."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
-    """Peak learning rate."""
+    """Peak learning rate; that of the encoding and the optimizer."""
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
     """Seed of the initial weights and the batches."""
@@ -279,14 +282,15 @@ def read(
     """
     program = f"{PROGRAM} {command}".strip()
     markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
-    values, unknown = tyro.cli(
-        asked if isinstance(asked, type) else _recorded(asked),
-        prog=program,
-        description=description,
-        args=list(arguments),
-        return_unknown_args=True,
-        config=markers,
-    )
+    with _without_none():
+        values, unknown = tyro.cli(
+            asked if isinstance(asked, type) else _recorded(asked),
+            prog=program,
+            description=description,
+            args=list(arguments),
+            return_unknown_args=True,
+            config=markers,
+        )
     if unknown:
         _refuse(unknown[0], arguments, program, asked, others or {})
     if isinstance(asked, type):
@@ -294,6 +298,24 @@ def read(
         return found
     require_ranges(asked, inspect.signature(asked).bind(*values[0], **values[1]).arguments)
     return asked(*values[0], **values[1])
+
+
+@contextlib.contextmanager
+def _without_none() -> Iterator[None]:
+    """Let the help say nothing of defaults that are None: the text before says what is taken."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        # It may go on in the next line of a box, whose frame stays.
+        blank = re.sub(
+            r"\(default:(\s*│\n│)?\s*None\)",
+            lambda found: re.sub(r"[^│\n]", " ", found[0]),
+            printed.getvalue(),
+        )
+        # Without the lines that had nothing else.
+        print(re.sub(r"\n[│ ]+(?=\n)", "", blank), end="")
 
 
 def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -71,7 +71,13 @@ _COLORS = ((0.9, 0.1, 0.1), (0.2, 0.6, 1.0), (0.6, 0.2, 0.9), (1.0, 0.8, 0.1), (
 
 @dataclass(frozen=True, kw_only=True)
 class AlignOptions(PixelOptions):
-    """Fit an image and the unknown positions of its patches."""
+    """Fit an image and the unknown positions of its patches.
+
+    Encodings: none fourier gaussian hash lines; fourier-eased hash-eased lines-eased open from
+    coarse to fine.
+
+    Example: train_fit.py --align photo.jpg
+    """
 
     align: str = "cat"
     """Image file, or a bundled sample."""

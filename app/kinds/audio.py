@@ -44,7 +44,13 @@ _MAX_RENDERED = 1 << 27
 
 @dataclass(frozen=True, kw_only=True)
 class AudioOptions(CoordinateOptions):
-    """Fit a sound without and with an encoding."""
+    """Fit a sound without and with an encoding.
+
+    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    gauss wire mfn.
+
+    Example: train_fit.py --audio song.wav --duration 5
+    """
 
     audio: str = PHRASE
     """WAV, FLAC or OGG file; or phrase, which is synthesized."""

@@ -40,7 +40,13 @@ _MAX_FRAMES = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class ClipOptions(CoordinateOptions):
-    """Fit a short video without and with an encoding."""
+    """Fit a short video without and with an encoding.
+
+    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    gauss wire mfn.
+
+    Example: train_fit.py --clip film.mp4
+    """
 
     clip: str = SPHERES
     """Animated GIF, WebP or PNG, or with the extra video an MP4 and the like; or spheres,

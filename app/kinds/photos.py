@@ -25,7 +25,12 @@ _VARIED = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class PhotosOptions(ViewsOptions):
-    """Fit a radiance field to photographs without poses."""
+    """Fit a radiance field to photographs without poses.
+
+    Encodings: those of --scene.
+
+    Example: train_fit.py --photos FOLDER --seconds 300
+    """
 
     photos: str = ""
     """Folder of photographs of something that does not move, or room for 40 of a room that are

@@ -153,7 +153,13 @@ class ViewsOptions(PixelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SceneOptions(ViewsOptions):
-    """Fit a radiance field without and with an encoding."""
+    """Fit a radiance field without and with an encoding.
+
+    Encodings, as the field takes them: none fourier gaussian hash lines vector-matrix; by
+    default none fourier, with the field proposal hash too.
+
+    Example: train_fit.py --scene FOLDER --encodings none fourier hash
+    """
 
     scene: str = "spheres"
     """Folder of posed images; or blocks, cloud, spheres, wall."""

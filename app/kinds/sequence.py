@@ -28,7 +28,13 @@ _LAST_RECORDS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceOptions(CommonOptions, SystemOptions):
-    """Fit a sequence model without and with positions."""
+    """Fit a sequence model without and with positions.
+
+    Encodings, as the model takes them: none sinusoidal learned rotary and others; a wrong name
+    lists all.
+
+    Example: train_fit.py --sequence text.txt --encodings none sinusoidal rotary
+    """
 
     sequence: str = "topics"
     """Text as .txt, pairs or labeled sentences as .tsv, a folder of bAbI tasks; or topics,

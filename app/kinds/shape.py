@@ -73,7 +73,13 @@ _PREVIEW_SIDE = 96
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeOptions(CoordinateOptions):
-    """Fit a mesh's signed distance without and with an encoding."""
+    """Fit a mesh's signed distance without and with an encoding.
+
+    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    gauss wire mfn.
+
+    Example: train_fit.py --shape bunny.ply
+    """
 
     shape: str = BRICK
     """OBJ, PLY, STL, OFF or GLB file; or brick, a toy brick in closed form."""

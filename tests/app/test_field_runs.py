@@ -89,6 +89,7 @@ def test_a_capture_has_all_of_space_random_backgrounds_and_exposures() -> None:
     assert metrics["config"]["background"] == "random"
 
 
+@pytest.mark.slow
 def test_poses_are_refined_scored_saved_and_applied_to_cameras_of_a_file() -> None:
     data = ["--scene", "spheres", "--size", "8", "--field", "auto", "--test-views", "1"]
     poses = ["--refine-poses", "--disturb-poses", "0.1", "--seed", "3", "--out", "run"]

@@ -2,12 +2,15 @@
 
 import dataclasses
 import inspect
+import re
+from pathlib import Path
 
 import pytest
 
 import train_fit
 from app.cli import COMMANDS
 from app.kinds import KINDS
+from app.kinds.coordinates import suiting_encodings
 from app.options import CommonOptions, option_names
 from docs import make_options
 
@@ -26,7 +29,7 @@ def test_help_fits_a_terminal_and_names_the_kinds_and_commands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = printed(capsys)
-    assert len(text.splitlines()) <= 45
+    assert len(text.splitlines()) <= 46
     assert max(map(len, text.splitlines())) <= 80
     for word in (*(f"--{name}" for name in KINDS), *COMMANDS, "--resume"):
         assert word in text
@@ -39,6 +42,25 @@ def test_the_help_of_a_kind_has_all_its_options_with_a_line_for_each(
     text = printed(capsys, f"--{name}")
     for option in option_names(KINDS[name].Options):
         assert f"{option} " in text, option
+    assert "None" not in text
+    assert "Example: train_fit.py" in text
+
+
+@pytest.mark.parametrize("name", ["image", "audio", "shape", "scan", "clip"])
+def test_the_help_of_a_kind_names_its_encodings(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = re.findall(r"[\w-]+", printed(capsys, f"--{name}"))
+    assert {*suiting_encodings()} <= {*words}
+
+
+def test_the_program_without_a_word_prints_its_help_and_fits_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert train_fit.main([]) == 0
+    assert "--image --help" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))

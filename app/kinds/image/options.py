@@ -19,7 +19,13 @@ WITHOUT_BASELINE = 8 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class ImageOptions(PixelOptions):
-    """Fit an image without and with an encoding."""
+    """Fit an image without and with an encoding.
+
+    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    gauss wire mfn. auto tries all; none fourier hash by default.
+
+    Example: train_fit.py --image photo.jpg --bands 10
+    """
 
     image: str = "cat"
     """Image file, or a bundled sample."""

@@ -62,7 +62,13 @@ _SLICES_PER_SECOND = 12
 
 @dataclass(frozen=True, kw_only=True)
 class ScanOptions(PixelOptions):
-    """Fit a slice or volume that its projections show."""
+    """Fit a slice or volume that its projections show.
+
+    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    gauss wire mfn.
+
+    Example: train_fit.py --scan slice.png --projections 40
+    """
 
     scan: str = PHANTOM
     """Gray image, or .npy slice or volume of values in [0, 1]; or shepp-logan, the phantom."""
