@@ -11,10 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator
-
+from app.report.canvas import new_figure
 from app.report.palette import figure_color, unmathematical
 
 # Size of a chart in CSS pixels.
@@ -237,6 +234,8 @@ def _axis(low: int | float, high: int | float, start: float, end: float, log: bo
 
 
 def _ticks(low: int | float, high: int | float, log: bool, *, integer: bool = False) -> list[float]:
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
     if log and high / low >= 10:
         values = LogLocator(numticks=8).tick_values(low, high)
     else:
@@ -275,8 +274,7 @@ def save_charts(path: Path, charts: Sequence[Chart]) -> None:
         path: file to write, in the format of its suffix, such as .png or .svg.
         charts: one or more.
     """
-    figure = Figure(figsize=(4.5 * len(charts), 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(figsize=(4.5 * len(charts), 3.6), layout="constrained")
     for axis, chart in zip(figure.subplots(1, len(charts), squeeze=False)[0], charts, strict=True):
         drawn = [(line, drawable(line, chart)) for line in chart.lines]
         for line, points in drawn:

@@ -2,21 +2,23 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from app.crops import Window, detail_crop
 from app.kinds.kind import Result
+from app.report.canvas import new_figure
 from app.report.images import clamped, error_scale, nearness, reduced_error
 from app.report.palette import unmathematical
 from app.report.sections import Panel
 from app.report.tables import BASELINE, gain_text, score_text
 from nerf_posenc.images import resize_area
 from nerf_posenc.radiance.views import evenly_spaced
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 from nerf_posenc.training.results import Measure
 
 _DPI = 150
@@ -89,14 +91,16 @@ def _extent(panel: Panel, crop: Window | None) -> tuple[int, int, int, int] | No
     return (0, width, height, 0) if crop is None else None
 
 
-def _outline(crop: Window | None) -> Rectangle:
+def _outline(crop: Window | None) -> "Rectangle":
+    from matplotlib.patches import Rectangle
+
     assert crop is not None
     rows, columns = crop
     size = columns.stop - columns.start, rows.stop - rows.start
     return Rectangle((columns.start, rows.start), *size, fill=False, ec="white", lw=1.2)
 
 
-def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
+def _panels(rows: int, columns: int, aspect: float) -> tuple["Figure", Any]:
     """Figure of panels without axes, of one shape, close together."""
     panel_width = _PANEL_INCHES if columns < 6 else _PANEL_INCHES * 0.75
     # A narrow image still gets a visible panel.
@@ -104,8 +108,7 @@ def _panels(rows: int, columns: int, aspect: float) -> tuple[Figure, Any]:
     gap, left, top = 0.08, 0.3, 0.35
     figure_width = left + columns * (panel_width + gap)
     figure_height = top + rows * (panel_height + gap)
-    figure = Figure(figsize=(figure_width, figure_height))
-    FigureCanvasAgg(figure)
+    figure = new_figure(figsize=(figure_width, figure_height))
     axes: Any = figure.subplots(rows, columns, squeeze=False)
     figure.subplots_adjust(
         left=left / figure_width,

@@ -5,7 +5,6 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -49,6 +48,8 @@ def webp_url(image: Tensor, quality: int | None = None, *, is_exact: bool = Fals
 
 def color_mapped(values: Float[Tensor, "*shape"], name: str) -> Float[Tensor, "*shape 3"]:
     """Map values in [0, 1] to the colors of one of matplotlib's maps."""
+    import matplotlib  # Slow to import: see `canvas`.
+
     colors = matplotlib.colormaps[name](values.cpu().numpy())[..., :3]
     return torch.from_numpy(np.ascontiguousarray(colors))
 

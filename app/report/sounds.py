@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from scipy.io import wavfile
 from torch import Tensor
 
 from app.blocks import Sound
 from app.kinds.kind import Result
+from app.report.canvas import new_figure
 from app.report.images import color_mapped, webp_url
 from app.report.palette import unmathematical
 from nerf_posenc.metrics.sound import spectrogram
@@ -82,8 +81,7 @@ def save_spectrograms(path: Path, results: Sequence[Result]) -> None:
     found = [(result.label, each) for result in results for each in result.blocks(Sound)]
     sound = found[0][1]
     rows = [("original", sound.original), *((name, each.reconstruction) for name, each in found)]
-    figure = Figure(figsize=(7, 1.7 * len(rows)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(figsize=(7, 1.7 * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), 1, squeeze=False, sharex=True)[:, 0]
     seconds, highest = len(sound.original) / sound.rate, sound.rate / 2
     for axis, (name, samples) in zip(axes, rows, strict=True):
