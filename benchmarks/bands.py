@@ -2,10 +2,9 @@
 
     python -m benchmarks.bands [--images coffee astronaut] [--sizes 64 128 256]
 
-Each photograph is reduced by area to each size and fitted with as many bands as reach its Nyquist
-frequency, and with some fewer and more; the fit is then queried at the pixels of the photograph at
-4 (or 2) times the size. Beside it the bicubic enlargement of the same pixels. The rule that the
-program takes is ``default_bands``.
+Each photograph is reduced by area to each size and fitted with as many bands as `default_bands`
+says, and with some fewer and more; the fit is then queried at the pixels of the photograph at
+4 (or 2) times the size. Beside it the bicubic enlargement of the same pixels.
 """
 
 import argparse
@@ -14,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from app.blocks import FitName
-from app.kinds.image.defaults import bands_to_nyquist, default_bands, resolve
+from app.kinds.image.defaults import resolve
 from app.kinds.image.image import ImageKind
 from app.kinds.image.options import ImageOptions
 from app.runs.stop import Stop
@@ -22,9 +21,10 @@ from app.runs.train import begin_fit, result_of, train
 from nerf_posenc.images import Image, image_coordinates, resize_area
 from nerf_posenc.metrics import psnr
 from nerf_posenc.training.loop import predict
+from nerf_posenc.training.recipes import default_bands
 from scenes import open_image
 
-OFFSETS = (-2, -1, 0, 1, 2)
+OFFSETS = (-1, 0, 1, 2, 3)
 
 
 def fitted(small: torch.Tensor, large: torch.Tensor, bands: int) -> tuple[float, float]:
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--images", nargs="+", default=["coffee", "astronaut"])
     parser.add_argument("--sizes", nargs="+", type=int, default=[64, 128, 256])
     asked = parser.parse_args()
-    print(f"{'image':<10} {'size':>4} {'bands':>5} {'of Nyquist':>10} {'pixels':>7} {'between':>8}")
+    print(f"{'image':<10} {'size':>4} {'bands':>5} {'of rule':>8} {'pixels':>7} {'between':>8}")
     for name in asked.images:
         photograph = open_image(name).rgb
         for size in asked.sizes:
@@ -58,14 +58,12 @@ def main() -> None:
                 small.movedim(-1, 0)[None], size=large.shape[:2], mode="bicubic"
             )[0].movedim(0, -1)
             text = f"{psnr(bicubic.clamp(0, 1), large):8.2f}"
-            print(f"{name:<10} {size:4} {'bicubic':>16} {'':>7} {text}", flush=True)
-            reach = bands_to_nyquist(size)
+            print(f"{name:<10} {size:4} {'bicubic':>14} {'':>7} {text}", flush=True)
+            rule = default_bands(size)
             for offset in OFFSETS:
-                own, between = fitted(small, large, reach + offset)
-                chosen = " <- default" * (reach + offset == default_bands(Image.from_rgb(small)))
+                own, between = fitted(small, large, rule + offset)
                 print(
-                    f"{name:<10} {size:4} {reach + offset:5} {offset:+10} {own:7.2f} "
-                    f"{between:8.2f}{chosen}",
+                    f"{name:<10} {size:4} {rule + offset:5} {offset:+8} {own:7.2f} {between:8.2f}",
                     flush=True,
                 )
 

@@ -2,11 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from docs.make_equivalents import presets_page
 from nerf_posenc.training import ENCODINGS
+from nerf_posenc.training.recipes import NETWORKS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -39,16 +41,19 @@ WITH_CODE = [page for page in PAGES if code_blocks(page)]
 def test_every_block_of_code_runs_alone_and_prints_what_is_shown(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    encodings = dict(ENCODINGS)
+    tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        (table, dict(table)) for table in (ENCODINGS, NETWORKS)
+    ]
     for line, block, output in code_blocks(page):
         capsys.readouterr()
         try:
             # Names of its own: a reader pastes one block alone.
             exec(compile("\n" * line + block, str(page), "exec"), {"__name__": "page"})
         finally:
-            # Architecture adds one.
-            ENCODINGS.clear()
-            ENCODINGS.update(encodings)
+            # Architecture adds one to each.
+            for table, rows in tables:
+                table.clear()
+                table.update(rows)
         assert capsys.readouterr().out == output, f"{page}, line {line}"
 
 

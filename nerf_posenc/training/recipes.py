@@ -4,6 +4,7 @@ A new encoding is an `Encoder` in a file of its own and one row of ``ENCODINGS``
 optimizer is a function and a row of its table.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -44,6 +45,25 @@ _MOST_LINE_NODES = 4096
 # Tancik et al. 2020 chose sigma 10 for photographs and 14 for text at a Nyquist frequency of 128
 # cycles per unit.
 _SIGMA_TO_NYQUIST = 0.09
+
+
+# Share of the Nyquist frequency that the last band may reach: one at it is constant at the samples,
+# and those beyond are noise between them (benchmarks/bands.py).
+_BANDS_TO_NYQUIST = 0.75
+
+
+def default_bands(resolution: int) -> int:
+    """Default number of octave bands: the last is at most at three quarters of Nyquist.
+
+    Args:
+        resolution: samples across [-1, 1], 1 or more.
+
+    Examples:
+        >>> [default_bands(n) for n in (64, 128, 451, 512)]
+        [5, 6, 8, 8]
+    """
+    # Band L - 1 has 2^(L - 1) pi rad per unit, and half a cycle per sample is pi resolution / 2.
+    return 1 + max(0, math.floor(math.log2(_BANDS_TO_NYQUIST * resolution / 2)))
 
 
 def default_sigma(resolution: int) -> float:

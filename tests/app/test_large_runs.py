@@ -34,7 +34,7 @@ def test_small_images_keep_their_defaults() -> None:
     for num_pixels in (1, MEGAPIXEL):
         found = resolved(num_pixels, 1024)
         assert (found.steps, found.batch_size) == (600, 8192)
-        assert found.num_bands == 10
+        assert found.num_bands == 9
         assert found.encodings == ("none", "fourier", "hash")
 
 
@@ -45,8 +45,8 @@ def test_the_defaults_of_large_images_grow_with_their_pixels() -> None:
     assert lengths[2] == (1200, 8192)
     assert lengths[-2] == (1470, 32768)
     assert default_length(4 * MEGAPIXEL, on_cpu=False) == (4000, 65536)
-    # 10800 pixels hold the bands up to 2^12 pi.
-    assert resolved(58 * MEGAPIXEL, 10800).num_bands == 13
+    # 2^12 pi is more than three quarters of the Nyquist frequency of 10800 pixels, 5400 pi.
+    assert resolved(58 * MEGAPIXEL, 10800).num_bands == 12
 
 
 def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:

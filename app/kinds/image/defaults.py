@@ -1,6 +1,5 @@
 """How an image is fitted unless the user says otherwise (docs/experiments.md)."""
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,8 +12,7 @@ from app.options import require
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
 
-_BANDS = 10
-# Bands this far above the image's Nyquist frequency pass without a warning.
+# This many more than suffice pass without a warning.
 _SPARE_BANDS = 2
 _MEGAPIXEL = 1 << 20
 # From here on larger batches reach more in the same time: most of a step is that of the grid.
@@ -42,36 +40,15 @@ def default_length(
     return round(300 * growth), 32768
 
 
-def bands_to_nyquist(resolution: int) -> int:
-    """Number of bands up to the Nyquist frequency of ``resolution`` samples across [-1, 1]."""
-    # Half a cycle per sample is pi * resolution / 2 rad per unit.
-    return 1 + max(0, math.floor(math.log2(resolution / 2)))
-
-
-def default_bands(image: Image) -> int:
-    """Bands if none are asked for: 10, and above a megapixel all that the image can hold.
-
-    Between the pixels, bands nearer to the Nyquist frequency than an octave are noise.
-    """
-    to_nyquist = bands_to_nyquist(image.resolution)
-    usual = max(_BANDS, to_nyquist) if image.num_pixels > _MEGAPIXEL else _BANDS
-    if image.held_out is not None:
-        return min(usual, max(1, to_nyquist - 1))
-    return min(usual, to_nyquist + _SPARE_BANDS)
-
-
 def band_warning(image: Image, num_bands: int) -> str | None:
     """Warning if bands lie far above the Nyquist frequency of the fitted pixels."""
-    to_nyquist, resolution = bands_to_nyquist(image.resolution), image.resolution
-    if image.held_out is not None:
-        enough = max(1, to_nyquist - 1)
-        why = f"between {resolution} pixels more than {enough} bands add noise"
-        return None if num_bands <= enough else f"{why}; --bands {enough} suffices"
-    if num_bands <= to_nyquist + _SPARE_BANDS:
+    resolution, enough = image.resolution, recipes.default_bands(image.resolution)
+    spare = 0 if image.held_out is not None else _SPARE_BANDS
+    if num_bands <= enough + spare:
         return None
     return (
-        f"more than {to_nyquist} bands go beyond the Nyquist frequency of {resolution} pixels and "
-        f"only add noise; --bands {to_nyquist} suffices"
+        f"more than {enough} bands go beyond the Nyquist frequency of {resolution} pixels and only "
+        f"add noise between them; --bands {enough} suffices"
     )
 
 
@@ -99,7 +76,7 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         encodings=options.encodings or default_encodings(options, image.num_pixels),
         steps=options.steps or steps,
         batch_size=options.batch_size or batch_size,
-        num_bands=options.num_bands or default_bands(image),
+        num_bands=options.num_bands or recipes.default_bands(image.resolution),
         sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
         references=references,
     )

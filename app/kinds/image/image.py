@@ -151,8 +151,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
             fitted = replace(self.image, held_out=None)
             judge, octaves = ImageKind(config, fitted.split_held_out()), 1
         if config.num_bands == "auto":
-            start = defaults.default_bands(judge.image)
-            most = defaults.bands_to_nyquist(judge.resolution)
+            start = recipes.default_bands(judge.resolution)
+            most = start + 1
             num_bands, tried = auto.choose_bands(judge, config, most, start)
             config = replace(config, num_bands=num_bands + octaves)
             config.log(f"bands    {tried}: {config.num_bands}")
@@ -311,7 +311,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         except ValueError as error:
             raise UsageError(f"--crop: {error}") from None
         strips = fit.strips(longer_side, window=asked["crop"])
-        enough = max(1, defaults.bands_to_nyquist(max(fit.size)) - 1)
+        enough = recipes.default_bands(max(fit.size))
         bands = fit.options.num_bands if fit.options.encoding == "fourier" else 0
         note = None
         if size > own and bands > enough:

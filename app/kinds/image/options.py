@@ -45,7 +45,8 @@ class ImageOptions(PixelOptions):
         Range(1, 100),
         tyro.conf.arg(name="bands", metavar="INT ...|auto"),
     ] = OPEN  # type: ignore[assignment]
-    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; 10, or fewer for a small image.
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; by default those
+    that the pixels hold.
     Several: a fit with each; auto: chosen by short fits."""
 
     sigma: Annotated[
