@@ -55,6 +55,7 @@ class View:
         reconstruction: likewise.
         depth: depth of each pixel, above 0, NaN where it is empty; None for an image.
         bands: frequency bands of the encoding, in rad per unit of the image plane.
+        is_section: whether it cuts through the data, so that the page opens on another view.
     """
 
     title: str
@@ -62,6 +63,7 @@ class View:
     reconstruction: Shaped[Tensor, "height width 3"]
     depth: Float[Tensor, "height width"] | None = None
     bands: Sequence[float] = ()
+    is_section: bool = False
 
 
 @dataclass(frozen=True)

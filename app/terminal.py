@@ -4,8 +4,10 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -31,6 +33,11 @@ def printable(text: str) -> str:
     decoded = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     decoded = decoded.replace("\ufffd", "?")
     return "".join(c if c.isprintable() else "?" for c in decoded)
+
+
+def quoted(path: Path) -> str:
+    """A path as a shell takes it back."""
+    return shlex.quote(str(path))
 
 
 def progress_bar(

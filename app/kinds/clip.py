@@ -154,7 +154,12 @@ class ClipKind(CoordinateKind[ClipOptions]):
             },
             [
                 View(f"{self.title}, the middle frame", truth[middle], found[middle]),
-                View(f"{self.title}, the middle row over time", truth[:, row], found[:, row]),
+                View(
+                    f"{self.title}, the middle row over time",
+                    truth[:, row],
+                    found[:, row],
+                    is_section=True,
+                ),
                 Video(
                     "Original and fit", torch.cat([truth, found], 2), max(1, round(self.clip.rate))
                 ),

@@ -214,8 +214,10 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         truth, found = (
             _contours(f(p)) for f, p in ((self._truth, points), (query, points.to(device)))
         )
-        views.append(View(f"{self.title}, distance in the plane z = 0", truth, found))
-        return Evaluation(scores, [*views])
+        views.append(
+            View(f"{self.title}, distance in the plane z = 0", truth, found, is_section=True)
+        )
+        return Evaluation(scores, views)
 
     @cached_property
     def _preview(self) -> Tensor:

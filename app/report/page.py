@@ -315,7 +315,8 @@ def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
         return max(finite) - min(finite) if len(finite) > 1 else 0.0
 
     counts = [len(_parts(panel)) for panel in shown]
-    chosen = 0 if len(shown) == 1 else max(range(len(shown)), key=lambda i: spread(shown[i]))
+    whole_views = [i for i, panel in enumerate(shown) if not panel.is_section]
+    chosen = max(whole_views or range(len(shown)), key=lambda i: spread(shown[i]))
     whole = sum(counts[:chosen])
     detail = whole + counts[chosen] - 1
     return whole, detail if len(shown[chosen].fits) > 1 else whole, chosen

@@ -19,8 +19,8 @@ from nerf_posenc.training.results import Measure
 
 _OCTAVES = (
     "Octave k is the ring of spatial frequencies around 2^k π rad per unit; the longer side of the "
-    "image spans two units. PSNR is that of the error within the ring; recovered is the share of "
-    "the original's energy there that the fit has (of the first view, if there are several)."
+    "image spans two units. For each octave: the PSNR of its error, and how much of its energy the "
+    "fit reproduces (of the first view, if there are several)."
 )
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TRAINING = (
@@ -39,6 +39,7 @@ class Panel:
         fits: reconstructions by the name of the fit.
         depths: depths by the name of the fit, NaN for empty pixels.
         bands: frequency bands of the encodings, in rad per unit of the image plane.
+        is_section: whether it cuts through the data.
     """
 
     title: str
@@ -46,6 +47,7 @@ class Panel:
     fits: Mapping[str, Shaped[Tensor, "height width 3"]]
     depths: Mapping[str, Float[Tensor, "height width"]]
     bands: Sequence[float]
+    is_section: bool = False
 
 
 def panels(results: Sequence[Result]) -> list[Panel]:
@@ -69,6 +71,7 @@ def panels(results: Sequence[Result]) -> list[Panel]:
             {name: view.reconstruction for name, view in views.items()},
             {name: view.depth for name, view in views.items() if view.depth is not None},
             sorted({band for view in views.values() for band in view.bands}),
+            first.is_section,
         )
         for views in grouped
     ]

@@ -22,6 +22,7 @@ from app.json_values import as_json
 from app.kinds.kind import Kind, Result
 from app.openmp import POLICY
 from app.options import FREE, OPEN, PROGRAM, CommonOptions, UsageError, require_ranges
+from app.report.headline import headline
 from app.report.outputs import write_report
 from app.report.page import About
 from app.report.tables import table
@@ -36,7 +37,7 @@ from app.runs.processes import (
 from app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from app.runs.stop import Stop
 from app.runs.train import Watcher, begin_fit, print_ending, result_of, train
-from app.terminal import printable
+from app.terminal import printable, quoted
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
@@ -195,7 +196,7 @@ def prepare(
         lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
         waiting = ""
         if device.type == "cpu" and os.environ.get(POLICY, "").lower() == "passive":
-            waiting = ", threads that wait without spinning"
+            waiting = ", shared with other programs"
         size = context.world.size
         processes = "" if size == 1 else f", {size} processes"
         lines.append(f"device   {describe(device)}{processes}{waiting}")
@@ -393,10 +394,12 @@ def finish(prepared: Run) -> bool:
         )
     if not prepared.config.quiet:
         print(f"\n{table(shown, about.measures)}\n")
+        said = headline(shown, about.measures[0])
+        print(f"{said}\n" if said else "", end="")
     for note in notes:
         prepared.config.log(f"note: {note}")
     report = prepared.folder.path / REPORT
-    prepared.config.log(f"wrote {prepared.folder.path}/; open {report}")
+    prepared.config.log(f"wrote {quoted(prepared.folder.path)}/; open {quoted(report)}")
     if config.open and not webbrowser.open(report.resolve().as_uri()):
         print("note: --open found no browser", file=sys.stderr)
     return len(results) == len(prepared.names)

@@ -19,8 +19,8 @@ from app.crops import preview_windows
 from app.kinds.coordinates import ABOUT, PSNR, SSIM
 from app.kinds.kind import Point, Result, Snapshot
 from app.report.figures import save_comparison
-from app.report.page import About, write_page
-from app.report.sections import panels
+from app.report.page import About, _opened, write_page
+from app.report.sections import Panel, panels
 from app.report.video import write_video
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
@@ -409,3 +409,11 @@ def test_views_are_drawn_as_a_figure(count: int, tmp_path: Path) -> None:
     results = scene_results(torch.rand(count, 12, 16, 3))
     save_comparison(tmp_path / "views.png", panels(results), results, PSNR)
     assert (tmp_path / "views.png").stat().st_size > 10_000
+
+
+def test_a_page_opens_on_the_whole_and_not_on_a_section_of_it() -> None:
+    dark, light = torch.zeros(8, 8, 3), torch.ones(8, 8, 3)
+    whole = Panel("mesh", dark, {"none": 0.9 * dark + 0.1, "hash": dark}, {}, [])
+    section = Panel("slice", dark, {"none": light, "hash": dark}, {}, [], is_section=True)
+    assert _opened([section, whole])[2] == 1
+    assert _opened([section])[2] == 0
