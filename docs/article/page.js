@@ -8,4 +8,14 @@ function catPixels() {
 }
 
 for (const span of document.querySelectorAll("[data-value]")) span.textContent = VALUES[span.dataset.value]();
-for (const figure of document.querySelectorAll("figure[data-figure]")) FIGURES[figure.dataset.figure](figure);
+for (const figure of document.querySelectorAll("figure[data-figure]")) {
+  FIGURES[figure.dataset.figure](figure);
+  // A link to the figure itself, to be copied.
+  figure.id = figure.dataset.figure;
+  const anchor = document.createElement("a");
+  Object.assign(anchor, { href: `#${figure.id}`, className: "anchor", textContent: "#", title: "link to this figure" });
+  anchor.setAttribute("aria-label", "link to this figure");
+  figure.querySelector("figcaption")?.append(" ", anchor);
+}
+// Figures have their ids only now.
+if (location.hash) document.querySelector(location.hash)?.scrollIntoView();
