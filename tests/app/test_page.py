@@ -26,7 +26,7 @@ from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
 HOSTILE = '"><script>alert(1)</script>.png'
-HISTORY = [Point(10 * i, 0.5 * i, 0.1 / i) for i in range(1, 30)]
+HISTORY = [Point(10 * i, 0.5 * i, 10 * math.log10(10 * i)) for i in range(1, 30)]
 
 
 def about(title: str = "p", **changes: Any) -> About:
@@ -320,14 +320,14 @@ def test_training_is_scrubbed_played_and_paused(browser: Any, tmp_path: Path) ->
     page.on("console", lambda message: messages.append(message.text))
     page.goto((tmp_path / "report.html").as_uri())
     captions = page.locator(".learning figcaption span")
-    assert captions.nth(0).inner_text() == "step 10, 21.0 dB"
-    assert captions.nth(1).inner_text() == "step 30, 23.0 dB"
+    assert captions.nth(0).inner_text() == "step 10, PSNR 21.00 dB"
+    assert captions.nth(1).inner_text() == "step 30, PSNR 23.00 dB"
     shown = page.locator(".learning [data-fit='1'] img")
     last = shown.get_attribute("src")
     page.locator("#learning-at").evaluate(
         "(slider) => { slider.value = 0; slider.dispatchEvent(new Event('input')); }"
     )
-    assert captions.nth(1).inner_text() == "step 0, 20.0 dB"
+    assert captions.nth(1).inner_text() == "step 0, PSNR 20.00 dB"
     assert shown.get_attribute("src") != last
     page.locator("#learning-play").click()
     page.wait_for_timeout(700)

@@ -164,10 +164,10 @@ def torchrun(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def losses(folder: str) -> dict[str, list[float]]:
     """Recorded losses of a run, by encoding."""
-    fits = json.loads(Path(folder, "metrics.json").read_text())["fits"]
+    metrics = json.loads(Path(folder, "metrics.json").read_text())
+    score = metrics["training"]["name"]
     return {
-        fit["encoding"]: [record.get("psnr_db", record.get("loss")) for record in fit["history"]]
-        for fit in fits
+        fit["encoding"]: [record[score] for record in fit["history"]] for fit in metrics["fits"]
     }
 
 

@@ -18,7 +18,7 @@ from app.report.charts import _label_rows, save_charts
 from app.report.figures import save_comparison
 from app.report.headline import headline
 from app.report.images import nearness
-from app.report.sections import block_charts, frequency_content, panels, training_charts
+from app.report.sections import frequency_content, panels, training_charts
 from app.report.tables import gain, gain_text, table
 from app.report.video import write_training_video
 from app.runs.saved import write_metrics
@@ -119,8 +119,7 @@ def test_images_are_drawn_for_any_size(tmp_path: Path) -> None:
         save_comparison(tmp_path / "c.png", shown, results, PSNR)
         save_charts(tmp_path / "p.png", training_charts(results, PSNR))
         save_charts(tmp_path / "f.png", frequency_content(shown[0], results).charts)
-        save_charts(tmp_path / "k.png", block_charts(results))
-        for name in ("c.png", "p.png", "f.png", "k.png"):
+        for name in ("c.png", "p.png", "f.png"):
             drawn = np.asarray(Image.open(tmp_path / name).convert("RGB"))
             assert min(drawn.shape[:2]) > 40
             assert drawn.std() > 0
