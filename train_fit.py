@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Fit an image, a radiance field or a sequence without and with an encoding, and compare."""
 
+import importlib.util
 import signal
 import sys
 from pathlib import Path
@@ -15,6 +16,10 @@ if __name__ == "__main__":
 
 try:
     from app.cli import main as main
+
+    # It is imported for the first figure, after the fits: what is missing is said before.
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ModuleNotFoundError(name="matplotlib")
 except ModuleNotFoundError as error:
     ours = ("app", "scenes", "sequences", "nerf_posenc")
     if __name__ != "__main__" or error.name in ours:

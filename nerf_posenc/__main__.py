@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m nerf_posenc", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     found = commands.add_parser("find", help="the line of code for a model or a library")
-    found.add_argument("text", nargs="?", default="", help="its name; nothing lists all")
+    found.add_argument("text", nargs="*", help="its name; nothing lists all")
     vectors = commands.add_parser("vectors", help="write what presets compute, one JSON file each")
     vectors.add_argument("text", nargs="?", default="", help="the presets that mention it")
     vectors.add_argument("--out", type=Path, required=True, help="folder of the files")
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     try:
         if asked.command == "find":
-            return _find(asked.text)
+            return _find(" ".join(asked.text))
         if asked.command == "vectors":
             return _write_vectors(asked.text, asked.out)
         if asked.command == "check":
@@ -54,7 +54,7 @@ def _find(text: str) -> int:
     found = find_encodings(text) if text else index()
     if not found:
         near = similar_names(text)
-        guess = f"; did you mean {' or '.join(near)}?" if near else ""
+        guess = f"; did you mean {' or '.join(near)}?" if near else "."
         raise ValueError(
             f"no preset, recipe or class mentions {text!r}{guess} Of an output of its code, "
             "python -m nerf_posenc identify finds the preset"

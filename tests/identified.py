@@ -44,6 +44,10 @@ def embedded(encoder: Any, positions: Tensor, **given: Any) -> dict[str, Any]:
     return {"output": encoder(positions), **(given or {"positions": positions})}
 
 
+# Bands of no series.
+phased = torch.tensor([1.0, 2.7, 5.1, 9.3])
+
+
 def waves(x: Tensor, bands: Tensor) -> Tensor:
     """Sine and cosine of each coordinate on each band."""
     angles = x[..., None] * bands
@@ -247,6 +251,15 @@ EMBEDDINGS: dict[str, Callable[[], dict[str, Any]]] = {
     "unidepth, sines alone": lambda: embedded(
         lambda x: torch.sin(x[..., None] * (pi * 320 ** torch.linspace(0, 1, 12))).flatten(1),
         reals(60, 2),
+    ),
+    "sines of whole positions": lambda: embedded(
+        lambda x: torch.sin(x[:, None] * torch.tensor([0.9, 0.71, 0.33, 0.05])), torch.arange(50)
+    ),
+    "a phase of all waves": lambda: embedded(
+        lambda x: torch.cat(
+            [wave(x[:, None] * phased + 0.3) for wave in (torch.sin, torch.cos)], -1
+        ),
+        3 * torch.rand(50),
     ),
     "regtr, zeros behind": lambda: embedded(
         lambda x: F.pad(GridSinusoidalEncoder(60, 3)(2 * pi * x), (0, 4)), torch.rand(50, 3)

@@ -70,6 +70,18 @@ def test_whole_words_come_first_and_parts_of_descriptions_last() -> None:
     assert find_encodings("esm2")[0].line == 'preset("esm2")'
 
 
+def test_a_size_or_a_version_does_not_hide_a_model() -> None:
+    for text, line in (
+        ("ViT-B/16", "LearnedGridEncoder"),
+        ("DiT-XL/2", 'preset("mae", 768)'),
+        ("whisper large-v3", 'preset("whisper", 512)'),
+        ("Wan2.1", 'preset("wan")'),
+        ("flux.1", 'preset("flux")'),
+    ):
+        assert any(found.line.startswith(line) for found in find_encodings(text)), text
+    assert find_encodings("zipnerf")[0].line.startswith("HashGridEncoder")
+
+
 @pytest.fixture(scope="module")
 def inputs() -> dict[str, object]:
     """What the lines of recipes take, by name, and what they are made of."""

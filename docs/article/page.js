@@ -11,7 +11,7 @@ for (const span of document.querySelectorAll("[data-value]")) span.textContent =
 for (const figure of document.querySelectorAll("figure[data-figure]")) {
   FIGURES[figure.dataset.figure](figure);
   // A link to the figure itself, to be copied.
-  figure.id = figure.dataset.figure;
+  figure.id = `figure-${figure.dataset.figure}`;
   const anchor = document.createElement("a");
   Object.assign(anchor, { href: `#${figure.id}`, className: "anchor", textContent: "#", title: "link to this figure" });
   anchor.setAttribute("aria-label", "link to this figure");

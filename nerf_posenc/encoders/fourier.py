@@ -96,7 +96,7 @@ class FourierEncoder(Encoder):
         variance_scale: float = 1.0,
         out_dtype: torch.dtype | None = None,
     ) -> None:
-        _require_arguments(in_dim, include_input, basis, layout)
+        _require_arguments(in_dim, include_input, basis, layout, phases)
         num_axes = in_dim if basis is None else len(basis)
         counts = list(num_bands) if isinstance(num_bands, Sequence) else [num_bands]
         if not all(isinstance(count, int) for count in counts):
@@ -317,9 +317,14 @@ class FourierEncoder(Encoder):
 
 
 def _require_arguments(
-    in_dim: int, include_input: str | None, basis: Tensor | None, layout: str
+    in_dim: int, include_input: str | None, basis: Tensor | None, layout: str, phases: Sequence[str]
 ) -> None:
     require_counts(in_dim=in_dim)
+    if phases not in (("sin",), ("cos",)) and sorted(phases) != ["cos", "sin"]:
+        raise ValueError(
+            "phases must be ('sin', 'cos') or ('cos', 'sin'), or ('sin',) or ('cos',) alone; got "
+            f"{phases!r}"
+        )
     if include_input not in ("front", "back", "each", None):
         raise ValueError(
             "include_input must be 'front' or 'back', the side of the features on which the raw "
@@ -329,7 +334,7 @@ def _require_arguments(
     if include_input == "each" and (layout[:1] != "a" or basis is not None):
         raise ValueError(
             "include_input='each' needs the axes outermost, layout='akp' or 'apk', and no basis; "
-            f"got {layout!r}"
+            f"got {layout!r}" + ("" if basis is None else " and a basis")
         )
     if basis is not None and basis.shape[1:] != (in_dim,):
         raise ValueError(f"basis must have shape (num_axes, {in_dim}); got {tuple(basis.shape)}")

@@ -209,10 +209,13 @@ class CandidateSearch:
             if self._num_axes == 1:
                 yield from self._decaying(self._before)
             return
-        waves = self._waves(self._plain)
+        error = math.inf
         if arranged is not None:
-            yield self._measured_fourier(arranged)
-        if arranged is None or waves is None or waves[1] > self._tolerance / 10:
+            found = self._measured_fourier(arranged)
+            yield found
+            every = torch.arange(len(self._output))
+            error = float((found.evaluate(every) - self._output).abs().max())
+        if error > self._tolerance / 10:
             yield from self._measured_single()
 
     def largest_band(self) -> float:
@@ -256,7 +259,8 @@ class CandidateSearch:
         is_sequence = isinstance(encoder, SinusoidalEncoder)
         positions = at.axes[:, 0] if is_sequence else at.axes
         form = {(1, False): "[:, None]", (2, True): "[:, 0]"}.get((at.values.ndim, is_sequence), "")
-        if isinstance(encoder, FourierEncoder) and not at.values.is_floating_point():
+        is_real = isinstance(encoder, FourierEncoder | GaussianEncoder)
+        if is_real and not at.values.is_floating_point():
             form += ".float()"
         line = f"{made.code}({bracketed(at.code) if form else at.code}{form})"
         if at.code == self._table_code(made):

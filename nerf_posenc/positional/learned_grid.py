@@ -10,7 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nerf_posenc.core.encoder import Encoder, require_counts, require_positive, require_tensor
+from nerf_posenc.core.encoder import (
+    Encoder,
+    inside_transform,
+    is_recorded,
+    require_counts,
+    require_positive,
+    require_tensor,
+)
 from nerf_posenc.core.grids import grid_positions
 
 # More tokens before the patches than any model has: the shape must be wrong.
@@ -39,6 +46,7 @@ def resize_positions(
             ``scale_offset=0.1`` DINOv2's first release.
 
     Raises:
+        TypeError: If the table does not hold floating-point numbers.
         ValueError: If the table is not that of such a grid.
 
     Examples:
@@ -46,6 +54,8 @@ def resize_positions(
         torch.Size([1, 321, 768])
     """
     require_tensor(table, "table")
+    if not table.is_floating_point():
+        raise TypeError(f"table must hold floating-point numbers; got {table.dtype}")
     if shape is None:
         side = math.isqrt(table.shape[-2])
         if table.shape[-2] - side * side not in _USUAL_PREFIXES:
@@ -286,13 +296,24 @@ class LearnedAxialEncoder(Encoder):
             positions: integers from 0 to the length of their axis - 1, any batch shape.
 
         Raises:
-            ValueError: If the last dimension is not the number of axes.
+            TypeError: If the positions are not integers.
+            ValueError: If the last dimension is not the number of axes, or a position is not one of
+                its axis.
         """
         require_tensor(positions, "positions")
+        if positions.is_floating_point():
+            raise TypeError(f"positions must be integers; got {positions.dtype}")
         if positions.shape[-1:] != (self.in_dim,):
             raise ValueError(
                 f"positions must have shape (*batch, {self.in_dim}); got {tuple(positions.shape)}"
             )
+        lengths = [len(codes) for codes in self.codes]
+        if not (inside_transform() or is_recorded()):
+            flat = positions.reshape(-1, self.in_dim)
+            outside = (flat < 0) | (flat >= flat.new_tensor(lengths))
+            if bool(outside.any()):
+                wrong = flat[outside.any(dim=1)][0].tolist()
+                raise ValueError(f"positions must be from 0 to below {lengths}; got {wrong}")
         parts = [self.codes[axis][positions[..., axis].long()] for axis in self.axis_order]
         return (
             torch.cat(parts, dim=-1) if self.reduce == "concatenate" else sum(parts[1:], parts[0])
@@ -308,7 +329,9 @@ class LearnedAxialEncoder(Encoder):
             ValueError: If a size is larger than the axis has embeddings.
         """
         lengths = tuple(len(codes) for codes in self.codes)
-        if len(shape) != len(lengths) or any(map(operator.gt, shape, lengths)):
+        if len(shape) != len(lengths):
+            raise ValueError(f"shape must have {len(lengths)} sizes; got {tuple(shape)}")
+        if any(map(operator.gt, shape, lengths)):
             raise ValueError(f"shape must be at most {lengths}; got {tuple(shape)}")
         table: Tensor = self(grid_positions(shape, device=self.codes[0].device))
         return table

@@ -66,8 +66,8 @@ def find_encodings(text: str) -> list[Found]:
 
     Returns:
         What has the text as whole words in its name, then in what is said of it, then names with
-        a word that begins with it; descriptions with such a word if there is nothing else. Empty if
-        nothing fits.
+        a word that begins with it; descriptions with such a word if there is nothing else. If
+        nothing fits, the same for shorter texts, as ``vit`` of ``"ViT-B/16"``; empty for no text.
 
     Examples:
         >>> find_encodings("dust3r")[0].line
@@ -75,11 +75,24 @@ def find_encodings(text: str) -> list[Found]:
         >>> find_encodings("geoclip")[0].name
         'GeoCLIP, random features of sigma 16 on the Equal Earth projection'
     """
-    wanted = "".join(_words(text))
+    words = _words(text)
+    # The whole of it, or without what says a size or a version: vit of ViT-B/16, wan of Wan2.1.
+    shorter = ["".join(words[:n]) for n in range(len(words), 0, -1)] + words
+    shorter += [word.rstrip("0123456789") for word in words]
+    for wanted in dict.fromkeys(shorter):
+        found = _ranked(wanted)
+        # Of a shortened text whole words alone count.
+        if found and (wanted == shorter[0] or (len(wanted) > 1 and found[0][0] < _FIRST_PART)):
+            return [each for _, each in found]
+    return []
+
+
+def _ranked(wanted: str) -> list[tuple[int, Found]]:
+    """What a text without spaces finds, with its rank."""
     ranked = [(_rank(wanted, found), found) for found in index()] if wanted else []
     best = min((rank for rank, _ in ranked), default=_NOT_FOUND)
     worst = min(_NOT_FOUND - 1, max(best, _NOT_FOUND - 2))
-    return [found for rank, found in sorted(ranked, key=lambda row: row[0]) if rank <= worst]
+    return [row for row in sorted(ranked, key=lambda row: row[0]) if row[0] <= worst]
 
 
 def similar_names(text: str) -> list[str]:
@@ -88,6 +101,8 @@ def similar_names(text: str) -> list[str]:
     return difflib.get_close_matches(text.lower(), names, n=3, cutoff=0.7)
 
 
+# Ranks of whole words are below this one.
+_FIRST_PART = 3
 _NOT_FOUND = 5
 
 

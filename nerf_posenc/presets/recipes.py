@@ -55,7 +55,6 @@ RECIPES = (
         "FreeNeRF, frequency regularization: a factor for each column",
         'preset("nerf-pytorch", 3, 10)(points) * mask',
     ),
-    Recipe("mip-NeRF 360, ZipNeRF: contraction of unbounded scenes", "contract(points)"),
     Recipe(
         "mip-NeRF 360, integrated encoding on the lifted basis",
         'preset("multinerf", 3, 12, basis=icosahedron_basis(2), '
@@ -70,6 +69,7 @@ RECIPES = (
         "HashGridEncoder(3, 10, log2_table_size=21, features_per_level=4, base_resolution=16, "
         "growth=2.0)(points)",
     ),
+    Recipe("mip-NeRF 360, ZipNeRF: contraction of unbounded scenes", "contract(points)"),
     Recipe(
         "Instant-NGP, tiny-cuda-nn HashGrid from a checkpoint",
         'HashGridEncoder.from_tcnn(3, {"n_levels": 5, "per_level_scale": 1.38}, parameters)',

@@ -80,6 +80,10 @@ def test_rows_and_columns_have_embeddings_of_their_own() -> None:
         encoder.table((7, 7))
     with pytest.raises(ValueError, match="divisible by 3"):
         LearnedAxialEncoder((2, 6, 7), 8)
+    with pytest.raises(ValueError, match=r"below \[6, 7\]; got \[-1, 0\]"):
+        encoder(torch.tensor([[3, 3], [-1, 0]]))
+    with pytest.raises(ValueError, match=r"got \[6, 0\]"):
+        encoder(torch.tensor([[6, 0]]))
     with pytest.raises(ValueError, match="each of 2 axes once"):
         LearnedAxialEncoder((6, 7), 8, axis_order=(1, 1))
 

@@ -143,8 +143,15 @@ def test_a_missing_package_is_named_and_no_file_is_called_damaged(
 
 
 @pytest.mark.slow
-def test_a_missing_package_of_the_program_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError(name='matplotlib')")
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_a_missing_package_of_the_program_is_one_line(tmp_path: Path, package: str) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Without:\n"
+        "    def find_spec(self, name, *rest):\n"
+        f"        if name == {package!r}: raise ModuleNotFoundError(name=name)\n"
+        "sys.meta_path.insert(0, Without())\n"
+    )
     done = subprocess.run(
         [sys.executable, str(ROOT / "train_fit.py")],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -153,7 +160,7 @@ def test_a_missing_package_of_the_program_is_one_line(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    expected = "train_fit.py: error: matplotlib is missing: pip install 'nerf_posenc[app]'\n"
+    expected = f"train_fit.py: error: {package} is missing: pip install 'nerf_posenc[app]'\n"
     assert done.stderr == expected
 
 
