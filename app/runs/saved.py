@@ -330,6 +330,12 @@ def read_metrics(folder: Path) -> Metrics:
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     values = from_json(dict[str, Any], read_json(file), METRICS)
     entries = from_json(list[dict[str, Any]], values.pop("fits", None), "fits")
+    if "training" not in values and "loss" in values:
+        # Runs of version 0.1 name their loss, beside whose records of an mse the PSNR stands.
+        name, label = ("loss", "training loss")
+        if values["loss"] == "mse":
+            name, label = ("psnr_db", "PSNR (dB)")
+        values["training"] = {"name": name, "label": label}
     run: Metrics = from_json(Metrics, values, METRICS)
     if not run.measures or any(not 0 <= measure.digits <= 10 for measure in run.measures):
         raise ValueError("it has no measures, or one of more than 10 digits")

@@ -594,6 +594,11 @@ def test_a_comparison_is_written_as_csv() -> None:
     before = Path("ab.csv").read_bytes()
     assert train_fit.main(["compare", "a", "--out", "a.html", "--csv", "ab.csv"]) == 2
     assert Path("ab.csv").read_bytes() == before
+    # A run of version 0.1 names its loss instead of what its curves are of.
+    older = json.loads(Path("a/metrics.json").read_text())
+    assert older.pop("training")["name"] == "psnr_db"
+    Path("a/metrics.json").write_text(json.dumps({**older, "loss": "mse"}))
+    assert train_fit.main(["compare", "a", "b", "--out", "older.html"]) == 0
 
 
 @pytest.mark.slow
