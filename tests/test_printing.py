@@ -20,7 +20,7 @@ QUERY = torch.rand(1, 2, 6, 48, generator=torch.Generator().manual_seed(0))
 
 
 def coordinates(width: int) -> Callable[[Any], Tensor]:
-    """Encode points with so many coordinates."""
+    """Encode points with this number of coordinates."""
     return lambda encoder: encoder(POINTS[:, :width])
 
 

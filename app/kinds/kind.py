@@ -239,8 +239,8 @@ class Kind(ABC, Generic[Config]):
             to render.
         is_orbited: whether its fits are radiance fields, which `volume` loads for the browser.
         is_distributable: whether several processes can share its batches.
-        training: what is shown of the training loss: the PSNR, if it is a mean squared error of
-            values in [0, 1].
+        training: score that progress, curves and video show of the loss of the batches; the PSNR
+            for a mean squared error of values in [0, 1].
         title: name of the data.
         source: source of the data.
         about: what a comparison of encodings shows on such data, for the report.

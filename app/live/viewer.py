@@ -76,7 +76,7 @@ class LivePage:
 
     Args:
         title: name of the data, shown as text.
-        score: what is shown of the loss.
+        score: score of the batches that the curves show.
         poses: poses of the views of a field, where the camera starts; None for other data.
         port: port to serve at, or the next free one.
         pixels: approximate number of pixels in a rendering from a camera.

@@ -81,7 +81,7 @@ class About:
     Attributes:
         title: heading of the page, shown as text whatever it contains.
         measures: columns of the table; gains are of the first.
-        training: what the training curves are of.
+        training: measure of the training curves.
         run: what reproduces the run: command, configuration, versions.
         lead: what a comparison of encodings shows on such data.
         notes: remarks on the data and the results.

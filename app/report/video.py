@@ -42,7 +42,7 @@ def write_training_video(
         path: file without suffix; MP4 if imageio-ffmpeg is installed, else WebP.
         originals: the true images of a snapshot, values in [0, 1].
         results: the fits.
-        training: what the score of a snapshot is.
+        training: measure of the score of a snapshot.
 
     Returns:
         The file that was written; None if no fit has snapshots.

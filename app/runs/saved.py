@@ -231,7 +231,7 @@ class Metrics:
     Attributes:
         command: command line of the run.
         data: what was fitted.
-        training: what the training curves are of.
+        training: measure of the training curves.
         measures: columns of the table.
         config: configuration of the run.
         all_fits: names of all fits of the run, also of those that failed.
@@ -269,7 +269,7 @@ def write_metrics(
         run: configuration and versions that reproduce the run.
         results: the fits and references.
         measures: columns of the table.
-        training: what the training curves are of.
+        training: measure of the training curves.
     """
     first = measures[0]
     gain_name = "gain_db" if first.name.endswith("_db") else "gain"

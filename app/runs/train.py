@@ -53,7 +53,7 @@ def train(
     Args:
         fit: the fit, from `begin_fit`; its state is changed in place.
         stop: ends the fit early when asked to.
-        score: what is shown of the loss.
+        score: score of the batches that the progress line and the snapshots show.
         file: file that the fit is saved in; None for nowhere.
         show: shows the fit in progress.
         world: the processes that train the model together.

@@ -26,7 +26,7 @@ class Found:
 
     Attributes:
         name: preset, model or class.
-        line: what to paste.
+        line: line of Python that makes the encoding.
         also: other names of the same.
         about: source in the library, and what to watch out for.
     """
