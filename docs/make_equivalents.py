@@ -95,9 +95,10 @@ HEAD = """# One line for each library
 
 Each line gives the numbers of the library or model on its left. They were computed by running the
 library itself (`python -m tools.vectors`; tiny-cuda-nn's from the formulas of its kernels, and
-VGGT's by CroCo's code, which it has; those of released configurations by functions taken out of the
-libraries, or by a port of the formula where the version says so), and `pytest tests/equivalents`
-compares every line with them; this page is written by `python -m docs.make_equivalents` from the same lines. {count} rows.
+VGGT's by CroCo's code, which it has; those of released configurations by functions taken out of
+the libraries, or by a port of the formula where the version says so), and `pytest
+tests/equivalents` compares every line with them; this page is written by `python -m
+docs.make_equivalents` from the same lines. {count} rows.
 
 The errors are the largest differences from the library's numbers, for float32 and float64 inputs.
 Where the one in float64 is not near 1e-7, the library has float32 tables or bands: give its own
