@@ -68,10 +68,6 @@ _MOST_BYTES_PER_PIXEL = 32
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
-class _CodecError(Exception):
-    """A TIFF that tifffile lacks the codec for."""
-
-
 def read_pixels(path: Path, max_pixels: int, is_upright: bool) -> tuple[PixelArray, int]:
     """Read the pixels of an image file.
 
@@ -162,10 +158,7 @@ def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         _require_size(width, height, max_pixels, path)
         return _read_png16(path)
     if head[:4] in _TIFF_HEADS:
-        try:
-            return _read_tiff(path, max_pixels)
-        except _CodecError as error:
-            return _read_compressed_tiff(path, max_pixels, *error.args)
+        return _read_tiff(path, max_pixels)
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
         raise SceneError(f"{path} has its pixels as text; save it as a binary PPM, PNG or JPEG")
     if (ppm := _PPM.match(head)) and int(ppm[3]) > 255:
@@ -236,31 +229,18 @@ def colors_of(image: PIL.Image.Image) -> npt.NDArray[np.uint8]:
 
 
 def _read_png16(path: Path) -> tuple[PixelArray, int]:
-    """All 16 bits of a PNG: of gray by Pillow, of colors, which it would cut, by pypng."""
+    """All 16 bits of a PNG: of gray by Pillow, of colors, which it would cut, by libpng."""
     with PIL.Image.open(path, formats=("PNG",)) as image:
         orientation = int(image.getexif().get(_ORIENTATION_TAG, 1))
         if image.mode == "I;16" and "transparency" not in image.info:
             return np.asarray(image), orientation
     try:
-        import png
+        import imagecodecs
     except ImportError:
         raise SceneError(
-            f"{path} is a PNG of 16 bits, which needs pypng: pip install 'nerf_posenc[app]'"
+            f"{path} is a PNG of 16 bits, which needs imagecodecs: pip install 'nerf_posenc[app]'"
         ) from None
-    with path.open("rb") as file:
-        reader = png.Reader(file=file)
-        reader.preamble()
-        # The significant bits (sBIT) are a remark; pypng would shift all values by them.
-        reader.sbit = None
-        width, height, rows, info = reader.asDirect()
-        pixels = np.empty((height, width * info["planes"]), dtype=np.uint16)
-        count = 0
-        for i, row in enumerate(rows):
-            pixels[i] = row
-            count = i + 1
-    if count < height:
-        raise ValueError(f"it ends after {count} of {height} rows")
-    return pixels.reshape(height, width, info["planes"]), orientation
+    return imagecodecs.png_decode(path.read_bytes()), orientation
 
 
 def _read_deep_ppm(path: Path, header: re.Match[bytes], max_pixels: int) -> PixelArray:
@@ -297,12 +277,7 @@ def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         is_jpeg = page.compression in (tifffile.COMPRESSION.JPEG, tifffile.COMPRESSION.OJPEG)
         if photometric == tifffile.PHOTOMETRIC.YCBCR and not is_jpeg:
             raise SceneError(f"{path} is a TIFF in the color space YCbCr; save it as RGB")
-        try:
-            pixels: PixelArray = page.asarray(maxworkers=1)
-        except (ValueError, NotImplementedError) as error:
-            if "imagecodecs" in str(error):
-                raise _CodecError(page.index, page.compression.name) from None
-            raise
+        pixels: PixelArray = page.asarray(maxworkers=1)
         if page.planarconfig == tifffile.PLANARCONFIG.SEPARATE and pixels.ndim == 3:
             pixels = np.moveaxis(pixels, 0, -1)
         if photometric == tifffile.PHOTOMETRIC.PALETTE:
@@ -358,25 +333,6 @@ def _with_alpha(pixels: PixelArray, num_colors: int, extra: Any, kinds: Any) -> 
     colors, alpha = np.split(pixels / np.float32(largest), [num_colors], axis=-1)
     straight = np.divide(colors, alpha, out=np.zeros_like(colors), where=alpha > 0)
     return np.concatenate([straight.clip(max=1), alpha], axis=-1)
-
-
-def _read_compressed_tiff(
-    path: Path, max_pixels: int, index: int, compression: str
-) -> tuple[PixelArray, int]:
-    """A TIFF that tifffile alone cannot decompress: by Pillow, which reads 8 bits per channel."""
-    with opened(path, max_pixels, ("TIFF",)) as image:
-        image.seek(index)
-        _require_size(*image.size, max_pixels, path)
-        tags = getattr(image, "tag_v2", {})
-        bits = tags.get(258, (1,))
-        if max(bits) > 8:
-            raise SceneError(
-                f"{path} is a TIFF of {max(bits)} bits with {compression} compression, which needs "
-                "imagecodecs: pip install 'nerf_posenc[tiff]'"
-            )
-        orientation = int(tags.get(_ORIENTATION_TAG, 1))
-        # Pillow turns the pixels of TIFFs alone as it decodes them: turned back, 6 by 8.
-        return _turned(colors_of(image), {6: 8, 8: 6}.get(orientation, orientation)), orientation
 
 
 def _turned(pixels: PixelArray, orientation: int) -> PixelArray:

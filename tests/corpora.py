@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import png
 import tifffile
+from imagecodecs import png_encode
 from PIL import Image
 
 
@@ -51,9 +51,7 @@ def image_corpus() -> dict[str, bytes]:
     save("jpeg.tif", color, "TIFF", compression="jpeg")
     save("fax.tif", color.convert("1"), "TIFF", compression="group4")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "deep.png")
-        png.from_array(rng.integers(0, 65536, (12, 51)), "RGB;16").save(path)
-        files["deep.png"] = path.read_bytes()
+        files["deep.png"] = bytes(png_encode(rng.integers(0, 65536, (12, 17, 3), dtype=np.uint16)))
         for name, pixels, options in (
             ("a.tif", rgb, {"photometric": "rgb"}),
             ("zip.tif", rgb, {"photometric": "rgb", "compression": "zlib"}),

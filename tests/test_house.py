@@ -181,7 +181,8 @@ torch.optim.Adam([torch.zeros(1)])
 
 HIDDEN = {
     "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile",
-    "png", "sacrebleu", "viser", "pycolmap", "scipy", "beartype", "app", "scenes", "sequences",
+    "imagecodecs", "sacrebleu", "viser", "pycolmap", "scipy", "beartype",
+    "app", "scenes", "sequences",
 }
 
 class Hide(importlib.abc.MetaPathFinder):

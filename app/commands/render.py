@@ -1,5 +1,7 @@
 """``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
 
+import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -213,13 +215,23 @@ def _encoded(pixels: npt.NDArray[np.uint8], suffix: str) -> bytes:
 def _write_large_png(
     out: Path, strips: Iterable[npt.NDArray[np.uint8]], width: int, height: int
 ) -> None:
-    """Write an RGB image from top to bottom while it is rendered."""
-    import png
+    """Write an RGB image from top to bottom while it is rendered (PNG, ISO/IEC 15948)."""
+    deflate = zlib.compressobj(_COMPRESSION)
 
-    writer = png.Writer(width, height, greyscale=False, bitdepth=8, compression=_COMPRESSION)
-    rows = (row for strip in strips for row in strip.reshape(len(strip), -1))
+    def write(kind: bytes, data: bytes) -> None:
+        checksum = zlib.crc32(kind + data)
+        file.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum))
+
     with replacing(out) as partial, partial.open("wb") as file:
-        writer.write_packed(file, (row.tobytes() for row in rows))
+        file.write(b"\x89PNG\r\n\x1a\n")
+        # 8 bits of red, green and blue; deflate, the five filters, not interlaced.
+        write(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        for strip in strips:
+            # Before each row its filter: 0, none.
+            rows = np.pad(strip.reshape(len(strip), -1), ((0, 0), (1, 0)))
+            write(b"IDAT", deflate.compress(rows.tobytes()))
+        write(b"IDAT", deflate.flush())
+        write(b"IEND", b"")
 
 
 def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]], *, rate: float) -> None:

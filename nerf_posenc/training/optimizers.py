@@ -15,6 +15,12 @@ MUON_ADAM_LR = 1e-2
 # A short average of squared gradients, since they fall fast as an image is fitted.
 _MUON_ADAM_BETAS = (0.9, 0.95)
 _ADAM_EPS = 1e-15
+# Of Muon, as Jordan et al. 2024 have them: coefficients of x, x^3 and x^5, which drive singular
+# values of 0 to 1 to about 1 in five steps.
+_MUON_MOMENTUM = 0.95
+_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+_NEWTON_SCHULZ_STEPS = 5
+_NORM_EPS = 1e-7
 _SMALL_MATRIX = 1 << 13
 _ADAM_STATE = {"step", "exp_avg", "exp_avg_sq"}
 
@@ -109,7 +115,7 @@ class OptimizerGroup:
 def _require_moments(optimizer: torch.optim.Optimizer, state: Mapping[int, Any]) -> None:
     """Refuse a saved state that does not fit an optimizer's parameters."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    names = {"momentum_buffer"} if isinstance(optimizer, torch.optim.Muon) else _ADAM_STATE
+    names = {"momentum_buffer"} if isinstance(optimizer, _Muon) else _ADAM_STATE
     for index, moments in state.items():
         if not isinstance(index, int) or not 0 <= index < len(parameters):
             raise ValueError(f"the state has a parameter {index!r} of {len(parameters)}")
@@ -171,18 +177,24 @@ def muon(
     matrices = list(matrices)
     if not matrices:
         raise ValueError("muon needs at least one weight matrix; use adam for this module")
+    if other := [tuple(matrix.shape) for matrix in matrices if matrix.ndim != 2]:
+        raise ValueError(f"muon steps matrices; got a parameter of shape {other[0]}")
     chosen = {id(matrix) for matrix in matrices}
     rest = [p for p in module.parameters() if id(p) not in chosen]
-    parts: list[torch.optim.Optimizer] = [
-        _Muon(matrices, lr=lr, weight_decay=0.0, adjust_lr_fn="original")
-    ]
+    parts: list[torch.optim.Optimizer] = [_Muon(matrices, lr)]
     if rest:
         parts.append(_adam(rest, adam_lr, _MUON_ADAM_BETAS))
     return OptimizerGroup(parts, [lr_power, 1.0][: len(parts)])
 
 
-class _Muon(torch.optim.Muon):
-    """Torch's Muon with matrices of equal shape batched in the Newton-Schulz iteration."""
+class _Muon(torch.optim.Optimizer):
+    """Muon with matrices of equal shape batched in the Newton-Schulz iteration.
+
+    torch's own, which takes them one by one, is of 2.9.
+    """
+
+    def __init__(self, matrices: list[Tensor], lr: float) -> None:
+        super().__init__(matrices, {"lr": lr})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -196,14 +208,11 @@ class _Muon(torch.optim.Muon):
                 gradients = [p.grad for p in parameters if p.grad is not None]
                 momenta = [self._momentum_buffer(p) for p in parameters]
                 # Nesterov: the average of the gradients, and from there a step ahead.
-                torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
-                ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])
+                torch._foreach_lerp_(momenta, gradients, 1 - _MUON_MOMENTUM)
+                ahead = torch._foreach_lerp(gradients, momenta, _MUON_MOMENTUM)
                 # All matrices of one shape at once: small ones take as long as the calls do.
-                updates = _orthogonal_factors(
-                    torch.stack(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"]
-                )
-                updates = updates.to(parameters[0].dtype)
-                # Torch's adjustment "original": root of outputs over inputs, if more.
+                updates = _orthogonal_factors(torch.stack(ahead)).to(parameters[0].dtype)
+                # Jordan et al. 2024 multiply by the root of outputs over inputs, if that is more.
                 lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
                 if isinstance(lr, Tensor):
                     updates, lr = updates * lr, 1.0
@@ -217,23 +226,21 @@ class _Muon(torch.optim.Muon):
         return momentum
 
 
-def _orthogonal_factors(
-    matrices: Tensor, coefficients: tuple[float, float, float], num_steps: int, eps: float
-) -> Tensor:
+def _orthogonal_factors(matrices: Tensor) -> Tensor:
     """Approximate orthogonal factors of matrices ``(n, rows, columns)``.
 
     Newton-Schulz iteration with the quintic polynomial of Jordan et al. 2024, in bfloat16 where
     the device computes in it, except for small matrices on a CPU.
     """
-    a, b, c = coefficients
+    a, b, c = _NEWTON_SCHULZ
     # On a CPU, setting up a bfloat16 product takes longer than a small one takes in float32.
     is_small = matrices.device.type == "cpu" and matrices[0].numel() <= _SMALL_MATRIX
     x = matrices.to(fastest_dtype(matrices.device, is_small=is_small))
     is_tall = x.shape[1] > x.shape[2]
     if is_tall:
         x = x.mT
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=eps)
-    for _ in range(num_steps):
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=_NORM_EPS)
+    for _ in range(_NEWTON_SCHULZ_STEPS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if is_tall else x

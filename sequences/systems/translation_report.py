@@ -59,7 +59,8 @@ def require_sacrebleu() -> None:
         import sacrebleu  # noqa: F401
     except ImportError:
         raise SequenceError(
-            "translations are scored by sacreBLEU, which is not installed; pip install sacrebleu"
+            "translations are scored by sacreBLEU, which is not installed: "
+            "pip install 'nerf_posenc[sequences]'"
         ) from None
 
 

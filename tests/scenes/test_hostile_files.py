@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tifffile
 import torch
 from PIL import Image
 
@@ -98,27 +97,10 @@ def read_here(path: Path, max_pixels: int) -> Any:
     return read_pixels(path, max_pixels, True)
 
 
-def test_16_bits_that_no_decoder_here_keeps_name_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deep = np.zeros((8, 8, 3), dtype=np.uint16)
-    tifffile.imwrite(tmp_path / "a.tif", deep, photometric="rgb", compression="zlib")
-
-    def lacks_a_codec(self: Any, **kwargs: Any) -> None:
-        raise ValueError("<COMPRESSION.LZW: 5> requires the 'imagecodecs' package")
-
-    monkeypatch.setattr(tifffile.TiffPage, "asarray", lacks_a_codec)
-    monkeypatch.setattr("scenes.image_files.read_image", read_here)
-    with pytest.raises(
-        SceneError, match=r"16 bits .*needs imagecodecs: pip install 'nerf_posenc\["
-    ):
-        open_image(str(tmp_path / "a.tif"))
-
-
 @pytest.mark.parametrize(
     ("module", "name", "package"),
     [
-        ("png", "deep.png", "pypng"),
+        ("imagecodecs", "deep.png", "imagecodecs"),
         ("tifffile", "a.tif", "tifffile"),
         ("skimage", "cat", "scikit-image"),
     ],
