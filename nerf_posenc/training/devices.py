@@ -41,7 +41,9 @@ def computes_bfloat16(device: torch.device) -> bool:
     """Whether a device computes in bfloat16; elsewhere it is emulated, and slower."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
+    # Before 2.6 torch does not say whether a CPU does.
+    asked = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
+    return device.type == "cpu" and bool(asked())
 
 
 def fastest_dtype(device: torch.device, *, is_small: bool) -> torch.dtype:
