@@ -108,9 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the number of the signal that ended it.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    # As the installed command may be called: nerf-posenc fit --image cat.png.
+    arguments = arguments[1:] if arguments[:1] == ["fit"] else arguments
     keep_freed_memory()
     stop, world = Stop(), find_world()
-    with lasting_streams() as (out, err), _signals(stop) as signals:
+    with lasting_streams() as (out, err), handled_signals(stop) as signals:
         try:
             if _begins_fit(arguments):
                 world = join_world()
@@ -217,7 +219,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 @contextlib.contextmanager
-def _signals(stop: Stop) -> Iterator[list[int]]:
+def handled_signals(stop: Stop) -> Iterator[list[int]]:
     """Let signals end a fit or the run once it is saved; give the list of those that came."""
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():

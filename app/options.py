@@ -12,6 +12,7 @@ import inspect
 import io
 import math
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,12 @@ from app.terminal import printable
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.training.recipes import OPTIMIZERS
 
-PROGRAM = "train_fit.py"
+SCRIPT = "train_fit.py"
+_INSTALLED = "nerf-posenc"
+
+# Windows starts it as nerf-posenc.exe.
+PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
+"""The program as it was started."""
 
 FREE = (
     *("device", "out", "overwrite", "save_every", "figures", "live", "open", "quiet", "video"),
@@ -312,7 +318,7 @@ def _without_none() -> Iterator[None]:
         blank = re.sub(
             r"\(default:(\s*│\n│)?\s*None\)",
             lambda found: re.sub(r"[^│\n]", " ", found[0]),
-            printed.getvalue(),
+            printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {PROGRAM}"),
         )
         # Without the lines that had nothing else.
         print(re.sub(r"\n[│ ]+(?=\n)", "", blank), end="")

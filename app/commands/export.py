@@ -24,8 +24,9 @@ from app.commands.saved import (
     require_new,
 )
 from app.kinds.kind import Exportable
-from app.options import PROGRAM, Range, UsageError
+from app.options import Range, UsageError
 from app.report.tables import BASELINE
+from app.runs.processes import command_words
 from app.terminal import printable
 from app.web.fit_page import fit_page, why_not
 from app.web.volume_page import volume_page
@@ -120,7 +121,7 @@ def _export_page(run: Path, encoding: str | None, out: Path | None, *, overwrite
     out = out or folder / "page.html"
     metrics = metrics_of(folder)
     title = folder.resolve().name if metrics is None else metrics.data.title
-    command = printable(shlex.join(["python", PROGRAM, "export", str(run), "--page"]))
+    command = printable(shlex.join([*command_words(), "export", str(run), "--page"]))
     kind, _ = kind_of_fit(file)
     if kind.is_orbited:
         require_new(out, overwrite=overwrite)

@@ -25,6 +25,7 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
+from scenes.in_memory import sound_file
 from scenes.sounds import PHRASE, open_sound
 
 SNR = Measure(
@@ -205,6 +206,11 @@ class AudioKind(CoordinateKind[AudioOptions]):
         for fit in results:
             if fit.is_complete(config) and fit.scores[SNR.name] < _SILENCE_DB:
                 yield f"{fit.name} is hardly better than silence, which has 0 dB"
+
+    @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write samples and their rate."""
+        return sound_file(data)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Sound:

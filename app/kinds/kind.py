@@ -364,6 +364,19 @@ class Kind(ABC, Generic[Config]):
         raise NotImplementedError
 
     @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write data that Python holds to a file, without loss, for kinds that take it.
+
+        Args:
+            data: the values.
+
+        Raises:
+            SceneError: If they are no such values.
+            UsageError: If the kind takes none.
+        """
+        raise UsageError(f"{cls.name} must be a path or a name; got {type(data).__name__}")
+
+    @classmethod
     def relocated(cls, options: Config, found: Callable[[str], str]) -> Config:
         """Options whose paths are found from another folder; by default that of ``--name``."""
         changed: dict[str, Any] = {cls.name: found(getattr(options, cls.name))}

@@ -57,6 +57,7 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc.training.results import Measure
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
+from scenes.in_memory import scene_folder
 
 _TURNTABLE = 60
 
@@ -455,6 +456,11 @@ class ViewsKind(Kind[AskedViews]):
         gray = background_gray(cast(Background, config.background))
         truths = (self.scene.test.over(view, gray) for view in range(len(self.scene.test)))
         yield from notes_on_flat_fits(results, truths, config)
+
+    @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write posed images."""
+        return scene_folder(data)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

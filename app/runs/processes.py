@@ -10,13 +10,15 @@ from typing import Any
 import torch
 
 from app.kinds.kind import Kind
-from app.options import PROGRAM, CommonOptions, UsageError
+from app.options import PROGRAM, SCRIPT, CommonOptions, UsageError
 from nerf_posenc.training.distributed import World, find_world
 
 
 def command_words(python: str = "python") -> list[str]:
     """First words of a command line that starts the program as it was started."""
-    program = sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else PROGRAM
+    if PROGRAM != SCRIPT:
+        return [PROGRAM]
+    program = sys.argv[0] if Path(sys.argv[0]).name == SCRIPT else SCRIPT
     if find_world().size == 1:
         return [python, program]
     per_machine = os.environ.get("LOCAL_WORLD_SIZE", "1")

@@ -117,7 +117,7 @@ def test_all_processes_stop_if_one_of_them_was_asked_to() -> None:
 def test_torchrun_may_repeat_a_signal_that_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     as_from_torchrun(monkeypatch)
     stop = Stop()
-    with cli._signals(stop) as received:
+    with cli.handled_signals(stop) as received:
         with pytest.raises(Stopped), stop.training():
             interrupt(3)
         assert stop.ends_run

@@ -43,6 +43,7 @@ from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant
 from scenes import open_image
+from scenes.in_memory import image_file
 
 # Option of which a run may fit several values, by the encoding that it is for.
 _SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
@@ -278,6 +279,11 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 "the best JPEG that is no larger than a fit in float16, colors not subsampled: "
                 + "; ".join(f"{file} ({', '.join(names)})" for file, names in parts.items())
             )
+
+    @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write the pixels of an image."""
+        return image_file(data)
 
     @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:

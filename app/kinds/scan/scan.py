@@ -34,6 +34,7 @@ from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
 from scenes import SceneError, open_image
+from scenes.in_memory import array_file
 from scenes.worker import read_array
 
 PHANTOM = "shepp-logan"
@@ -248,6 +249,11 @@ class ScanKind(CoordinateKind[ScanOptions]):
                 )
             )
         return results
+
+    @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write a slice or a volume."""
+        return array_file(data)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

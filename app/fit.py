@@ -1,0 +1,201 @@
+"""Fits from Python, along the same road as those of the command line."""
+
+import contextlib
+import html
+import inspect
+import io
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from app.cli import handled_signals, parse
+from app.commands.saved import find_fit
+from app.kinds import KINDS
+from app.kinds.kind import Result
+from app.options import UsageError
+from app.own_encodings import with_own_encodings
+from app.report.images import eight_bit
+from app.runs.folder import REPORT
+from app.runs.run import Context, run
+from app.runs.saved import SaveError, read_metrics, read_sounds, read_views
+from app.runs.stop import Stop, Stopped
+from nerf_posenc.fits import CoordinateFit, SceneFit, load_fit
+from scenes import SceneError
+
+
+class FittedRun:
+    """What a run left: scores, reconstructions and models by the name of the fit.
+
+    In a notebook it shows itself as the page of the comparison.
+
+    Args:
+        folder: folder of a complete run, from Python or from the command line.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it is no folder of a complete run.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._metrics = read_metrics(self.folder)
+        self._fits = {fit.label: fit for fit in self._metrics.fits}
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Scores of every fit and reference by the name of the measure, such as ``psnr_db``."""
+        return {name: dict(fit.scores) for name, fit in self._fits.items()}
+
+    def reconstruction(self, name: str, view: int = 0) -> npt.NDArray[Any]:
+        """What a fit gives where the data is, as the page shows it.
+
+        Args:
+            name: name of a fit or a reference.
+            view: number of the view, of a scene or of another kind that has several.
+
+        Returns:
+            ``(height, width, 3)`` in 8 bits; of a sound ``(samples, channels)`` in [-1, 1]. A
+            `model` gives values that are not rounded.
+
+        Raises:
+            ValueError: If there is no such fit or view.
+        """
+        return self._shown(name, view)[1]
+
+    def original(self, view: int = 0) -> npt.NDArray[Any]:
+        """What `reconstruction` is compared with, of the same shape."""
+        return self._shown(next(iter(self._fits)), view)[0]
+
+    def model(self, name: str) -> CoordinateFit | SceneFit:
+        """Load the model of a fit, to be evaluated anywhere; see `nerf_posenc.fits`.
+
+        Raises:
+            ValueError: If there is no such fit, or it is of a kind that is not rebuilt from a file:
+                a sequence.
+        """
+        try:
+            return load_fit(find_fit(self.folder, self._fit(name).label)[1])
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    def _fit(self, name: str) -> Result:
+        if name not in self._fits:
+            raise ValueError(f"{self.folder} has no fit {name!r}; it has {', '.join(self._fits)}")
+        return self._fits[name]
+
+    def _shown(self, name: str, view: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        fit = self._fit(name)
+        if sounds := read_sounds(self.folder, fit):
+            original = sounds[0].original
+            assert original is not None
+            return original.numpy(), sounds[0].reconstruction.numpy()
+        views = read_views(self.folder, fit, view + 1)
+        if not 0 <= view < len(views):
+            raise ValueError(f"{name} has {len(fit.details['view_titles'])} views; got {view}")
+        shown = views[view]
+        return eight_bit(shown.original), eight_bit(shown.reconstruction)
+
+    def __repr__(self) -> str:
+        first = self._metrics.measures[0]
+        found = (
+            f"{name} {fit.scores[first.name]:.{first.digits}f}" for name, fit in self._fits.items()
+        )
+        return f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(found)})"
+
+    def _repr_html_(self) -> str:
+        page = html.escape((self.folder / REPORT).read_text(encoding="utf-8"))
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 720px; border: 0"></iframe>'
+
+
+def fit(**options: Any) -> FittedRun:
+    """Fit data without and with an encoding, as ``train_fit.py`` does.
+
+    Args:
+        **options: one kind of data, and options of the command line by their names, with ``_``
+            for ``-``: ``fit(image=pixels, encodings=["none", "fourier"], bands=10)``. Data is a
+            path or a name, or values in memory: an ``image`` of shape ``(height, width)`` or
+            ``(height, width, 3 or 4)`` in 8 or 16 bits or in [0, 1]; ``audio`` as ``(samples,
+            rate)``; a ``scan`` ``(height, width)`` or ``(depth, height, width)`` in [0, 1]; as a
+            ``scene``, ``nerf_posenc.radiance.Views``. Encodings may be classes of a file of yours.
+            A flag is True.
+
+    Returns:
+        The run, whose folder is new under ``runs/`` unless ``out`` names it.
+
+    Raises:
+        KeyboardInterrupt: If it was asked to end by a second Ctrl-C; what was fitted is saved.
+        OSError: If the run folder cannot be written.
+        RuntimeError: If an encoding could not be fitted; the others are in the folder.
+        ValueError: If an option is unknown, out of its range or in conflict, or the data cannot
+            be read.
+
+    Examples:
+        >>> from train_fit import fit  # doctest: +SKIP
+        >>> run = fit(image="cat.png", bands=10)  # doctest: +SKIP
+        >>> run.scores["fourier"]["psnr_db"]  # doctest: +SKIP
+        42.96
+    """
+    stop = Stop()
+    try:
+        words = _words(options)
+        with _refusals():
+            kind, asked = parse(with_own_encodings(words, Path()))
+        with handled_signals(stop):
+            is_complete = run(kind, asked, Context(words, stop))
+    except (SceneError, UsageError) as error:
+        raise ValueError(str(error)) from None
+    except SaveError as error:
+        raise OSError(str(error)) from None
+    except Stopped:
+        raise KeyboardInterrupt from None
+    if not is_complete:
+        raise RuntimeError(
+            f"an encoding could not be fitted, for the reason above; {stop.folder} has the others"
+        )
+    assert stop.folder is not None
+    return FittedRun(stop.folder)
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """Options as the words of a command line."""
+    words = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if name in KINDS:
+            is_path = isinstance(value, str | Path)
+            words += [option, str(value if is_path else KINDS[name].file_of(value))]
+        elif name.removesuffix("s") in KINDS:
+            raise UsageError(f"{name} is for the command line; call fit for each of them")
+        elif isinstance(value, list | tuple):
+            words += [option, *map(_word, value)]
+        elif value is not None and value is not False:
+            words += [option] if value is True else [option, _word(value)]
+    return words
+
+
+def _word(value: Any) -> str:
+    """A value as a word; a class as ``FILE.py:CLASS``, which a saved fit needs."""
+    if not isinstance(value, type):
+        return str(value)
+    try:
+        return f"{inspect.getfile(value)}:{value.__name__}"
+    except (OSError, TypeError):
+        raise UsageError(
+            f"{value.__name__} is of no file, and its saved fit could not be read; write it to one"
+        ) from None
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise what the parser prints before it exits."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            yield
+    except SystemExit:
+        # A heading, what is wrong and the help, in a box with lines between them.
+        text = re.split("Argument helptext|For full helptext", said.getvalue())[0]
+        raise UsageError(" ".join(re.sub("[─-]{10,}|[│╭╮╰╯]", " ", text).split())) from None
