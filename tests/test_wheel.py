@@ -1,6 +1,7 @@
 """The wheel: what it holds, what an installation of it changes, and the program in it."""
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -21,7 +22,7 @@ def run(*words: object, cwd: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": "", "PYTHONSAFEPATH": "1"},
+        env={**os.environ, "PYTHONPATH": "", "PYTHONSAFEPATH": "1", "MPLBACKEND": "agg"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -93,14 +94,28 @@ def test_an_installation_leaves_the_torch_and_the_numpy_that_are_there(
     assert "\npip install .\n" in (ROOT / "README.md").read_text()
 
 
-def test_the_program_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    programs = environment(tmp_path / "env")
-    run(programs / "python", "-m", "pip", "install", "-q", "--no-deps", wheel, cwd=tmp_path)
-    (site,) = (tmp_path / "env").glob("lib/*/site-packages")
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of programs of an environment with the wheel and what it needs."""
+    folder = tmp_path_factory.mktemp("env")
+    programs = environment(folder)
+    run(programs / "python", "-m", "pip", "install", "-q", "--no-deps", wheel, cwd=folder)
     # What it needs is that of this environment.
+    (site,) = folder.glob("lib/*/site-packages")
     (site / "needs.pth").write_text(sysconfig.get_path("purelib"))
-    here = tmp_path / "here"
-    here.mkdir()
+    return programs
+
+
+def test_the_notebook_runs_with_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+    # Its cells as a script, where no clone is.
+    source = tmp_path / "tutorial.py"
+    shutil.copy(ROOT / "docs" / "notebooks" / "tutorial.py", source)
+    said = run(installed / "python", source, cwd=tmp_path)
+    assert "equal to the bit: True" in said
+
+
+def test_the_program_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    programs, here = installed, tmp_path
     few = ["--steps", "3", "--width", "8", "--depth", "1", "--size", "32", "--video", "0"]
     said = run(programs / "nerf-posenc", "fit", "--image", "cat", *few, "--out", "run", cwd=here)
     assert "wrote run/" in said
@@ -114,4 +129,4 @@ def test_the_program_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
         "print(run.scores['fourier']['psnr_db'], app.__file__, scenes.__file__)\n"
     )
     said = run(programs / "python", "-c", script, cwd=here)
-    assert said.count(f"{site}/nerf_posenc/_program/") == 2
+    assert said.count("/site-packages/nerf_posenc/_program/") == 2

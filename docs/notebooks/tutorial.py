@@ -7,8 +7,17 @@
 # and an exercise; try it before you read the next cell, which is the answer. It runs offline, on a
 # CPU, in less than a minute.
 #
-# It needs `pip install -e '.[app]'` in a clone of nerf_posenc, and Jupyter. Where `ipywidgets` is
-# installed, two figures have sliders.
+# The first cell installs what is missing, as in Colab, and leaves the torch that is there. Where
+# `ipywidgets` is installed, two figures have sliders.
+
+# %%
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("nerf_posenc") is None:
+    pip = [sys.executable, "-m", "pip", "install", "-q", "nerf_posenc[app]"]
+    subprocess.run(pip, check=True)
 
 # %%
 import time
