@@ -55,7 +55,7 @@ from nerf_posenc.positional.xpos import XPosEncoder as XPosEncoder
 from nerf_posenc.presets.catalog import preset as preset
 from nerf_posenc.presets.index import find_encodings as find_encodings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The modules that now export names which version 0.1 exported here.
 _MOVED = {

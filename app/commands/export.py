@@ -14,6 +14,7 @@ import torch
 import tyro
 
 from app.blocks import Mesh
+from app.commands.hub import write_hub_folder
 from app.commands.saved import (
     find_fit,
     fit_files,
@@ -27,7 +28,7 @@ from app.kinds.kind import Exportable
 from app.options import Range, UsageError
 from app.report.tables import BASELINE
 from app.runs.processes import command_words
-from app.terminal import printable
+from app.terminal import printable, quoted
 from app.web.fit_page import fit_page, why_not
 from app.web.volume_page import volume_page
 from nerf_posenc.fits import ImageFit, load_fit
@@ -43,6 +44,7 @@ def export(
     onnx: bool = False,
     page: bool = False,
     mesh: bool = False,
+    hub: bool = False,
     nodes: Annotated[int, Range(8, 1024)] = 256,
     encoding: str | None = None,
     out: Path | None = None,
@@ -57,6 +59,7 @@ def export(
         page: An HTML page that runs the fits of an image with ReLU networks: zoom past the pixels;
             of a scene, one in which its fields are orbited.
         mesh: The surface of a shape, by marching cubes, in the units of its file: PLY, OBJ or STL.
+        hub: A folder for the Hugging Face Hub: weights, configuration and a model card.
         nodes: Nodes of the grid of --mesh along each axis.
         encoding: Which fit; the best by default, and all for a page.
         out: File to write; NAME.onnx or page.html in the run folder by default.
@@ -66,11 +69,14 @@ def export(
         UsageError: If there is no such fit, the format does not suit it, or what exports it is not
             installed.
     """
-    if onnx + page + mesh != 1:
-        count = "one" if onnx or page else "a"
-        raise UsageError(f"export needs {count} format: --onnx, --page or --mesh")
+    if onnx + page + mesh + hub != 1:
+        count = "one" if onnx or page or mesh else "a"
+        raise UsageError(f"export needs {count} format: --onnx, --page, --mesh or --hub")
     if page:
         _export_page(run, encoding, out, overwrite=overwrite)
+        return
+    if hub:
+        _export_hub(run, encoding, out, overwrite=overwrite)
         return
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
@@ -94,6 +100,21 @@ def export(
         if note is not None:
             print(printable(note))
     print(printable(f"exported {name}: wrote {out}"))
+
+
+def _export_hub(run: Path, encoding: str | None, out: Path | None, *, overwrite: bool) -> None:
+    name, file, folder = find_fit(run, encoding)
+    out = out or folder / f"hub-{file.stem}"
+    require_new(out, overwrite=overwrite)
+    try:
+        write_hub_folder(name, load_fit(file), metrics_of(folder), out)
+    except (CheckpointError, ImportError) as error:
+        raise UsageError(f"--hub: {error}") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror or error}") from None
+    if note := note_of_choice(run, encoding, name):
+        print(printable(note))
+    print(printable(f"exported {name}: wrote {quoted(out)}/"))
 
 
 def _write_mesh(mesh: Mesh, path: Path, suffix: str) -> None:

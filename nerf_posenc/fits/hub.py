@@ -1,0 +1,86 @@
+"""Fits of coordinates on the Hugging Face Hub: ``save_pretrained`` and ``from_pretrained``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.fits.models import CoordinateFit, ImageFit
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
+
+try:
+    from huggingface_hub import PyTorchModelHubMixin
+except ImportError:
+    raise ImportError(
+        "nerf_posenc.fits.hub needs huggingface_hub: pip install 'nerf_posenc[hub]'"
+    ) from None
+
+
+class HubModel(
+    nn.Module,
+    PyTorchModelHubMixin,
+    library_name="nerf_posenc",
+    tags=["positional-encoding", "fourier-features", "implicit-neural-representation"],
+):
+    """A fitted image, sound, shape, clip or slice as a model of the Hub.
+
+    ``HubModel.of(load_fit(path)).save_pretrained(folder)`` writes ``model.safetensors`` and
+    ``config.json``; ``HubModel.from_pretrained(folder_or_name)`` reads them. Load what you trust:
+    the configuration says how large a network is built.
+
+    Args:
+        kind: kind of the data, such as ``"image"``.
+        options: plain values of a `CoordinateModel`.
+        size: samples that were fitted along each axis.
+        step: steps taken.
+        num_steps: length of the whole fit.
+        facts: further values that the data needs to be given back.
+
+    Raises:
+        ValueError: If the options make no model.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        options: Mapping[str, Any],
+        size: Sequence[int],
+        step: int = 0,
+        num_steps: int = 0,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._options = CoordinateModel(**options)
+        self.encoder, self.network = make_coordinate_model(self._options)
+        self._kind, self._size, self._facts = kind, tuple(size), dict(facts or {})
+        self._steps = step, num_steps
+
+    @classmethod
+    def of(cls, fit: CoordinateFit) -> "HubModel":
+        """Make the model of a fit; it shares the fit's weights."""
+        kind = "image" if isinstance(fit, ImageFit) else "coordinates"
+        model = cls(
+            kind=kind,
+            options=asdict(fit.options),
+            size=list(fit.size),
+            step=fit.step,
+            num_steps=fit.num_steps,
+            facts=dict(fit.facts),
+        )
+        model.encoder, model.network = fit.encoder, fit.network
+        return model
+
+    def forward(self, coordinates: Float[Tensor, "*batch in_dim"]) -> Float[Tensor, "*batch out"]:
+        """Values at coordinates, of which the longest axis of the data spans [-1, 1]."""
+        values: Tensor = self.network(self.encoder(coordinates))
+        return values
+
+    @property
+    def fit(self) -> CoordinateFit:
+        """The fit, which renders images at any size."""
+        made = ImageFit if self._kind == "image" else CoordinateFit
+        return made(
+            self.encoder, self.network, self._options, self._size, *self._steps, self._facts
+        )
