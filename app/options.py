@@ -33,7 +33,18 @@ PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
 """The program as it was started."""
 
 FREE = (
-    *("device", "out", "overwrite", "save_every", "figures", "live", "open", "quiet", "video"),
+    *(
+        "device",
+        "out",
+        "overwrite",
+        "save_every",
+        "figures",
+        "live",
+        "open",
+        "quiet",
+        "video",
+        "tensorboard",
+    ),
     *("max_pixels", "images"),
 )
 """Options that leave the fits as they are: where a run computes, what it opens and shows, and where
@@ -107,10 +118,10 @@ class CommonOptions:
     """What to fit with, of those above, or FILE.py:CLASS."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
-    """Units per hidden layer; 256, of grids 64, of scenes and sequences as the model has."""
+    """Units per hidden layer; 256, of grids 64; of scenes by field."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Hidden layers; 4, of grids 2, of scenes and sequences as the model has."""
+    """Hidden layers; 4, of grids 2; of scenes by field."""
 
     steps: Count = OPEN
     """Training steps of each fit; by the data, some minutes in all."""
@@ -154,6 +165,9 @@ class CommonOptions:
     open: bool = False
     """Open the report in the browser."""
 
+    tensorboard: bool = False
+    """Also log for TensorBoard."""
+
     quiet: bool = False
     """Print errors only."""
 
@@ -184,6 +198,11 @@ class CommonOptions:
         require(
             not self.live or importlib.util.find_spec("viser") is not None,
             "--live needs viser: pip install 'nerf_posenc[live]'",
+        )
+
+        require(
+            not self.tensorboard or importlib.util.find_spec("tensorboard") is not None,
+            "--tensorboard needs tensorboard: pip install 'nerf_posenc[tensorboard]'",
         )
 
     def log(self, line: str) -> None:

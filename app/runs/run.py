@@ -36,6 +36,7 @@ from app.runs.processes import (
 )
 from app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from app.runs.stop import Stop
+from app.runs.tensorboard import tensorboard_log
 from app.runs.train import Watcher, begin_fit, print_ending, result_of, train
 from app.terminal import printable, quoted
 from nerf_posenc.training.checkpoints import CheckpointError
@@ -289,21 +290,24 @@ def fit_encodings(prepared: Run) -> None:
     """Fit with one encoding after the other; fits that are only to be evaluated come last."""
     names, kind = prepared.names, prepared.kind
     with contextlib.ExitStack() as stack:
-        show: Watcher | None = None
+        watchers: list[Watcher] = []
+        if prepared.config.tensorboard:
+            log = tensorboard_log(prepared.folder.path / "tensorboard", kind.training)
+            watchers.append(stack.enter_context(log))
         if prepared.config.live:
             # Imported here since only --live needs it.
             from app.live.viewer import LivePage
 
             pixels = 96**2 if prepared.config.device == "cpu" else 512**2
             opened = LivePage(kind.title, score=kind.training, poses=kind.poses, pixels=pixels)
-            show = stack.enter_context(opened).show
+            watchers.append(stack.enter_context(opened).show)
             print(f"live     {opened.url}", flush=True)
         for name in sorted(names, key=lambda name: prepared.fit_file(name).is_complete()):
-            fit_one(prepared, name, show)
+            fit_one(prepared, name, watchers)
     prepared.results.sort(key=lambda result: names.index(result.name))
 
 
-def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
+def fit_one(prepared: Run, name: FitName, watchers: Sequence[Watcher] = ()) -> None:
     """Fit with one encoding; if that fails, print why and go on.
 
     Raises:
@@ -331,7 +335,7 @@ def fit_one(prepared: Run, name: FitName, show: Watcher | None = None) -> None:
             prepared.context.stop,
             score=prepared.kind.training,
             file=file,
-            show=show,
+            watchers=watchers,
             world=world,
             halved_batch_size=batch_size,
         )

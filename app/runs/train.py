@@ -44,7 +44,7 @@ def train(
     *,
     score: TrainingScore,
     file: FitFile | None = None,
-    show: Watcher | None = None,
+    watchers: Sequence[Watcher] = (),
     world: World = ALONE,
     halved_batch_size: int | None = None,
 ) -> list[Snapshot]:
@@ -55,7 +55,7 @@ def train(
         stop: ends the fit early when asked to.
         score: score of the batches that the progress line and the snapshots show.
         file: file that the fit is saved in; None for nowhere.
-        show: shows the fit in progress.
+        watchers: show the fit in progress.
         world: the processes that train the model together.
         halved_batch_size: batch size, if that of the run was too large for the memory.
 
@@ -85,7 +85,7 @@ def train(
         bar.set_postfix_str(f"batches {text}", refresh=False)
         bar.update(_done(state) - bar.n)
         session.take_snapshot_if_due()
-        if show is not None:
+        for show in watchers:
             show(str(fit.name), state, problem)
         session.save_if_due()
 

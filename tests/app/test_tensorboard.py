@@ -1,0 +1,26 @@
+"""Fits in progress as TensorBoard reads them."""
+
+from pathlib import Path
+
+import pytest
+
+import train_fit
+
+
+def test_scores_and_previews_of_every_fit_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    monkeypatch.chdir(tmp_path)
+    few = "--width 8 --depth 1 --size 24 --video 0 --quiet --out run --tensorboard"
+    assert train_fit.main(["--image", "cat", "--steps", "30", *few.split()]) == 0
+    for name in ("none", "fourier"):
+        log = events.EventAccumulator(f"run/tensorboard/{name}")
+        log.Reload()
+        scores = log.Scalars("batches/psnr_db")
+        assert scores[-1].step == 30
+        assert 0 < scores[-1].value < 60
+        rates = [rate.value for rate in log.Scalars("learning_rate")]
+        assert rates[-1] < rates[0]
+        image = log.Images("preview/0")[0]
+        assert (image.width, image.height) == (24, 16)
