@@ -544,3 +544,21 @@ def project(
     """
     device = torch.device("cpu") if x.device.type == "mps" else x.device
     return x.to(device, torch.float64) @ matrix.to(device, torch.float64).T
+
+
+def project_cycles(
+    x: Float[Tensor, "*batch in_dim"], matrix: Float[Tensor, "num_directions in_dim"]
+) -> Float[Tensor, "*batch num_directions"]:
+    """Cycles along other directions, as `project` gives them, on the device of ``x``.
+
+    Args:
+        x: coordinates.
+        matrix: cycles per unit of the coordinate, one direction per row.
+
+    Returns:
+        Float64; on MPS, which has none, float32 of what whole cycles leave: as many digits.
+    """
+    cycles = project(x, matrix)
+    if x.device.type == "mps":
+        cycles = (cycles - cycles.round()).float()
+    return cycles.to(x.device)

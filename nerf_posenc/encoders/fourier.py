@@ -260,8 +260,11 @@ class FourierEncoder(Encoder):
                 include_input=self.include_input,
             )
             return features
-        along = x if self.basis is None else project(x, self.basis).to(x.device)
+        along = x if self.basis is None else project(x, self.basis)
+        # MPS has no float64: what is projected stays on the CPU until it is encoded.
+        weight, variance = (t if t is None else t.to(along.device) for t in (weight, variance))
         features = self.sincos(along, weight=weight, variance=variance, out_dtype=dtype)
+        features = features.to(x.device)
         if self.include_input == "each":
             features = torch.cat([features, x.to(dtype)], dim=-1)
         if self._kept is not None:

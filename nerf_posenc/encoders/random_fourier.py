@@ -15,7 +15,7 @@ from nerf_posenc.core.encoder import (
     require_positive,
 )
 from nerf_posenc.core.filters import Filter, filtered
-from nerf_posenc.core.sinusoids import SinCos, project
+from nerf_posenc.core.sinusoids import SinCos, project_cycles
 
 _NUM_FEATURES = 256
 
@@ -124,7 +124,7 @@ class GaussianEncoder(Encoder):
         """
         require_coordinates(x, self.in_dim)
         along = None if variance is None else variance @ self.matrix.T.square().to(variance)
-        cycles = project(x, self.matrix).to(x.device)
+        cycles = project_cycles(x, self.matrix)
         if self.offsets is not None:
             cycles = cycles + self.offsets.to(cycles)
         features: Tensor = self.sincos(cycles, variance=along, out_dtype=self.out_dtype or x.dtype)

@@ -8,7 +8,7 @@ from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import described, require_counts, require_positive
-from nerf_posenc.core.sinusoids import SinCos, project
+from nerf_posenc.core.sinusoids import SinCos, project_cycles
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 
 
@@ -95,7 +95,7 @@ class MixedRotaryEncoder(Rotation):
             positions = positions.to(
                 torch.float32 if positions.device.type == "mps" else torch.float64
             )
-        cycles = project(positions, self.matrix.flatten(0, -2) / (2 * math.pi)).to(positions.device)
+        cycles = project_cycles(positions, self.matrix.flatten(0, -2) / (2 * math.pi))
         if self.num_heads is not None:
             cycles = cycles.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
         features: Tensor = self.sincos(cycles, out_dtype=dtype)

@@ -15,8 +15,17 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_runs_stay_on_one_device_are_resumed_and_wait_for_it_rarely(part: int) -> None:
+    run_on("cuda", ["encoders", *RUNS][part::PARTS])
+
+
+@pytest.mark.slow
+def test_nothing_asks_a_mac_for_float64() -> None:
+    run_on("mps", ["encoders", "image", "auto", "factored", "proposal", "audio", "stories", "text"])
+
+
+def run_on(device: str, names: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.pretended_gpu", *list(RUNS)[part::PARTS]],
+        [sys.executable, "-m", "tests.pretended_gpu", device, *names],
         cwd=ROOT,
         capture_output=True,
         text=True,
