@@ -124,7 +124,7 @@ def _plain_text(model: Path) -> Iterator[tuple[Path, dict[str, str]]]:
     with tempfile.TemporaryDirectory() as folder:
         for file in model.glob("*.txt"):
             Path(folder, file.name).write_bytes(file.read_bytes().removeprefix(codecs.BOM_UTF8))
-        Path(folder, "images.txt").write_text("".join(written) + "\n")
+        Path(folder, "images.txt").write_text("".join(written) + "\n", encoding="utf-8")
         yield Path(folder), names
 
 

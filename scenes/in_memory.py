@@ -112,7 +112,7 @@ def scene_folder(views: Any) -> Path:
     def write(folder: Path) -> None:
         for i, image in enumerate(images):
             _write_tiff(folder, f"{i:04}", image, is_premultiplied=image.dtype.kind == "f")
-        (folder / "transforms.json").write_text(text)
+        (folder / "transforms.json").write_text(text, encoding="utf-8")
 
     return _write_once("", [*images, np.frombuffer(text.encode(), np.uint8)], write)
 

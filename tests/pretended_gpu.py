@@ -573,10 +573,10 @@ def main() -> None:
         print(f"{name}: {waits:.1f} waits and {copies:.1f} copies in a step", flush=True)
         for (kind, place), count in gpu.in_steps.most_common(12):
             print(f"    {kind} {count / steps:.1f} {place}")
-        # A Mac waits for what is computed on the CPU, in the float64 that it lacks.
-        assert waits < MOST_WAITS.get(name, 0) + 0.5 or device == "mps"
-        # Data of a sequence lie on the host.
-        assert copies < 1 or "--sequence" in RUNS[name]
+        if device == "cuda":
+            assert waits < MOST_WAITS.get(name, 0) + 0.5
+            # Data of a sequence lie on the host.
+            assert copies < 1 or "--sequence" in RUNS[name]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ Nothing in the folder is followed if it is a link, and nothing is removed but wh
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -246,7 +247,8 @@ def _new_folder(title: str) -> Path:
 
 def short_name(name: str) -> str:
     """Name that any file system takes for a part of a folder's name."""
-    plain = printable(name).replace("/", "-").replace("?", "-")
+    # Windows takes none of these.
+    plain = re.sub(r'[\\/:*?"<>|]', "-", printable(name))
     # File systems limit bytes: emoji have four each.
     return plain.encode()[:60].decode(errors="ignore")
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.kinds.kind import Problem, TrainingScore
+from app.runs.folder import short_name
 from app.runs.train import Watcher
 from nerf_posenc.training.loop import FitState
 
@@ -28,7 +29,7 @@ def tensorboard_log(folder: Path, score: TrainingScore) -> Iterator[Watcher]:
 
     def show(name: str, state: FitState, problem: Problem) -> None:
         if name not in writers:
-            writers[name] = SummaryWriter(str(folder / name.replace("/", "-")))
+            writers[name] = SummaryWriter(str(folder / short_name(name)))
         writer, step = writers[name], state.step
         record = state.history[-1]
         writer.add_scalar(f"batches/{score.measure.name}", score.of(record.loss), step)

@@ -147,7 +147,8 @@ def synchronize(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
     if path.is_dir() and os.name == "nt":  # Windows cannot open a folder.
         return
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows writes what a descriptor may write.
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
