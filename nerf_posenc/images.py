@@ -1,10 +1,11 @@
 """Images as coordinates and colors, and their split into fitted and held-out pixels."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int, Shaped, UInt8
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
 LARGE_PIXELS = 1 << 21
@@ -29,7 +30,10 @@ class Image:
             image spans [-1, 1].
         name: name that is displayed.
         source: one line on where it came from.
-        held_out: pixels that are not fitted, to evaluate on; None to evaluate on all fitted ones.
+        held_out: pixels that are not fitted, to evaluate on, of the same grid or of one between;
+            None to evaluate on all fitted ones.
+        weights: weight of each pixel in the fit and in the scores, 0 or more. A pixel of weight 0
+            is in neither, whatever its value. None for 1 everywhere.
     """
 
     pixels: Shaped[Tensor, "height width 3"]
@@ -38,6 +42,7 @@ class Image:
     name: str = ""
     source: str = ""
     held_out: "Image | None" = None
+    weights: Float[Tensor, "height width"] | None = None
 
     @classmethod
     def from_rgb(
@@ -89,15 +94,40 @@ class Image:
     @property
     def whole_size(self) -> tuple[int, int]:
         """Width and height of the image before pixels were held out."""
-        if self.held_out is None:
+        if self.held_out is None or self.is_one_grid:
             return self.size
         width, height = self.held_out.size
         return self.size[0] + width, self.size[1] + height
 
     @property
+    def is_one_grid(self) -> bool:
+        """Whether the pixels that are evaluated on lie on the grid of those that are fitted."""
+        return torch.equal(self.x, self.evaluated.x) and torch.equal(self.y, self.evaluated.y)
+
+    @property
+    def fitted(self) -> Int[Tensor, " n"] | None:
+        """Numbers of the fitted pixels, row by row; None for all of them."""
+        return None if self.weights is None else self.weights.flatten().nonzero()[:, 0]
+
+    @property
+    def num_fitted(self) -> int:
+        """Number of fitted pixels."""
+        return self.num_pixels if self.weights is None else int(self.weights.count_nonzero())
+
+    @property
+    def valid(self) -> Bool[Tensor, "height width"] | None:
+        """Evaluated pixels that have a value, whether they are fitted or not; None for all."""
+        held = self.evaluated.weights
+        if held is None or self.weights is None or not self.is_one_grid:
+            return None if held is None else held > 0
+        return (held > 0) | (self.weights > 0)
+
+    @property
     def resolution(self) -> int:
-        """Samples across [-1, 1]."""
-        return max(self.size)
+        """Samples across [-1, 1]; fewer of fitted pixels that are spread among those held out."""
+        valid = self.valid if self.weights is not None else None
+        share = 1.0 if valid is None else self.num_fitted / int(valid.count_nonzero())
+        return max(1, round(max(self.size) * math.sqrt(share)))
 
     @property
     def evaluated(self) -> "Image":
@@ -106,6 +136,11 @@ class Image:
 
     def mean_color(self) -> Float[Tensor, " 3"]:
         """Mean of the values of each channel."""
+        if self.weights is not None:
+            places = self.weights.flatten().nonzero()[:, 0]
+            weights = self.weights.flatten()[places].double()
+            colors = unit_range(pixels_at(self.pixels.reshape(-1, 3), places)).double()
+            return ((weights[:, None] * colors).sum(0) / weights.sum()).float()
         if not self.is_large:
             return self.rgb.mean((0, 1))
         sums = [unit_range(strip).double().sum((0, 1)) for strip in strips(self.pixels)]
@@ -119,10 +154,42 @@ class Image:
         """
         if 1 <= max(self.size) <= longer_side:
             return self
+        if self.weights is not None:
+            return self._resized_by_weight(longer_side)
         rgb = resize_area(self.pixels, longer_side).contiguous()
         if rgb.shape[0] * rgb.shape[1] > LARGE_PIXELS:
             rgb = to_eight_bits(rgb)
         return Image.from_rgb(rgb, name=self.name, source=self.source)
+
+    def _resized_by_weight(self, longer_side: int) -> "Image":
+        """Average colors by area and weight, and weights by area."""
+        assert self.weights is not None
+        weights = self.weights[..., None]
+        # Values of no weight are not multiplied by it: they may be no numbers.
+        colors = torch.where(weights > 0, unit_range(self.pixels).float(), 0.0)
+        mean = resize_area(weights, longer_side)
+        rgb = resize_area(colors * weights, longer_side) / mean.clamp(min=1e-12)
+        resized = Image.from_rgb(rgb.contiguous(), name=self.name, source=self.source)
+        return replace(resized, weights=mean[..., 0].contiguous())
+
+    def observed(self, is_observed: Bool[Tensor, "height width"]) -> "Image":
+        """Fit some pixels, and hold out all others of the same grid.
+
+        Args:
+            is_observed: the pixels that are fitted.
+
+        Raises:
+            ValueError: If no pixel is fitted, or none is held out.
+        """
+        weights = torch.ones(self.pixels.shape[:2]) if self.weights is None else self.weights
+        fitted, others = weights * is_observed, weights * ~is_observed
+        if not (bool(fitted.any()) and bool(others.any())):
+            raise ValueError(
+                f"it observes {int(fitted.count_nonzero()):,} of {int(weights.count_nonzero()):,} "
+                "pixels; some must be observed, and some not"
+            )
+        held_out = replace(self, weights=others, held_out=None)
+        return replace(self, weights=fitted, held_out=held_out)
 
     def split_held_out(self) -> "Image":
         """Keep every second pixel of every second row; hold out those diagonally between.
@@ -136,7 +203,13 @@ class Image:
             raise ValueError("an image of one row or column has no pixels to hold out")
         even, odd = slice(None, None, 2), slice(1, None, 2)
         fitted, between = (
-            replace(self, pixels=self.pixels[part, part], x=self.x[part], y=self.y[part])
+            replace(
+                self,
+                pixels=self.pixels[part, part],
+                x=self.x[part],
+                y=self.y[part],
+                weights=None if self.weights is None else self.weights[part, part],
+            )
             for part in (even, odd)
         )
         return replace(fitted, held_out=between)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, Image
@@ -89,6 +89,18 @@ def open_image(
     raise SceneError(
         f"no image at {path}; give an image file or a sample: {', '.join(sorted(SAMPLES))}"
     )
+
+
+def open_alpha(path: Path, *, max_pixels: int = MAX_PIXELS) -> Float[Tensor, "height width"] | None:
+    """Opacity of an image file in [0, 1], upright; None if it has none.
+
+    Raises:
+        SceneError: If the file cannot be read.
+    """
+    pixels, _ = read_image(path, max_pixels)
+    if pixels.shape[2] not in (2, 4):
+        return None
+    return torch.from_numpy(_unit_range(pixels[..., -1]).astype(np.float32))
 
 
 def images_in(folder: Path) -> list[Path]:

@@ -4,7 +4,7 @@ import functools
 import math
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import unit_range
@@ -18,7 +18,11 @@ _SSIM_C1, _SSIM_C2 = 0.01**2, 0.03**2
 _SSIM_TILE = 64
 
 
-def psnr(prediction: Shaped[Tensor, "*shape"], target: Shaped[Tensor, "*shape"]) -> float:
+def psnr(
+    prediction: Shaped[Tensor, "*shape"],
+    target: Shaped[Tensor, "*shape"],
+    weights: Float[Tensor, "*pixels"] | None = None,
+) -> float:
     r"""Peak signal-to-noise ratio, $-10 \log_{10} \mathrm{MSE}$, in dB.
 
     Both are clamped to [0, 1] first; the mean runs over all values, in float64.
@@ -26,6 +30,8 @@ def psnr(prediction: Shaped[Tensor, "*shape"], target: Shaped[Tensor, "*shape"])
     Args:
         prediction: values with peak 1, or 8 or 16 bits without a sign.
         target: values of the same shape, likewise.
+        weights: weight of each pixel, of the same shape but for the channels; those of weight 0 are
+            not read. None for 1 everywhere.
 
     Returns:
         PSNR in dB; infinite if the two are equal, NaN if a value is NaN.
@@ -39,12 +45,29 @@ def psnr(prediction: Shaped[Tensor, "*shape"], target: Shaped[Tensor, "*shape"])
         20.0
     """
     require_equal_shapes(prediction, target)
-    return psnr_from_mse(squared_error(prediction, target) / max(1, target.numel()))
+    count = target.numel() if weights is None else float(weights.sum()) * target.shape[-1]
+    return psnr_from_mse(squared_error(prediction, target, weights) / (count or 1))
 
 
-def squared_error(prediction: Shaped[Tensor, "*shape"], target: Shaped[Tensor, "*shape"]) -> float:
-    """Sum of the squared differences of values that are clamped to [0, 1] first, in float64."""
+def squared_error(
+    prediction: Shaped[Tensor, "*shape"],
+    target: Shaped[Tensor, "*shape"],
+    weights: Float[Tensor, "*pixels"] | None = None,
+) -> float:
+    """Sum of the squared differences of values that are clamped to [0, 1] first, in float64.
+
+    Each is multiplied by the weight of its pixel; pixels of weight 0 are not read.
+    """
     total = 0.0
+    if weights is not None:
+        kept, by_pixel = weights.cpu() > 0, weights.cpu()[weights.cpu() > 0].double()
+        for channel in range(target.shape[-1]):
+            x, y = (
+                unit_range(values[..., channel].detach().cpu()[kept]).clamp(0, 1).double()
+                for values in (prediction, target)
+            )
+            total += float((by_pixel * (x - y).square()).sum())
+        return total
     # On the CPU, since not every accelerator has float64, in tiles that stay in its cache.
     for x, y in zip(
         prediction.detach().cpu().flatten().split(_PSNR_VALUES),
@@ -73,6 +96,7 @@ def psnr_from_mse(mse: float) -> float:
 def ssim(
     prediction: Shaped[Tensor, "height width channels"],
     target: Shaped[Tensor, "height width channels"],
+    valid: Bool[Tensor, "height width"] | None = None,
 ) -> float:
     r"""Structural similarity (Wang et al. 2004, equation 13), mean over pixels and channels.
 
@@ -83,6 +107,8 @@ def ssim(
     Args:
         prediction: image with peak 1, clamped to [0, 1] first, or of 8 or 16 bits without a sign.
         target: the original, of the same shape, likewise.
+        valid: pixels that are compared: windows around others are left out, and other pixels in
+            a window count as equal. None for all.
 
     Returns:
         SSIM in [-1, 1]; NaN if a side is shorter than the window's 11 pixels.
@@ -100,8 +126,15 @@ def ssim(
     height, width, channels = target.shape
     if min(height, width) < _SSIM_WINDOW:
         return math.nan
-    total = 0.0
-    margin = _SSIM_WINDOW - 1
+    total, margin = 0.0, _SSIM_WINDOW - 1
+    # Centers of the windows that lie within the image.
+    centers = slice(margin // 2, -(margin // 2))
+    count = (height - margin) * (width - margin)
+    if valid is not None:
+        valid = valid.cpu()
+        count = int(valid[centers, centers].count_nonzero())
+        if count == 0:
+            return math.nan
     # In tiles that stay in a CPU's cache.
     for top in range(0, height - margin, _SSIM_TILE):
         for left in range(0, width - margin, _SSIM_TILE):
@@ -110,8 +143,13 @@ def ssim(
                 unit_range(values[tile].detach().cpu()).clamp(0, 1).permute(2, 0, 1).double()
                 for values in (prediction, target)
             )
-            total += float(_similarity(x, y).sum())
-    return total / ((height - margin) * (width - margin) * channels)
+            if valid is None:
+                total += float(_similarity(x, y).sum())
+                continue
+            x, y = (torch.where(valid[tile], values, 0.0) for values in (x, y))
+            inside = valid[tile][centers, centers]
+            total += float(_similarity(x, y)[:, inside].sum())
+    return total / (count * channels)
 
 
 def _similarity(

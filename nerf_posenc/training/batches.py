@@ -105,6 +105,8 @@ class PixelBatches:
     """Batches of the coordinates and colors of an image's pixels, computed as they are drawn.
 
     They are those of `ShuffledBatches` over all coordinates and colors, which are never held.
+    Pixels of weight 0 are never drawn. Where the others differ in weight, a fourth column of the
+    targets is the weight relative to their mean, for `nerf_posenc.training.loop.weighted_mse`.
 
     Args:
         image: its fitted pixels.
@@ -124,24 +126,38 @@ class PixelBatches:
     def __init__(
         self, image: Image, batch_size: int, *, seed: int, device: torch.device | str = "cpu"
     ) -> None:
-        if image.num_pixels == 0 or batch_size < 1:
+        if image.num_fitted == 0 or batch_size < 1:
             raise ValueError(
                 "the image needs 1 pixel or more, and batch_size must be 1 or more; got "
-                f"{image.num_pixels} and {batch_size}"
+                f"{image.num_fitted} and {batch_size}"
             )
         self._x, self._y = image.x.to(device), image.y.to(device)
         self._pixels = image.pixels.reshape(-1, 3).to(device)
-        self.rows = ShuffledRows(image.num_pixels, batch_size, seed=seed, device=device)
+        self._fitted, self._weights = None, None
+        if image.weights is not None and image.fitted is not None:
+            weights = image.weights.flatten()[image.fitted]
+            self._fitted = image.fitted.to(device)
+            if bool((weights != weights[0]).any()):
+                self._weights = (weights / weights.mean())[:, None].to(device)
+        self.rows = ShuffledRows(image.num_fitted, batch_size, seed=seed, device=device)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether the fitted pixels differ in weight."""
+        return self._weights is not None
 
     def inputs_at(self, rows: Tensor) -> Tensor:
-        """Coordinates (x, y) of the pixels of these numbers, row by row of the image."""
+        """Coordinates (x, y) of the fitted pixels of these numbers, row by row of the image."""
+        rows = rows if self._fitted is None else self._fitted[rows]
         line = rows.div(len(self._x), rounding_mode="floor")
         column = rows - line * len(self._x)
         return torch.stack((self._x[column], self._y[line]), dim=-1)
 
     def targets_at(self, rows: Tensor) -> Tensor:
-        """Colors of these pixels, values in [0, 1]."""
-        return unit_range(pixels_at(self._pixels, rows))
+        """Colors of these pixels, and their weights if they differ."""
+        places = rows if self._fitted is None else self._fitted[rows]
+        colors = unit_range(pixels_at(self._pixels, places))
+        return colors if self._weights is None else torch.cat([colors, self._weights[rows]], -1)
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Coordinates and colors of one step."""

@@ -139,6 +139,11 @@ def mse(prediction: Tensor, target: Tensor) -> Tensor:
     return (prediction.float() - target).square().mean()
 
 
+def weighted_mse(prediction: Tensor, target: Tensor) -> Tensor:
+    """Mean squared error by the weight in the last column of the target, in float32."""
+    return (target[:, -1:] * (prediction.float() - target[:, :-1]).square()).mean()
+
+
 def fit(
     state: FitState,
     draw_batch: DrawBatch,

@@ -27,6 +27,8 @@ _SHARE = 1 / 6
 _MIN_STEPS = 20
 # Pixels that judge a short fit.
 _JUDGED_PIXELS = 1 << 16
+# Share of scattered or noisy pixels that judges the fits of the others.
+_JUDGING_SHARE = 0.2
 # The fewest samples that `choose_sigma` takes.
 _MIN_SAMPLES = 10
 
@@ -107,8 +109,19 @@ def _error(kind: OpenedImage, name: FitName, config: ImageOptions) -> float:
     )
     image = kind.image.evaluated
     part = slice(None, None, max(1, math.isqrt(image.num_pixels // _JUDGED_PIXELS)))
-    values = render(average, image.coordinates_at(part, part), device)
-    return float(mse(values.clamp(0, 1), unit_range(image.pixels[part, part]).float()))
+    values = render(average, image.coordinates_at(part, part), device).clamp(0, 1)
+    truth = unit_range(image.pixels[part, part]).float()
+    if image.weights is not None:
+        kept = image.weights[part, part] > 0
+        values, truth = values[kept], truth[kept]
+    return float(mse(values, truth))
+
+
+def split_at_random(image: Image, seed: int) -> Image:
+    """Hold out a fifth of the fitted pixels, as they are fitted: of noisy ones, noisy values."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    width, height = image.size
+    return image.observed(torch.rand(height, width, generator=generator) > _JUDGING_SHARE)
 
 
 def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -> tuple[float, str]:
@@ -127,10 +140,11 @@ def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -
         Cycles per unit of the coordinate, and what was tried.
     """
     tiles = _tiles(*image.size)
-    points = torch.cat([image.coordinates_at(*tile).reshape(-1, 2) for tile in tiles])
+    weights = torch.ones(image.pixels.shape[:2]) if image.weights is None else image.weights
+    points = torch.cat([image.coordinates_at(*tile)[weights[tile] > 0] for tile in tiles])
     if len(points) < _MIN_SAMPLES:
         return default_sigma(image.resolution), "the default, for a few pixels"
-    targets = torch.cat([unit_range(image.pixels[tile]).reshape(-1, 3) for tile in tiles])
+    targets = torch.cat([unit_range(image.pixels[tile])[weights[tile] > 0] for tile in tiles])
     choice = choose_sigma(points.to(device), targets.to(device), seed=seed)
     # Relative errors, since the values were scaled to one spread.
     least = min(choice.held_out_errors.values())

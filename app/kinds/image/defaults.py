@@ -17,6 +17,8 @@ _SPARE_BANDS = 2
 _MEGAPIXEL = 1 << 20
 # From here on larger batches reach more in the same time: most of a step is that of the grid.
 _LARGE_BATCHES = 4 * _MEGAPIXEL
+# Scattered pixels between which a spline is solved for in some seconds.
+_MOST_RBF = 1 << 18
 # Shorter fits need more steps rather than more pixels.
 _SHORT_SECONDS = 60.0
 
@@ -63,14 +65,13 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         UsageError: If options do not suit the image.
     """
     on_cpu = torch.device(options.device).type == "cpu"
-    steps, batch_size = default_length(image.num_pixels, on_cpu=on_cpu, seconds=options.seconds)
+    steps, batch_size = default_length(image.num_fitted, on_cpu=on_cpu, seconds=options.seconds)
     own_sigma = options.sigma
     references = options.references
     if references is None:
-        between = INTERPOLATIONS if image.held_out is not None else ()
-        references = tuple(between or (("jpeg",) if options.num_parameters is not None else ()))
+        references = _default_references(options, image)
     else:
-        _require_suiting(references, image, has_size=options.num_parameters is not None)
+        _require_suiting(references, options)
     config = replace(
         options,
         encodings=options.encodings or default_encodings(options, image.num_pixels),
@@ -88,19 +89,34 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     return config
 
 
-def _require_suiting(references: Sequence[str], image: Image, *, has_size: bool) -> None:
+def _default_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
+    """What needs no training, for the pixels that are scored."""
+    if options.held_out:
+        return tuple(INTERPOLATIONS)
+    if options.observed is not None:
+        has_rbf = image.evaluated.num_fitted <= _MOST_RBF
+        return ("given", "linear", "rbf") if has_rbf else ("given", "linear")
+    if options.noise is not None:
+        return ("given", "nl-means")
+    return ("jpeg",) if options.num_parameters is not None else ()
+
+
+def _require_suiting(references: Sequence[str], options: ImageOptions) -> None:
     """Check that references suit the image.
 
     Raises:
-        UsageError: Naming one that does not.
+        UsageError: Naming one that does not, and the option that it needs.
     """
-    between = [name for name in references if name in INTERPOLATIONS]
-    require(
-        not between or image.held_out is not None,
-        f"--references {', '.join(between)}: for pixels that are held out; add --held-out",
-    )
-    require(
-        "jpeg" not in references or (has_size and image.held_out is None),
-        "--references jpeg: in as many bytes as --parameters has in float16; add it, and leave "
-        "--held-out out",
-    )
+    needed = {
+        **dict.fromkeys(INTERPOLATIONS, ("--held-out", options.held_out)),
+        "jpeg": ("--parameters", options.num_parameters is not None),
+        "given": ("--observed or --noise", options.observed or options.noise),
+        "linear": ("--observed", options.observed is not None),
+        "rbf": ("--observed", options.observed is not None),
+        "nl-means": ("--noise", options.noise is not None and options.observed is None),
+    }
+    for name in references:
+        option, is_given = needed[name]
+        require(bool(is_given), f"--references {name} is for {option}; add it, or leave {name} out")
+    if "jpeg" in references:
+        require(not options.held_out, "--references jpeg is not for --held-out; leave one out")

@@ -26,8 +26,9 @@ from app.kinds.image import auto, defaults
 from app.kinds.image.inputs import find_images
 from app.kinds.image.options import ImageOptions
 from app.kinds.image.plan import PLANNED_PIXELS, plan
-from app.kinds.image.reconstruction import evaluated_pixels, reconstruct, render
+from app.kinds.image.reconstruction import evaluated_pixels, fitted_pixels, reconstruct, render
 from app.kinds.image.references import BYTES_PER_PARAMETER, jpegs, reference_result
+from app.kinds.image.samples import ALPHA, opened_image, sample_notes
 from app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
 from app.options import UsageError, require
 from app.terminal import printable
@@ -40,9 +41,9 @@ from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
+from nerf_posenc.training.loop import mse, weighted_mse
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant
-from scenes import open_image
 from scenes.in_memory import image_file
 
 # Option of which a run may fit several values, by the encoding that it is for.
@@ -85,22 +86,16 @@ class ImageKind(CoordinateKind[ImageOptions]):
             name = options.image
             is_folder = os.path.isdir(name)
             require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
-            image = open_image(name, max_pixels=options.max_pixels)
-            image = image if options.size is None else image.resized(options.size)
-            try:
-                image = image.split_held_out() if options.held_out else image
-            except ValueError as error:
-                raise UsageError(f"--held-out: {printable(name)}: {error}") from None
+            image = opened_image(options)
         self.image, self.size, self.start = image, image.whole_size, image.mean_color()
         self.title, self.source = printable(image.name), printable(image.source)
         self.facts: dict[str, Any] = {"size": self.size}
-        self.num_rows = image.num_pixels
-        if image.held_out is not None:
-            self.evaluated_on = "held-out pixels"
-            self.notes_on_data = [
-                "every second pixel of every second row is fitted; the scores and images are those "
-                "of the pixels between"
-            ]
+        self.num_rows = image.num_fitted
+        # Whether the pixels that are scored are others than those that are fitted.
+        self.is_split = options.held_out or options.observed is not None
+        if self.is_split:
+            self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
+        self.notes_on_data = sample_notes(options, image)
         self._truth = evaluated_pixels(image)
         self._windows = preview_windows(image.evaluated.pixels)
 
@@ -113,16 +108,19 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """Source, size, and how many pixels are held out."""
         width, height = self.size
         lines = [f"image    {self.source}, {width} x {height}"]
-        if self.image.held_out is not None:
-            fitted, between = self.image.num_pixels, self.image.held_out.num_pixels
-            lines.append(f"pixels   {fitted:,} to fit, {between:,} between them to evaluate on")
+        fitted, scored = self.image.num_fitted, self.image.evaluated.num_fitted
+        if self.is_split:
+            lines.append(f"pixels   {fitted:,} to fit, {scored:,} others to evaluate on")
+        elif fitted < self.image.num_pixels:
+            lines.append(f"pixels   {fitted:,} of {self.image.num_pixels:,} to fit")
         return lines
 
     def digest(self) -> str:
-        """Checksum of all pixels, fitted and evaluated."""
+        """Checksum of all pixels, fitted and evaluated, and of their weights."""
         evaluated = self.image.evaluated
         corner = evaluated.coordinates_at(slice(1), slice(1))
-        tensors = (self.image.pixels, evaluated.pixels, corner)
+        weights = [image.weights for image in (self.image, evaluated) if image.weights is not None]
+        tensors = (self.image.pixels, evaluated.pixels, corner, *weights)
         return digest_of((tensor.shape, [tensor]) for tensor in tensors)
 
     def resolve(self, options: ImageOptions) -> ImageOptions:
@@ -147,10 +145,13 @@ class ImageKind(CoordinateKind[ImageOptions]):
             return config
         judge, octaves = self, 0
         if self.image.held_out is not None:
-            # Those that are scored must not choose: the fitted ones are split once more, which
-            # leaves an octave less.
+            # Those that are scored must not choose: the fitted ones are split once more.
             fitted = replace(self.image, held_out=None)
-            judge, octaves = ImageKind(config, fitted.split_held_out()), 1
+            if config.held_out:
+                # It leaves an octave less.
+                judge, octaves = ImageKind(config, fitted.split_held_out()), 1
+            else:
+                judge = ImageKind(config, auto.split_at_random(fitted, config.seed))
         if config.num_bands == "auto":
             start = recipes.default_bands(judge.resolution)
             most = start + 1
@@ -178,7 +179,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
 
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and what is stored within ``--parameters``."""
-        fitted = () if self.image.held_out is None else (FITTED,)
+        fitted = (FITTED,) if self.is_split else ()
         return (PSNR, *fitted, SSIM, *(STORAGE if config.num_parameters else ()))
 
     def problem(
@@ -191,7 +192,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         draw_batch, forward = cache_corners(encoder_of(encoder), network, batches)
         # Sinusoids that are fitted fast fill the gaps between the pixels with noise; raw
         # coordinates cannot, and a hash grid does at any learning rate.
-        is_slow = config.held_out and config.optimizer in ("auto", "muon")
+        is_between = self.image.held_out is not None
+        is_slow = is_between and config.optimizer in ("auto", "muon")
         held_out = recipes.get_recipe(description.encoding).held_out if is_slow else None
         between: dict[str, Any] = {}
         if held_out is not None:
@@ -207,6 +209,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             forward=forward,
             compiled=config.compile,
             captured=True,
+            loss=weighted_mse if batches.is_weighted else mse,
             originals=[unit_range(truth[window]) for window in self._windows],
             **between,
         )
@@ -219,9 +222,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
         config, device = fit.config, torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
-        scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth)}
-        if self.image.held_out is not None:
-            fitted = replace(self.image, held_out=None)
+        scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth, self.image.valid)}
+        if self.is_split:
+            fitted = fitted_pixels(self.image)
             scores[FITTED.name] = reconstruct(fitted, fit.model, device, dtype)[1]
         if config.num_parameters is not None:
             for bits, label in ((16, "float16"), (8, "8bit")):
@@ -260,7 +263,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
                     f"{ahead.name} is ahead of every fit: {ahead.scores[PSNR.name]:.2f} dB "
                     f"against {best.scores[PSNR.name]:.2f} dB of {best.name}"
                 )
-        if not (references or self.image.held_out or self.image.is_large):
+        is_whole = self.image.held_out is None and self.image.weights is None
+        if is_whole and not references and not self.image.is_large:
             yield from self._notes_on_jpegs(fits)
         yield from notes_on_flat_fits(results, [self._truth], config)
 
@@ -301,7 +305,12 @@ class ImageKind(CoordinateKind[ImageOptions]):
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
         """Find the files from another folder."""
         images = None if options.images is None else tuple(map(found, options.images))
-        return replace(super().relocated(options, found), images=images)
+        mask = options.mask if options.mask in (None, ALPHA) else found(options.mask)
+        weights = None if options.weights is None else Path(found(str(options.weights)))
+        options = replace(options, images=images, mask=mask, weights=weights)
+        if options.observed is not None and os.path.exists(found(options.observed)):
+            options = replace(options, observed=found(options.observed))
+        return super().relocated(options, found)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 from types import MappingProxyType
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.images import Image
+
+# Of a thin-plate spline: more change nothing that is seen, and take the cube of their number.
+_NEIGHBORS = 24
 
 
 def _bilinear(distance: Tensor) -> Tensor:
@@ -92,3 +97,34 @@ def interpolate_held_out(image: Image, method: str) -> Float[Tensor, "height wid
     width, height = image.held_out.size
     rows, columns = torch.arange(height) + 0.5, torch.arange(width) + 0.5
     return interpolate(image.rgb, rows, columns, method).clamp(0, 1)
+
+
+def linear(image: Image) -> Float[Tensor, "height width 3"]:
+    """Interpolate linearly in the triangles of the fitted pixels; outside, the nearest one."""
+    from scipy.interpolate import LinearNDInterpolator, NearestNDInterpolator
+
+    points, colors, places = _fitted(image)
+    values = LinearNDInterpolator(points, colors)(places)
+    outside = np.isnan(values[:, 0])
+    values[outside] = NearestNDInterpolator(points, colors)(places[outside])
+    return _as_image(values, image)
+
+
+def radial(image: Image) -> Float[Tensor, "height width 3"]:
+    """Interpolate by thin-plate splines through the nearest fitted pixels of each place."""
+    from scipy.interpolate import RBFInterpolator
+
+    points, colors, places = _fitted(image)
+    spline = RBFInterpolator(points, colors, neighbors=min(_NEIGHBORS, len(points)))
+    return _as_image(spline(places), image)
+
+
+def _fitted(image: Image) -> tuple[Any, Any, Any]:
+    """Coordinates and colors of the fitted pixels, and coordinates of all."""
+    places = image.coordinates.reshape(-1, 2).double().numpy()
+    fitted = slice(None) if image.fitted is None else image.fitted.numpy()
+    return places[fitted], image.rgb.reshape(-1, 3).double().numpy()[fitted], places
+
+
+def _as_image(values: Any, image: Image) -> Tensor:
+    return torch.from_numpy(values).float().clamp(0, 1).reshape(image.pixels.shape)

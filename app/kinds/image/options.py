@@ -1,6 +1,7 @@
 """Options of a run that fits images, and which encodings it fits unless they are named."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
@@ -9,7 +10,7 @@ from app.kinds.coordinates import check_encodings, coordinate_encodings, suiting
 from app.kinds.image.interpolation import INTERPOLATIONS
 from app.options import OPEN, Open, PixelOptions, Range, require
 
-REFERENCES = (*INTERPOLATIONS, "jpeg")
+REFERENCES = (*INTERPOLATIONS, "jpeg", "given", "linear", "rbf", "nl-means")
 """What a fit is compared with, without training."""
 
 # Images of more pixels are not fitted on raw coordinates: to render them takes minutes and shows
@@ -36,9 +37,22 @@ class ImageOptions(PixelOptions):
     held_out: bool = False
     """Fit every second pixel of every second row, and evaluate on those between."""
 
+    mask: str | None = None
+    """Gray image whose white is fitted and scored, or alpha: the opacity of --image."""
+
+    weights: Path | None = None
+    """A .npy of the weight of each pixel in loss and scores, in [0, 1]."""
+
+    observed: str | None = None
+    """Fit a share of the pixels and score the others: 0.1, columns:0.2, or a mask."""
+
+    noise: Annotated[float | None, Range(0, 10, is_open=True)] = None
+    """Fit values with Gaussian noise of this deviation, and score against those without."""
+
     references: Open[tuple[str, ...]] = OPEN
     """What fits are compared with, without training: bilinear, bicubic, lanczos (with --held-out),
-    jpeg (with --parameters, in as many bytes as these have in float16)."""
+    jpeg (with --parameters, in as many bytes as these have in float16); given, linear,
+    rbf (with --observed), nl-means (with --noise)."""
 
     num_bands: Annotated[
         Open[int | tuple[int, ...] | Literal["auto"]],
@@ -91,6 +105,13 @@ class ImageOptions(PixelOptions):
             self.max_resolution is None or "hash" in names,
             "--max-resolution is for the hash grid of an image: name hash in --encodings",
         )
+        for name in ("observed", "noise"):
+            is_alone = getattr(self, name) is None or not (self.held_out or self.num_parameters)
+            require(is_alone, f"--{name}, --held-out and --parameters exclude each other")
+        own = [name for name in ("mask", "weights") if getattr(self, name) is not None]
+        require(
+            not own or self.images is None, f"--{' and --'.join(own)}: of one --image, not --images"
+        )
         unknown = [name for name in self.references or () if name not in REFERENCES]
         require(
             not unknown,
@@ -105,7 +126,7 @@ def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]
         options: options of the run.
         num_pixels: pixels to fit; 0 if they are not known yet.
     """
-    if options.held_out:
+    if options.held_out or options.observed or options.noise:
         return ("none", "fourier", "gaussian", "hash")
     has_grid = options.num_bands is None
     names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")

@@ -1,5 +1,7 @@
 """The pixels that a model gives, and those that they are compared with."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +18,13 @@ def evaluated_pixels(image: Image) -> Tensor:
     """All pixels that fits are evaluated on; as stored if they are many."""
     image = image.evaluated
     return image.pixels if image.is_large else image.rgb
+
+
+def fitted_pixels(image: Image) -> Image:
+    """The pixels that are fitted, to be evaluated on: without the noise of what is fitted."""
+    if image.held_out is None or not image.is_one_grid:
+        return replace(image, held_out=None)
+    return replace(image.held_out, weights=image.weights)
 
 
 def render(
@@ -36,12 +45,14 @@ def reconstruct(
     image = image.evaluated
     if not image.is_large:
         values = render(model, image.coordinates, device)
-        return values, psnr(values, image.rgb)
+        return values, psnr(values, image.rgb, image.weights)
     # 8 bits are kept; the PSNR is that of the values before they are rounded.
     rounded, error = torch.empty(image.pixels.shape, dtype=torch.uint8), 0.0
     height = max(1, _STRIP_PIXELS // len(image.x))
     for rows in (slice(top, top + height) for top in range(0, len(image.y), height)):
         values = render(model, image.coordinates_at(rows, slice(None)), device, dtype)
-        error += squared_error(values, image.pixels[rows])
+        weights = None if image.weights is None else image.weights[rows]
+        error += squared_error(values, image.pixels[rows], weights)
         rounded[rows] = to_eight_bits(values)
-    return rounded, psnr_from_mse(error / rounded.numel())
+    total = image.num_pixels if image.weights is None else float(image.weights.sum())
+    return rounded, psnr_from_mse(error / (3 * total))

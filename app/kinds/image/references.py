@@ -4,7 +4,7 @@ import bisect
 import io
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import PIL.Image
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from app.blocks import Evaluation, FitName, View
 from app.kinds.coordinates import PSNR, SSIM
-from app.kinds.image.interpolation import interpolate_held_out
+from app.kinds.image.interpolation import interpolate_held_out, linear, radial
 from app.kinds.image.reconstruction import evaluated_pixels
 from app.kinds.kind import Result
 from app.terminal import printable
@@ -39,13 +39,16 @@ def reference_result(image: Image, name: str, num_parameters: int) -> Result | N
             return None
         num_bytes, values = found
         scores["bpp_float16"] = 8 * num_bytes / math.prod(image.whole_size)
+    elif name in _SCATTERED:
+        values = _SCATTERED[name](image)
     else:
         values = interpolate_held_out(image, name)
     seconds = time.perf_counter() - started
     truth = image.evaluated.pixels
     if image.evaluated.is_large:
         values = to_eight_bits(values)
-    scores |= {PSNR.name: psnr(values, truth), SSIM.name: ssim(values, truth)}
+    scores[PSNR.name] = psnr(values, truth, image.evaluated.weights)
+    scores[SSIM.name] = ssim(values, truth, image.valid)
     view = View(printable(image.name), evaluated_pixels(image), values)
     return Result(
         name=FitName(name),
@@ -53,6 +56,34 @@ def reference_result(image: Image, name: str, num_parameters: int) -> Result | N
         evaluation=Evaluation(scores, [view]),
         is_reference=True,
     )
+
+
+def given(image: Image) -> Tensor:
+    """The values that are fitted, and their mean color where there are none."""
+    values = image.rgb.clamp(0, 1)
+    if image.weights is None:
+        return values
+    return torch.where(image.weights[..., None] > 0, values, image.mean_color())
+
+
+def _non_local_means(image: Image) -> Tensor:
+    """Denoise by patches that look alike (Buades et al. 2005), the deviation being known."""
+    from skimage.restoration import denoise_nl_means
+
+    noisy, sigma = given(image).numpy(), float((image.rgb - image.evaluated.rgb).std())
+    cleaned = denoise_nl_means(
+        noisy, h=0.8 * sigma, sigma=sigma, patch_size=5, patch_distance=6, channel_axis=-1
+    )
+    return torch.from_numpy(cleaned).float()
+
+
+_SCATTERED: Mapping[str, Callable[[Image], Tensor]] = {
+    "given": given,
+    "linear": linear,
+    "rbf": radial,
+    "nl-means": _non_local_means,
+}
+"""References of an image with pixels that are observed or noisy, from all of its fitted pixels."""
 
 
 def jpegs(image: Image) -> Callable[[int], tuple[int, Tensor] | None]:
