@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from scenes.errors import SceneError
 from scenes.image_files import stored_pixels
+from scenes.masks import Mask, mask_beside, read_masks
 from scenes.pixel_stacks import mapped_note, stack_images
 from scenes.worker import Allowance
 
@@ -57,6 +58,7 @@ class Frame:
         camera_size: width and height in pixels that the camera was stated for; None if that is not
             known.
         where: file and entry that the camera is from, for messages.
+        mask: the pixels that are fitted and scored; None for all, or a mask beside the image.
     """
 
     path: Path
@@ -65,6 +67,7 @@ class Frame:
     points: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 5)))
     camera_size: tuple[int, int] | None = None
     where: str = ""
+    mask: Mask | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,11 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     Raises:
         SceneError: If there is no view to fit or to test, or an image or camera cannot be used.
     """
-    train, test, box, notes = found.train, found.test, found.box, found.notes
+    train, test = (_with_masks(frames, folder) for frames in (found.train, found.test))
+    box, notes = found.box, found.notes
+    if masked := sum(frame.mask is not None for frame in (*train, *test)):
+        left_out = "what they leave out is neither fitted nor scored"
+        notes = [*notes, f"{masked} views have masks: {left_out}"]
     if not train or not test:
         raise SceneError(
             f"{folder} has {len(train)} views to fit and {len(test)} to test; it needs 1 of each, "
@@ -147,6 +154,14 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
     )
 
 
+def _with_masks(frames: Sequence[Frame], folder: Path) -> list[Frame]:
+    """Frames with the masks that lie beside their images, where no file names one."""
+    return [
+        frame if frame.mask else replace(frame, mask=mask_beside(frame.path, folder))
+        for frame in frames
+    ]
+
+
 def _load_views(
     frames: Sequence[Frame], box: Box, max_pixels: int, size: int | None, turned: dict[str, int]
 ) -> Views:
@@ -180,11 +195,11 @@ def _load_views(
 
     pixels, is_mapped = stack_images(read, len(frames), frames[0].path)
     if not is_seen:
-        raise SceneError(
-            f"the images beside {frames[0].path} are fully transparent: their alpha is 0 everywhere"
-        )
+        where = f"the images beside {frames[0].path}"
+        raise SceneError(f"{where} are fully transparent: their alpha is 0 everywhere")
     (height, width), reduced = shapes.pop(), (pixels.shape[2], pixels.shape[1])
     cameras = _cameras(frames, (width, height), reduced, turned)
+    masks = read_masks([(f.path, f.mask) for f in frames], (width, height), reduced)
     poses = np.stack([box.to_box(frame.world_from_camera) for frame in frames])
     if not np.abs(poses).max() < _FARTHEST:
         raise SceneError(
@@ -198,7 +213,8 @@ def _load_views(
         [frame.path.name for frame in frames],
         None if box.near is None else box.near / box.half_size,
         is_mapped,
-        _surface_points(frames, box),
+        _surface_points(frames, box, masks),
+        masks,
     )
 
 
@@ -274,7 +290,9 @@ def _remarks(
         )
 
 
-def _surface_points(frames: Sequence[Frame], box: Box) -> SurfacePoints | None:
+def _surface_points(
+    frames: Sequence[Frame], box: Box, masks: Tensor | None
+) -> SurfacePoints | None:
     """Points that the images show, in the coordinates of the box; None if there are none."""
     points = np.concatenate([frame.points for frame in frames])
     views = np.repeat(np.arange(len(frames)), [len(frame.points) for frame in frames])
@@ -282,6 +300,10 @@ def _surface_points(frames: Sequence[Frame], box: Box) -> SurfacePoints | None:
     positions = torch.from_numpy((points[:, 2:] - box.center) / box.half_size).float()
     # Of those at the edge, some lie outside by rounding.
     is_inside = ((places >= 0) & (places < 1)).all(dim=1)
+    if masks is not None:
+        height, width = masks.shape[1:]
+        column, row = (places.clamp(0, 1 - 1e-6) * torch.tensor([width, height])).long().unbind(1)
+        is_inside &= masks[torch.from_numpy(views), row, column]
     if not is_inside.any():
         return None
     found = SurfacePoints(torch.from_numpy(views), places, positions)

@@ -3,6 +3,7 @@
 ```text
 CAPTURE/photos.json    how many photographs there were, and why some were left out; written last
 CAPTURE/images/        the photographs, upright as most of them are held, all of one size
+CAPTURE/masks/         their masks, of FOLDER/masks, as COLMAP takes them
 CAPTURE/database.db    features and matches: what an interrupted reconstruction goes on with
 CAPTURE/sparse/0       the largest model, in COLMAP's format
 ```
@@ -28,6 +29,7 @@ import numpy as np
 from nerf_posenc.images import to_eight_bits
 from scenes.errors import SceneError
 from scenes.image_files import MAX_PIXELS, open_image
+from scenes.masks import Mask, mask_beside
 from scenes.worker import read_focal_length
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp")
@@ -139,9 +141,11 @@ def capture_folder(photos: Path, runs: Path) -> Path:
     """
     digest_of_all = hashlib.sha256()
     for file in photo_files(photos):
-        digest_of_all.update(file.name.encode(errors="replace"))
-        with file.open("rb") as stream:
-            digest_of_all.update(hashlib.file_digest(stream, "sha256").digest())
+        mask = mask_beside(file, photos)
+        for each in (file,) if mask is None else (file, mask.path):
+            digest_of_all.update(each.name.encode(errors="replace"))
+            with each.open("rb") as stream:
+                digest_of_all.update(hashlib.file_digest(stream, "sha256").digest())
     digest = digest_of_all.hexdigest()[:8]
     return runs / f"capture-{_plain(photos.resolve().name)}-{digest}"
 
@@ -308,6 +312,10 @@ def _copy(
         path = images / name
         if not path.is_file():
             _write(path, to_eight_bits(rgb).numpy())
+        mask = mask_beside(file, file.parent)
+        if mask is not None and not (copied := _mask_of(path)).is_file():
+            copied.parent.mkdir(exist_ok=True)
+            _write(copied, _read_mask(mask, size, max_pixels, (height, width)))
     if not copies:
         return copies, left_out
     _rotate_the_fewer(copies, images)
@@ -321,10 +329,31 @@ def _copy(
     return copies, left_out
 
 
+def _mask_of(image: Path) -> Path:
+    """Where COLMAP looks for the mask of a copied photograph."""
+    return image.parent.parent / "masks" / f"{image.name}.png"
+
+
+def _read_mask(mask: Mask, size: int, max_pixels: int, shape: tuple[int, int]) -> Any:
+    """Mask of a photograph, white where it is kept, reduced as the photograph is.
+
+    Raises:
+        SceneError: If it has another shape.
+    """
+    rgb = open_image(str(mask.path), max_pixels=max_pixels).resized(size).rgb
+    if rgb.shape[:2] != shape:
+        raise SceneError(
+            f"the mask {mask.path} is not of the size of its photograph as it is held upright"
+        )
+    kept = rgb[..., 0] == 0 if mask.leaves_white else rgb[..., 0] > 1 - 1e-6
+    return 255 * kept.numpy().astype(np.uint8)
+
+
 def _write(path: Path, pixels: Any) -> None:
     partial = path.with_name(f".{path.name}.partial")
+    options: dict[str, Any] = {"quality": 95} if path.suffix == ".jpg" else {}
     # By way of memory: the encoder does not notice that a disk is full.
-    partial.write_bytes(iio.imwrite("<bytes>", pixels, extension=".jpg", quality=95))
+    partial.write_bytes(iio.imwrite("<bytes>", pixels, extension=path.suffix, **options))
     partial.replace(path)
 
 
@@ -339,10 +368,11 @@ def _rotate_the_fewer(copies: dict[str, _Photo], images: Path) -> None:
         height, width = photo.shape
         if height != width and (height > width) != is_upright:
             path = images / photo.name
-            pixels = iio.imread(path)
-            # One that was interrupted has rotated some already.
-            if pixels.shape[:2] == photo.shape:
-                _write(path, pixels.swapaxes(0, 1)[::-1])
+            for each in (path, _mask_of(path)):
+                pixels = iio.imread(each) if each.is_file() else None
+                # One that was interrupted has rotated some already.
+                if pixels is not None and pixels.shape[:2] == photo.shape:
+                    _write(each, pixels.swapaxes(0, 1)[::-1])
             copies[name] = dataclasses.replace(photo, shape=(width, height))
 
 
@@ -365,6 +395,8 @@ def _extract(pycolmap: Any, database: Path, images: Path, photos: Sequence[_Phot
         focal = focal or _FOCAL_SHARE * max(width, height)
         reader = pycolmap.ImageReaderOptions()
         reader.camera_model = "SIMPLE_RADIAL"
+        if (masks := images.parent / "masks").is_dir():
+            reader.mask_path = str(masks)
         reader.camera_params = f"{focal}, {width / 2}, {height / 2}, 0"
         pycolmap.extract_features(
             database,

@@ -29,6 +29,7 @@ from scenes.frames import (
     require_views,
     split_frames,
 )
+from scenes.masks import Mask
 
 _BLENDER_HALF_SIZE = 1.5
 # instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.
@@ -47,6 +48,7 @@ _OF_CAMERA = frozenset(
 )
 _READ = _OF_CAMERA.union(
     ("aabb_scale", "scale", "offset", "frames", "test_frames", "file_path", "transform_matrix"),
+    ("mask_path",),
     ("train_filenames", "val_filenames", "test_filenames"),
 )
 # Two statements of the same field of view may differ so much.
@@ -174,13 +176,27 @@ def _frames(finder: ImageFinder, name: str, meta: dict[str, Any], entries: Any) 
             is_own = not own.keys().isdisjoint(("fl_x", "camera_angle_x"))
             others = {k: v for k, v in shared.items() if not (is_own and k in _OF_ANGLE)}
             camera, size = camera_from_meta({**others, **own}, where)
-            frames.append(Frame(path, camera, pose, camera_size=size, where=where))
+            mask = _named_mask(finder.folder, entry, where)
+            frames.append(Frame(path, camera, pose, camera_size=size, where=where, mask=mask))
     if not frames:
         raise SceneError(
             f"{file} lists {len(entries)} frames, and none of their images exists: "
             f"{finder.nothing_found()}"
         )
     return frames
+
+
+def _named_mask(folder: Path, entry: dict[str, Any], where: str) -> Mask | None:
+    """Mask that a frame names (nerfstudio)."""
+    name = entry.get("mask_path")
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise SceneError(f"{where}: mask_path must be the path of an image; got {name!r}")
+    path = path_inside(folder, name)
+    if not path.is_file():
+        raise SceneError(f"{where}: there is no mask {path}; add it, or remove mask_path")
+    return Mask(path)
 
 
 def camera_from_meta(

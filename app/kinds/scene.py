@@ -227,6 +227,7 @@ class ViewsKind(Kind[AskedViews]):
                 ((*shape, 3), map(partial(views.over, background=0.0), every)),
                 (shape, map(views.opacity, every)),
                 *((tensor.shape, [tensor]) for tensor in (*tensors, *(views.points or ()))),
+                *([] if views.masks is None else [(shape, views.masks.float())]),
             ]
         return digest_of(parts)
 

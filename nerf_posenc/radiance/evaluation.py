@@ -117,9 +117,9 @@ def evaluate_views(
             autocast_dtype=autocast_dtype,
         )
         truth = views.over(i, background)
-        scores.append(
-            ViewScore(name, psnr(rendering.rgb, truth), ssim(rendering.rgb, truth), rendering)
-        )
+        mask = None if views.masks is None else views.masks[i]
+        decibels = psnr(rendering.rgb, truth, None if mask is None else mask.float())
+        scores.append(ViewScore(name, decibels, ssim(rendering.rgb, truth, mask), rendering))
         on_view()
     return scores
 

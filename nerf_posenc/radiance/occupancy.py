@@ -175,6 +175,9 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     left = torch.arange(len(centers))
     for view, camera in enumerate(views.cameras):
         opacity = views.opacity(view)
+        if views.masks is not None:
+            # What is masked may be anything: it carves nothing out of the hull.
+            opacity = opacity.where(views.masks[view].to(opacity.device), 1.0)
         if not len(left) or bool((opacity > _TRANSPARENT).all()):
             continue
         pose = views.world_from_camera[view]

@@ -42,7 +42,7 @@ class RayBatch(NamedTuple):
 
 
 class RayBatches:
-    """Rays drawn from all pixels of all views, as a function of the step.
+    """Rays drawn from all pixels of all views that no mask leaves out, as a function of the step.
 
     Args:
         views: training views.
@@ -88,9 +88,13 @@ class RayBatches:
         self._poses = views.world_from_camera.to(device)
         pixels = views.pixels.flatten(1, 2)
         self._pixels = pixels if views.is_mapped else pixels.to(device)
+        self._masks = views.masks
+        if views.masks is not None:
+            kept = iter(views.masks)
+            live = kept if live is None else (m & k for m, k in zip(live, kept, strict=True))
         self._live = None if live is None else PixelSet(live, device)
         if self._live is not None and len(self._live) == 0:
-            raise ValueError("no pixel to draw from: every view is transparent all over")
+            raise ValueError("no pixel to draw from: every view is transparent or masked all over")
         self._num_known = round(known_share * batch_size)
         self._points: SurfacePoints | None = None
         if views.points is not None and self._num_known:
@@ -129,7 +133,12 @@ class RayBatches:
         device = self._poses.device
         generator = torch.Generator(device).manual_seed(seed)
         num_pixels = self._pixels.shape[1]
-        pixel = torch.randint(num_pixels, (count,), generator=generator, device=device)
+        if self._masks is not None:
+            kept = self._masks[view].flatten().nonzero()[:, 0].to(device)
+            ranks = torch.randint(len(kept), (count,), generator=generator, device=device)
+            pixel = kept[ranks]
+        else:
+            pixel = torch.randint(num_pixels, (count,), generator=generator, device=device)
         return self._rays_of(torch.full_like(pixel, view), pixel, generator)
 
     def _rays_of(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import resize_area, unit_range
@@ -13,6 +13,9 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import Rays, camera_rays
 
 Background = Literal["white", "black", "random"]
+
+# Means of ones are that much off, by rounding.
+_MASK_ROUNDING = 1e-6
 
 
 class SurfacePoints(NamedTuple):
@@ -46,6 +49,7 @@ class Views:
         is_mapped: whether the pixels are read from a memory-mapped file on demand; they then stay
             on the CPU.
         points: points whose distance is known; None for none.
+        masks: pixels that are fitted and scored; None for all.
     """
 
     pixels: Shaped[Tensor, "views height width channels"]
@@ -55,6 +59,7 @@ class Views:
     near: float | None = None
     is_mapped: bool = False
     points: SurfacePoints | None = None
+    masks: Bool[Tensor, "views height width"] | None = None
 
     def __post_init__(self) -> None:
         counts = {len(self.cameras), len(self.pixels), len(self.world_from_camera)}
@@ -68,6 +73,11 @@ class Views:
             raise ValueError(
                 "pixels must have shape (views, height, width, 3 or 4), RGB or RGBA; got "
                 f"{tuple(self.pixels.shape)}"
+            )
+        if self.masks is not None and self.masks.shape != self.pixels.shape[:3]:
+            raise ValueError(
+                f"masks must have shape {tuple(self.pixels.shape[:3])}, that of the views; got "
+                f"{tuple(self.masks.shape)}"
             )
         if not (
             self.pixels.is_floating_point() or self.pixels.dtype in (torch.uint8, torch.uint16)
@@ -118,6 +128,7 @@ class Views:
             pixels=torch.stack(small),
             cameras=[camera.resized(width, height) for camera in self.cameras],
             is_mapped=False,
+            masks=None if self.masks is None else reduced_masks(self.masks, longer_side),
         )
 
     def subset(self, count: int) -> "Views":
@@ -133,6 +144,7 @@ class Views:
             names=[self.names[i] for i in chosen],
             is_mapped=False,
             points=None,
+            masks=None if self.masks is None else self.masks[chosen],
         )
 
     def rays(self, view: int, *, background: float = 1.0) -> Rays:
@@ -167,6 +179,14 @@ class Scene:
         return replace(
             self, train=self.train.resized(longer_side), test=self.test.resized(longer_side)
         )
+
+
+def reduced_masks(
+    masks: Bool[Tensor, "views height width"], longer_side: int
+) -> Bool[Tensor, "views _height _width"]:
+    """Masks of views that are averaged by area: a pixel is kept if all of it is."""
+    share = resize_area(masks.float()[..., None], longer_side)[..., 0]
+    return share > 1 - _MASK_ROUNDING
 
 
 def premultiplied(pixels: Shaped[Tensor, "*shape channels"]) -> Float[Tensor, "*shape channels"]:

@@ -126,7 +126,7 @@ def test_a_held_out_run_shows_and_measures_what_it_did_not_fit(
 ) -> None:
     options = ["--held-out", "--encodings", "none", "fourier", "gaussian", *SMALL_RUN]
     assert train_fit.main([*options, "--out", "run"]) == 0
-    assert "96 to fit, 96 between them to evaluate on" in capsys.readouterr().out
+    assert "96 to fit, 96 others to evaluate on" in capsys.readouterr().out
     metrics = json.loads(Path("run/metrics.json").read_text())
     names = ["none", "fourier", "gaussian", *INTERPOLATIONS]
     assert [fit["encoding"] for fit in metrics["fits"]] == names

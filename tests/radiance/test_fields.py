@@ -321,7 +321,7 @@ def test_views_without_opacity_exclude_nothing() -> None:
 
 def test_no_pixel_to_draw_from_is_an_error() -> None:
     views = small_views()
-    with pytest.raises(ValueError, match="transparent all over"):
+    with pytest.raises(ValueError, match="transparent or masked all over"):
         RayBatches(views, 4, seed=0, live=torch.zeros(6, 16, 16, dtype=torch.bool))
 
 

@@ -37,7 +37,7 @@ def opened_image(options: ImageOptions) -> Image:
         try:
             return image.split_held_out()
         except ValueError as error:
-            raise UsageError(f"--held-out: {image.name}: {error}") from None
+            raise UsageError(f"--held-out: {options.image}: {error}") from None
     clean = image
     if options.noise is not None:
         generator = torch.Generator().manual_seed(options.seed)

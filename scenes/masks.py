@@ -1,0 +1,104 @@
+"""Masks of posed images: which pixels are fitted and scored.
+
+A file names them (``mask_path`` of nerfstudio), or they lie where other programs look for them. Of
+``images/NAME.jpg`` COLMAP and nerfstudio take ``masks/NAME.jpg.png`` or ``masks/NAME.png``, whose
+black is left out, and instant-ngp ``images/dynamic_mask_NAME.png``, whose white is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from nerf_posenc.images import unit_range
+from nerf_posenc.radiance.views import reduced_masks
+from scenes.errors import SceneError
+from scenes.image_files import MAX_PIXELS, stored_pixels
+from scenes.worker import Allowance
+
+_FOLDER = "masks"
+_DYNAMIC = "dynamic_mask_"
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The mask of an image.
+
+    Attributes:
+        path: path of the file.
+        leaves_white: whether white is left out, and not black.
+    """
+
+    path: Path
+    leaves_white: bool = False
+
+
+def mask_beside(image: Path, folder: Path) -> Mask | None:
+    """Mask of an image by its place; None if there is none.
+
+    Args:
+        image: path of the image.
+        folder: folder of the scene.
+    """
+    dynamic = image.with_name(f"{_DYNAMIC}{image.stem}.png")
+    if dynamic.is_file():
+        return Mask(dynamic, leaves_white=True)
+    if not image.is_relative_to(folder):
+        return None
+    inner = image.relative_to(folder)
+    parts = inner.parts[1:] if len(inner.parts) > 1 else inner.parts
+    name = Path(folder, _FOLDER, *parts)
+    candidates = (name.with_name(f"{name.name}.png"), name.with_suffix(".png"))
+    return next((Mask(file) for file in candidates if file.is_file() and file != image), None)
+
+
+def read_masks(
+    views: Sequence[tuple[Path, Mask | None]], size: tuple[int, int], reduced: tuple[int, int]
+) -> Bool[Tensor, "views height width"] | None:
+    """Pixels of views that are fitted and scored; None if none has a mask.
+
+    A pixel of a reduced image is kept if all of it is.
+
+    Args:
+        views: image and mask of each view.
+        size: width and height of the images.
+        reduced: width and height that they are reduced to.
+
+    Raises:
+        SceneError: If some views have no mask, or one cannot be read, is of another size, has
+            colors, or leaves nothing.
+    """
+    without = [image.name for image, mask in views if mask is None]
+    if len(without) == len(views):
+        return None
+    if without:
+        raise SceneError(
+            f"{len(without)} of {len(views)} views have no mask, such as {without[0]}; add them "
+            "(white where a view is to be fitted), or remove the others"
+        )
+    given = [mask for _, mask in views if mask is not None]
+    allowance = Allowance(mask.path for mask in given)
+    return torch.stack([_read(mask, size, reduced, allowance) for mask in given])
+
+
+def _read(
+    mask: Mask, size: tuple[int, int], reduced: tuple[int, int], allowance: Allowance
+) -> Tensor:
+    pixels, _ = stored_pixels(mask.path, max_pixels=MAX_PIXELS, allowance=allowance)
+    height, width, _ = pixels.shape
+    if (width, height) != size:
+        raise SceneError(
+            f"the mask {mask.path} has {width} x {height} pixels, and its image {size[0]} x "
+            f"{size[1]}; bring it to the same size"
+        )
+    gray = unit_range(pixels[..., :3])
+    if not bool((gray == gray[..., :1]).all()):
+        raise SceneError(f"the mask {mask.path} has colors; save it in black and white")
+    kept = (gray[..., :1] == 0) if mask.leaves_white else (gray[..., :1] > 0)
+    small = reduced_masks(kept[None, ..., 0], max(reduced))[0]
+    if not bool(small.any()):
+        raise SceneError(f"the mask {mask.path} leaves no pixel of its image")
+    return small
