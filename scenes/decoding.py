@@ -25,8 +25,6 @@ _AS_IMAGE = "save it as PNG or JPEG (docs/howto/my_photos.md)"
 _VIDEO = "a video; fit it by --clip, or take frames of it: ffmpeg -i FILE %04d.png"
 # Kinds of files that are not read, by their bytes at a place.
 _OTHERS = (
-    *((8, mark, f"HEIC; {_AS_IMAGE}") for mark in (b"heic", b"heix", b"hevc", b"mif1", b"msf1")),
-    (8, b"avif", f"AVIF; {_AS_IMAGE}"),
     (8, b"crx ", _RAW),
     (4, b"ftyp", _VIDEO),
     (0, b"\x1a\x45\xdf\xa3", _VIDEO),
@@ -47,6 +45,9 @@ _OTHERS = (
 )
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
+# Brands of an ISO base media file (bytes 8 to 12) that holds images: HEIC by pillow-heif.
+_HEIC = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
+_AVIF = (b"avif", b"avis")
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _EXIF_TAG = 0x8769
 _FOCAL_LENGTH_TAG = 0xA405
@@ -165,12 +166,27 @@ def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         if head[1:2] == b"3":
             raise SceneError(f"{path} has more than 8 bits as text; save it as a PNG or a TIFF")
         return _read_deep_ppm(path, ppm, max_pixels), 1
-    with opened(path, max_pixels, _FORMATS) as image:
+    formats: tuple[str, ...] = _FORMATS
+    if head[4:8] == b"ftyp" and head[8:12] in (*_HEIC, *_AVIF):
+        formats = ("AVIF",) if head[8:12] in _AVIF else _heif_format(path)
+    with opened(path, max_pixels, formats) as image:
         is_gray_png = image.format == "PNG" and image.mode == "L" and head[24] < 8
         if is_gray_png and "transparency" in image.info:
             # Pillow scales gray values to 8 bits, but not the one that is transparent.
             image.info["transparency"] *= 255 // (2 ** head[24] - 1)
         return _pixels_of(image)
+
+
+def _heif_format(path: Path) -> tuple[str, ...]:
+    """Pillow's name of HEIC, once what decodes it is there."""
+    try:
+        import pillow_heif
+    except ImportError:
+        raise SceneError(
+            f"{path} is HEIC, which needs pillow-heif: pip install 'nerf_posenc[photos]'"
+        ) from None
+    pillow_heif.register_heif_opener()
+    return ("HEIF",)
 
 
 def _require_size(width: int, height: int, max_pixels: int, path: Path) -> None:

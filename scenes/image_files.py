@@ -42,6 +42,7 @@ SAMPLES = {
 
 IMAGE_SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm",
+    ".heic", ".heif", ".avif",
 )  # fmt: skip
 """Endings of the files of a folder that are taken for images."""
 
@@ -62,7 +63,8 @@ def open_image(
     for the sample.
 
     Args:
-        name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF or PPM file, or one of ``SAMPLES``.
+        name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, HEIC or AVIF file, or one of
+            ``SAMPLES``.
         max_pixels: a file with more is refused before it is decoded.
         background: gray in [0, 1] that transparent pixels are laid over; 1 is white.
 

@@ -32,8 +32,7 @@ from scenes.image_files import MAX_PIXELS, open_image
 from scenes.masks import Mask, mask_beside
 from scenes.worker import read_focal_length
 
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp")
-_HEIC = (".heic", ".heif")
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
 _RECORD = "photos.json"
 _PARTIAL = "sparse.partial"
 # Most photographs of which each is compared with all others; of more, with its neighbors.
@@ -116,11 +115,9 @@ def photo_files(folder: Path) -> list[Path]:
         raise SceneError(f"{folder} is not a folder; --photos takes a folder of photographs{more}")
     photos = _files(folder, _SUFFIXES)
     if len(photos) < 3:
-        heic = len(_files(folder, _HEIC))
-        more = f"; save its {heic} HEIC file{'s' * (heic != 1)} as JPEG first" if heic else ""
         raise SceneError(
             f"{folder} has {len(photos) or 'no'} photograph{'s' * (len(photos) != 1)} "
-            f"({', '.join(_SUFFIXES)}); a scene needs 3, and 30 to 100 for a good fit{more}"
+            f"({', '.join(_SUFFIXES)}); a scene needs 3, and 30 to 100 for a good fit"
         )
     return photos
 
@@ -200,8 +197,7 @@ def reconstruct(
     few = "" if len(files) >= _FEW else "; few: 30 to 100 make a good fit"
     log(f"photos   {len(files)} in {photos}, {_forecast(len(files))}{few}")
     copies, left_out = _copy(files, images, size, max_pixels)
-    left_out |= {f.name: "HEIC is not read; save it as JPEG" for f in _files(photos, _HEIC)}
-    count = len(files) + len(_files(photos, _HEIC))
+    count = len(files)
     names = {copy.name: name for name, copy in copies.items()}
     if len(copies) < 3:
         raise SceneError(_failure(photos, count, left_out))

@@ -99,7 +99,7 @@ def test_photographs_without_a_camera_are_named_with_the_reason(
         "another.jpg": "too little in common",
         "small.jpg": "it is 400 x 200, the others are 400 x 300",
         "damaged.jpg": "damaged.jpg",
-        "phone.HEIC": "save it as JPEG",
+        "phone.HEIC": "damaged or of an unknown format",
     }.items():
         assert reason in capture.left_out.pop(name)
     assert not capture.left_out
@@ -204,7 +204,7 @@ def test_folders_without_a_scene_get_one_line(
         iio.imwrite(same / f"{i}.png", pixels)
     for given, message in (
         ("nowhere", "nowhere is not a folder"),
-        (str(empty), "save its 1 HEIC file as JPEG first"),
+        (str(empty), "has 1 photograph "),
         (str(same), "COLMAP found no cameras for the 3 photographs"),
     ):
         assert main(["--photos", given]) == 2

@@ -12,7 +12,7 @@ import torch
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes import SceneError, open_cameras, open_image, open_scene, worker
-from tests.corpora import deflated, image_corpus, png_of, rows, scene_corpus
+from tests.corpora import image_corpus, png_of, rows, scene_corpus
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such limits")
 
@@ -22,8 +22,8 @@ def test_a_file_that_inflates_is_refused_and_the_next_one_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "_BYTES", 1 << 28)
-    (tmp_path / "bomb.png").write_bytes(png_of(4, 4, 16, 2, deflated(bytes(1 << 20), 400)))
-    with pytest.raises(SceneError, match=r"bomb.png: it takes more than 0.3 GB of memory for 0.4"):
+    (tmp_path / "bomb.png").write_bytes(png_of(5000, 5000, 16, 2, rows(5000, 5000, 16, 3, 0)))
+    with pytest.raises(SceneError, match=r"bomb.png: it takes more than 0.3 GB of memory for 0.1"):
         open_image(str(tmp_path / "bomb.png"))
     (tmp_path / "a.png").write_bytes(image_corpus()["a.png"])
     assert open_image(str(tmp_path / "a.png")).size == (12, 17)
@@ -33,8 +33,8 @@ def test_a_file_that_inflates_is_refused_and_the_next_one_is_read(
 def test_a_file_that_takes_too_long_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_SECONDS", 1.0)
-    (tmp_path / "slow.png").write_bytes(png_of(2000, 2000, 16, 6, rows(2000, 2000, 16, 4, 4)))
+    monkeypatch.setattr(worker, "_SECONDS", 0.2)
+    (tmp_path / "slow.png").write_bytes(png_of(7000, 7000, 16, 6, rows(7000, 7000, 16, 4, 4)))
     with pytest.raises(SceneError, match=r"slow.png: it takes more than 1 s of the processor"):
         open_image(str(tmp_path / "slow.png"))
 
@@ -42,7 +42,7 @@ def test_a_file_that_takes_too_long_is_refused(
 def test_a_decoder_that_crashes_is_one_line_and_is_started_anew(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(image_corpus()["a.png"])
     first = open_image(str(tmp_path / "a.png"))
-    (tmp_path / "slow.png").write_bytes(png_of(2000, 2000, 16, 6, rows(2000, 2000, 16, 4, 4)))
+    (tmp_path / "slow.png").write_bytes(png_of(5000, 5000, 16, 6, rows(5000, 5000, 16, 4, 4)))
     process = worker._WORKER._process
     assert process is not None
     timer = threading.Timer(0.3, process.send_signal, [signal.SIGSEGV])
