@@ -33,6 +33,10 @@ RUNS = {
         *("--scene", "wall", "--field", "auto", "--refine-poses", "--unknown-poses"),
         *("--steps", "1500"),
     ],
+    "observed": [
+        *("--image", "coffee", "--size", "384", "--observed", "0.1", "--sigma", "auto"),
+        *("--encodings", "none", "gaussian", "--references", "given", "linear"),
+    ],
     "clip": ["--clip", "spheres", "--steps", "1000"],
 }
 """Command lines by the name of the image that is made of each."""

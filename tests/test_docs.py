@@ -65,6 +65,14 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_pages_are_short() -> None:
+    # But for those that are looked up: tables of encodings, figures, and a log for developers.
+    references = {"equivalents", "presets", "results", "experiments"}
+    for page in PAGES:
+        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert len(prose.split()) <= 1200 or page.stem in references, page
+
+
 def test_every_preset_is_listed_on_its_page() -> None:
     page = (ROOT / "docs/encoders/presets.md").read_text(encoding="utf-8")
     assert page == presets_page(), "run python -m docs.make_equivalents"
