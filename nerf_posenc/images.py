@@ -8,6 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
+MU = 5000.0
+"""Strength of the `mu_law` that images of high dynamic range are scored by."""
+
 LARGE_PIXELS = 1 << 21
 """Above this many pixels nothing is held as floating-point numbers of the whole image."""
 
@@ -34,6 +37,7 @@ class Image:
             None to evaluate on all fitted ones.
         weights: weight of each pixel in the fit and in the scores, 0 or more. A pixel of weight 0
             is in neither, whatever its value. None for 1 everywhere.
+        peak: linear light that the value 1 stands for, by the `mu_law`; None for values as stored.
     """
 
     pixels: Shaped[Tensor, "height width 3"]
@@ -43,6 +47,7 @@ class Image:
     source: str = ""
     held_out: "Image | None" = None
     weights: Float[Tensor, "height width"] | None = None
+    peak: float | None = None
 
     @classmethod
     def from_rgb(
@@ -156,10 +161,23 @@ class Image:
             return self
         if self.weights is not None:
             return self._resized_by_weight(longer_side)
+        if self.peak is not None:
+            linear = resize_area(linear_from_mu_law(self.pixels, self.peak), longer_side)
+            small = Image.from_rgb(linear.contiguous(), name=self.name, source=self.source)
+            return small.tone_mapped(self.peak)
         rgb = resize_area(self.pixels, longer_side).contiguous()
         if rgb.shape[0] * rgb.shape[1] > LARGE_PIXELS:
             rgb = to_eight_bits(rgb)
         return Image.from_rgb(rgb, name=self.name, source=self.source)
+
+    def tone_mapped(self, peak: float | None = None) -> "Image":
+        """Map linear light to [0, 1] by the mu-law.
+
+        Args:
+            peak: largest value; None for that of the image.
+        """
+        peak = float(self.pixels.max()) if peak is None else peak
+        return replace(self, pixels=mu_law(self.pixels, peak), peak=peak)
 
     def _resized_by_weight(self, longer_side: int) -> "Image":
         """Average colors by area and weight, and weights by area."""
@@ -170,7 +188,7 @@ class Image:
         mean = resize_area(weights, longer_side)
         rgb = resize_area(colors * weights, longer_side) / mean.clamp(min=1e-12)
         resized = Image.from_rgb(rgb.contiguous(), name=self.name, source=self.source)
-        return replace(resized, weights=mean[..., 0].contiguous())
+        return replace(resized, weights=mean[..., 0].contiguous(), peak=self.peak)
 
     def observed(self, is_observed: Bool[Tensor, "height width"]) -> "Image":
         """Fit some pixels, and hold out all others of the same grid.
@@ -213,6 +231,33 @@ class Image:
             for part in (even, odd)
         )
         return replace(fitted, held_out=between)
+
+
+def mu_law(
+    linear: Float[Tensor, "*shape"], peak: float, *, mu: float = MU
+) -> Float[Tensor, "*shape"]:
+    r"""Compress linear light to [0, 1]: $\log(1 + \mu x / \text{peak}) / \log(1 + \mu)$.
+
+    The curve that images of high dynamic range are compared by (Kalantari and Ramamoorthi 2017,
+    "Deep High Dynamic Range Imaging of Dynamic Scenes", equation 5).
+
+    Args:
+        linear: values from 0 to the peak.
+        peak: largest value.
+        mu: strength of the compression.
+
+    Examples:
+        >>> mu_law(torch.tensor([0.0, 40.0]), peak=40.0)
+        tensor([0., 1.])
+    """
+    return torch.log1p(mu * linear / peak) / math.log1p(mu)
+
+
+def linear_from_mu_law(
+    values: Float[Tensor, "*shape"], peak: float, *, mu: float = MU
+) -> Float[Tensor, "*shape"]:
+    """Inverse of `mu_law`; values are clamped to [0, 1] first."""
+    return torch.expm1(values.clamp(0, 1) * math.log1p(mu)) * (peak / mu)
 
 
 def unit_range(pixels: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import logging
+import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import PIL.Image
 
 from scenes.errors import SceneError
+from scenes.hdr import hdr_size, read_hdr
 
 PixelArray = npt.NDArray[Any]
 
@@ -34,8 +36,6 @@ _OTHERS = (
     (0, b"8BPS", f"a Photoshop document; {_AS_IMAGE}"),
     (0, b"<svg", f"an SVG drawing; {_AS_IMAGE}"),
     (0, b"P7\n", f"PAM; {_AS_IMAGE}"),
-    (0, b"v/1\x01", f"OpenEXR; {_AS_FLOATS}"),
-    (0, b"#?RADIANCE", f"Radiance HDR; {_AS_FLOATS}"),
     (0, b"PF\n", f"PFM of colors; {_AS_FLOATS}"),
     (128, b"DICM", f"DICOM; {_AS_ARRAY}"),
     *((344, mark, f"NIfTI; {_AS_ARRAY}") for mark in (b"n+1\0", b"ni1\0")),
@@ -81,7 +81,8 @@ def read_pixels(path: Path, max_pixels: int, is_upright: bool) -> tuple[PixelArr
 
     Returns:
         ``(height, width, 1...4)``: unsigned integers, booleans, or floating-point numbers in
-        [0, 1]; gray or RGB, with or without alpha; and the EXIF orientation, 1 for none.
+        [0, 1], or above it in linear light; gray or RGB, with or without alpha; and the EXIF
+        orientation, 1 for none.
 
     Raises:
         SceneError: If the file cannot be read, or contains no such image.
@@ -142,9 +143,10 @@ def _require_type(pixels: PixelArray, path: Path) -> None:
     if not np.issubdtype(kind, np.floating):
         raise SceneError(f"{path} contains {kind} pixels; save it with 8 or 16 bits per channel")
     # A sum of squares would need a copy; NaN fails both comparisons.
-    if not (pixels.min() >= 0 and pixels.max() <= 1):
+    if not (pixels.min() >= 0 and pixels.max() < math.inf):
         raise SceneError(
-            f"{path} contains floating-point values outside [0, 1]; scale them into it first"
+            f"{path} contains floating-point values that are negative or not finite; mend them "
+            "first"
         )
 
 
@@ -158,6 +160,9 @@ def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         width, height = (int.from_bytes(head[i : i + 4]) for i in (16, 20))
         _require_size(width, height, max_pixels, path)
         return _read_png16(path)
+    if (size := hdr_size(path, head)) is not None:
+        _require_size(*size, max_pixels, path)
+        return read_hdr(path, head), 1
     if head[:4] in _TIFF_HEADS:
         return _read_tiff(path, max_pixels)
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:

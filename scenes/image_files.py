@@ -4,7 +4,8 @@
   cut to 8 bits; all other values become float32 in [0, 1], integers divided by the largest value
   of their type, exactly;
 * those of an image of more than 2 megapixels are rounded: to 8 bits if the file has 8, else to 16;
-* floating-point files must be in [0, 1] already;
+* floating-point files are in [0, 1], or of linear light with values above 1: these are mapped to
+  [0, 1] by the mu-law;
 * gray is repeated in the three channels, a palette is looked up, CMYK goes through
   Pillow's plain conversion (no color profile);
 * alpha is composited over white;
@@ -42,7 +43,7 @@ SAMPLES = {
 
 IMAGE_SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm",
-    ".heic", ".heif", ".avif",
+    ".heic", ".heif", ".avif", ".hdr", ".exr",
 )  # fmt: skip
 """Endings of the files of a folder that are taken for images."""
 
@@ -80,7 +81,8 @@ def open_image(
         raise SceneError(f"{path} is a folder; give the path of an image in it")
     if exists:
         rgb = _rgb_from_file(path, max_pixels, background)
-        return Image.from_rgb(rgb, name=path.stem, source=str(path))
+        image = Image.from_rgb(rgb, name=path.stem, source=str(path))
+        return image.tone_mapped() if rgb.is_floating_point() and float(rgb.max()) > 1 else image
     if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
         file, origin = SAMPLES[path.stem]
         sample = Path(str(_import_skimage().__file__)).parent / "data" / file
@@ -133,6 +135,8 @@ def stored_pixels(
         SceneError: If the file cannot be read.
     """
     pixels, orientation = read_image(path, max_pixels, is_upright=False, allowance=allowance)
+    if pixels.dtype.kind == "f" and float(pixels.max()) > 1:
+        raise SceneError(f"{path} contains values above 1; views are in [0, 1]: scale them into it")
     height, width, channels = pixels.shape
     num_colors = channels - (channels in (2, 4))
     is_kept = pixels.dtype in (np.uint8, np.uint16)
@@ -159,7 +163,8 @@ def _rgb_from_file(path: Path, max_pixels: int, background: float) -> Tensor:
         kept[...] = pixels
         return torch.from_numpy(kept)
     dtype: Any = np.float32
-    if height * width > LARGE_PIXELS:
+    is_hdr = pixels.dtype.kind == "f" and float(pixels.max()) > 1
+    if height * width > LARGE_PIXELS and not is_hdr:
         dtype = np.uint8 if pixels.dtype.itemsize == 1 else np.uint16
     rgb = np.empty((height, width, 3), dtype=dtype)
     for rows in _strips(pixels):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import imageio.v3 as iio
 import numpy as np
 import numpy.typing as npt
+import torch
 import tyro
 
 from app.blocks import Sound
@@ -21,7 +22,11 @@ from app.report.sounds import wav_bytes
 from app.report.video import has_ffmpeg, write_frames
 from app.runs.run import resolve_device
 from app.terminal import printable, progress_bar, sum_up
+from nerf_posenc.images import linear_from_mu_law
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
+from scenes import SceneError
+from scenes.hdr import SUFFIXES as HDR_SUFFIXES
+from scenes.hdr import write_hdr
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")
@@ -61,8 +66,8 @@ def render(
         turntable: Frames around a scene, if no cameras are given; 60 by default.
         rate: Samples per second of a sound, frames per second of a clip or volume; its own by
             default.
-        out: File to write: .wav of a sound; .png, .jpg, .tif, .webp; for frames .mp4, .webp or a
-            folder of PNGs; a new one in the run folder by default.
+        out: File to write: .wav of a sound; .png, .jpg, .tif, .webp, of linear light .exr or .hdr;
+            for frames .mp4, .webp or a folder of PNGs; a new one in the run folder by default.
         overwrite: Let --out exist already.
         device: Where to compute: auto, cpu, cuda, cuda:N or mps.
         quiet: Print errors only.
@@ -150,7 +155,9 @@ def _write(
     is_single = rendered.num_frames == 1
     suffix = ".png" if is_single else ".mp4" if has_ffmpeg() else ".webp"
     out = out or _new(folder / "renders", rendered.name, suffix)
-    _require_format(out, rendered.num_frames)
+    _require_format(out, rendered)
+    if out.suffix.lower() in HDR_SUFFIXES and rendered.peak is not None:
+        return _write_linear(out, rendered, rendered.peak)
     width, height = rendered.size
     total, unit = (height, "row") if is_single else (rendered.num_frames, "frame")
     with progress_bar(label, total, unit, quiet=quiet) as bar:
@@ -181,15 +188,29 @@ def _new(folder: Path, stem: str, suffix: str) -> Path:
     return folder / f"{label}{suffix}"
 
 
-def _require_format(out: Path, num_frames: int) -> None:
+def _write_linear(out: Path, rendered: Rendered, peak: float) -> Path:
+    """Write linear light, in 16 bits or more."""
+    linear = linear_from_mu_law(torch.cat(list(rendered.strips)), peak).numpy()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as partial:
+        try:
+            write_hdr(partial, out.suffix.lower(), linear)
+        except SceneError as error:
+            raise UsageError(f"--out {out}: {error}") from None
+    return out
+
+
+def _require_format(out: Path, rendered: Rendered) -> None:
     """Raise if frames cannot be written to a file of this name.
 
     Raises:
         UsageError: Naming the suffixes.
     """
-    suffix = out.suffix.lower()
+    suffix, num_frames = out.suffix.lower(), rendered.num_frames
     if num_frames == 1:
-        if suffix not in _IMAGES:
+        if suffix in HDR_SUFFIXES and rendered.peak is None:
+            raise UsageError(f"--out {out}: this fit is none of linear light; write a .png")
+        if suffix not in (*_IMAGES, *HDR_SUFFIXES):
             raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
     elif suffix not in ("", *_VIDEOS):
         raise UsageError(

@@ -183,6 +183,7 @@ class Rendered:
         num_frames: number of frames.
         rate: frames per second.
         note: remark for the user; None for none.
+        peak: linear light that the value 1 stands for, by the mu-law; None for sRGB.
     """
 
     size: tuple[int, int]
@@ -191,6 +192,7 @@ class Rendered:
     num_frames: int = 1
     rate: float = 24.0
     note: str | None = None
+    peak: float | None = None
 
 
 @dataclass(frozen=True)

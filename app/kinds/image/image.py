@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from app.blocks import Evaluation, FitName, View
 from app.crops import preview_windows
@@ -33,7 +33,7 @@ from app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
 from app.options import UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import ImageFit, load_fit
-from nerf_posenc.images import Image, unit_range
+from nerf_posenc.images import Image, linear_from_mu_law, unit_range
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
@@ -69,6 +69,22 @@ FITTED = Measure(
     "psnr_fitted_db", "PSNR (dB, fitted pixels)", meaning="PSNR over the pixels that were fitted"
 )
 """Further column of fits that are scored between the pixels."""
+
+
+STOPS = Measure(
+    "rmse_stops",
+    "RMSE (stops)",
+    3,
+    higher_is_better=False,
+    meaning="root mean square of the differences of log2 of linear light, which counts as 2^-14 of "
+    "the largest value where it is less",
+)
+"""Further column of images of linear light."""
+MU_LAW = replace(
+    PSNR, label="PSNR (dB, mu-law)", meaning="PSNR of the values by the mu-law with mu = 5000"
+)
+"""Their first column."""
+_DARKEST = 2.0**-14
 
 
 class ImageKind(CoordinateKind[ImageOptions]):
@@ -180,6 +196,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and what is stored within ``--parameters``."""
         fitted = (FITTED,) if self.is_split else ()
+        if self.image.peak is not None:
+            return (MU_LAW, *fitted, STOPS, SSIM)
         return (PSNR, *fitted, SSIM, *(STORAGE if config.num_parameters else ()))
 
     def problem(
@@ -209,6 +227,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             forward=forward,
             compiled=config.compile,
             captured=True,
+            facts=None if self.image.peak is None else {"peak": self.image.peak},
             loss=weighted_mse if batches.is_weighted else mse,
             originals=[unit_range(truth[window]) for window in self._windows],
             **between,
@@ -223,6 +242,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
         scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth, self.image.valid)}
+        if (peak := self.image.peak) is not None:
+            scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, peak)
         if self.is_split:
             fitted = fitted_pixels(self.image)
             scores[FITTED.name] = reconstruct(fitted, fit.model, device, dtype)[1]
@@ -263,7 +284,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
                     f"{ahead.name} is ahead of every fit: {ahead.scores[PSNR.name]:.2f} dB "
                     f"against {best.scores[PSNR.name]:.2f} dB of {best.name}"
                 )
-        is_whole = self.image.held_out is None and self.image.weights is None
+        is_plain = self.image.weights is None and self.image.peak is None
+        is_whole = self.image.held_out is None and is_plain
         if is_whole and not references and not self.image.is_large:
             yield from self._notes_on_jpegs(fits)
         yield from notes_on_flat_fits(results, [self._truth], config)
@@ -334,7 +356,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 f"note: bands above {enough} are noise between the {max(fit.size)} fitted pixels, "
                 f"and this fit has {bands}: to enlarge it, fit it with --bands {enough}"
             )
-        return Rendered(size, f"{path.stem}-{size[0]}x{size[1]}", strips, note=note)
+        name = f"{path.stem}-{size[0]}x{size[1]}"
+        return Rendered(size, name, strips, note=note, peak=fit.facts.get("peak"))
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
@@ -342,3 +365,14 @@ class ImageKind(CoordinateKind[ImageOptions]):
         fit = load_fit(path)
         assert isinstance(fit, ImageFit)
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
+
+
+def _rmse_in_stops(values: Tensor, image: Image, peak: float) -> float:
+    """Root mean square of the differences of log2 of linear light."""
+    stops = [
+        linear_from_mu_law(each.float(), peak).clamp(min=_DARKEST * peak).log2()
+        for each in (values, image.pixels)
+    ]
+    errors = (stops[0] - stops[1]).square().mean(-1)
+    kept = errors if image.weights is None else errors[image.weights > 0]
+    return math.sqrt(float(kept.mean()))

@@ -1,0 +1,129 @@
+"""Images of linear light: read, fitted by the mu-law, scored, and written back."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+import torch
+
+import train_fit
+from nerf_posenc.images import Image, linear_from_mu_law, mu_law
+from scenes import SceneError, open_image
+from scenes.hdr import read_hdr, write_hdr
+from scenes.image_files import stored_pixels
+
+FEW = ["--steps", "30", "--width", "32", "--depth", "2", "--video", "0", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def linear() -> np.ndarray[Any, Any]:
+    x, y = np.meshgrid(np.linspace(-1, 1, 24), np.linspace(-1, 1, 16))
+    # From a thousandth to forty: a lamp in a dark room.
+    bump = 40 * np.exp(-12 * (x**2 + y**2)) + 1e-3
+    return np.stack([bump, 0.5 * bump, 0.2 * bump], -1).astype(np.float32)
+
+
+def written(suffix: str, linear: np.ndarray[Any, Any]) -> Path:
+    path = Path(f"lamp{suffix}")
+    if suffix == ".tif":
+        tifffile.imwrite(path, linear, photometric="rgb")
+    else:
+        if suffix == ".exr":
+            pytest.importorskip("OpenEXR")
+        write_hdr(path, suffix, linear)
+    return path
+
+
+def test_the_mu_law_is_its_formula_and_inverse() -> None:
+    x = torch.tensor([0.0, 1e-4, 0.3, 7.0, 40.0], dtype=torch.float64)
+    expected = [math.log(1 + 5000 * v / 40) / math.log(5001) for v in x.tolist()]
+    torch.testing.assert_close(mu_law(x, 40.0), torch.tensor(expected, dtype=torch.float64))
+    torch.testing.assert_close(linear_from_mu_law(mu_law(x, 40.0), 40.0), x)
+
+
+@pytest.mark.parametrize(("suffix", "rtol"), [(".exr", 1e-6), (".tif", 1e-6), (".hdr", 1 / 100)])
+def test_values_beyond_1_are_read_as_linear_light(
+    suffix: str, rtol: float, linear: np.ndarray[Any, Any]
+) -> None:
+    image = open_image(str(written(suffix, linear)))
+    assert image.peak == pytest.approx(float(linear.max()), rel=rtol)
+    back = linear_from_mu_law(image.pixels, image.peak or 0)
+    # A Radiance has one exponent for three colors.
+    largest = linear.max(-1, keepdims=True)
+    assert float(np.abs(back.numpy() - linear).max() / 1) <= 2 * rtol * float(largest.max())
+    assert float(image.pixels.max()) == pytest.approx(1)
+
+
+def test_an_image_in_range_stays_as_it_is(linear: np.ndarray[Any, Any]) -> None:
+    tifffile.imwrite("a.tif", linear / 40, photometric="rgb")
+    image = open_image("a.tif")
+    assert image.peak is None
+    np.testing.assert_array_equal(image.pixels, linear / 40)
+
+
+def test_a_reduced_image_averages_light(linear: np.ndarray[Any, Any]) -> None:
+    image = Image.from_rgb(torch.from_numpy(linear)).tone_mapped()
+    small = image.resized(12)
+    assert small.peak == image.peak
+    expected = torch.from_numpy(linear).reshape(8, 2, 12, 2, 3).mean((1, 3))
+    back = linear_from_mu_law(small.pixels, image.peak or 0)
+    torch.testing.assert_close(back, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("out", [".exr", ".hdr"])
+def test_a_run_scores_and_renders_linear_light(
+    out: str, linear: np.ndarray[Any, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(".tif", linear)
+    arguments = ["--image", str(path), "--encodings", "fourier", "--bands", "3", *FEW]
+    assert train_fit.main([*arguments, "--out", "run"]) == 0
+    run = train_fit.FittedRun("run")
+    assert set(run.scores["fourier"]) == {"psnr_db", "rmse_stops", "ssim"}
+    fit = run.model("fourier")
+    values = fit.render().double()  # type: ignore[union-attr, call-arg]
+    truth = mu_law(torch.from_numpy(linear).double(), 40.0 * linear.max() / 40.0)
+    decibels = -10 * math.log10(float((values - truth).square().mean()))
+    assert run.scores["fourier"]["psnr_db"] == pytest.approx(decibels, abs=0.01)
+    if out == ".exr":
+        pytest.importorskip("OpenEXR")
+    assert train_fit.main(["render", "run", "--out", f"made{out}"]) == 0
+    made = Path(f"made{out}")
+    back = read_hdr(made, made.read_bytes()[:100])
+    expected = linear_from_mu_law(values, float(linear.max())).numpy()
+    tolerance = 1e-5 if out == ".exr" else 0.01
+    assert np.abs(back - expected).max() <= tolerance * expected.max()
+    assert train_fit.main(["--image", "cat", "--size", "16", *FEW, "--out", "plain"]) == 0
+    assert train_fit.main(["render", "plain", "--out", f"no{out}"]) == 2
+    assert "none of linear light" in capsys.readouterr().err
+
+
+def test_what_is_no_light_is_refused(linear: np.ndarray[Any, Any]) -> None:
+    for value in (-1.0, float("nan"), float("inf")):
+        spoilt = linear.copy()
+        spoilt[3, 4] = value
+        tifffile.imwrite("bad.tif", spoilt, photometric="rgb")
+        with pytest.raises(SceneError, match=r"bad.tif .*negative or not finite"):
+            open_image("bad.tif")
+    with pytest.raises(SceneError, match=r"values above 1; views are in \[0, 1\]"):
+        stored_pixels(written(".tif", linear))
+    Path("cut.hdr").write_bytes(imagecodecs.rgbe_encode(linear, header=True)[:200])
+    with pytest.raises(SceneError, match=r"cut.hdr"):
+        open_image("cut.hdr")
+    Path("large.hdr").write_bytes(b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 90000 +X 90000\n")
+    with pytest.raises(SceneError, match="90000 x 90000 pixels, more than the limit"):
+        open_image("large.hdr")
+    Path("turned.hdr").write_bytes(b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n+X 9 -Y 9\n")
+    with pytest.raises(SceneError, match="rows do not begin at the top left"):
+        open_image("turned.hdr")
+    Path("bad.exr").write_bytes(b"v/1\x01" + bytes(60))
+    with pytest.raises(SceneError, match=r"bad.exr"):
+        open_image("bad.exr")
