@@ -78,7 +78,12 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
     asked = ["--help"] if words & _HELP else arguments
     options = read(kind.Options, asked, others=others)
-    require(getattr(options, kind.name) != "", f"--{kind.name} needs a path or a name")
+    data = str(getattr(options, kind.name))
+    require(data != "", f"--{kind.name} needs a path or a name")
+    is_address = data.startswith(("http://", "https://"))
+    require(
+        not is_address, f"--{kind.name} {data}: download it first, and give the path of the file"
+    )
     options.check()
     return kind, options
 

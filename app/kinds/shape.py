@@ -16,7 +16,7 @@ from app.blocks import Evaluation, Mesh, View
 from app.kinds.coordinates import CITATIONS, CoordinateKind, check_encodings, with_defaults
 from app.kinds.kind import Fit, Problem, Result, TrainingScore, digest_of
 from app.options import CoordinateOptions, Range, require
-from app.terminal import printable
+from app.terminal import printable, progress_bar, sum_up
 from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
@@ -199,15 +199,16 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
         """Scores, and views of the surface and of a slice of the distance."""
         device = torch.device(fit.config.device)
         query = _queried(fit.model)
-        scores = self._scores(query, fit.model, device, fit.config.seed)
-        views = [
-            View(
-                f"{self.title}, {name}",
-                truth,
-                shaded_view(query, azimuth, side=_VIEW_SIDE, device=device),
-            )
-            for (name, azimuth), truth in zip(_AZIMUTHS.items(), self._views, strict=True)
-        ]
+        views = []
+        parts, quiet = 1 + len(_AZIMUTHS), fit.config.quiet
+        with progress_bar(f"{fit.name} evaluation", parts, "part", quiet=quiet) as bar:
+            scores = self._scores(query, fit.model, device, fit.config.seed)
+            bar.update()
+            for (name, azimuth), truth in zip(_AZIMUTHS.items(), self._views, strict=True):
+                shaded = shaded_view(query, azimuth, side=_VIEW_SIDE, device=device)
+                views.append(View(f"{self.title}, {name}", truth, shaded))
+                bar.update()
+            sum_up(bar)
         axis = (torch.arange(_SLICE_SIDE) + 0.5) * (2 / _SLICE_SIDE) - 1
         y, x = torch.meshgrid(-axis, axis, indexing="ij")
         points = torch.stack([x, y, torch.zeros_like(x)], dim=-1).view(-1, 3)

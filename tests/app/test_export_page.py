@@ -447,8 +447,8 @@ def test_a_mistake_gets_one_line(capsys: pytest.CaptureFixture[str], tmp_path: P
         assert train_fit.main([*other, "--out", "siren"]) == 0
     mistakes = {
         ("image", "--page"): "image/page.html exists already",
-        ("image", "--page", "--onnx"): "one format: --onnx, --page or --mesh",
-        ("image",): "needs a format: --onnx, --page or --mesh",
+        ("image", "--page", "--onnx"): "one format: --onnx, --page, --mesh or --hub",
+        ("image",): "needs a format: --onnx, --page, --mesh or --hub",
         ("siren", "--page"): "runs ReLU networks; siren has siren (network siren)",
         ("image", "--page", "--encoding", "wire"): "no fit 'wire'",
         ("nowhere", "--page"): "there is no folder nowhere",

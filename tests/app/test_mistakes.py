@@ -68,6 +68,7 @@ render => train_fit.py render --help
 --scene scene/transforms.json => give the folder of the scene: scene
 compare nowhere => there is no folder nowhere
 --align nowhere.png => no image at nowhere.png
+--image https://example.org/a.png => https://example.org/a.png: download it first
 --align cat --size 20 => 32 x 32 pixels are needed
 --align cat --encodings none-eased => no encoding 'none-eased'; did you mean lines-eased
 --align cat --encodings vector-matrix => an alignment takes none

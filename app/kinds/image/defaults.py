@@ -69,7 +69,8 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     own_sigma = options.sigma
     references = options.references
     if references is None:
-        references = _default_references(options, image)
+        references = ("jpeg",) if options.num_parameters is not None else ()
+        references = _between(options, image) if image.held_out is not None else references
     else:
         _require_suiting(references, options)
     config = replace(
@@ -89,16 +90,14 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     return config
 
 
-def _default_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
-    """What needs no training, for the pixels that are scored."""
+def _between(options: ImageOptions, image: Image) -> tuple[str, ...]:
+    """What needs no training, where what is fitted differs from what is scored."""
     if options.held_out:
         return tuple(INTERPOLATIONS)
     if options.observed is not None:
         has_rbf = image.evaluated.num_fitted <= _MOST_RBF
         return ("given", "linear", "rbf") if has_rbf else ("given", "linear")
-    if options.noise is not None:
-        return ("given", "nl-means")
-    return ("jpeg",) if options.num_parameters is not None else ()
+    return ("given", "nl-means")
 
 
 def _require_suiting(references: Sequence[str], options: ImageOptions) -> None:

@@ -28,7 +28,7 @@ from app.kinds.image.options import ImageOptions
 from app.kinds.image.plan import PLANNED_PIXELS, plan
 from app.kinds.image.reconstruction import evaluated_pixels, fitted_pixels, reconstruct, render
 from app.kinds.image.references import BYTES_PER_PARAMETER, jpegs, reference_result
-from app.kinds.image.samples import ALPHA, opened_image, sample_notes
+from app.kinds.image.samples import ALPHA, sample_notes, sampled, weighted
 from app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
 from app.options import UsageError, require
 from app.terminal import printable
@@ -44,6 +44,7 @@ from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.loop import mse, weighted_mse
 from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant
+from scenes import open_image
 from scenes.in_memory import image_file
 
 # Option of which a run may fit several values, by the encoding that it is for.
@@ -102,7 +103,12 @@ class ImageKind(CoordinateKind[ImageOptions]):
             name = options.image
             is_folder = os.path.isdir(name)
             require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
-            image = opened_image(options)
+            image = open_image(name, max_pixels=options.max_pixels)
+            if options.mask is not None or options.weights is not None:
+                image = weighted(options, image)
+            image = image if options.size is None else image.resized(options.size)
+            if options.held_out or options.observed or options.noise:
+                image = sampled(options, image)
         self.image, self.size, self.start = image, image.whole_size, image.mean_color()
         self.title, self.source = printable(image.name), printable(image.source)
         self.facts: dict[str, Any] = {"size": self.size}
@@ -111,7 +117,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.is_split = options.held_out or options.observed is not None
         if self.is_split:
             self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
-        self.notes_on_data = sample_notes(options, image)
+        if not (image.weights is None and image.held_out is None and image.peak is None):
+            self.notes_on_data = sample_notes(options, image)
         self._truth = evaluated_pixels(image)
         self._windows = preview_windows(image.evaluated.pixels)
 

@@ -19,20 +19,38 @@ ALPHA = "alpha"
 _COLUMNS = "columns:"
 
 
-def opened_image(options: ImageOptions) -> Image:
-    """Open the image of a run, with the weights of its pixels, and hold some of them out.
+def weighted(options: ImageOptions, image: Image) -> Image:
+    """Give an image the weights of ``--mask`` and ``--weights``.
 
     Raises:
         SceneError: If a file cannot be read.
-        UsageError: Naming an option that does not suit the image.
+        UsageError: Naming the option that does not suit the image.
     """
-    image = open_image(options.image, max_pixels=options.max_pixels)
-    weights = _weights(options, image)
-    if weights is not None:
-        image = replace(image, weights=weights)
+    found = None
     if options.mask == ALPHA:
-        image = _straight(image)
-    image = image if options.size is None else image.resized(options.size)
+        found = open_alpha(Path(options.image), max_pixels=options.max_pixels)
+        require(found is not None, f"--mask alpha: {options.image} has no alpha channel")
+    elif options.mask is not None:
+        found = _mask(options.mask, options.max_pixels)
+    if found is not None:
+        _require_size(found, image, f"--mask {options.mask}")
+    if options.weights is not None:
+        weights = read_array(options.weights, options.max_pixels)
+        _require_size(weights, image, f"--weights {options.weights}")
+        found = weights if found is None else found * weights
+    assert found is not None
+    require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
+    image = replace(image, weights=found)
+    return _straight(image) if options.mask == ALPHA else image
+
+
+def sampled(options: ImageOptions, image: Image) -> Image:
+    """Hold pixels out of the fit, or add noise to those that are fitted.
+
+    Raises:
+        SceneError: If a file cannot be read.
+        UsageError: Naming the option that does not suit the image.
+    """
     if options.held_out:
         try:
             return image.split_held_out()
@@ -48,8 +66,7 @@ def opened_image(options: ImageOptions) -> Image:
             image = image.observed(_observed(options, image))
         except ValueError as error:
             raise UsageError(f"--observed {options.observed}: {error}") from None
-        held_out = image.evaluated
-        image = replace(image, held_out=replace(held_out, pixels=clean.pixels))
+        image = replace(image, held_out=replace(image.evaluated, pixels=clean.pixels))
     return image
 
 
@@ -81,25 +98,6 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
             "scores are against those without"
         )
     return notes
-
-
-def _weights(options: ImageOptions, image: Image) -> Tensor | None:
-    """Product of mask and weights; None without either."""
-    found = None
-    if options.mask == ALPHA:
-        found = open_alpha(Path(options.image), max_pixels=options.max_pixels)
-        require(found is not None, f"--mask alpha: {options.image} has no alpha channel")
-    elif options.mask is not None:
-        found = _mask(options.mask, options.max_pixels)
-    if options.weights is not None:
-        weights = read_array(options.weights, options.max_pixels)
-        _require_size(weights, image, f"--weights {options.weights}")
-        found = weights if found is None else found * weights
-    if found is None:
-        return None
-    _require_size(found, image, f"--mask {options.mask}")
-    require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
-    return found
 
 
 def _straight(image: Image) -> Image:
