@@ -5,6 +5,7 @@ From a terminal ``python train_fit.py`` in a clone, or ``nerf-posenc`` where it 
 Python ``from train_fit import fit``.
 """
 
+import importlib
 import importlib.util
 import signal
 import sys
@@ -21,6 +22,8 @@ _PROGRAM = Path(__file__).parent / "nerf_posenc" / "_program"
 if _PROGRAM.is_dir():
     sys.path.insert(0, str(_PROGRAM))
 
+# What is imported from here, and where it is.
+_OFFERED = {"main": "app.cli", "fit": "app.fit", "FittedRun": "app.fit"}
 _OURS = ("app", "scenes", "sequences", "nerf_posenc")
 
 
@@ -48,14 +51,22 @@ def command() -> int:
 
 def __getattr__(name: str) -> Any:
     # On demand: the program takes seconds to import, and `command` has to come before it.
-    if name == "main":
-        from app.cli import main
-
-        return main
-    if name in ("fit", "FittedRun"):
-        import app.fit
-
-        return getattr(app.fit, name)
+    if name in _OFFERED:
+        try:
+            return getattr(importlib.import_module(_OFFERED[name]), name)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").split(".")[0]
+            if package not in _OURS:
+                why = f"needs {error.name}: pip install 'nerf_posenc[app]'"
+            elif package in sys.modules:
+                file = getattr(sys.modules[package], "__file__", None)
+                why = (
+                    f"has a package {package}, and another one of this name is loaded already "
+                    f"({file}); rename that, or run nerf-posenc as a command"
+                )
+            else:
+                raise
+            raise ImportError(f"train_fit {why}") from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

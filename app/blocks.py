@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 
@@ -56,6 +56,7 @@ class View:
         depth: depth of each pixel, above 0, NaN where it is empty; None for an image.
         bands: frequency bands of the encoding, in rad per unit of the image plane.
         is_section: whether it cuts through the data, so that the page opens on another view.
+        scored: pixels that the scores are of; None for all.
     """
 
     title: str
@@ -64,6 +65,7 @@ class View:
     depth: Float[Tensor, "height width"] | None = None
     bands: Sequence[float] = ()
     is_section: bool = False
+    scored: Bool[Tensor, "height width"] | None = None
 
 
 @dataclass(frozen=True)

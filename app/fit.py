@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
+import torch
 
 from app.cli import handled_signals, parse
 from app.commands.saved import find_fit
@@ -24,6 +26,7 @@ from app.runs.saved import SaveError, read_metrics, read_sounds, read_views
 from app.runs.stop import Stop, Stopped
 from nerf_posenc.fits import CoordinateFit, SceneFit, load_fit
 from scenes import SceneError
+from scenes.in_memory import array_file
 
 
 class FittedRun:
@@ -120,7 +123,7 @@ def fit(**options: Any) -> FittedRun:
             ``(height, width, 3 or 4)`` in 8 or 16 bits or in [0, 1]; ``audio`` as ``(samples,
             rate)``; a ``scan`` ``(height, width)`` or ``(depth, height, width)`` in [0, 1]; as a
             ``scene``, ``nerf_posenc.radiance.Views``. Encodings may be classes of a file of yours.
-            A flag is True.
+            A ``mask``, ``weights`` and ``observed`` may be arrays. A flag is True.
 
     Returns:
         The run, whose folder is new under ``runs/`` unless ``out`` names it.
@@ -161,6 +164,10 @@ def fit(**options: Any) -> FittedRun:
 
 def _words(options: Mapping[str, Any]) -> list[str]:
     """Options as the words of a command line."""
+    if not KINDS.keys() & options.keys():
+        raise UsageError(
+            f"what shall be fitted? Give one of {', '.join(KINDS)}, as in image=pixels"
+        )
     words = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
@@ -169,6 +176,9 @@ def _words(options: Mapping[str, Any]) -> list[str]:
             words += [option, str(value if is_path else KINDS[name].file_of(value))]
         elif name.removesuffix("s") in KINDS:
             raise UsageError(f"{name} is for the command line; call fit for each of them")
+        elif isinstance(value, np.ndarray | torch.Tensor):
+            # A mask, or weights.
+            words += [option, str(array_file(value))]
         elif isinstance(value, list | tuple):
             words += [option, *map(_word, value)]
         elif value is not None and value is not False:

@@ -31,6 +31,7 @@ _INSTALLED = "nerf-posenc"
 # Windows starts it as nerf-posenc.exe.
 PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
 """The program as it was started."""
+_STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
 
 FREE = (
     *(
@@ -115,7 +116,7 @@ class CommonOptions:
     """What holds for all kinds of data."""
 
     encodings: Open[tuple[str, ...]] = OPEN
-    """What to fit with, of those above, or FILE.py:CLASS."""
+    """What to fit with, as --image --help lists it, or FILE.py:CLASS."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
     """Units per hidden layer; 256, of grids 64; of scenes by field."""
@@ -337,7 +338,7 @@ def _without_none() -> Iterator[None]:
         blank = re.sub(
             r"\(default:(\s*│\n│)?\s*None\)",
             lambda found: re.sub(r"[^│\n]", " ", found[0]),
-            printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {PROGRAM}"),
+            printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {_STARTED}"),
         )
         # Without the lines that had nothing else.
         print(re.sub(r"\n[│ ]+(?=\n)", "", blank), end="")

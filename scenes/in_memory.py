@@ -36,6 +36,12 @@ def image_file(pixels: Any) -> Path:
         SceneError: If it is of another shape, or the file cannot be written.
     """
     array = _numbers(pixels, "an image")
+    if array.dtype.kind == "i" or array.dtype.itemsize > 4:
+        raise SceneError(
+            f"an image must be of uint8, uint16 or floating-point numbers; got {array.dtype}"
+        )
+    if array.dtype.kind == "f" and not (array.min() >= 0 and array.max() < np.inf):
+        raise SceneError("an image must hold finite numbers, 0 or more")
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
         raise SceneError(
             f"an image must be (height, width) or (height, width, 3 or 4); got {array.shape}"
@@ -71,8 +77,14 @@ def sound_file(data: Any) -> Path:
 
 
 def array_file(values: Any) -> Path:
-    """Write a slice ``(height, width)`` or a volume ``(depth, height, width)`` as ``.npy``."""
-    array = _numbers(values, "a volume")
+    """Write a slice ``(height, width)`` or a volume ``(depth, height, width)`` as ``.npy``.
+
+    Values of 8 or 16 bits without a sign count as shares of the largest that these hold, unless all
+    are 0 or 1.
+    """
+    array = _numbers(values, "an array")
+    if array.dtype in (np.uint8, np.uint16) and int(array.max()) > 1:
+        array = array / np.float32(np.iinfo(array.dtype).max)
     return _write_once("volume.npy", [array], lambda folder: np.save(folder / "volume.npy", array))
 
 
@@ -120,6 +132,7 @@ def scene_folder(views: Any) -> Path:
 def _numbers(data: Any, name: str) -> npt.NDArray[Any]:
     """Values of an array or a tensor; those of 64 bits in 32."""
     array = data.detach().cpu().numpy() if isinstance(data, torch.Tensor) else np.asarray(data)
+    array = array.astype(np.uint8) if array.dtype == bool else array
     if array.dtype.kind not in "fiu" or array.size == 0:
         raise SceneError(f"{name} must be a path or numbers; got {array.dtype} {array.shape}")
     return array.astype(np.float32) if array.dtype.kind == "f" else array

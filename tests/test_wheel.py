@@ -68,6 +68,19 @@ def test_all_packages_of_the_wheel_lie_in_one_folder(wheel: Path) -> None:
     assert held == ours
 
 
+def test_a_clone_that_is_installed_runs_its_own_files(tmp_path: Path) -> None:
+    # Not a copy of the day of its installation.
+    script = (
+        "import train_fit as t, app, nerf_posenc as n; print(t.__file__, app.__file__, n.__file__)"
+    )
+    files = run(sys.executable, "-c", script, cwd=tmp_path).split()
+    assert [Path(file).relative_to(ROOT).parts[0] for file in files] == [
+        "train_fit.py",
+        "app",
+        "nerf_posenc",
+    ]
+
+
 def test_an_installation_leaves_the_torch_and_the_numpy_that_are_there(
     wheel: Path, tmp_path: Path
 ) -> None:

@@ -26,15 +26,16 @@ PSNR = Measure(
     "psnr_db",
     "PSNR (dB)",
     2,
-    meaning="-10 log10(MSE) over all pixels of an image, with --held-out over those that were not "
-    "fitted, or its mean over the test views; values clamped to [0, 1], float64",
+    meaning="-10 log10(MSE) over all pixels of an image that no mask leaves out, with --held-out "
+    "and --observed over those that were not fitted, or its mean over the test views; values "
+    "clamped to [0, 1], float64",
 )
 SSIM = Measure(
     "ssim",
     "SSIM",
     4,
     meaning="Structural similarity, 1 for equal images: Wang et al. 2004, 11 x 11 Gaussian window, "
-    "sigma 1.5, mean over channels",
+    "sigma 1.5, mean over channels, and over all windows around pixels that no mask leaves out",
 )
 
 CITATIONS = (

@@ -36,7 +36,12 @@ from nerf_posenc.radiance.build import (
     make_renderer,
 )
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.evaluation import evaluate_views, render_camera, with_refined_poses
+from nerf_posenc.radiance.evaluation import (
+    ViewScore,
+    evaluate_views,
+    render_camera,
+    with_refined_poses,
+)
 from nerf_posenc.radiance.field_training import (
     field_lr,
     forward_for,
@@ -400,12 +405,7 @@ class ViewsKind(Kind[AskedViews]):
         with progress_bar(f"{fit.name} test views", len(test), "view", quiet=config.quiet) as bar:
             scores = evaluate(test, on_view=partial(bar.update, 1))
             sum_up(bar)
-        views = [
-            View(
-                score.name, test.over(i, gray), score.rendering.rgb, visible_depth(score.rendering)
-            )
-            for i, score in enumerate(scores)
-        ]
+        views = [_view(test, i, score, gray) for i, score in enumerate(scores)]
         moving: list[Video | Volume] = []
         if config.turntable:
             scene = self.scene.train
@@ -530,6 +530,15 @@ class SceneKind(ViewsKind[SceneOptions]):
 def _mean(values: Iterable[float]) -> float:
     values = list(values)
     return sum(values) / len(values)
+
+
+def _view(test: Views, i: int, score: ViewScore, gray: float) -> View:
+    """A test view beside its rendering; gray where a mask leaves it out."""
+    truth, rgb = test.over(i, gray), score.rendering.rgb
+    mask = None if test.masks is None else test.masks[i]
+    if mask is not None:
+        truth, rgb = (torch.where(mask[..., None], each, 0.5) for each in (truth, rgb))
+    return View(score.name, truth, rgb, visible_depth(score.rendering), scored=mask)
 
 
 def make_volume(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:

@@ -51,7 +51,7 @@ from app.report.tiles import TilePyramid
 from app.report.video import snapshot_caption
 from app.report.volumes import shown_volumes
 from nerf_posenc.images import resize_area, unit_range
-from nerf_posenc.metrics.image import psnr_from_mse, squared_error
+from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.results import Measure
 
 _MAX_VIEWS = 6
@@ -309,8 +309,7 @@ def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
     """
 
     def spread(panel: Panel) -> float:
-        errors = [squared_error(f, panel.original) for f in panel.fits.values()]
-        errors = [error / panel.original.numel() for error in errors]
+        errors = [panel.mse(name) for name in panel.fits]
         finite = [error for error in errors if math.isfinite(error)]
         return max(finite) - min(finite) if len(finite) > 1 else 0.0
 
@@ -351,10 +350,7 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
     for name, fit in panel.fits.items():
         error = (part.error(fit, panel.original) / scale).clamp(0, 1)
         fitted = webp_url(part.image(clamped(fit)))
-        decibels = psnr_from_mse(
-            squared_error(fit[part.window], panel.original[part.window])
-            / panel.original[part.window].numel()
-        )
+        decibels = psnr_from_mse(panel.mse(name, part.window))
         shown = {
             "name": name,
             "score": f"{score_text(decibels, Measure('', '', 1))} dB",

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from app.blocks import Curve, View
+from app.crops import Window
 from app.kinds.kind import Result
 from app.report.charts import Chart, Line, Mark
 from app.report.palette import NUM_STYLES, color_indices
 from app.report.tables import score_text
+from nerf_posenc.metrics.image import squared_error
 from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
 from nerf_posenc.training.results import Measure
 
@@ -40,6 +42,7 @@ class Panel:
         depths: depths by the name of the fit, NaN for empty pixels.
         bands: frequency bands of the encodings, in rad per unit of the image plane.
         is_section: whether it cuts through the data.
+        scored: pixels that the scores are of; None for all.
     """
 
     title: str
@@ -48,6 +51,16 @@ class Panel:
     depths: Mapping[str, Float[Tensor, "height width"]]
     bands: Sequence[float]
     is_section: bool = False
+    scored: Bool[Tensor, "height width"] | None = None
+
+    def mse(self, name: str, window: Window = (slice(None), slice(None))) -> float:
+        """Mean squared error of a fit in a part of the image; NaN where nothing is scored."""
+        fit, original = self.fits[name][window], self.original[window]
+        if self.scored is None:
+            return squared_error(fit, original) / original.numel()
+        weights = self.scored[window].float()
+        count = 3 * float(weights.sum())
+        return squared_error(fit, original, weights) / count if count else math.nan
 
 
 def panels(results: Sequence[Result]) -> list[Panel]:
@@ -72,6 +85,7 @@ def panels(results: Sequence[Result]) -> list[Panel]:
             {name: view.depth for name, view in views.items() if view.depth is not None},
             sorted({band for view in views.values() for band in view.bands}),
             first.is_section,
+            first.scored,
         )
         for views in grouped
     ]

@@ -113,7 +113,13 @@ def test_posed_views_of_memory_are_the_scene_that_a_folder_is() -> None:
         (dict(scan=np.full((8, 8), 2.0)), r"must hold values in \[0, 1\]"),
         (dict(scene=np.zeros((8, 8))), "must be a path, a name or nerf_posenc.radiance.Views"),
         (dict(shape=np.zeros((8, 3))), "shape must be a path or a name; got ndarray"),
-        (dict(images=["cat"]), "call fit for each"),
+        (dict(image="cat", images=["cat"]), "call fit for each"),
+        (dict(bands=3), "what shall be fitted"),
+        (
+            dict(image=np.zeros((9, 9), np.int64)),
+            "uint8, uint16 or floating-point numbers; got int64",
+        ),
+        (dict(image=np.full((9, 9), np.nan)), "finite numbers, 0 or more"),
         (
             dict(image="cat", encodings=[type("Mine", (), {"__module__": "nowhere"})]),
             "Mine is of no file",
@@ -147,6 +153,25 @@ def test_a_class_of_a_file_is_an_encoding(tmp_path: Path) -> None:
         words, capture_output=True, text=True, check=False, env={"PYTHONPATH": paths}
     )
     assert "Cubes" in done.stdout, done.stderr
+
+
+def test_masks_and_weights_may_be_arrays(pixels: np.ndarray[Any, Any]) -> None:
+    mask = np.zeros((20, 24), bool)
+    mask[:, :12] = True
+    for given in (mask, mask.astype(np.uint8), 255 * mask.astype(np.uint8), mask.astype(float)):
+        run = fit(image=pixels, mask=given, encodings=["none"], out="run", overwrite=True, **FEW)
+        # Gray is what is neither fitted nor scored.
+        assert bool((run.original()[:, 12:] == 128).all())
+        np.testing.assert_array_equal(run.original()[:, :12], pixels[:, :12])
+
+
+def test_another_package_app_is_named(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("")
+    script = f"import app, sys; sys.path.append({str(Path(train_fit.__file__).parent)!r})\n"
+    script += "from train_fit import fit"
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "has a package app, and another one of this name is loaded already" in done.stderr
 
 
 def test_a_sequence_says_that_its_model_is_not_rebuilt() -> None:

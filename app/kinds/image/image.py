@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from app.blocks import Evaluation, FitName, View
+from app.blocks import Evaluation, FitName
 from app.crops import preview_windows
 from app.kinds.coordinates import (
     ABOUT,
@@ -26,7 +26,13 @@ from app.kinds.image import auto, defaults
 from app.kinds.image.inputs import find_images
 from app.kinds.image.options import ImageOptions
 from app.kinds.image.plan import PLANNED_PIXELS, plan
-from app.kinds.image.reconstruction import evaluated_pixels, fitted_pixels, reconstruct, render
+from app.kinds.image.reconstruction import (
+    evaluated_pixels,
+    fitted_pixels,
+    reconstruct,
+    render,
+    view_of,
+)
 from app.kinds.image.references import BYTES_PER_PARAMETER, jpegs, reference_result
 from app.kinds.image.samples import ALPHA, sample_notes, sampled, weighted
 from app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
@@ -263,8 +269,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if self.image.is_large:
             return_freed_memory()
         encoder = encoder_of(fit.model)
-        view = View(self.title, self._truth, values, bands=frequency_bands(encoder))
-        return Evaluation(scores, [view])
+        return Evaluation(
+            scores, [view_of(self.image, values, self.title, frequency_bands(encoder))]
+        )
 
     def references(self, config: ImageOptions) -> Sequence[Result]:
         """Interpolations between the pixels, or JPEG in the bytes of the fits."""

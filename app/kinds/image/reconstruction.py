@@ -1,17 +1,21 @@
 """The pixels that a model gives, and those that they are compared with."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.images import Image, to_eight_bits
+from app.blocks import View
+from nerf_posenc.images import Image, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import predict
 
 # A large image is rendered this many pixels at a time.
 _STRIP_PIXELS = 1 << 18
+# Gray of what a mask leaves out.
+_MASKED = 0.5
 
 
 def evaluated_pixels(image: Image) -> Tensor:
@@ -25,6 +29,16 @@ def fitted_pixels(image: Image) -> Image:
     if image.held_out is None or not image.is_one_grid:
         return replace(image, held_out=None)
     return replace(image.held_out, weights=image.weights)
+
+
+def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = ()) -> View:
+    """Pixels that are evaluated beside their reconstruction; gray where a mask leaves them out."""
+    truth, scored = evaluated_pixels(image), image.evaluated.weights
+    if (valid := image.valid) is not None:
+        truth, values = (
+            torch.where(valid[..., None], unit_range(each), _MASKED) for each in (truth, values)
+        )
+    return View(title, truth, values, bands=bands, scored=None if scored is None else scored > 0)
 
 
 def render(

@@ -11,10 +11,10 @@ import PIL.Image
 import torch
 from torch import Tensor
 
-from app.blocks import Evaluation, FitName, View
+from app.blocks import Evaluation, FitName
 from app.kinds.coordinates import PSNR, SSIM
 from app.kinds.image.interpolation import interpolate_held_out, linear, radial
-from app.kinds.image.reconstruction import evaluated_pixels
+from app.kinds.image.reconstruction import view_of
 from app.kinds.kind import Result
 from app.terminal import printable
 from nerf_posenc.images import Image, to_eight_bits
@@ -49,7 +49,7 @@ def reference_result(image: Image, name: str, num_parameters: int) -> Result | N
         values = to_eight_bits(values)
     scores[PSNR.name] = psnr(values, truth, image.evaluated.weights)
     scores[SSIM.name] = ssim(values, truth, image.valid)
-    view = View(printable(image.name), evaluated_pixels(image), values)
+    view = view_of(image, values, printable(image.name))
     return Result(
         name=FitName(name),
         seconds=seconds,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from app.kinds.image.options import ImageOptions
 from app.options import UsageError, require
-from nerf_posenc.images import MU, Image
+from nerf_posenc.images import MU, Image, resize_area
 from scenes import open_image
 from scenes.image_files import open_alpha
 from scenes.worker import read_array
@@ -17,6 +17,8 @@ ALPHA = "alpha"
 """Value of ``--mask`` that takes the opacity of the image itself."""
 
 _COLUMNS = "columns:"
+# Means of ones are that much off.
+_ROUNDING = 1e-6
 
 
 def weighted(options: ImageOptions, image: Image) -> Image:
@@ -28,6 +30,8 @@ def weighted(options: ImageOptions, image: Image) -> Image:
     """
     found = None
     if options.mask == ALPHA:
+        is_file = Path(options.image).is_file()
+        require(is_file, f"--mask alpha: {options.image} is no file with an alpha channel")
         found = open_alpha(Path(options.image), max_pixels=options.max_pixels)
         require(found is not None, f"--mask alpha: {options.image} has no alpha channel")
     elif options.mask is not None:
@@ -84,7 +88,9 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
             "of the pixels between"
         )
     if options.mask is not None:
-        notes.append(f"pixels outside the mask {options.mask} are neither fitted nor scored")
+        notes.append(
+            f"pixels outside the mask {options.mask}, gray here, are neither fitted nor scored"
+        )
     if options.weights is not None:
         notes.append(f"loss and scores weigh pixels by {options.weights}")
     if options.observed is not None:
@@ -110,6 +116,7 @@ def _straight(image: Image) -> Image:
 
 def _mask(file: str, max_pixels: int) -> Tensor:
     """Mask of a gray image or an array: 1 where it is above a half, else 0."""
+    require(Path(file).is_file(), f"--mask or --observed {file}: there is no such file")
     if file.lower().endswith(".npy"):
         return (read_array(Path(file), max_pixels) > 0.5).float()
     rgb = open_image(file, max_pixels=max_pixels).rgb
@@ -132,9 +139,11 @@ def _observed(options: ImageOptions, image: Image) -> Tensor:
     asked, (width, height) = options.observed or "", image.size
     generator = torch.Generator().manual_seed(options.seed)
     if (share := _share(asked.removeprefix(_COLUMNS))) is None:
-        found = _mask(asked, options.max_pixels) > 0
-        _require_size(found, image, f"--observed {asked}")
-        return found
+        found = _mask(asked, options.max_pixels)
+        # As the image was reduced: a pixel is observed if all of it is.
+        kept = resize_area(found[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
+        _require_size(kept, image, f"--observed {asked}")
+        return kept
     if asked.startswith(_COLUMNS):
         return (torch.rand(width, generator=generator) < share).expand(height, width)
     # Exactly this share, whatever the seed.
