@@ -12,7 +12,7 @@ from nerf_posenc.training.recipes import NETWORKS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
-LONG = ("equivalents", "saved")
+LONG = ("equivalents", "saved", "python")
 
 
 def code_blocks(page: Path) -> list[tuple[int, str, str]]:

@@ -16,7 +16,7 @@ def samples(frequency: float, in_dim: int = 2) -> tuple[Tensor, Tensor]:
     return points, (frequency * points.sum(-1, keepdim=True)).sin()
 
 
-@pytest.mark.parametrize("in_dim", [1, pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("in_dim", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
 def test_finer_detail_takes_a_larger_sigma(in_dim: int) -> None:
     coarse, fine = (
         choose_sigma(*samples(frequency / math.sqrt(in_dim), in_dim), num_steps=QUICK).sigma
@@ -25,6 +25,7 @@ def test_finer_detail_takes_a_larger_sigma(in_dim: int) -> None:
     assert 0 < 1.5 * coarse < fine
 
 
+@pytest.mark.slow
 def test_sigma_is_in_cycles_per_unit_of_the_points() -> None:
     points, values = samples(6.0)
     found = choose_sigma(points, values, num_steps=QUICK)

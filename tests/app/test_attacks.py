@@ -162,6 +162,7 @@ def test_sparse_arrays_take_no_more_than_files_of_their_size(
     assert time.process_time() - began < 10
 
 
+@pytest.mark.slow
 def test_keys_that_nobody_reads_are_not_kept_for_every_frame() -> None:
     folder = Path("scene/images")
     folder.mkdir(parents=True)
@@ -254,6 +255,7 @@ def test_a_story_of_all_sentences_is_refused(capsys: pytest.CaptureFixture[str])
     assert "sentences before their questions" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_heat_map_of_millions_of_cells_is_refused() -> None:
     with quick_report():
         assert (

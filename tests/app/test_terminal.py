@@ -79,6 +79,7 @@ def test_names_cannot_command_the_terminal(name: str, shown: str) -> None:
     assert printable(name) == shown
 
 
+@pytest.mark.slow
 def test_umlauts_are_printed_where_the_locale_has_none() -> None:
     Image.new("RGB", (9, 9), "red").save("Tasse ü.png")
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
