@@ -3,8 +3,8 @@
     python -m benchmarks.loss_hashes
 
 Run it before and after in the same environment on the same machine: equal hashes are equal bits of
-every loss that ``metrics.json`` records. It goes through the command line, so that it runs on any
-version of the code.
+every score of the batches that ``metrics.json`` records. It goes through the command line, so that
+it runs on any version of the code since 0.2.
 """
 
 import hashlib
@@ -34,12 +34,14 @@ def main() -> None:
             out = Path(folder, str(i))
             common = ["--device", "cpu", "--video", "0", "--quiet", "--out", str(out)]
             subprocess.run([sys.executable, "train_fit.py", *arguments, *common], check=True)
-            for fit in json.loads((out / "metrics.json").read_text())["fits"]:
+            metrics = json.loads((out / "metrics.json").read_text())
+            for fit in metrics["fits"]:
                 if fit["is_reference"]:
                     continue
-                losses = [record.get("mse", record.get("loss")) for record in fit["history"]]
+                # The score that the curves are of, as a function of the loss.
+                losses = [record[metrics["training"]["name"]] for record in fit["history"]]
                 digest = hashlib.sha256(json.dumps(losses).encode()).hexdigest()
-                print(f"{name:10}  {fit['name']:8}  {digest[:16]}  last loss {losses[-1]!r}")
+                print(f"{name:10}  {fit['name']:8}  {digest[:16]}  last score {losses[-1]!r}")
 
 
 if __name__ == "__main__":
