@@ -123,6 +123,36 @@ def test_the_fewer_of_portraits_and_landscapes_are_rotated_once(
         assert {iio.imread(path).shape[:2] for path in images.iterdir()} == {expected}
 
 
+def test_masks_are_copied_where_colmap_looks_and_rotated_with_their_photographs(
+    tmp_path: Path,
+) -> None:
+    taken, images = tmp_path / "taken", tmp_path / "capture" / "images"
+    (taken / "masks").mkdir(parents=True)
+    images.mkdir(parents=True)
+    for i in range(3):
+        shape = (60, 40) if i == 0 else (40, 60)
+        photo = np.full((*shape, 3), 60 + 50 * i, dtype=np.uint8)
+        # Black in the photograph is what the mask leaves out.
+        photo[:10] = 0
+        iio.imwrite(taken / f"{i}.png", photo)
+        iio.imwrite(taken / "masks" / f"{i}.png", 255 * (photo[..., 0] > 0).astype(np.uint8))
+    without = capture_folder(taken, Path())
+    files = sorted(file for file in taken.iterdir() if file.is_file())
+    for _ in range(2):  # As after an interruption.
+        copies, _ = _copy(files, images, 60, 10_000)
+    for copy in copies.values():
+        image = iio.imread(images / copy.name)
+        mask = iio.imread(tmp_path / "capture" / "masks" / f"{copy.name}.png")
+        assert mask.shape == image.shape[:2] == (40, 60)
+        np.testing.assert_array_equal(mask > 0, image[..., 0] > 30)
+    iio.imwrite(taken / "masks" / "1.png", np.full((40, 60), 255, dtype=np.uint8))
+    assert capture_folder(taken, Path()) != without
+    iio.imwrite(taken / "masks" / "1.png", np.full((9, 9), 255, dtype=np.uint8))
+    (tmp_path / "other" / "images").mkdir(parents=True)
+    with pytest.raises(SceneError, match=r"1.png is not of the size of its photograph"):
+        _copy(files, tmp_path / "other" / "images", 60, 10_000)
+
+
 @pytest.mark.usefixtures("no_report", "no_hull")
 def test_photographs_are_fitted_in_one_command_and_resumed(
     captured: tuple[Path, Path, torch.Tensor],
