@@ -57,6 +57,7 @@ class View:
         bands: frequency bands of the encoding, in rad per unit of the image plane.
         is_section: whether it cuts through the data, so that the page opens on another view.
         scored: pixels that the scores are of; None for all.
+        mu: strength of the mu-law that its values are linear light by; None for others.
     """
 
     title: str
@@ -66,6 +67,7 @@ class View:
     bands: Sequence[float] = ()
     is_section: bool = False
     scored: Bool[Tensor, "height width"] | None = None
+    mu: float | None = None
 
 
 @dataclass(frozen=True)

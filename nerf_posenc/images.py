@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
 
-MU = 5000.0
-"""Strength of the `mu_law` that images of high dynamic range are scored by."""
+_MU = 5000.0
+# The mean of an image lies this far above the knee of its curve, or further.
+_MEAN_OVER_KNEE = 10.0
 
 LARGE_PIXELS = 1 << 21
 """Above this many pixels nothing is held as floating-point numbers of the whole image."""
@@ -37,7 +38,7 @@ class Image:
             None to evaluate on all fitted ones.
         weights: weight of each pixel in the fit and in the scores, 0 or more. A pixel of weight 0
             is in neither, whatever its value. None for 1 everywhere.
-        peak: linear light that the value 1 stands for, by the `mu_law`; None for values as stored.
+        tone: curve by which linear light was mapped to [0, 1]; None for values as stored.
     """
 
     pixels: Shaped[Tensor, "height width 3"]
@@ -47,7 +48,7 @@ class Image:
     source: str = ""
     held_out: "Image | None" = None
     weights: Float[Tensor, "height width"] | None = None
-    peak: float | None = None
+    tone: "MuLaw | None" = None
 
     @classmethod
     def from_rgb(
@@ -161,23 +162,23 @@ class Image:
             return self
         if self.weights is not None:
             return self._resized_by_weight(longer_side)
-        if self.peak is not None:
-            linear = resize_area(linear_from_mu_law(self.pixels, self.peak), longer_side)
+        if self.tone is not None:
+            linear = resize_area(self.tone.light(self.pixels), longer_side)
             small = Image.from_rgb(linear.contiguous(), name=self.name, source=self.source)
-            return small.tone_mapped(self.peak)
+            return small.tone_mapped(self.tone)
         rgb = resize_area(self.pixels, longer_side).contiguous()
         if rgb.shape[0] * rgb.shape[1] > LARGE_PIXELS:
             rgb = to_eight_bits(rgb)
         return Image.from_rgb(rgb, name=self.name, source=self.source)
 
-    def tone_mapped(self, peak: float | None = None) -> "Image":
-        """Map linear light to [0, 1] by the mu-law.
+    def tone_mapped(self, tone: "MuLaw | None" = None) -> "Image":
+        """Map linear light to [0, 1].
 
         Args:
-            peak: largest value; None for that of the image.
+            tone: curve; None for that of `MuLaw.of_light`.
         """
-        peak = float(self.pixels.max()) if peak is None else peak
-        return replace(self, pixels=mu_law(self.pixels, peak), peak=peak)
+        tone = MuLaw.of_light(self.pixels) if tone is None else tone
+        return replace(self, pixels=tone.values(self.pixels), tone=tone)
 
     def _resized_by_weight(self, longer_side: int) -> "Image":
         """Average colors by area and weight, and weights by area."""
@@ -188,7 +189,7 @@ class Image:
         mean = resize_area(weights, longer_side)
         rgb = resize_area(colors * weights, longer_side) / mean.clamp(min=1e-12)
         resized = Image.from_rgb(rgb.contiguous(), name=self.name, source=self.source)
-        return replace(resized, weights=mean[..., 0].contiguous(), peak=self.peak)
+        return replace(resized, weights=mean[..., 0].contiguous(), tone=self.tone)
 
     def observed(self, is_observed: Bool[Tensor, "height width"]) -> "Image":
         """Fit some pixels, and hold out all others of the same grid.
@@ -233,31 +234,45 @@ class Image:
         return replace(fitted, held_out=between)
 
 
-def mu_law(
-    linear: Float[Tensor, "*shape"], peak: float, *, mu: float = MU
-) -> Float[Tensor, "*shape"]:
+@dataclass(frozen=True)
+class MuLaw:
     r"""Compress linear light to [0, 1]: $\log(1 + \mu x / \text{peak}) / \log(1 + \mu)$.
 
     The curve that images of high dynamic range are compared by (Kalantari and Ramamoorthi 2017,
-    "Deep High Dynamic Range Imaging of Dynamic Scenes", equation 5).
+    "Deep High Dynamic Range Imaging of Dynamic Scenes", equation 5, with mu = 5000).
 
-    Args:
-        linear: values from 0 to the peak.
-        peak: largest value.
-        mu: strength of the compression.
+    Attributes:
+        peak: largest value, which becomes 1.
+        mu: strength of the compression; ``peak / mu`` is the knee, below which the curve is nearly
+            straight.
 
     Examples:
-        >>> mu_law(torch.tensor([0.0, 40.0]), peak=40.0)
+        >>> curve = MuLaw(peak=40.0)
+        >>> curve.values(torch.tensor([0.0, 40.0]))
         tensor([0., 1.])
     """
-    return torch.log1p(mu * linear / peak) / math.log1p(mu)
 
+    peak: float
+    mu: float = _MU
 
-def linear_from_mu_law(
-    values: Float[Tensor, "*shape"], peak: float, *, mu: float = MU
-) -> Float[Tensor, "*shape"]:
-    """Inverse of `mu_law`; values are clamped to [0, 1] first."""
-    return torch.expm1(values.clamp(0, 1) * math.log1p(mu)) * (peak / mu)
+    @classmethod
+    def of_light(cls, linear: Shaped[Tensor, "*shape"]) -> "MuLaw":
+        """Curve of an image: mu is 5000, or more where a sun would press all else into the dark.
+
+        Then the knee is a tenth of the mean. With a peak of 34,000 times the mean, mu = 5000 would
+        leave all that is not a lamp below 0.02, which costs a fit 14 dB by that very curve.
+        """
+        peak, mean = float(linear.max()), float(linear.mean(dtype=torch.float64))
+        return cls(peak, max(_MU, _MEAN_OVER_KNEE * peak / mean))
+
+    def values(self, linear: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Values in [0, 1] of linear light from 0 to the peak."""
+        # The quotient first: a product with large values would overflow.
+        return torch.log1p(self.mu * (linear / self.peak)) / math.log1p(self.mu)
+
+    def light(self, values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Linear light of values, which are clamped to [0, 1] first."""
+        return torch.expm1(values.clamp(0, 1) * math.log1p(self.mu)) * (self.peak / self.mu)
 
 
 def unit_range(pixels: Shaped[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

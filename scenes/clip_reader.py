@@ -39,15 +39,20 @@ _DEMUXERS = (
 # A video whose header promises more frames than this share of them is cut; rates may vary.
 _WHOLE = 0.9
 _PICTURES = 0.5
+# Frames of which the sharpest is taken as a photograph: a camera in a hand shakes.
+_CANDIDATES = 4
 
 
-def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8], float]:
+def read_frames(
+    path: Path, most: int, size: int, photos_per_second: float | None = None
+) -> tuple[npt.NDArray[np.uint8], float]:
     """Read the first frames of a file; what is transparent is laid over white.
 
     Args:
         path: animated GIF, WebP or PNG; or a video, with imageio-ffmpeg installed.
         most: number of frames that are read.
         size: pixels along the longer side; larger frames are averaged down to it.
+        photos_per_second: read that many of a video, each the sharpest of its time; None for all.
 
     Returns:
         ``(frames, height, width, 3)`` and the frames per second.
@@ -59,9 +64,9 @@ def read_frames(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8]
         with path.open("rb") as file:
             head = file.read(200)
         is_animation = head[8:12] == b"WEBP" or head.startswith((b"GIF8", b"\x89PNG"))
-        if is_animation:
+        if is_animation and photos_per_second is None:
             return _animation(path, most, size)
-        return _video(path, _demuxer(path, head), most, size)
+        return _video(path, _demuxer(path, head), most, size, photos_per_second)
     except (SceneError, MemoryError):
         raise
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
@@ -109,7 +114,9 @@ def _animation(path: Path, most: int, size: int) -> tuple[npt.NDArray[np.uint8],
     return np.stack(frames), 1000 * len(durations) / sum(durations)
 
 
-def _video(path: Path, demuxer: str, most: int, size: int) -> tuple[npt.NDArray[np.uint8], float]:
+def _video(
+    path: Path, demuxer: str, most: int, size: int, photos_per_second: float | None
+) -> tuple[npt.NDArray[np.uint8], float]:
     try:
         import imageio_ffmpeg
     except ImportError:
@@ -121,15 +128,20 @@ def _video(path: Path, demuxer: str, most: int, size: int) -> tuple[npt.NDArray[
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-nostdin", "-threads", "1"]
     command += ["-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{path.resolve()}"]
     # Each frame once, as rates may vary; pixels that are not square are made so.
-    command += ["-map", "0:v:0", "-frames:v", str(most), "-fps_mode", "passthrough"]
-    command += ["-vf", "scale=w='max(1,round(iw*(sar+not(sar))))':h=ih", "-pix_fmt", "rgba"]
+    together = 1 if photos_per_second is None else _CANDIDATES
+    command += ["-map", "0:v:0", "-frames:v", str(most * together), "-fps_mode", "passthrough"]
+    chosen = f"fps={photos_per_second * together}," if photos_per_second is not None else ""
+    square = "scale=w='max(1,round(iw*(sar+not(sar))))':h=ih"
+    command += ["-vf", chosen + square, "-pix_fmt", "rgba"]
     command += ["-f", "image2pipe", "-c:v", "pam", "-"]
     frames = []
     with tempfile.TemporaryFile() as log:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as process:
             assert process.stdout is not None
             try:
-                frames += [_reduced(frame, size) for frame in _pam_images(process.stdout)]
+                images = (_reduced(frame, size) for frame in _pam_images(process.stdout))
+                while group := list(itertools.islice(images, together)):
+                    frames.append(max(group, key=_sharpness) if len(group) > 1 else group[0])
             finally:
                 process.stdout.close()
         log.seek(0)
@@ -145,6 +157,7 @@ def _video(path: Path, demuxer: str, most: int, size: int) -> tuple[npt.NDArray[
         raise ValueError("its transparency is in a stream of its own, which is not read")
     found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
     rate = float(found[1]) * (1000 if found[2] else 1) if found else 0.0
+    rate = photos_per_second or rate
     length = re.search(
         r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
     )
@@ -156,6 +169,12 @@ def _video(path: Path, demuxer: str, most: int, size: int) -> tuple[npt.NDArray[
         if len(frames) < (_WHOLE if is_damaged else _PICTURES) * min(most, promised):
             raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is cut")
     return np.stack(frames), rate or _USUAL_RATE
+
+
+def _sharpness(frame: npt.NDArray[np.uint8]) -> float:
+    """Mean square of the differences of neighboring pixels."""
+    green = frame[..., 1].astype(np.float32)
+    return float(sum(np.square(np.diff(green, axis=axis)).mean() for axis in (0, 1)))
 
 
 def _pam_images(stream: IO[bytes]) -> Iterator[npt.NDArray[np.uint8]]:

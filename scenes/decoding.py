@@ -24,7 +24,7 @@ _RAW = "a raw photograph; develop it to JPEG or TIFF"
 _AS_ARRAY = "save its values in [0, 1] by numpy.save as a .npy file"
 _AS_FLOATS = "bring its values to [0, 1] and save them as a floating-point TIFF"
 _AS_IMAGE = "save it as PNG or JPEG (docs/howto/my_photos.md)"
-_VIDEO = "a video; fit it by --clip, or take frames of it: ffmpeg -i FILE %04d.png"
+_VIDEO = "a video; --clip fits it, --photos finds its cameras"
 # Kinds of files that are not read, by their bytes at a place.
 _OTHERS = (
     (8, b"crx ", _RAW),
@@ -37,9 +37,9 @@ _OTHERS = (
     (0, b"<svg", f"an SVG drawing; {_AS_IMAGE}"),
     (0, b"P7\n", f"PAM; {_AS_IMAGE}"),
     (0, b"PF\n", f"PFM of colors; {_AS_FLOATS}"),
-    (128, b"DICM", f"DICOM; {_AS_ARRAY}"),
-    *((344, mark, f"NIfTI; {_AS_ARRAY}") for mark in (b"n+1\0", b"ni1\0")),
-    (0, b"\x1f\x8b", f"compressed by gzip, as NIfTI often is; {_AS_ARRAY}"),
+    (128, b"DICM", "DICOM; --volume reads the folder of a series"),
+    *((344, mark, "NIfTI; --volume reads it") for mark in (b"n+1\0", b"ni1\0")),
+    (0, b"\x1f\x8b", "compressed by gzip, as NIfTI often is; --volume reads NIfTI"),
     (0, b"PK\x03\x04", f"an archive, as .npz and .zip are; {_AS_ARRAY}"),
     (0, b"\x93NUMPY", "a NumPy array; --scan reads it"),
 )
@@ -61,6 +61,9 @@ _SENSOR_VALUES = (32803, 34892)
 _MAX_TEXT = 1 << 25
 # Of a binary PPM: width, height and the largest value, with comments before each.
 _PPM = re.compile(rb"P[36]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
+# Negative values of linear light, relative to the mean, that are taken for 0: reducing an image
+# with a sharp filter leaves some.
+_RINGING = 0.05
 # The most that a decoded pixel may take: four channels of 64 bits.
 _MOST_BYTES_PER_PIXEL = 32
 
@@ -142,7 +145,9 @@ def _require_type(pixels: PixelArray, path: Path) -> None:
         return
     if not np.issubdtype(kind, np.floating):
         raise SceneError(f"{path} contains {kind} pixels; save it with 8 or 16 bits per channel")
-    # A sum of squares would need a copy; NaN fails both comparisons.
+    # NaN fails all comparisons.
+    if 0 > pixels.min() >= -_RINGING * pixels.mean(dtype=np.float64):
+        np.maximum(pixels, 0, out=pixels)
     if not (pixels.min() >= 0 and pixels.max() < math.inf):
         raise SceneError(
             f"{path} contains floating-point values that are negative or not finite; mend them "

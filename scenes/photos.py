@@ -30,11 +30,15 @@ from nerf_posenc.images import to_eight_bits
 from scenes.errors import SceneError
 from scenes.image_files import MAX_PIXELS, open_image
 from scenes.masks import Mask, mask_beside
-from scenes.worker import read_focal_length
+from scenes.worker import read_clip, read_focal_length
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
 _RECORD = "photos.json"
 _PARTIAL = "sparse.partial"
+# Of a video: frames in all, so that a minute and a half is read, and their longer side.
+_MOST_FRAMES = 180
+_FRAMES_PER_SECOND = 2.0
+_FRAME_SIZE = 1600
 # Most photographs of which each is compared with all others; of more, with its neighbors.
 _MOST_EXHAUSTIVE = 200
 # What a lens sees is not known without EXIF: a phone's has about this share of the longer side.
@@ -109,10 +113,7 @@ def photo_files(folder: Path) -> list[Path]:
         SceneError: If there is no such folder, or fewer than 3 photographs in it.
     """
     if not folder.is_dir():
-        more = ""
-        if folder.is_file():
-            more = f"; of a video take frames first: ffmpeg -i {folder} -vf fps=2 photos/%04d.jpg"
-        raise SceneError(f"{folder} is not a folder; --photos takes a folder of photographs{more}")
+        raise SceneError(f"{folder} is not a folder; --photos takes one of photographs, or a video")
     photos = _files(folder, _SUFFIXES)
     if len(photos) < 3:
         raise SceneError(
@@ -129,6 +130,36 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
         for f in folder.iterdir()
         if f.is_file() and f.suffix.lower() in suffixes and f.name[0] != "."
     )
+
+
+def video_photos(video: Path, runs: Path, *, log: Callable[[str], None] = print) -> Path:
+    """Take the sharpest frames of a video as photographs, 2 of each second.
+
+    Args:
+        video: file that ffmpeg reads.
+        runs: folder in which a folder of them is made, or was made before.
+        log: function that takes a line about what is read.
+
+    Returns:
+        The folder, named by what the video contains.
+
+    Raises:
+        SceneError: If it cannot be read, or imageio-ffmpeg is missing.
+    """
+    with video.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()[:8]
+    folder = runs / f"frames-{_plain(video.stem)}-{digest}"
+    if not folder.exists():
+        frames, _ = read_clip(video, _MOST_FRAMES, _FRAME_SIZE, _FRAMES_PER_SECOND)
+        partial = folder.with_suffix(".partial")
+        partial.mkdir(parents=True, exist_ok=True)
+        for i, frame in enumerate(frames.numpy()):
+            _write(partial / f"{i:04d}.jpg", frame)
+        partial.rename(folder)
+    count = len(photo_files(folder))
+    first = f", all of its first {count / _FRAMES_PER_SECOND:.0f} s" * (count == _MOST_FRAMES)
+    log(f"frames   {count} of {video}{first}, in {folder}")
+    return folder
 
 
 def capture_folder(photos: Path, runs: Path) -> Path:

@@ -105,13 +105,15 @@ def read_sound(path: Path, most: int, duration: float | None) -> "tuple[Tensor, 
     return samples, int(answer["rate"])
 
 
-def read_clip(path: Path, most: int, size: int) -> "tuple[Tensor, float]":
+def read_clip(
+    path: Path, most: int, size: int, photos_per_second: float | None = None
+) -> "tuple[Tensor, float]":
     """Read frames and their rate; see `scenes.clip_reader.read_frames`.
 
     Raises:
         SceneError: If the file cannot be read within the limits.
     """
-    answer, (frames,) = _ask_file("clip", path, [most, size])
+    answer, (frames,) = _ask_file("clip", path, [most, size, photos_per_second])
     return frames, float(answer["rate"])
 
 
@@ -126,7 +128,7 @@ def read_mesh(path: Path, most: int) -> "tuple[Tensor, Tensor]":
 
 
 def read_array(path: Path, most: int) -> "Tensor":
-    """Read a ``.npy`` file as `scenes.array_reader.read_array` does.
+    """Read a ``.npy`` file as `scenes.volume_reader.read_array` does.
 
     Raises:
         SceneError: If the file cannot be read within the limits.
@@ -135,17 +137,28 @@ def read_array(path: Path, most: int) -> "Tensor":
     return values
 
 
+def read_volume(path: Path, most: int) -> "tuple[Tensor, dict[str, Any]]":
+    """Read a volume and the distances of its samples; see `scenes.volume_reader.read_volume`.
+
+    Raises:
+        SceneError: If the file or the folder cannot be read within the limits.
+    """
+    answer, (values,) = _ask_file("volume", path, [most])
+    return values, answer
+
+
 def _ask_file(what: str, path: Path, arguments: list[Any]) -> "tuple[dict[str, Any], list[Tensor]]":
-    """Ask for the arrays of one regular file, as tensors."""
+    """Ask for the arrays of one regular file, or of the folder of a volume, as tensors."""
     import torch
 
     try:
-        is_file = path.is_file()
+        files = [path] if what != "volume" or path.is_file() else list(path.glob("*"))
+        is_file = any(file.is_file() for file in files)
     except (OSError, ValueError):  # A name that is too long, or has a null.
         is_file = False
     if not is_file:
         raise SceneError(f"there is no file {path}")
-    answer, arrays = _WORKER.ask(what, path, arguments, Allowance([path]))
+    answer, arrays = _WORKER.ask(what, path, arguments, Allowance(files))
     return answer, [torch.from_numpy(array) for array in arrays]
 
 
@@ -302,9 +315,14 @@ def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], 
         frames, frames_per_second = read_frames(path, *arguments)
         return {"rate": frames_per_second}, [frames]
     if what == "array":
-        from scenes.array_reader import read_array as read_values
+        from scenes.volume_reader import read_array as read_slices
 
-        return {}, [read_values(path, *arguments)]
+        return {}, [read_slices(path, *arguments)]
+    if what == "volume":
+        from scenes.volume_reader import read_volume as read_voxels
+
+        voxels, facts = read_voxels(path, *arguments)
+        return facts, [voxels]
     if what == "mesh":
         from scenes.mesh_reader import read_triangles
 

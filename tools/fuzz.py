@@ -35,9 +35,12 @@ from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError
 from scenes import SceneError, open_image, open_scene
 from scenes.clips import open_clip
+from scenes.hdr import SUFFIXES, write_hdr
 from scenes.meshes import open_shape
 from scenes.sounds import open_sound
+from scenes.worker import read_volume
 from tests.corpora import image_corpus, scene_corpus
+from tests.scenes.test_volume_files import made, write_nifti, write_series
 
 _SECONDS, _BYTES = 10.0, 4 << 30
 _REFUSALS = (SceneError, UsageError, CheckpointError, ValueError)
@@ -133,6 +136,28 @@ def _slices() -> dict[str, bytes]:
     return found
 
 
+def _linear() -> dict[str, bytes]:
+    """Images of linear light."""
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in SUFFIXES:
+            values = np.random.default_rng(0).uniform(0, 40, (12, 17, 3)).astype(np.float32)
+            write_hdr(Path(folder, f"light{suffix}"), suffix, values)
+        return _folder(Path(folder))
+
+
+def _volumes() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("volume.nii", "volume.nii.gz"):
+            write_nifti(Path(folder, name), made())
+        return _folder(Path(folder))
+
+
+def _series() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        write_series(Path(folder), made())
+        return _folder(Path(folder))
+
+
 def _folder(path: Path) -> dict[str, bytes]:
     """Files below a folder."""
     files = (file for file in sorted(path.rglob("*")) if file.is_file())
@@ -161,13 +186,20 @@ def _open_scan(path: Path) -> None:
     _is_finite(ScanKind(ScanOptions(scan=str(path), size=16, projections=2)).integrals)
 
 
+def _open_volume(path: Path) -> None:
+    _is_finite(read_volume(path, 1 << 20)[0])
+
+
 # What makes the valid files of a reader, whether they are read as one folder, and the reader.
 READERS: Mapping[str, tuple[Callable[[], dict[str, bytes]], bool, Callable[[Path], Any]]] = {
     "images": (image_corpus, False, lambda path: _is_finite(open_image(str(path)).pixels)),
+    "linear": (_linear, False, lambda path: _is_finite(open_image(str(path)).pixels)),
     "sounds": (_sounds, False, lambda path: _is_finite(open_sound(str(path)).samples)),
     "clips": (_clips, False, lambda path: open_clip(str(path), num_frames=4, size=16)),
     "meshes": (_meshes, False, lambda path: open_shape(str(path)).distance(torch.rand(50, 3))),
     "slices": (_slices, False, _open_scan),
+    "volumes": (_volumes, False, _open_volume),
+    "series": (_series, True, _open_volume),
     **{
         kind: (lambda kind=kind: _folder(scene_corpus()[kind]), True, _open_scene)  # type: ignore[misc]
         for kind in ("transforms", "synthetic", "llff", "colmap")

@@ -22,7 +22,7 @@ from app.report.sounds import wav_bytes
 from app.report.video import has_ffmpeg, write_frames
 from app.runs.run import resolve_device
 from app.terminal import printable, progress_bar, sum_up
-from nerf_posenc.images import linear_from_mu_law
+from nerf_posenc.images import MuLaw
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
 from scenes import SceneError
 from scenes.hdr import SUFFIXES as HDR_SUFFIXES
@@ -156,8 +156,8 @@ def _write(
     suffix = ".png" if is_single else ".mp4" if has_ffmpeg() else ".webp"
     out = out or _new(folder / "renders", rendered.name, suffix)
     _require_format(out, rendered)
-    if out.suffix.lower() in HDR_SUFFIXES and rendered.peak is not None:
-        return _write_linear(out, rendered, rendered.peak)
+    if out.suffix.lower() in HDR_SUFFIXES and rendered.tone is not None:
+        return _write_linear(out, rendered, rendered.tone)
     width, height = rendered.size
     total, unit = (height, "row") if is_single else (rendered.num_frames, "frame")
     with progress_bar(label, total, unit, quiet=quiet) as bar:
@@ -188,9 +188,9 @@ def _new(folder: Path, stem: str, suffix: str) -> Path:
     return folder / f"{label}{suffix}"
 
 
-def _write_linear(out: Path, rendered: Rendered, peak: float) -> Path:
+def _write_linear(out: Path, rendered: Rendered, tone: MuLaw) -> Path:
     """Write linear light, in 16 bits or more."""
-    linear = linear_from_mu_law(torch.cat(list(rendered.strips)), peak).numpy()
+    linear = tone.light(torch.cat(list(rendered.strips))).numpy()
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out) as partial:
         try:
@@ -208,7 +208,7 @@ def _require_format(out: Path, rendered: Rendered) -> None:
     """
     suffix, num_frames = out.suffix.lower(), rendered.num_frames
     if num_frames == 1:
-        if suffix in HDR_SUFFIXES and rendered.peak is None:
+        if suffix in HDR_SUFFIXES and rendered.tone is None:
             raise UsageError(f"--out {out}: this fit is none of linear light; write a .png")
         if suffix not in (*_IMAGES, *HDR_SUFFIXES):
             raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")

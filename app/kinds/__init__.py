@@ -13,6 +13,7 @@ from app.kinds.scan.scan import ScanKind
 from app.kinds.scene import SceneKind
 from app.kinds.sequence import SequenceKind
 from app.kinds.shape import ShapeKind
+from app.kinds.volume import VolumeKind
 
 KINDS: MutableMapping[str, type[Kind[Any]]] = {
     kind.name: kind
@@ -24,6 +25,7 @@ KINDS: MutableMapping[str, type[Kind[Any]]] = {
         AudioKind,
         ShapeKind,
         ScanKind,
+        VolumeKind,
         AlignKind,
         ClipKind,
     )

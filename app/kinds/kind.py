@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from app.blocks import Evaluation, FitName, Mesh, Passage, Sound, Volume
 from app.options import CommonOptions, UsageError
-from nerf_posenc.images import strips, unit_range
+from nerf_posenc.images import MuLaw, strips, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.training.batches import DrawBatch
@@ -183,7 +183,7 @@ class Rendered:
         num_frames: number of frames.
         rate: frames per second.
         note: remark for the user; None for none.
-        peak: linear light that the value 1 stands for, by the mu-law; None for sRGB.
+        tone: curve by which the values are linear light; None for sRGB.
     """
 
     size: tuple[int, int]
@@ -192,7 +192,7 @@ class Rendered:
     num_frames: int = 1
     rate: float = 24.0
     note: str | None = None
-    peak: float | None = None
+    tone: MuLaw | None = None
 
 
 @dataclass(frozen=True)

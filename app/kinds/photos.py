@@ -10,7 +10,7 @@ from app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
 from app.options import Open, UsageError
 from nerf_posenc.radiance.views import Scene
 from scenes import open_scene
-from scenes.photos import capture_folder, import_pycolmap, reconstruct
+from scenes.photos import capture_folder, import_pycolmap, reconstruct, video_photos
 from scenes.room import room_poses, take_photographs
 
 ROOM = "room"
@@ -33,8 +33,8 @@ class PhotosOptions(ViewsOptions):
     """
 
     photos: str = ""
-    """Folder of photographs of something that does not move, or room for 40 of a room that are
-    rendered. The cameras are kept in a folder capture-... beside the run, which --scene reads."""
+    """Folder of photographs, or a video, of something that does not move; or room for 40 of a room
+    that are rendered. Cameras are kept in a folder capture-... beside the run, for --scene."""
 
     size: int | None = _SIZE
     """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
@@ -58,6 +58,10 @@ class PhotosKind(ViewsKind[PhotosOptions]):
         try:
             if options.photos == ROOM and not photos.exists():
                 photos = _room()
+            if photos.is_file():
+                _RUNS.mkdir(exist_ok=True)
+                with FileLock(_RUNS / ".photos-frames.lock"):
+                    photos = video_photos(photos, _RUNS, log=options.log)
             folder = capture_folder(photos, runs)
             folder.mkdir(parents=True, exist_ok=True)
             # Several processes, or two runs at once, wait for the first of them.

@@ -39,15 +39,16 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
         fits, baseline = [fit for fit in fits if fit is not baseline], None
     others = [fit for fit in fits if fit is not baseline]
     reference = max(references, key=score, default=None)
+    if fits and reference is not None and score(reference) > score(max(fits, key=score)):
+        shown = sorted(others, key=score, reverse=True)[:1]
+        compared = [f"{text(fit)} with {_in_sentence(fit.name)}" for fit in shown]
+        compared += [] if baseline is None else [f"{text(baseline)} without an encoding"]
+        return (
+            f"No fit reaches {reference.label}, {quantity} {text(reference)}: {', '.join(compared)}"
+        )
     if not others:
         return None
     best = max(others, key=score)
-    if reference is not None and score(reference) > score(max(fits, key=score)):
-        without = "" if baseline is None else f", {text(baseline)} without an encoding"
-        return (
-            f"{reference.label.capitalize()}, {quantity} {text(reference)}, is ahead of every "
-            f"fit: {_in_sentence(best.name)} with {text(best)}{without}"
-        )
     beside = "" if reference is None else f"; {reference.label} reaches {text(reference)}"
     if baseline is None:
         rest = sorted((fit for fit in others if fit is not best), key=score, reverse=True)

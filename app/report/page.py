@@ -17,7 +17,7 @@ from jinja2 import Template
 from markupsafe import Markup
 from torch import Tensor
 
-from app.blocks import FitName, HeatMap, Passage, Table, Token, Volume
+from app.blocks import FitName, HeatMap, Passage, Table, Token, View, Volume
 from app.crops import Window, detail_crop, most_detailed_window
 from app.kinds.kind import Result
 from app.report.charts import Chart, chart_svg, drawable
@@ -45,7 +45,7 @@ from app.report.sections import (
     training_charts,
 )
 from app.report.sounds import shown_sounds
-from app.report.tables import BASELINE, as_csv, columns, gain_label, gain_text, score_text
+from app.report.tables import BASELINE, GIVEN, as_csv, columns, gain_label, gain_text, score_text
 from app.report.template import render
 from app.report.tiles import TilePyramid
 from app.report.video import snapshot_caption
@@ -157,6 +157,7 @@ def write_page(
         rows=[_row(r, results, measures, about.groups) for r in results],
         csv=_csv(results, measures, about),
         images=_images(first, scale),
+        mu=next((view.mu for r in results for view in r.blocks(View) if view.mu), None),
         opened={"whole": opened[0], "detail": opened[1]},
         tiles=None if tiles is None else tiles.as_json(),
         error_scale=f"{scale:.2f}",
@@ -176,14 +177,15 @@ def write_page(
 def _sides(results: Sequence[Result], measure: Measure) -> tuple[str, str]:
     """Names of the fits that the comparison opens on, left and right.
 
-    On the right is the best; on the left that without an encoding, or the best of the other runs
-    if there are several, or the next best.
+    On the right is the best; on the left what was given, where that is not the original; or the fit
+    without an encoding, or the best of the other runs if there are several, or the next best.
     """
+    given = [result for result in results if result.name.encoding == GIVEN]
     fits = [result for result in results if not result.is_reference] or list(results)
     best, *rest = sorted(fits, key=lambda fit: _rank(fit, measure), reverse=True)
     others = [fit for fit in rest if fit.name.run != best.name.run]
     plain = [fit for fit in rest if fit.name == FitName(BASELINE)]
-    left = next(iter([*plain, *others, *rest]), None)
+    left = next(iter([*given, *plain, *others, *rest]), None)
     return "original" if left is None else left.label, best.label
 
 

@@ -14,6 +14,8 @@ PER_FIT = ("network", "num_bands", "optimizer", "lr")
 
 BASELINE = "none"
 """Name of the fit that gains are relative to: the one without an encoding."""
+GIVEN = "given"
+"""Name of the reference that shows what was fitted, where that is not the original."""
 
 
 def gain(

@@ -11,7 +11,7 @@ import tifffile
 import torch
 
 import train_fit
-from nerf_posenc.images import Image, linear_from_mu_law, mu_law
+from nerf_posenc.images import Image, MuLaw
 from scenes import SceneError, open_image
 from scenes.hdr import read_hdr, write_hdr
 from scenes.image_files import stored_pixels
@@ -46,8 +46,23 @@ def written(suffix: str, linear: np.ndarray[Any, Any]) -> Path:
 def test_the_mu_law_is_its_formula_and_inverse() -> None:
     x = torch.tensor([0.0, 1e-4, 0.3, 7.0, 40.0], dtype=torch.float64)
     expected = [math.log(1 + 5000 * v / 40) / math.log(5001) for v in x.tolist()]
-    torch.testing.assert_close(mu_law(x, 40.0), torch.tensor(expected, dtype=torch.float64))
-    torch.testing.assert_close(linear_from_mu_law(mu_law(x, 40.0), 40.0), x)
+    curve = MuLaw(40.0)
+    torch.testing.assert_close(curve.values(x), torch.tensor(expected, dtype=torch.float64))
+    torch.testing.assert_close(curve.light(curve.values(x)), x)
+
+
+def test_a_sun_leaves_the_mean_ten_times_above_the_knee() -> None:
+    light = torch.ones(64, 64, 3)
+    assert MuLaw.of_light(light).mu == 5000
+    light[0, 0] = 3e5
+    curve = MuLaw.of_light(light)
+    assert curve.peak / curve.mu == pytest.approx(float(light.mean()) / 10)
+
+
+def test_what_a_sharp_filter_leaves_below_0_counts_as_0(linear: np.ndarray[Any, Any]) -> None:
+    linear[2, 3] = -0.04 * linear.mean()
+    image = open_image(str(written(".tif", linear)))
+    assert float(image.pixels.min()) == 0
 
 
 @pytest.mark.parametrize(("suffix", "rtol"), [(".exr", 1e-6), (".tif", 1e-6), (".hdr", 1 / 100)])
@@ -55,8 +70,9 @@ def test_values_beyond_1_are_read_as_linear_light(
     suffix: str, rtol: float, linear: np.ndarray[Any, Any]
 ) -> None:
     image = open_image(str(written(suffix, linear)))
-    assert image.peak == pytest.approx(float(linear.max()), rel=rtol)
-    back = linear_from_mu_law(image.pixels, image.peak or 0)
+    assert image.tone is not None
+    assert image.tone.peak == pytest.approx(float(linear.max()), rel=rtol)
+    back = image.tone.light(image.pixels)
     # A Radiance has one exponent for three colors.
     largest = linear.max(-1, keepdims=True)
     assert float(np.abs(back.numpy() - linear).max()) <= 2 * rtol * float(largest.max())
@@ -66,16 +82,17 @@ def test_values_beyond_1_are_read_as_linear_light(
 def test_an_image_in_range_stays_as_it_is(linear: np.ndarray[Any, Any]) -> None:
     tifffile.imwrite("a.tif", linear / 40, photometric="rgb")
     image = open_image("a.tif")
-    assert image.peak is None
+    assert image.tone is None
     np.testing.assert_array_equal(image.pixels, linear / 40)
 
 
 def test_a_reduced_image_averages_light(linear: np.ndarray[Any, Any]) -> None:
     image = Image.from_rgb(torch.from_numpy(linear)).tone_mapped()
     small = image.resized(12)
-    assert small.peak == image.peak
+    assert small.tone == image.tone
+    assert image.tone is not None
     expected = torch.from_numpy(linear).reshape(8, 2, 12, 2, 3).mean((1, 3))
-    back = linear_from_mu_law(small.pixels, image.peak or 0)
+    back = image.tone.light(small.pixels)
     torch.testing.assert_close(back, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -90,7 +107,7 @@ def test_a_run_scores_and_renders_linear_light(
     assert set(run.scores["fourier"]) == {"psnr_db", "rmse_stops", "ssim"}
     fit = run.model("fourier")
     values = fit.render().double()  # type: ignore[union-attr, call-arg]
-    truth = mu_law(torch.from_numpy(linear).double(), float(linear.max()))
+    truth = MuLaw(float(linear.max())).values(torch.from_numpy(linear).double())
     decibels = -10 * math.log10(float((values - truth).square().mean()))
     assert run.scores["fourier"]["psnr_db"] == pytest.approx(decibels, abs=0.01)
     if out == ".exr":
@@ -98,7 +115,7 @@ def test_a_run_scores_and_renders_linear_light(
     assert train_fit.main(["render", "run", "--out", f"made{out}"]) == 0
     made = Path(f"made{out}")
     back = read_hdr(made, made.read_bytes()[:100])
-    expected = linear_from_mu_law(values, float(linear.max())).numpy()
+    expected = MuLaw(float(linear.max())).light(values).numpy()
     tolerance = 1e-5 if out == ".exr" else 0.01
     assert np.abs(back - expected).max() <= tolerance * expected.max()
     assert train_fit.main(["--image", "cat", "--size", "16", *FEW, "--out", "plain"]) == 0

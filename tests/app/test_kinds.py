@@ -99,6 +99,12 @@ SMALL = {
         write_disk,
         is_slow=True,
     ),
+    "volume": Small(
+        ["--volume", "scan.npy", "--encodings", "none", "fourier", *QUICK],
+        ["none", "fourier", "linear", "cubic"],
+        [24, 20, 5],
+        write_disk,
+    ),
     "align": Small(
         ["--align", "cat", "--size", "64", "--encodings", "fourier", "lines-eased", *QUICK],
         ["fourier", "lines-eased"],
@@ -167,7 +173,7 @@ def test_data_that_has_changed_is_not_resumed(
         file.write_text(made_text(4000)[::-1])
     elif kind == "audio":
         write_tones(file.name, rate=7000)
-    elif kind == "scan":
+    elif kind in ("scan", "volume"):
         np.save(file, np.load(file) / 2)
     elif kind == "shape":
         trimesh.creation.box((2.0, 2.0, 1.5)).export(file.name)

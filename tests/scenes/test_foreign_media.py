@@ -15,6 +15,7 @@ from app.kinds.scan.scan import ScanKind, ScanOptions
 from app.report.sounds import wav_bytes
 from scenes import SceneError, open_image
 from scenes.clips import open_clip
+from scenes.photos import video_photos
 from scenes.sounds import open_sound
 
 RGB = np.random.default_rng(0).integers(0, 256, (6, 8, 3), dtype=np.uint8)
@@ -174,6 +175,28 @@ def test_frames_of_a_varying_rate_are_each_read_once(tmp_path: Path) -> None:
     later = ["-vf", "setpts='(N+5*gt(N,6)*(N-6))/12/TB'", "-fps_mode", "vfr", "-c:v", "mpeg4"]
     ffmpeg(*source, *later, str(tmp_path / "a.mp4"))
     assert len(open_clip(str(tmp_path / "a.mp4"), num_frames=64, size=32).frames) == 12
+
+
+def test_the_sharpest_frames_of_a_video_are_its_photographs(tmp_path: Path) -> None:
+    # Of four frames each, at 8 a second, one is sharp; its number goes on by one each time.
+    source = ["-f", "lavfi", "-i", "testsrc2=size=64x48:rate=8:duration=3"]
+    blur = "gblur=sigma=4:enable='not(eq(mod(n,4),mod(floor(n/4),4)))'"
+    coded = ["-c:v", "mpeg4", "-q:v", "2"]
+    ffmpeg(*source, "-vf", blur, *coded, str(tmp_path / "shaken.mp4"))
+    ffmpeg(*source, *coded, str(tmp_path / "still.mp4"))
+    said: list[str] = []
+    folder = video_photos(tmp_path / "shaken.mp4", tmp_path / "runs", log=said.append)
+    whole = open_clip(str(tmp_path / "still.mp4"), num_frames=99, size=64).frames
+    photos = sorted(folder.iterdir())
+    assert len(photos) == 6
+    for i, photo in enumerate(photos):
+        difference = (whole - open_image(str(photo)).rgb).abs().mean((1, 2, 3))
+        assert int(difference.argmin()) == 4 * i + i % 4
+    assert said == [f"frames   6 of {tmp_path / 'shaken.mp4'}, in {folder}"]
+    assert video_photos(tmp_path / "shaken.mp4", tmp_path / "runs", log=said.append) == folder
+    (tmp_path / "a.gif").write_bytes(b"GIF89a")
+    with pytest.raises(SceneError, match="as a clip"):
+        video_photos(tmp_path / "a.gif", tmp_path / "runs")
 
 
 def test_titles_are_no_rates_and_wide_pixels_are_made_square(tmp_path: Path) -> None:

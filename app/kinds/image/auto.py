@@ -76,7 +76,9 @@ def choose_bands(kind: OpenedImage, config: ImageOptions, most: int, start: int)
 
 
 def _steps(config: ImageOptions) -> int:
-    return min(config.steps, max(_MIN_STEPS, round(_SHARE * config.steps)))
+    # Noise is learned late: a short fit has none of it.
+    share = 1 if config.noise else _SHARE
+    return min(config.steps, max(_MIN_STEPS, round(share * config.steps)))
 
 
 def _tried(errors: Iterable[tuple[str, float]], config: ImageOptions) -> str:

@@ -39,7 +39,7 @@ from app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
 from app.options import UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import ImageFit, load_fit
-from nerf_posenc.images import Image, linear_from_mu_law, unit_range
+from nerf_posenc.images import Image, MuLaw, unit_range
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.networks.quantization import quantize
 from nerf_posenc.training import recipes
@@ -83,15 +83,12 @@ STOPS = Measure(
     "RMSE (stops)",
     3,
     higher_is_better=False,
-    meaning="root mean square of the differences of log2 of linear light, which counts as 2^-14 of "
-    "the largest value where it is less",
+    meaning="root mean square of the differences of log2 of linear light, which counts as the peak "
+    "over mu where it is less",
 )
 """Further column of images of linear light."""
-MU_LAW = replace(
-    PSNR, label="PSNR (dB, mu-law)", meaning="PSNR of the values by the mu-law with mu = 5000"
-)
+MU_LAW = replace(PSNR, label="mu-law PSNR (dB)", meaning="PSNR of the values by the mu-law")
 """Their first column."""
-_DARKEST = 2.0**-14
 
 
 class ImageKind(CoordinateKind[ImageOptions]):
@@ -123,7 +120,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.is_split = options.held_out or options.observed is not None
         if self.is_split:
             self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
-        if not (image.weights is None and image.held_out is None and image.peak is None):
+        if not (image.weights is None and image.held_out is None and image.tone is None):
             self.notes_on_data = sample_notes(options, image)
         self._truth = evaluated_pixels(image)
         self._windows = preview_windows(image.evaluated.pixels)
@@ -209,7 +206,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
     def measures(self, config: ImageOptions) -> Sequence[Measure]:
         """PSNR and SSIM, and what is stored within ``--parameters``."""
         fitted = (FITTED,) if self.is_split else ()
-        if self.image.peak is not None:
+        if self.image.tone is not None:
             return (MU_LAW, *fitted, STOPS, SSIM)
         return (PSNR, *fitted, SSIM, *(STORAGE if config.num_parameters else ()))
 
@@ -240,7 +237,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
             forward=forward,
             compiled=config.compile,
             captured=True,
-            facts=None if self.image.peak is None else {"peak": self.image.peak},
+            facts=None if self.image.tone is None else vars(self.image.tone),
             loss=weighted_mse if batches.is_weighted else mse,
             originals=[unit_range(truth[window]) for window in self._windows],
             **between,
@@ -255,8 +252,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
         scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth, self.image.valid)}
-        if (peak := self.image.peak) is not None:
-            scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, peak)
+        if (tone := self.image.tone) is not None:
+            scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, tone)
         if self.is_split:
             fitted = fitted_pixels(self.image)
             scores[FITTED.name] = reconstruct(fitted, fit.model, device, dtype)[1]
@@ -285,20 +282,13 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return plan(self, self.image, config) if is_planned else None
 
     def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str]:
-        """Name references that are ahead of every fit, JPEGs as large, and flat fits."""
+        """Name references, JPEGs as large, and flat fits."""
         references = [result for result in results if result.is_reference]
         fits = [result for result in results if not result.is_reference]
         if references and fits:
             names = ", ".join(result.label for result in references)
             yield f"{names}: computed from the fitted pixels, not trained on the coordinates"
-            ahead = max(references, key=lambda result: result.scores[PSNR.name])
-            best = max(fits, key=lambda result: result.scores[PSNR.name])
-            if ahead.scores[PSNR.name] > best.scores[PSNR.name]:
-                yield (
-                    f"{ahead.name} is ahead of every fit: {ahead.scores[PSNR.name]:.2f} dB "
-                    f"against {best.scores[PSNR.name]:.2f} dB of {best.name}"
-                )
-        is_plain = self.image.weights is None and self.image.peak is None
+        is_plain = self.image.weights is None and self.image.tone is None
         is_whole = self.image.held_out is None and is_plain
         if is_whole and not references and not self.image.is_large:
             yield from self._notes_on_jpegs(fits)
@@ -371,7 +361,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
                 f"and this fit has {bands}: to enlarge it, fit it with --bands {enough}"
             )
         name = f"{path.stem}-{size[0]}x{size[1]}"
-        return Rendered(size, name, strips, note=note, peak=fit.facts.get("peak"))
+        return Rendered(size, name, strips, note=note, tone=_tone_of(fit))
 
     @classmethod
     def exportable(cls, path: Path) -> Exportable:
@@ -381,10 +371,16 @@ class ImageKind(CoordinateKind[ImageOptions]):
         return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
 
 
-def _rmse_in_stops(values: Tensor, image: Image, peak: float) -> float:
+def _tone_of(fit: ImageFit) -> MuLaw | None:
+    """Curve of the values of a saved fit; None if they are as stored."""
+    facts = {name: float(fit.facts[name]) for name in ("peak", "mu") if name in fit.facts}
+    return MuLaw(**facts) if facts else None
+
+
+def _rmse_in_stops(values: Tensor, image: Image, tone: MuLaw) -> float:
     """Root mean square of the differences of log2 of linear light."""
     stops = [
-        linear_from_mu_law(each.float(), peak).clamp(min=_DARKEST * peak).log2()
+        tone.light(each.float()).clamp(min=tone.peak / tone.mu).log2()
         for each in (values, image.pixels)
     ]
     errors = (stops[0] - stops[1]).square().mean(-1)

@@ -38,7 +38,14 @@ def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = (
         truth, values = (
             torch.where(valid[..., None], unit_range(each), _MASKED) for each in (truth, values)
         )
-    return View(title, truth, values, bands=bands, scored=None if scored is None else scored > 0)
+    return View(
+        title,
+        truth,
+        values,
+        bands=bands,
+        scored=None if scored is None else scored > 0,
+        mu=None if image.tone is None else image.tone.mu,
+    )
 
 
 def render(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from app.kinds.image.options import ImageOptions
 from app.options import UsageError, require
-from nerf_posenc.images import MU, Image, resize_area
+from nerf_posenc.images import Image, resize_area
 from scenes import open_image
 from scenes.image_files import open_alpha
 from scenes.worker import read_array
@@ -77,10 +77,10 @@ def sampled(options: ImageOptions, image: Image) -> Image:
 def sample_notes(options: ImageOptions, image: Image) -> list[str]:
     """What a reader of the table should know of the pixels."""
     notes = []
-    if image.peak is not None:
+    if image.tone is not None:
         notes.append(
-            f"linear light up to {image.peak:.3g}: fitted, scored and shown by the mu-law (mu = "
-            f"{MU:g})"
+            f"linear light up to {image.tone.peak:.3g}: fitted, scored and shown by the mu-law (mu "
+            f"= {image.tone.mu:.6g})"
         )
     if options.held_out:
         notes.append(

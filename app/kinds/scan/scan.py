@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from app.blocks import Evaluation, FitName, Video, View
+from app.blocks import Evaluation, FitName, View
 from app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -26,10 +26,11 @@ from app.kinds.coordinates import (
 )
 from app.kinds.kind import Fit, Problem, Rendered, Result, TrainingScore, digest_of
 from app.kinds.scan.tomography import algebraic_reconstruction, back_projection
+from app.kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, slice_blocks
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
-from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
+from nerf_posenc.metrics.image import psnr, psnr_from_mse
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.results import Measure
@@ -58,7 +59,6 @@ _MOST_SAMPLES = 400_000_000
 _MOST_SLICES = 1 << 13
 _CHUNK = 8192
 _PREVIEW_SIDE = 128
-_SLICES_PER_SECOND = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +183,8 @@ class ScanKind(CoordinateKind[ScanOptions]):
             config,
             draw,
             forward=lambda batch: line_integrals(model, *batch),
-            preview=lambda: [_rgb(_slice(model, preview.to(device)))],
-            originals=[_rgb(_between(self.slices[middle], preview[:, :2]).view(small, small))],
+            preview=lambda: [gray(_slice(model, preview.to(device)))],
+            originals=[gray(_between(self.slices[middle], preview[:, :2]).view(small, small))],
         )
 
     @property
@@ -195,39 +195,23 @@ class ScanKind(CoordinateKind[ScanOptions]):
         """PSNR and SSIM at the pixels, and slices; of a volume all of them, as a video."""
         encoder, device = encoder_of(fit.model), torch.device(fit.config.device)
         heights = self.lines[:: self._lines_of_slice, 3:]
-        found = self._scored(
-            torch.stack([_slice(fit.model, _points(self.side, z).to(device)) for z in heights])
+        return self._scored(
+            torch.stack([_slice(fit.model, _points(self.side, z).to(device)) for z in heights]),
+            frequency_bands(encoder),
         )
-        first, *others = found.blocks
-        assert isinstance(first, View)
-        view = replace(first, bands=frequency_bands(encoder))
-        return replace(found, blocks=[view, *others])
 
-    def _scored(self, values: Float[Tensor, "depth side side"]) -> Evaluation:
-        truth, middle, row = self.slices, len(values) // 2, self.side // 2
-        scores = {
-            PSNR.name: psnr(values, truth),
-            SSIM.name: sum(map(ssim, map(_rgb, values), map(_rgb, truth))) / len(values),
-        }
+    def _scored(
+        self, values: Float[Tensor, "depth side side"], bands: Sequence[float] = ()
+    ) -> Evaluation:
+        truth = self.slices
+        scores = {PSNR.name: psnr(values, truth), SSIM.name: mean_ssim(values, truth)}
         if self.in_dim == 2:
-            return Evaluation(scores, [View(self.title, _rgb(truth[0]), _rgb(values[0]))])
-        frames = _rgb(torch.cat([truth, values], dim=-1))
+            return Evaluation(
+                scores, [View(self.title, gray(truth[0]), gray(values[0]), bands=bands)]
+            )
+        middle = len(values) // 2
         return Evaluation(
-            scores,
-            [
-                View(f"{self.title}, the middle slice", _rgb(truth[middle]), _rgb(values[middle])),
-                # The highest slice is at the top.
-                View(
-                    f"{self.title}, from the side",
-                    _rgb(truth[:, row].flip(0)),
-                    _rgb(values[:, row].flip(0)),
-                ),
-                Video(
-                    "Original on the left, fit on the right, slice by slice",
-                    frames,
-                    _SLICES_PER_SECOND,
-                ),
-            ],
+            scores, [*slice_blocks(self.title, truth, values, shown=middle, bands=bands)]
         )
 
     def references(self, config: ScanOptions) -> Sequence[Result]:
@@ -265,8 +249,8 @@ class ScanKind(CoordinateKind[ScanOptions]):
         if len(fit.size) == 3:
             depth = max(1, round(fit.size[2] * side / fit.size[0])) if fit.size[2] > 1 else 1
             heights = slice_heights(depth, side)[:, None]
-        frames = (_rgb(_slice(fit.model, _points(side, z).to(device))) for z in heights)
-        rate = asked["rate"] or _SLICES_PER_SECOND
+        frames = (gray(_slice(fit.model, _points(side, z).to(device))) for z in heights)
+        rate = asked["rate"] or SLICES_PER_SECOND
         return Rendered((side, side), f"{path.stem}-{side}x{side}", frames, len(heights), rate)
 
 
@@ -326,10 +310,6 @@ def _between(
     return F.grid_sample(values[None, None], grid, align_corners=False, padding_mode="border").view(
         -1, 1
     )
-
-
-def _rgb(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape 3"]:
-    return values[..., None].expand(*values.shape, 3)
 
 
 @torch.no_grad()

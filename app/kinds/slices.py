@@ -1,0 +1,59 @@
+"""How kinds whose data are slices of a volume show and score them."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from app.blocks import Video, View
+from nerf_posenc.metrics.image import ssim
+
+SLICES_PER_SECOND = 12
+
+
+def gray(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape 3"]:
+    """Values as equal red, green and blue."""
+    return values[..., None].expand(*values.shape, 3)
+
+
+def mean_ssim(
+    values: Float[Tensor, "depth height width"], truth: Float[Tensor, "depth height width"]
+) -> float:
+    """Mean SSIM of the slices."""
+    return sum(map(ssim, map(gray, values), map(gray, truth))) / len(values)
+
+
+def slice_blocks(
+    title: str,
+    truth: Float[Tensor, "depth height width"],
+    values: Float[Tensor, "depth height width"],
+    *,
+    shown: int,
+    thickness: int = 1,
+    bands: Sequence[float] = (),
+) -> list[View | Video]:
+    """A slice, a cut from the side, and all slices as a video.
+
+    Args:
+        title: name of the data.
+        truth: the slices, the lowest first.
+        values: those of a fit.
+        shown: number of the slice that is shown.
+        thickness: rows of the cut that a slice takes.
+        bands: frequency bands of the encoding, in rad per unit.
+    """
+    row = truth.shape[1] // 2
+    # The highest slice is at the top.
+    before, after = (
+        gray(each[:, row].flip(0).repeat_interleave(thickness, dim=0)) for each in (truth, values)
+    )
+    return [
+        View(f"{title}, slice {shown + 1}", gray(truth[shown]), gray(values[shown]), bands=bands),
+        View(f"{title}, from the side", before, after),
+        Video(
+            "Original on the left, fit on the right, slice by slice",
+            gray(torch.cat([truth, values], dim=-1)),
+            SLICES_PER_SECOND,
+        ),
+    ]

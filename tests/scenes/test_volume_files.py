@@ -1,0 +1,116 @@
+"""NIfTI files, DICOM folders and arrays: read in the same axes and units, or refused by name."""
+
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.uid import UID, CTImageStorage, ExplicitVRLittleEndian
+
+from scenes import SceneError
+from scenes.worker import read_volume
+
+MOST = 1 << 20
+
+
+def made() -> np.ndarray:
+    """Integers (depth, height, width) whose least is -1024 and largest 2000."""
+    values = np.random.default_rng(0).integers(-1000, 1900, (5, 8, 9)).astype(np.int16)
+    values[0, 0, 0], values[4, 7, 8] = -1024, 2000
+    return values
+
+
+def write_series(
+    folder: Path, values: np.ndarray, heights: list[float] | None = None, series: str = "1.2.3"
+) -> None:
+    """Write a DICOM series whose files are not in the order of their slices."""
+    folder.mkdir(exist_ok=True)
+    heights = heights or [2.5 * i for i in range(len(values))]
+    for i, (pixels, height) in enumerate(zip(values, heights, strict=True)):
+        data = Dataset()
+        data.file_meta = FileMetaDataset()
+        data.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+        data.file_meta.MediaStorageSOPClassUID = data.SOPClassUID = CTImageStorage
+        data.file_meta.MediaStorageSOPInstanceUID = UID(f"{series}.{i + 1}")
+        data.SOPInstanceUID = f"{series}.{i + 1}"
+        data.SeriesInstanceUID = series
+        data.Rows, data.Columns = pixels.shape
+        data.PixelSpacing, data.ImageOrientationPatient = [0.7, 0.6], [1, 0, 0, 0, 1, 0]
+        data.ImagePositionPatient = [3, 4, height]
+        data.RescaleSlope, data.RescaleIntercept = 2, -1024
+        data.BitsAllocated, data.BitsStored, data.HighBit = 16, 16, 15
+        data.PixelRepresentation, data.SamplesPerPixel = 0, 1
+        data.PhotometricInterpretation = "MONOCHROME2"
+        # Stored values, from which the units come back.
+        data.PixelData = ((pixels + 1024) // 2).astype("<u2").tobytes()
+        data.save_as(folder / f"{series}-{(7 * i + 3) % 10}.dcm", enforce_file_format=True)
+
+
+def write_nifti(
+    path: Path, values: np.ndarray, spacing: tuple[float, ...] = (0.6, 0.7, 2.5)
+) -> None:
+    """Write a volume (depth, height, width), whose rows go down from the anterior side."""
+    affine = np.diag([-spacing[0], -spacing[1], spacing[2], 1])
+    nibabel.save(nibabel.Nifti1Image(values.transpose(2, 1, 0), affine), path)
+
+
+@pytest.mark.parametrize("name", ["a.nii", "a.nii.gz", "series"])
+def test_values_axes_and_millimeters_are_those_of_the_file(tmp_path: Path, name: str) -> None:
+    even = made() // 2 * 2
+    if name == "series":
+        write_series(tmp_path / name, even)
+    else:
+        write_nifti(tmp_path / name, even)
+    values, facts = read_volume(tmp_path / name, MOST)
+    assert facts["range"] == [-1024, 2000]
+    assert facts["spacing"] == pytest.approx([0.6, 0.7, 2.5])
+    expected = (torch.from_numpy(even).float() + 1024) / 3024
+    torch.testing.assert_close(values, expected)
+
+
+def test_rows_of_nifti_that_go_up_are_turned(tmp_path: Path) -> None:
+    affine = np.diag([1.0, 1, 1, 1])
+    nibabel.save(nibabel.Nifti1Image(made().transpose(2, 1, 0), affine), tmp_path / "up.nii")
+    write_nifti(tmp_path / "down.nii", made())
+    up, _ = read_volume(tmp_path / "up.nii", MOST)
+    down, _ = read_volume(tmp_path / "down.nii", MOST)
+    torch.testing.assert_close(up.flip(1), down)
+
+
+def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
+    values = made()
+    write_nifti(tmp_path / "nan.nii", np.full((4, 8, 8), np.nan, np.float32))
+    write_nifti(tmp_path / "flat.nii", np.zeros((4, 8, 8), np.float32))
+    series = np.stack([values.transpose(2, 1, 0)] * 3, -1)
+    nibabel.save(nibabel.Nifti1Image(series, np.eye(4)), tmp_path / "film.nii")
+    (tmp_path / "cut.nii.gz").write_bytes((tmp_path / "film.nii").read_bytes()[:300])
+    np.save(tmp_path / "slice.npy", np.zeros((8, 8)))
+    write_series(tmp_path / "gap", values, [0, 1, 2, 4, 5])
+    write_series(tmp_path / "two", values)
+    write_series(tmp_path / "two", values, series="1.2.4")
+    write_series(tmp_path / "one", values[:1])
+    write_series(tmp_path / "cut", values)
+    damaged = tmp_path / "cut" / "1.2.3-0.dcm"
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    (tmp_path / "empty").mkdir()
+    for name, words in {
+        "nan.nii": "must hold finite numbers",
+        "flat.nii": "0 everywhere",
+        "film.nii": "volumes of (9, 8, 5); save one",
+        "cut.nii.gz": "cut.nii.gz is damaged, or no NIfTI file",
+        "slice.npy": "a volume has three axes",
+        "gap": "slices 1 to 2 mm apart; they must be evenly spaced",
+        "two": "has 2 series",
+        "one": "has 1 DICOM slices; a volume needs 2",
+        "cut": "1.2.3-0.dcm is no slice of a series",
+        "empty": "there is no file",
+        "absent.nii": "there is no file",
+    }.items():
+        with pytest.raises(SceneError) as refused:
+            read_volume(tmp_path / name, MOST)
+        assert words in str(refused.value), name
+    write_nifti(tmp_path / "a.nii", values)
+    with pytest.raises(SceneError, match="360 pixels; see --max-pixels"):
+        read_volume(tmp_path / "a.nii", 100)
