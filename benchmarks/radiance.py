@@ -8,9 +8,9 @@ pixels of test views in which a field is less than half opaque.
 Each recipe gets as many steps as its own measured speed allows, with its schedule laid over them.
 The published ones keep their network, samples, rays, optimizer and rate: tiny-NeRF (8 x 256, L = 6,
 64 samples, Adam 5e-4, one whole view a step, no occupancy grid), a small NeRF (4 x 128, L = 10, 64
-samples, 1024 rays, Adam 5e-4) and instant-NGP's (hash grid, Adam 1e-2, occupancy grid, random
-background), at a table size for a CPU. ``--table`` compares encodings of our field instead;
-``--view`` also times a larger view, with the occupancy grid and without what it pruned.
+samples, 1024 rays, Adam 5e-4) and instant-NGP's architecture (16 levels of 2 features, 2^19 rows,
+Adam 1e-2, occupancy grid, random background) in PyTorch, of two numbers of rays. ``--table``
+compares encodings of our field instead.
 """
 
 import argparse
@@ -113,9 +113,13 @@ def small_nerf(views: Views) -> nn.Module:
 
 
 def instant_ngp(views: Views) -> nn.Module:
-    """Instant-NGP's field, with a finest level of two nodes per pixel."""
-    field = hash_field(num_levels=8, log2_table_size=15, max_resolution=2 * max(views.size))
-    return GridRenderer(field, OccupancyGrid())
+    """Instant-NGP's field as published: 16 levels of 2 features to 2,048 nodes, 2^19 rows."""
+    return GridRenderer(hash_field(), OccupancyGrid())
+
+
+def by_ngp_adam(renderer: nn.Module) -> OptimizerGroup:
+    """Adam as instant-NGP has it (Müller et al. 2022, section 4)."""
+    return adam(renderer, lr=1e-2, betas=(0.9, 0.99))
 
 
 def ours(field: str) -> Callable[[Views], nn.Module]:
@@ -133,9 +137,8 @@ RECIPES = {
     "ours: small field, L = 10, Muon": Recipe(small("fourier"), by_muon, 1024),
     "tiny-NeRF": Recipe(tiny_nerf, lambda m: adam(m, lr=5e-4), None),
     "small NeRF, Adam": Recipe(small_nerf, lambda m: adam(m, lr=5e-4), 1024),
-    "instant-NGP": Recipe(
-        instant_ngp, lambda m: adam(m, lr=1e-2, betas=(0.9, 0.99)), 1024, "random"
-    ),
+    "instant-NGP, 4,096 rays": Recipe(instant_ngp, by_ngp_adam, 4096, "random"),
+    "instant-NGP, 1,024 rays": Recipe(instant_ngp, by_ngp_adam, 1024, "random"),
 }
 TABLE = {
     "none": Recipe(small("none"), by_muon, 1024),

@@ -15,20 +15,22 @@ import itertools
 import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 from torch import nn
+from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.timing import Clock, machine
 from nerf_posenc import CAFEEncoder, FourierEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
-from nerf_posenc.networks import MLP
+from nerf_posenc.networks import MLP, wire
+from nerf_posenc.networks.activations import FromSymmetric
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
@@ -108,9 +110,34 @@ def cafe(image: Image) -> nn.Module:
     return with_mlp(CAFEEncoder(2), width=236, depth=1)
 
 
+def cafe_symmetric(image: Image) -> nn.Module:
+    """CAFE+ with targets in [-1, 1], as its authors fit it."""
+    model = cafe(image)
+    assert isinstance(model, nn.Sequential)
+    return model.append(FromSymmetric())
+
+
+def real_wire(image: Image) -> nn.Module:
+    """WIRE with real wavelets."""
+    return wire(2, 3, real=True)
+
+
 def by_adam(module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam on everything."""
     return recipes.make_optimizer(module, "adam", lr)
+
+
+def _clip(parameters: Sequence[nn.Parameter]) -> None:
+    clip_grad_norm_(parameters, 1 / 4)
+
+
+def by_clipped_adam(module: nn.Module, lr: float) -> OptimizerGroup:
+    """Adam on gradients of norm 1 at most, of errors in [-1, 1]: of 1/4, in [0, 1]."""
+    group = recipes.make_optimizer(module, "adam", lr)
+    parameters = list(module.parameters())
+    for optimizer in group.optimizers:
+        optimizer.register_step_pre_hook(lambda *_: _clip(parameters))
+    return group
 
 
 def by_muon(module: nn.Module, lr: float) -> OptimizerGroup:
@@ -152,10 +179,19 @@ RECIPES = {
     "SIREN": Recipe(on_coordinates("siren"), by_adam, (3e-4, 1e-3, 2e-3)),
     "FINER": Recipe(on_coordinates("finer"), by_adam, (3e-4, 1e-3, 2e-3)),
     "Gauss": Recipe(on_coordinates("gauss"), by_adam, (1e-3, 3e-3, 6e-3)),
-    "WIRE": Recipe(on_coordinates("wire"), by_adam, (2e-3, 5e-3), bfloat16=False),
+    # The networks to which McGinnis et al. 2025 (arXiv:2512.14366) give Muon, on hidden matrices.
+    "SIREN, Muon": Recipe(on_coordinates("siren"), by_muon, (5e-4, 2e-3, 8e-3)),
+    "FINER, Muon": Recipe(on_coordinates("finer"), by_muon, (5e-4, 2e-3, 8e-3)),
+    "Gauss, Muon": Recipe(on_coordinates("gauss"), by_muon, (2e-3, 1e-2, 4e-2)),
+    # Real wavelets, which they and a CPU prefer to complex ones.
+    "WIRE, real": Recipe(real_wire, by_adam, (1e-3, 2e-3, 5e-3)),
+    "WIRE, real, Muon": Recipe(real_wire, by_muon, (2e-3, 1e-2, 4e-2)),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
     # The network and the learning rates of github.com/JunboKe0619/CAFE.
     "CAFE+": Recipe(cafe, by_adam, (5e-3, 1e-2, 2e-2), bfloat16=False),
+    "CAFE+, as published": Recipe(
+        cafe_symmetric, by_clipped_adam, (5e-3, 1e-2, 2e-2), batch_size=1 << 30, bfloat16=False
+    ),
     "CAFE+, Muon": Recipe(cafe, by_muon, (0.01, 0.02, 0.05), bfloat16=False),
     "instant-NGP": Recipe(
         lambda p: with_mlp(ngp_hash_grid(p), width=64, depth=2),
@@ -175,12 +211,6 @@ RECIPES = {
         (5e-3, 1e-2, 2e-2),
         bfloat16=False,
     ),
-}
-
-# A sine or a bump of a rounded argument is more of a loss than a rounded ReLU.
-RECIPES |= {
-    f"{name}, float32": replace(RECIPES[name], bfloat16=False)
-    for name in ("raw coordinates, Adam", "SIREN", "FINER", "Gauss", "MFN")
 }
 
 

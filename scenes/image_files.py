@@ -26,6 +26,7 @@ from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, Image
 from scenes.errors import SceneError
+from scenes.patterns import PATTERNS, open_pattern
 from scenes.worker import Allowance, read_image
 
 PixelArray = npt.NDArray[Any]
@@ -56,21 +57,26 @@ MAX_PIXELS = 200_000_000
 
 
 def open_image(
-    name_or_path: str, *, max_pixels: int = MAX_PIXELS, background: float = 1.0
+    name_or_path: str,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    background: float = 1.0,
+    pattern_size: int = 512,
 ) -> Image:
-    """Open an image file, or a bundled sample by its name.
+    """Open an image file, or a bundled sample or a pattern by its name.
 
     An existing file is always preferred. Otherwise a name such as ``cat`` or ``cat.png`` stands
     for the sample.
 
     Args:
         name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, HEIC or AVIF file, or one of
-            ``SAMPLES``.
+            ``SAMPLES``, or a name that `patterns.open_pattern` knows.
         max_pixels: a file with more is refused before it is decoded.
         background: gray in [0, 1] that transparent pixels are laid over; 1 is white.
+        pattern_size: side of a pattern in pixels.
 
     Raises:
-        SceneError: If there is no such file or sample, or the file cannot be read.
+        SceneError: If there is no such file, sample or pattern, or the file cannot be read.
     """
     path = Path(name_or_path)
     try:
@@ -90,8 +96,11 @@ def open_image(
         return Image.from_rgb(
             _rgb_from_file(sample, max_pixels, background), name=path.stem, source=source
         )
+    if (pattern := open_pattern(name_or_path, pattern_size)) is not None:
+        return pattern
     raise SceneError(
-        f"no image at {path}; give an image file or a sample: {', '.join(sorted(SAMPLES))}"
+        f"no image at {path}; give an image file, a sample: {', '.join(sorted(SAMPLES))}, or a "
+        f"pattern: {', '.join(PATTERNS)}"
     )
 
 

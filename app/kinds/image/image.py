@@ -106,7 +106,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
             name = options.image
             is_folder = os.path.isdir(name)
             require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
-            image = open_image(name, max_pixels=options.max_pixels)
+            image = open_image(
+                name, max_pixels=options.max_pixels, pattern_size=options.size or 512
+            )
             if options.mask is not None or options.weights is not None:
                 image = weighted(options, image)
             image = image if options.size is None else image.resized(options.size)

@@ -29,7 +29,7 @@ class ImageOptions(PixelOptions):
     """
 
     image: str = "cat"
-    """Image file, or a bundled sample."""
+    """Image file, a bundled sample, or a pattern: star, zone-plate, bandlimited[:SHARE]."""
 
     images: tuple[str, ...] | None = None
     """Several images, or folders of images, each with a run of its own."""
