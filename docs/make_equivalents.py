@@ -101,12 +101,10 @@ tests/equivalents` compares every line with them; this page is written by `pytho
 docs.make_equivalents` from the same lines. {count} rows.
 
 The errors are the largest differences from the library's numbers, for float32 and float64 inputs.
-Where the one in float64 is not near 1e-7, the library has float32 tables or bands: give its own
-bands (`bands=library.inv_freq`), and what stays is the rounding of its float32 angles, 4e-3 rad at
-position 131,072, which the lines here do not have. Large bands multiply the rounding of float32
-coordinates, which the library's numbers in float64 do not have. In the lines `q` is a
-query, `x`, `points`, `boxes` and so on are inputs, `pi` is `math.pi`, and an `encoder` was given
-the library's weights.
+If the float64 error is larger than 1e-7, the library itself computes in float32: pass its own
+bands (`bands=library.inv_freq`) to match it up to the rounding of its angles, 4e-3 rad at position
+131,072. Large bands multiply the rounding of float32 coordinates. In the lines `q` is a query, `x`,
+`points`, `boxes` and so on are inputs, `pi` is `math.pi`, and an `encoder` was given the library's weights.
 
 ```python
 from nerf_posenc import RotaryEncoder, identify

@@ -23,6 +23,10 @@ from app.report import video
 DOCS = Path(__file__).resolve().parent
 IMAGES = DOCS / "images"
 RUNS = {
+    "star": [
+        *("--image", "star", "--size", "256", "--bands", "3", "5", "7"),
+        *("--encodings", "none", "fourier"),
+    ],
     "comparison": ["--image", "cat", "--bands", "10"],
     "spheres": ["--scene", "spheres", "--bands", "10"],
     "phrase": ["--audio", "phrase"],
