@@ -104,7 +104,8 @@ The errors are the largest differences from the library's numbers, for float32 a
 If the float64 error is larger than 1e-7, the library itself computes in float32: pass its own
 bands (`bands=library.inv_freq`) to match it up to the rounding of its angles, 4e-3 rad at position
 131,072. Large bands multiply the rounding of float32 coordinates. In the lines `q` is a query, `x`,
-`points`, `boxes` and so on are inputs, `pi` is `math.pi`, and an `encoder` was given the library's weights.
+`points`, `boxes` and so on are inputs, `pi` is `math.pi`, and an `encoder` was given the library's
+weights.
 
 ```python
 from nerf_posenc import RotaryEncoder, identify

@@ -8,6 +8,7 @@ Chromium (``CHROMIUM``, or the one of the path), playwright and the extra ``shap
 """
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -32,6 +33,11 @@ RUNS = {
     "phrase": ["--audio", "phrase"],
     "brick": ["--shape", "brick"],
     "scan": ["--scan", "shepp-logan"],
+    # The template of a head that nilearn brings along (pip install --no-deps nilearn).
+    "volume": [
+        *("--volume", "mni.nii.gz", "--size", "96", "--every", "4"),
+        *("--encodings", "none", "gaussian"),
+    ],
     "align": ["--align", "cat"],
     "wall": [
         *("--scene", "wall", "--field", "auto", "--refine-poses", "--unknown-poses"),
@@ -61,12 +67,23 @@ def screenshot(page: Path, out: Path) -> None:
         browser.close()
 
 
+def _head() -> Path:
+    """The template, without an import of its package, which wants more."""
+    package = importlib.util.find_spec("nilearn")
+    assert package is not None
+    assert package.origin is not None
+    data = Path(package.origin).parent / "datasets" / "data"
+    return data / "mni_icbm152_t1_tal_nlin_sym_09a_converted.nii.gz"
+
+
 def main(names: list[str]) -> None:
     # An animated WebP plays wherever a README is shown; an MP4 does not.
     video.has_ffmpeg = lambda: False
     for name in names or RUNS:
         # The exported page names its run.
         with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
+            if name == "volume":
+                shutil.copy(_head(), "mni.nii.gz")
             run = Path({"comparison": "cat"}.get(name, name))
             assert train_fit.main([*RUNS[name], "--out", str(run)]) == 0
             with Image.open(run / "comparison.png") as image:

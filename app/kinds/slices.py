@@ -30,7 +30,7 @@ def slice_blocks(
     values: Float[Tensor, "depth height width"],
     *,
     shown: int,
-    thickness: int = 1,
+    aspect: float = 1.0,
     bands: Sequence[float] = (),
 ) -> list[View | Video]:
     """A slice, a cut from the side, and all slices as a video.
@@ -40,14 +40,12 @@ def slice_blocks(
         truth: the slices, the lowest first.
         values: those of a fit.
         shown: number of the slice that is shown.
-        thickness: rows of the cut that a slice takes.
+        aspect: distance of the slices, relative to that of pixels.
         bands: frequency bands of the encoding, in rad per unit.
     """
     row = truth.shape[1] // 2
     # The highest slice is at the top.
-    before, after = (
-        gray(each[:, row].flip(0).repeat_interleave(thickness, dim=0)) for each in (truth, values)
-    )
+    before, after = (_enlarged(gray(each[:, row].flip(0)), aspect) for each in (truth, values))
     return [
         View(f"{title}, slice {shown + 1}", gray(truth[shown]), gray(values[shown]), bands=bands),
         View(f"{title}, from the side", before, after),
@@ -57,3 +55,11 @@ def slice_blocks(
             SLICES_PER_SECOND,
         ),
     ]
+
+
+def _enlarged(
+    cut: Float[Tensor, "height width 3"], aspect: float
+) -> Float[Tensor, "_height _width 3"]:
+    """Repeat rows or columns by whole numbers, so that distances look alike along both."""
+    rows, columns = max(1, round(aspect)), max(1, round(1 / aspect))
+    return cut.repeat_interleave(rows, dim=0).repeat_interleave(columns, dim=1)

@@ -207,12 +207,12 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             SSIM.name: mean_ssim(values[scored], truth[scored]),
             FITTED.name: psnr(values[self.is_fitted], truth[self.is_fitted]),
         }
-        thickness = max(1, round(self.spacing[2] / self.spacing[0]))
+        aspect = self.spacing[2] / self.spacing[0]
         return Evaluation(
             scores,
             [
                 *slice_blocks(
-                    self.title, truth, values, shown=self._shown, thickness=thickness, bands=bands
+                    self.title, truth, values, shown=self._shown, aspect=aspect, bands=bands
                 )
             ],
         )
@@ -231,6 +231,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             started = time.perf_counter()
             spline = make_interp_spline(known.numpy(), self.slices[known].numpy(), k=degree)
             values = torch.from_numpy(spline(numbers.numpy())).float().clamp(0, 1)
+            values[known] = self.slices[known]
             seconds = time.perf_counter() - started
             results.append(
                 Result(

@@ -83,5 +83,7 @@ FIGURES.orbit = (figure) => {
   }).observe(figure);
   // As high as what it shows.
   const fitHeight = () => { frame.style.height = `${frame.contentDocument.body.scrollHeight}px`; };
+  // The article has said what it shows.
+  frame.addEventListener("load", () => frame.contentDocument.querySelector("h1")?.remove());
   frame.addEventListener("load", () => new frame.contentWindow.ResizeObserver(fitHeight).observe(frame.contentDocument.body));
 };

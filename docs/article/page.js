@@ -8,14 +8,26 @@ function catPixels() {
 }
 
 for (const span of document.querySelectorAll("[data-value]")) span.textContent = VALUES[span.dataset.value]();
+// These need what comes at the end of the page.
+const LATE = ["reader", "orbit"];
 for (const figure of document.querySelectorAll("figure[data-figure]")) {
-  FIGURES[figure.dataset.figure](figure);
+  const start = () => FIGURES[figure.dataset.figure](figure);
+  if (LATE.includes(figure.dataset.figure)) addEventListener("load", start); else start();
   // A link to the figure itself, to be copied.
   figure.id = `figure-${figure.dataset.figure}`;
   const anchor = document.createElement("a");
   Object.assign(anchor, { href: `#${figure.id}`, className: "anchor", textContent: "#", title: "link to this figure" });
   anchor.setAttribute("aria-label", "link to this figure");
   figure.querySelector("figcaption")?.append(" ", anchor);
+  if (figure.dataset.command) {
+    const line = document.createElement("p"), code = document.createElement("code"), button = document.createElement("button");
+    Object.assign(button, { type: "button", textContent: "copy" });
+    button.addEventListener("click", () => navigator.clipboard.writeText(figure.dataset.command));
+    code.textContent = figure.dataset.command;
+    line.className = "copy";
+    line.append(button, " ", code);
+    figure.append(line);
+  }
 }
 // Figures have their ids only now.
 if (location.hash) document.querySelector(location.hash)?.scrollIntoView();

@@ -49,7 +49,7 @@ FIGURES.requirements = (figure) => {
 FIGURES.shift = (figure) => {
   const canvas = figure.querySelector("canvas"), text = figure.querySelector("pre");
   controls(figure, ({ position, offset }) => {
-    const width = 8, start = sinusoidal(position, width), end = sinusoidal(position + offset, width);
+    const width = 8, base = 100, start = sinusoidal(position, width, base), end = sinusoidal(position + offset, width, base);
     const { g, width: across, height } = context(canvas), size = across / 4, radius = Math.min(size * 0.36, height / 2 - 16);
     for (let k = 0; k < 4; k++) {
       const x = (k + 0.5) * size, y = height / 2;
@@ -63,7 +63,7 @@ FIGURES.shift = (figure) => {
       });
     }
     const shown = (value) => value.toFixed(3).padStart(7), c = shown(Math.cos(offset)), s = shown(Math.sin(offset));
-    const error = distance(shifted(start, offset), end);
+    const error = distance(shifted(start, offset, base), end);
     text.textContent = `first pair: | ${c} ${s} |\n            | ${shown(-Math.sin(offset))} ${c} |   whatever the position is\n`
       + `|T(${offset}) p(${position}) - p(${position + offset})| = ${error.toExponential(1)}`;
   });
@@ -120,7 +120,7 @@ FIGURES.reader = (figure) => {
       const likely = here.indexOf(Math.max(...here)), row = weights.subarray(position * length, position * length + position + 1);
       const near = row.slice(-back).reduce((a, b) => a + b, 0);
       return `<tr><td>${encoding}</td><td>${shown(saved.alphabet[likely])} (${here[likely].toFixed(2)})</td><td>${here[symbols[position + 1]].toFixed(2)}</td><td>${near.toFixed(2)}</td></tr>`;
-    }).join("");
+    }).join("") + (read.length < Object.keys(saved.weights).length ? "<tr><td colspan=4>the models are reading the text …</td></tr>" : "");
     lineChart(attention, read.map((model) => ({
       label: model.encoding, color: color(model.encoding),
       values: Array.from({ length: Math.min(back, position + 1) }, (_, d) => [d, model.attention[position * length + position - d]]),
@@ -139,6 +139,6 @@ FIGURES.reader = (figure) => {
 };
 
 FIGURES.claims = (figure) => {
-  figure.querySelector("dl").innerHTML = CLAIMS.map(({ said, is, shown }) =>
-    `<dt><strong class="${is}">${is ? "true" : "false"}</strong> ${said}</dt><dd>${shown()}</dd>`).join("");
+  figure.querySelector("table").innerHTML = "<tr><th>what is said</th><th></th><th>what is computed</th></tr>" + CLAIMS.map(({ said, is, shown }) =>
+    `<tr><td>${said}</td><td><strong class="${is}">${is ? "true" : "false"}</strong></td><td>${shown()}</td></tr>`).join("");
 };

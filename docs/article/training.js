@@ -97,8 +97,8 @@ FIGURES.train = (figure) => {
   }
   race(figure, Fit, fits, () => {
     drawCurves(chart, fits, { y: [10, 40], xLabel: "step; PSNR in dB" });
-    lineChart(octaves, fits.map(({ state }, i) => ({ values: state ? state.octaves.map((share, k) => [k, share]) : [], color: css(COLORS[i]) })),
-      { x: [0, 4], y: [0, 1], xLabel: "octave; share of it recovered" });
+    lineChart(octaves, fits.map(({ state }, i) => ({ values: state ? state.octaves.map((share, k) => [k, share]) : [], label: fits[i].label, color: css(COLORS[i]) })),
+      { x: [0, 4], y: [0, 1], xLabel: "octave; share of it recovered", legend: "right" });
   });
 };
 
