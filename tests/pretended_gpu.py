@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
+import numpy as np
 import torch
 import trimesh
 from torch import Tensor, nn
@@ -479,6 +480,7 @@ RUNS = {
     "audio": f"--audio phrase --duration 0.1 --encodings fourier {_PLAIN}",
     "shape": f"--shape box.ply --encodings hash --eikonal 0.1 {_PLAIN}",
     "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings hash {_PLAIN}",
+    "volume": f"--volume volume.npy --encodings fourier hash {_PLAIN}",
     "clip": f"--clip spheres --size 16 --num-frames 4 --encodings hash {_PLAIN}",
     "align": f"--align cat --size 64 --encodings fourier-eased lines-eased {_PLAIN}",
     "text": f"--sequence text.txt --encodings none sinusoidal rotary {_ONE_LAYER}",
@@ -501,6 +503,7 @@ def write_data() -> None:
     for scene in ("synthetic", "transforms", "colmap"):
         shutil.copytree(scene_corpus()[scene], scene)
     trimesh.creation.box((2.0, 2.0, 1.0)).export("box.ply")
+    np.save("volume.npy", np.random.default_rng(0).random((5, 12, 16), np.float32))
     Path("text.txt").write_text(made_text(6000))
     pairs = (f"{word} {word[::-1]}\t{' '.join(word)}\n" for word in made_text(60).split())
     Path("pairs.tsv").write_text("".join(pairs))

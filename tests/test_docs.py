@@ -73,6 +73,20 @@ def test_pages_are_short() -> None:
         assert len(prose.split()) <= 1200 or page.stem in references, page
 
 
+def test_every_figure_of_the_pages_stands_in_the_results() -> None:
+    results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    known = [float(text) for text in re.findall(r"(?<![\d.^])\d+(?:\.\d+)?(?![\d.])", results)]
+    for page in PAGES:
+        # What a GPU does has a page of its own.
+        if page.stem not in {"README", "index", "gallery"} and page.parent.name != "howto":
+            continue
+        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for text in re.findall(r"(?<![\d.])(\d+(?:\.\d+)?) (?:dB|degrees)\b", prose):
+            digits = len(text.partition(".")[2])
+            shown = {f"{value:.{digits}f}" for value in known}
+            assert page.stem == "gpu" or text in shown, f"{page.name}: {text}"
+
+
 def test_every_preset_is_listed_on_its_page() -> None:
     page = (ROOT / "docs/encoders/presets.md").read_text(encoding="utf-8")
     assert page == presets_page(), "run python -m docs.make_equivalents"

@@ -157,7 +157,8 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
 
         def draw(step: int) -> tuple[Tensor, Tensor]:
             chosen = rows(step)
-            return self._points(chosen, config.every), values[chosen, None]
+            points = voxel_positions(chosen, self.size, self.spacing, every=config.every)
+            return points, values[chosen, None]
 
         shown = self._shown
         return self.trained(
@@ -177,20 +178,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         scored = self.is_scored.nonzero()[:, 0]
         return int(scored[len(scored) // 2])
 
-    def _points(self, rows: Int[Tensor, " n"], every: int = 1) -> Float[Tensor, "n 3"]:
-        """Positions of voxels by their number within every Nth slice."""
-        width, height, _ = self.size
-        index = torch.stack(
-            [rows % width, rows // width % height, rows // (width * height) * every], dim=-1
-        )
-        return voxel_positions(index.float(), self.size, self.spacing)
-
     def _found(
         self, model: nn.Module, device: torch.device, number: int
     ) -> Float[Tensor, "height width"]:
-        width, height, _ = self.size
-        rows = torch.arange(number * width * height, (number + 1) * width * height, device=device)
-        return _values(model, self._points(rows)).view(height, width)
+        return _slice(model, number, self.size, self.spacing, device)
 
     def evaluate(self, fit: Fit[VolumeOptions]) -> Evaluation:
         """Scores, a slice, a cut from the side, and all slices as a video."""
@@ -268,21 +259,8 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             columns * rows * count <= _MOST_RENDERED,
             f"{columns} x {rows} x {count} voxels are too many; give a smaller --size or --scale",
         )
-        j, i = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
         size, spacing = (columns, rows, count), (extents[0] / columns, extents[1] / rows, step)
-        frames = (
-            gray(
-                _values(
-                    fit.model,
-                    voxel_positions(
-                        torch.stack([i, j, torch.full_like(i, k)], dim=-1).view(-1, 3).float(),
-                        size,
-                        spacing,
-                    ).to(device),
-                ).view(rows, columns)
-            )
-            for k in range(count)
-        )
+        frames = (gray(_slice(fit.model, k, size, spacing, device)) for k in range(count))
         rate = asked["rate"] or SLICES_PER_SECOND
         return Rendered(
             (columns, rows), f"{path.stem}-{columns}x{rows}x{count}", frames, count, rate
@@ -290,24 +268,38 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
 
 
 def voxel_positions(
-    index: Float[Tensor, "n 3"], size: Sequence[int], spacing: Sequence[float]
+    rows: Int[Tensor, " n"], size: Sequence[int], spacing: Sequence[float], *, every: int = 1
 ) -> Float[Tensor, "n 3"]:
     """Positions of voxels (x, y, z); the longest side of the volume spans [-1, 1].
 
     Args:
-        index: numbers of the voxels along x, y and z.
+        rows: numbers of the voxels in every Nth slice, along x first, then y and z.
         size: voxels along x, y and z.
         spacing: their distances.
+        every: N.
     """
-    counts = index.new_tensor(size)
-    distances = index.new_tensor(spacing)
-    return (index - (counts - 1) / 2) * distances * (2 / (counts * distances).max())
+    width, height, _ = size
+    index = [rows % width, rows // width % height, rows // (width * height) * every]
+    longest = max(count * distance for count, distance in zip(size, spacing, strict=True))
+    along = zip(index, size, spacing, strict=True)
+    return torch.stack(
+        [(i - (count - 1) / 2) * (2 * distance / longest) for i, count, distance in along], dim=-1
+    )
 
 
 @torch.no_grad()
-def _values(model: nn.Module, points: Float[Tensor, "n 3"]) -> Float[Tensor, " n"]:
-    """Values that a model has, on the CPU."""
-    return predict(model, points, chunk_size=_CHUNK).float().clamp(0, 1).cpu()[:, 0]
+def _slice(
+    model: nn.Module,
+    number: int,
+    size: Sequence[int],
+    spacing: Sequence[float],
+    device: torch.device,
+) -> Float[Tensor, "height width"]:
+    """A slice that a model has, on the CPU."""
+    width, height, _ = size
+    rows = torch.arange(number * width * height, (number + 1) * width * height, device=device)
+    values = predict(model, voxel_positions(rows, size, spacing), chunk_size=_CHUNK)
+    return values.float().clamp(0, 1).cpu().view(height, width)
 
 
 def _opened(options: VolumeOptions) -> tuple[Float[Tensor, "depth height width"], dict[str, Any]]:

@@ -37,7 +37,7 @@ def options(name: str = "a.npy", **others: object) -> VolumeOptions:
 
 
 def test_voxels_lie_in_equal_units_around_the_middle() -> None:
-    ends = torch.tensor([[0.0, 0, 0], [15, 11, 8]])
+    ends = torch.tensor([0, 16 * 12 * 9 - 1])
     low, high = voxel_positions(ends, (16, 12, 9), (0.5, 0.5, 2.0))
     # 9 slices, 2 apart, are the longest side: 18.
     torch.testing.assert_close(high, torch.tensor([15 * 0.5, 11 * 0.5, 8 * 2.0]) / 18)
