@@ -117,11 +117,6 @@ def cafe_symmetric(image: Image) -> nn.Module:
     return model.append(FromSymmetric())
 
 
-def real_wire(image: Image) -> nn.Module:
-    """WIRE with real wavelets."""
-    return wire(2, 3, real=True)
-
-
 def by_adam(module: nn.Module, lr: float) -> OptimizerGroup:
     """Adam on everything."""
     return recipes.make_optimizer(module, "adam", lr)
@@ -184,8 +179,8 @@ RECIPES = {
     "FINER, Muon": Recipe(on_coordinates("finer"), by_muon, (5e-4, 2e-3, 8e-3)),
     "Gauss, Muon": Recipe(on_coordinates("gauss"), by_muon, (2e-3, 1e-2, 4e-2)),
     # Real wavelets, which they and a CPU prefer to complex ones.
-    "WIRE, real": Recipe(real_wire, by_adam, (1e-3, 2e-3, 5e-3)),
-    "WIRE, real, Muon": Recipe(real_wire, by_muon, (2e-3, 1e-2, 4e-2)),
+    "WIRE, real": Recipe(lambda p: wire(2, 3, real=True), by_adam, (1e-3, 2e-3, 5e-3)),
+    "WIRE, real, Muon": Recipe(lambda p: wire(2, 3, real=True), by_muon, (2e-3, 1e-2, 4e-2)),
     "MFN": Recipe(on_coordinates("mfn"), by_adam, (5e-3, 1e-2, 2e-2)),
     # The network and the learning rates of github.com/JunboKe0619/CAFE.
     "CAFE+": Recipe(cafe, by_adam, (5e-3, 1e-2, 2e-2), bfloat16=False),

@@ -262,7 +262,8 @@ class MuLaw:
         Then the knee is a tenth of the mean. With a peak of 34,000 times the mean, mu = 5000 would
         leave all that is not a lamp below 0.02, which costs a fit 14 dB by that very curve.
         """
-        peak, mean = float(linear.max()), float(linear.mean(dtype=torch.float64))
+        # Black is no light: what is not there, or masked.
+        peak, mean = float(linear.max()), float(linear[linear > 0].mean(dtype=torch.float64))
         return cls(peak, max(_MU, _MEAN_OVER_KNEE * peak / mean))
 
     def values(self, linear: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -88,7 +88,9 @@ def _demuxer(path: Path, head: bytes) -> str:
 
 def _reduced(colors: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.uint8]:
     """RGB of a frame over white, averaged down."""
-    if colors.shape[2] == 4:
+    if colors.shape[2] == 4 and colors[..., 3].min() == 255:
+        colors = colors[..., :3]
+    elif colors.shape[2] == 4:
         alpha = colors[..., 3:] / np.float32(255)
         colors = np.rint(colors[..., :3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
     frame = PIL.Image.fromarray(colors)

@@ -107,7 +107,7 @@ def read_pixels(path: Path, max_pixels: int, is_upright: bool) -> tuple[PixelArr
         raise SceneError(
             f"{path} contains an array of shape {shape}, not an image of 1 to 4 channels"
         )
-    _require_type(pixels, path)
+    pixels = _checked(pixels, path)
     return _turned(pixels, orientation) if is_upright else pixels, orientation
 
 
@@ -139,20 +139,23 @@ def other_format(path: Path) -> str | None:
     return next((name for start, mark, name in _OTHERS if head[start:].startswith(mark)), None)
 
 
-def _require_type(pixels: PixelArray, path: Path) -> None:
+def _checked(pixels: PixelArray, path: Path) -> PixelArray:
+    """Pixels of a type that is read, without what ringing leaves below 0."""
     kind = pixels.dtype
     if np.issubdtype(kind, np.bool_) or np.issubdtype(kind, np.unsignedinteger):
-        return
+        return pixels
     if not np.issubdtype(kind, np.floating):
         raise SceneError(f"{path} contains {kind} pixels; save it with 8 or 16 bits per channel")
-    # NaN fails all comparisons.
-    if 0 > pixels.min() >= -_RINGING * pixels.mean(dtype=np.float64):
-        np.maximum(pixels, 0, out=pixels)
-    if not (pixels.min() >= 0 and pixels.max() < math.inf):
+    least, largest = float(pixels.min()), float(pixels.max())
+    if 1 < largest < math.inf and -_RINGING * pixels.mean(dtype=np.float64) <= least < 0:
+        return np.maximum(pixels, 0)
+    # NaN fails both comparisons.
+    if not (least >= 0 and largest < math.inf):
         raise SceneError(
             f"{path} contains floating-point values that are negative or not finite; mend them "
             "first"
         )
+    return pixels
 
 
 def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
@@ -316,7 +319,7 @@ def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         white = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
         pixels = ~pixels if pixels.dtype == bool else white - pixels
     elif photometric == kinds.SEPARATED:
-        _require_type(pixels, path)
+        pixels = _checked(pixels, path)
         scale = (
             255 if np.issubdtype(pixels.dtype, np.floating) else 255 / np.iinfo(pixels.dtype).max
         )

@@ -15,6 +15,8 @@ from scenes.errors import SceneError
 
 _SPOKES = 48
 _SHARE = 0.5
+# Of fewer pixels more than half of the star would be gray.
+_SIDES = 64, 8192
 
 
 def siemens_star(side: int) -> Float[Tensor, "side side"]:
@@ -68,13 +70,13 @@ def open_pattern(name: str, side: int) -> Image | None:
         The image; None if the name is no pattern's.
 
     Raises:
-        SceneError: If the side is below 8, or the share is none.
+        SceneError: If the side is not from 64 to 8,192, or the share is none.
     """
     kind, _, text = name.partition(":")
     if kind not in PATTERNS or (text and kind != "bandlimited"):
         return None
-    if side < 8:
-        raise SceneError(f"{name} needs a --size of 8 or more; got {side}")
+    if not _SIDES[0] <= side <= _SIDES[1]:
+        raise SceneError(f"{name} needs a --size of {_SIDES[0]} to {_SIDES[1]:,}; got {side}")
     make = PATTERNS[kind]
     if text:
         try:

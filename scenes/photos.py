@@ -9,7 +9,6 @@ CAPTURE/sparse/0       the largest model, in COLMAP's format
 ```
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import importlib
@@ -18,10 +17,8 @@ import math
 import os
 import re
 import shutil
-import sqlite3
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,8 +60,6 @@ _MATCHES = 15
 _ENOUGH = 0.9
 # Of features and matches in COLMAP's database.
 _BYTES_PER_PHOTO = 4_000_000
-# Between two lines on the progress.
-_REPORT_SECONDS = 10.0
 # Reasons that a message names.
 _REASONS = 3
 # Options of COLMAP's incremental mapper, from the safest to the most tolerant; None for the global
@@ -155,9 +150,15 @@ def video_photos(video: Path, runs: Path, *, log: Callable[[str], None] = print)
         digest = hashlib.file_digest(stream, "sha256").hexdigest()[:8]
     folder = runs / f"frames-{_plain(video.stem)}-{digest}"
     if not folder.exists():
-        frames, _ = read_clip(video, _MOST_FRAMES, _FRAME_SIZE, _FRAMES_PER_SECOND)
-        partial = folder.with_suffix(".partial")
-        partial.mkdir(parents=True, exist_ok=True)
+        try:
+            frames, _ = read_clip(video, _MOST_FRAMES, _FRAME_SIZE, _FRAMES_PER_SECOND)
+        except SceneError as error:
+            raise SceneError(
+                f"--photos takes a folder of photographs, or a video: {error}"
+            ) from None
+        partial = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
         for i, frame in enumerate(frames.numpy()):
             _write(partial / f"{i:04d}.jpg", frame)
         partial.rename(folder)
@@ -277,16 +278,12 @@ def _solved(
         )
     try:
         log(f"features of {len(copies)} photographs ...")
-        count = len(copies)
-        with _reported(database, "descriptors", count, log):
-            _extract(pycolmap, database, images, list(copies.values()))
+        _extract(pycolmap, database, images, list(copies.values()))
         log("matches between them ...")
-        if count <= _MOST_EXHAUSTIVE:
-            with _reported(database, "two_view_geometries", count * (count - 1) // 2, log):
-                pycolmap.match_exhaustive(database)
+        if len(copies) <= _MOST_EXHAUSTIVE:
+            pycolmap.match_exhaustive(database)
         else:
-            with _reported(database, "two_view_geometries", None, log):
-                pycolmap.match_sequential(database)
+            pycolmap.match_sequential(database)
         log("cameras ...")
         model = _mapped(pycolmap, database, images, capture / _PARTIAL, len(copies))
         found = set() if model is None else _well_placed(model)
@@ -296,32 +293,6 @@ def _solved(
         raise SceneError(
             f"COLMAP cannot go on with {capture}: {reason}; remove it to begin again"
         ) from None
-
-
-@contextlib.contextmanager
-def _reported(
-    database: Path, table: str, total: int | None, log: Callable[[str], None]
-) -> Iterator[None]:
-    """Log from time to time how many rows a table of COLMAP's database has, while it works."""
-    is_over = threading.Event()
-
-    def report() -> None:
-        while not is_over.wait(_REPORT_SECONDS):
-            # Readers do not disturb the writer: the database is a write-ahead log.
-            with contextlib.suppress(sqlite3.Error):
-                with contextlib.closing(
-                    sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)
-                ) as opened:
-                    ((count,),) = opened.execute(f"SELECT COUNT(*) FROM {table}")
-                log(f"  {count:,}" if total is None else f"  {count:,} of {total:,}")
-
-    thread = threading.Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def _recorded(record: Path) -> Capture:

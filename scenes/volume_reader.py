@@ -5,15 +5,16 @@ A volume is ``(depth, height, width)``; its values are mapped to [0, 1].
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from scenes.decoding import other_format
 from scenes.errors import SceneError
 
 _NIFTI = (".nii", ".nii.gz")
-# Of the distance between slices: how much that of two of them may differ.
+# Of the mean distance of slices: how much their distances may differ.
 _UNEVEN = 0.02
 # pydicom logs what it finds odd in a file; what matters is raised.
 logging.getLogger("pydicom").addHandler(logging.NullHandler())
@@ -60,8 +61,8 @@ def read_array(path: Path, most: int) -> npt.NDArray[np.float32]:
 def read_volume(path: Path, most: int) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
     """Read a volume and the distances of its samples.
 
-    Slices of NIfTI lie along the file's third axis. Its rows are turned so that what is anterior or
-    superior is at the top, as in DICOM.
+    Slices of NIfTI lie along the file's third axis, and are ordered so that it points to the right,
+    anterior or superior. Rows go down from what is anterior or superior, as in DICOM.
 
     Args:
         path: ``.npy``, ``.nii`` or ``.nii.gz`` file, or folder of one DICOM series.
@@ -69,31 +70,36 @@ def read_volume(path: Path, most: int) -> tuple[npt.NDArray[np.float32], dict[st
 
     Returns:
         ``(depth, height, width)`` in [0, 1], and a dictionary: ``spacing``, the distances along
-        (x, y, z) in mm, 1 for ``.npy``; ``range``, the values that 0 and 1 stand for.
+        (x, y, z), 1 for ``.npy``; ``range``, the values that 0 and 1 stand for; and ``left_out``,
+        the number of files of a folder that are no DICOM.
 
     Raises:
         SceneError: If it cannot be read, or is something else.
     """
+    left_out = 0
     if path.is_dir():
-        values, spacing = _read_dicom(path, most)
+        values, spacing, left_out = _read_dicom(path, most)
     elif path.name.lower().endswith(_NIFTI):
         values, spacing = _read_nifti(path, most)
     else:
+        if (name := other_format(path)) is not None and not name.startswith("a NumPy"):
+            raise SceneError(f"cannot read {path} as a volume: it is {name}")
         values, spacing = read_array(path, most), [1.0, 1.0, 1.0]
         if values.ndim == 2:
             raise SceneError(f"{path} is one slice, {values.shape}; a volume has three axes")
         return values, {"spacing": spacing, "range": [0.0, 1.0]}
-    if not all(0 < distance < 1e6 for distance in spacing):
-        raise SceneError(f"{path} has samples {spacing} mm apart; set them anew in its header")
     low, high = _range_of(path, values)
     if low == high:
         raise SceneError(f"{path} has the value {low:.9g} everywhere: nothing to find")
-    return (values - low) / (high - low), {"spacing": spacing, "range": [low, high]}
+    values -= np.float32(low)
+    values /= np.float32(high - low)
+    return values, {"spacing": spacing, "range": [low, high], "left_out": left_out}
 
 
 def _read_nifti(path: Path, most: int) -> tuple[npt.NDArray[np.float32], list[float]]:
     try:
         import nibabel
+        from nibabel.affines import voxel_sizes
     except ImportError:
         raise SceneError(_missing(path, "NIfTI")) from None
     try:
@@ -106,67 +112,87 @@ def _read_nifti(path: Path, most: int) -> tuple[npt.NDArray[np.float32], list[fl
         if image.get_data_dtype().kind not in "fiu":
             raise SceneError(f"{path} must hold numbers; it holds {image.get_data_dtype()}")
         values = np.asarray(image.dataobj, np.float32).reshape(shape[:3]).transpose(2, 1, 0)
-        # How far a step along the file's second axis goes to the right, anterior and superior.
-        step = image.affine[:3, 1]
-        is_upward = step[np.abs(step).argmax()] > 0 and np.abs(step).argmax() > 0
-        spacing = [float(distance) for distance in image.header.get_zooms()[:3]]
+        # Of the affine map, by which programs place a volume; the header has distances too.
+        spacing = [float(distance) for distance in voxel_sizes(image.affine)]
+        rows, slices = (_direction(image.affine[:3, axis]) for axis in (1, 2))
     except (SceneError, MemoryError):
         raise
     except Exception as error:  # Of a damaged header or stream, from any of its libraries.
         raise SceneError(f"{path} is damaged, or no NIfTI file: {error}") from None
-    return (values[:, ::-1] if is_upward else values), spacing
+    return np.array(values[::slices, ::-rows]), spacing
 
 
-def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[float]]:
+def _direction(step: npt.NDArray[np.float64]) -> int:
+    """1 if a step goes to the right, anterior or superior rather than the other way, else -1."""
+    return 1 if step[np.abs(step).argmax()] > 0 else -1
+
+
+def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[float], int]:
+    """Values, distances, and the number of files that are no DICOM."""
     try:
         import pydicom
     except ImportError:
         raise SceneError(_missing(folder, "DICOM")) from None
-    slices = []
+    slices, left_out = [], 0
     for file in sorted(path for path in folder.iterdir() if path.is_file()):
-        with file.open("rb") as opened:
-            is_dicom = opened.read(132)[128:] == b"DICM"
-        if is_dicom and file.name != "DICOMDIR":
-            try:
-                slices.append(_slice_of(pydicom.dcmread(file)))
-            except MemoryError:
-                raise
-            except Exception as error:
-                raise SceneError(
-                    f"{file} is no slice of a series: {error}; remove it, or decompress it "
-                    "(dcmdjpeg or gdcmconv --raw)"
-                ) from None
-            _require_size(folder, (len(slices), *slices[0][2].shape), most)
+        if file.name == "DICOMDIR":
+            continue
+        try:
+            with file.open("rb") as opened:
+                if opened.read(132)[128:] != b"DICM":
+                    left_out += 1
+                    continue
+            slices.append(_slice_of(pydicom.dcmread(file)))
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise SceneError(
+                f"{file} cannot be read as a slice: {error}; remove it if it is none of the "
+                "series, decompress it (gdcmconv --raw), or convert it to NIfTI (dcm2niix)"
+            ) from None
+        _require_size(folder, (len(slices), *slices[0][2].shape), most)
     if len(slices) < 2:
         raise SceneError(f"{folder} has {len(slices)} DICOM slices; a volume needs 2 or more")
-    kinds = {(series, values.shape, tuple(spacing)) for series, _, values, spacing in slices}
+    kinds = {(about, values.shape) for about, _, values in slices}
     if len(kinds) > 1:
         raise SceneError(
-            f"{folder} has {len(kinds)} series, or slices of several sizes; give a folder of one"
+            f"{folder} has {len(kinds)} series, or slices of several sizes or directions; give "
+            "a folder of one"
         )
     slices.sort(key=lambda each: each[1])
-    heights = np.array([height for _, height, _, _ in slices])
+    heights = np.array([height for _, height, _ in slices])
     steps = np.diff(heights)
     if steps.min() <= 0 or np.ptp(steps) > _UNEVEN * steps.mean():
         raise SceneError(
             f"{folder} has slices {steps.min():.4g} to {steps.max():.4g} mm apart; they must be "
             "evenly spaced, and none missing or twice there"
         )
-    return np.stack([values for *_, values, _ in slices]), [*slices[0][3], float(steps.mean())]
+    spacing = [*slices[0][0].spacing, float(steps.mean())]
+    return np.stack([values for *_, values in slices]), spacing, left_out
 
 
-def _slice_of(data: Any) -> tuple[str, float, npt.NDArray[np.float32], list[float]]:
-    """Series, height along its normal, values and distances (x, y) of a DICOM slice."""
-    row, column = np.reshape(np.array(data.ImageOrientationPatient, float), (2, 3))
-    height = float(np.cross(row, column) @ np.array(data.ImagePositionPatient, float))
+class _Series(NamedTuple):
+    """What all slices of a series have in common: ``spacing`` is along x and y."""
+
+    name: str
+    directions: tuple[float, ...]
+    spacing: tuple[float, float]
+
+
+def _slice_of(data: Any) -> tuple[_Series, float, npt.NDArray[np.float32]]:
+    """Series, height along its normal and values of a DICOM slice."""
+    directions = [float(value) for value in data.ImageOrientationPatient]
+    normal = np.cross(directions[:3], directions[3:])
+    height = float(normal @ np.array(data.ImagePositionPatient, float))
     pixels = data.pixel_array
     if pixels.ndim != 2:
         raise ValueError(f"it has {pixels.shape} values, not (height, width)")
     # To Hounsfield units, where the file says how.
-    scale, offset = data.get("RescaleSlope", 1), data.get("RescaleIntercept", 0)
+    scale, offset = float(data.get("RescaleSlope") or 1), float(data.get("RescaleIntercept") or 0)
     values = pixels.astype(np.float32) * np.float32(scale) + np.float32(offset)
     between_rows, between_columns = map(float, data.PixelSpacing)
-    return str(data.SeriesInstanceUID), height, values, [between_columns, between_rows]
+    name, rounded = str(data.SeriesInstanceUID), tuple(round(value, 3) for value in directions)
+    return _Series(name, rounded, (between_columns, between_rows)), height, values
 
 
 def _missing(path: Path, what: str) -> str:
@@ -182,6 +208,6 @@ def _require_size(path: Path, shape: tuple[int, ...], most: int) -> None:
 def _range_of(path: Path, values: npt.NDArray[np.float32]) -> tuple[float, float]:
     """Least and largest value."""
     low, high = (float(f(values)) if values.size else 0.0 for f in (np.min, np.max))
-    if not np.isfinite(low + high):
+    if not np.isfinite(np.float32(high - low)):
         raise SceneError(f"{path} must hold finite numbers")
     return low, high

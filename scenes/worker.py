@@ -157,7 +157,8 @@ def _ask_file(what: str, path: Path, arguments: list[Any]) -> "tuple[dict[str, A
     except (OSError, ValueError):  # A name that is too long, or has a null.
         is_file = False
     if not is_file:
-        raise SceneError(f"there is no file {path}")
+        of = "" if what != "volume" else "; of DICOM give the folder in which the slices lie"
+        raise SceneError(f"there is no file {path}{of}")
     answer, arrays = _WORKER.ask(what, path, arguments, Allowance(files))
     return answer, [torch.from_numpy(array) for array in arrays]
 

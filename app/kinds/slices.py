@@ -10,6 +10,7 @@ from app.blocks import Video, View
 from nerf_posenc.metrics.image import ssim
 
 SLICES_PER_SECOND = 12
+_MOST_REPEATED = 16
 
 
 def gray(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape 3"]:
@@ -21,7 +22,7 @@ def mean_ssim(
     values: Float[Tensor, "depth height width"], truth: Float[Tensor, "depth height width"]
 ) -> float:
     """Mean SSIM of the slices."""
-    return sum(map(ssim, map(gray, values), map(gray, truth))) / len(values)
+    return sum(map(ssim, values[..., None], truth[..., None])) / len(values)
 
 
 def slice_blocks(
@@ -60,6 +61,6 @@ def slice_blocks(
 def _enlarged(
     cut: Float[Tensor, "height width 3"], aspect: float
 ) -> Float[Tensor, "_height _width 3"]:
-    """Repeat rows or columns by whole numbers, so that distances look alike along both."""
-    rows, columns = max(1, round(aspect)), max(1, round(1 / aspect))
+    """Repeat rows or columns by whole numbers, so that distances look alike along both axes."""
+    rows, columns = (min(max(1, round(ratio)), _MOST_REPEATED) for ratio in (aspect, 1 / aspect))
     return cut.repeat_interleave(rows, dim=0).repeat_interleave(columns, dim=1)

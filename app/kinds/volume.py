@@ -43,6 +43,9 @@ FITTED = Measure(
     "psnr_fitted_db", "PSNR (dB, fitted slices)", meaning="PSNR over the slices that were fitted"
 )
 _CHUNK = 1 << 15
+_FARTHEST = 1e6
+# Of a side: SSIM compares windows of so many pixels.
+_LEAST = 11
 _MOST_RENDERED = 1 << 30
 
 
@@ -60,7 +63,7 @@ class VolumeOptions(PixelOptions):
     """.npy (depth, height, width) in [0, 1]; with the extra medical .nii, .nii.gz, or a
     folder with one DICOM series."""
 
-    spacing: Annotated[tuple[float, float, float] | None, Range(0, 1e6, is_open=True)] = None
+    spacing: Annotated[tuple[float, float, float] | None, Range(0, _FARTHEST, is_open=True)] = None
     """Distance of samples along x, y and z; that of the file, 1 1 1 of .npy."""
 
     every: Annotated[int, Range(1, 64)] = 2
@@ -94,14 +97,15 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
     def __init__(self, options: VolumeOptions) -> None:
         self.slices, facts = _opened(options)
         depth, height, width = self.slices.shape
-        self.title = printable(Path(options.volume).name.removesuffix(".gz").rpartition(".")[0])
-        self.title = self.title or printable(Path(options.volume).name)
+        self.title = printable(Path(options.volume).name)
         self.source = printable(options.volume)
         self.size, self.spacing = (width, height, depth), facts["spacing"]
         self.facts = {"size": self.size, **facts}
         low, high = facts["range"]
-        if (low, high) != (0, 1):
-            self.notes_on_data = (f"values of {low:.6g} to {high:.6g} count as 0 to 1",)
+        notes = [f"values of {low:.6g} to {high:.6g} count as 0 to 1"] * ((low, high) != (0, 1))
+        if facts.get("left_out"):
+            notes.append(f"{facts['left_out']} files of the folder are no DICOM, and left out")
+        self.notes_on_data = tuple(notes)
         number = torch.arange(depth)
         self.is_fitted = number % options.every == 0
         # Beyond the last fitted slice nothing is between two of them.
@@ -114,6 +118,17 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
                 "two that are fitted; give a smaller one",
             )
             self.evaluated_on = "slices between the fitted ones"
+
+    @property
+    def extents(self) -> list[float]:
+        """Sides of the volume along x, y and z."""
+        return [count * step for count, step in zip(self.size, self.spacing, strict=True)]
+
+    @property
+    def resolution(self) -> int:
+        """Samples across [-1, 1], the longest side, as close as along the finest axis."""
+        finest: float = min(self.spacing)
+        return round(max(self.extents) / finest)
 
     def summary(self, config: VolumeOptions) -> list[str]:
         """Source, size, and which slices are fitted."""
@@ -133,8 +148,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         """Choose encodings, bands, sigma, steps and batches by the size."""
         # Samples across [-1, 1] at the distance of the fitted slices. Nothing says what is between
         # them: an octave less than they could hold is up to 1 dB better there.
-        extents = [count * step for count, step in zip(self.size, self.spacing, strict=True)]
-        resolved = max(extents) / (self.spacing[2] * options.every)
+        resolved = max(self.extents) / (self.spacing[2] * options.every)
         return with_defaults(
             options,
             steps=1000,
@@ -187,7 +201,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         """Scores, a slice, a cut from the side, and all slices as a video."""
         device = torch.device(fit.config.device)
         found = torch.stack([self._found(fit.model, device, i) for i in range(self.size[2])])
-        return self._scored(found, frequency_bands(encoder_of(fit.model)))
+        # In units of the slice's own longer side.
+        scale = max(self.extents[:2]) / max(self.extents)
+        bands = [scale * band for band in frequency_bands(encoder_of(fit.model))]
+        return self._scored(found, bands)
 
     def _scored(
         self, values: Float[Tensor, "depth height width"], bands: Sequence[float] = ()
@@ -199,14 +216,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             FITTED.name: psnr(values[self.is_fitted], truth[self.is_fitted]),
         }
         aspect = self.spacing[2] / self.spacing[0]
-        return Evaluation(
-            scores,
-            [
-                *slice_blocks(
-                    self.title, truth, values, shown=self._shown, aspect=aspect, bands=bands
-                )
-            ],
+        blocks = slice_blocks(
+            self.title, truth, values, shown=self._shown, aspect=aspect, bands=bands
         )
+        return Evaluation(scores, [*blocks])
 
     def references(self, config: VolumeOptions) -> Sequence[Result]:
         """Linear interpolation and a cubic spline between the fitted slices."""
@@ -218,7 +231,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         # What is above the last fitted slice is not scored; it shows that slice.
         numbers = torch.arange(self.size[2]).clamp(max=int(known[-1]))
         results = []
-        for name, degree in (("linear", 1), ("cubic", min(3, len(known) - 1))):
+        for name, degree in (("linear", 1), ("cubic", 3))[: 1 + (len(known) > 3)]:
             started = time.perf_counter()
             spline = make_interp_spline(known.numpy(), self.slices[known].numpy(), k=degree)
             values = torch.from_numpy(spline(numbers.numpy())).float().clamp(0, 1)
@@ -247,7 +260,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         try:
             x, y, z = (float(distance) for distance in fit.facts["spacing"])
             width, height, depth = fit.size
-            require(min(x, y, z) > 0, f"{path} has absurd distances of samples")
+            require(_are_distances((x, y, z)), f"{path} has absurd distances of samples")
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{path} contains no fit of a volume") from None
         # Pixels of a frame along the longer side of a slice, all as far apart.
@@ -259,7 +272,8 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             columns * rows * count <= _MOST_RENDERED,
             f"{columns} x {rows} x {count} voxels are too many; give a smaller --size or --scale",
         )
-        size, spacing = (columns, rows, count), (extents[0] / columns, extents[1] / rows, step)
+        size = columns, rows, count
+        spacing = [extent / n for extent, n in zip(extents, size, strict=True)]
         frames = (gray(_slice(fit.model, k, size, spacing, device)) for k in range(count))
         rate = asked["rate"] or SLICES_PER_SECOND
         return Rendered(
@@ -302,6 +316,10 @@ def _slice(
     return values.float().clamp(0, 1).cpu().view(height, width)
 
 
+def _are_distances(spacing: Sequence[float]) -> bool:
+    return all(0 < distance < _FARTHEST for distance in spacing)
+
+
 def _opened(options: VolumeOptions) -> tuple[Float[Tensor, "depth height width"], dict[str, Any]]:
     """The values, and their ``spacing`` along (x, y, z) and ``range``.
 
@@ -314,14 +332,19 @@ def _opened(options: VolumeOptions) -> tuple[Float[Tensor, "depth height width"]
         raise UsageError(f"--volume: {error}") from None
     depth, height, width = values.shape
     require(
-        min(height, width) >= 8 and depth >= 2,
-        f"--volume {options.volume} has {depth} slices of {width} x {height}; it needs 2 of 8 x 8",
+        min(height, width) >= _LEAST and depth >= 2,
+        f"--volume {options.volume} has {depth} slices of {width} x {height}; it needs 2 of "
+        f"{_LEAST} x {_LEAST}",
     )
     spacing = list(options.spacing or facts["spacing"])
+    require(
+        _are_distances(spacing),
+        f"--volume {options.volume} has samples {spacing} apart; give their --spacing",
+    )
     longer = max(height, width)
     if options.size is not None and options.size < longer:
         # Pixels are averaged; the slices stay, for they are what the fits are scored between.
         rows, columns = (max(1, round(n * options.size / longer)) for n in (height, width))
         values = F.interpolate(values[None], (rows, columns), mode="area")[0]
         spacing[0], spacing[1] = spacing[0] * width / columns, spacing[1] * height / rows
-    return values, {"spacing": spacing, "range": facts["range"]}
+    return values, {**facts, "spacing": spacing}

@@ -19,7 +19,8 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
         measure: what they are compared by.
 
     Returns:
-        A sentence with the numbers of the table; None if there is no fit with an encoding.
+        A sentence with the numbers of the table; None if there is neither a fit with an
+        encoding nor a reference ahead of all.
     """
     sign = 1 if measure.higher_is_better else -1
 

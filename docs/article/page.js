@@ -22,7 +22,8 @@ for (const figure of document.querySelectorAll("figure[data-figure]")) {
   if (figure.dataset.command) {
     const line = document.createElement("p"), code = document.createElement("code"), button = document.createElement("button");
     Object.assign(button, { type: "button", textContent: "copy" });
-    button.addEventListener("click", () => navigator.clipboard.writeText(figure.dataset.command));
+    button.hidden = !navigator.clipboard;
+    button.addEventListener("click", () => navigator.clipboard.writeText(figure.dataset.command).then(() => { button.textContent = "copied"; }));
     code.textContent = figure.dataset.command;
     line.className = "copy";
     line.append(button, " ", code);

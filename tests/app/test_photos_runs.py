@@ -1,12 +1,9 @@
 """``--photos``: cameras that COLMAP finds, what it says of photographs without one, and a fit."""
 
-import contextlib
 import json
 import re
 import shutil
-import sqlite3
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +16,7 @@ from PIL import Image
 from app.cli import main
 from app.kinds import photos
 from scenes import SceneError, open_scene
-from scenes.photos import _LADDER, _copy, _reported, capture_folder, reconstruct
+from scenes.photos import _LADDER, _copy, capture_folder, reconstruct
 from scenes.room import room_camera, room_poses, take_photographs
 
 pytest.importorskip("pycolmap")
@@ -38,22 +35,6 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, torc
     take_photographs(folder / "room", poses, width=400, height=300)
     reconstruct(folder / "room", folder / "capture", log=quiet)
     return folder / "room", folder / "capture", poses
-
-
-def test_rows_of_the_database_are_counted_while_colmap_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scenes.photos._REPORT_SECONDS", 0.01)
-    said: list[str] = []
-    with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as opened:
-        opened.execute("PRAGMA journal_mode=WAL")
-        opened.execute("CREATE TABLE descriptors (data BLOB)")
-        opened.execute("INSERT INTO descriptors VALUES ('')")
-        opened.commit()
-        with _reported(tmp_path / "a.db", "descriptors", 7, said.append):
-            while not said:
-                time.sleep(0.01)
-    assert said[0] == "  1 of 7"
 
 
 @pytest.mark.parametrize("rung", range(3))

@@ -45,5 +45,5 @@ def test_noise_has_no_frequency_above_its_share(name: str, share: float) -> None
 def test_what_is_no_pattern_is_refused(name: str) -> None:
     with pytest.raises(SceneError, match=r"must be above|no image at"):
         open_image(name, pattern_size=64)
-    with pytest.raises(SceneError, match="--size of 8"):
-        open_image("star", pattern_size=4)
+    with pytest.raises(SceneError, match="--size of 64"):
+        open_image("star", pattern_size=32)

@@ -23,7 +23,12 @@ def made() -> np.ndarray:
 
 
 def write_series(
-    folder: Path, values: np.ndarray, heights: list[float] | None = None, series: str = "1.2.3"
+    folder: Path,
+    values: np.ndarray,
+    heights: list[float] | None = None,
+    *,
+    series: str = "1.2.3",
+    directions: tuple[float, ...] = (1, 0, 0, 0, 1, 0),
 ) -> None:
     """Write a DICOM series whose files are not in the order of their slices."""
     folder.mkdir(exist_ok=True)
@@ -37,7 +42,7 @@ def write_series(
         data.SOPInstanceUID = f"{series}.{i + 1}"
         data.SeriesInstanceUID = series
         data.Rows, data.Columns = pixels.shape
-        data.PixelSpacing, data.ImageOrientationPatient = [0.7, 0.6], [1, 0, 0, 0, 1, 0]
+        data.PixelSpacing, data.ImageOrientationPatient = [0.7, 0.6], list(directions)
         data.ImagePositionPatient = [3, 4, height]
         data.RescaleSlope, data.RescaleIntercept = 2, -1024
         data.BitsAllocated, data.BitsStored, data.HighBit = 16, 16, 15
@@ -45,7 +50,9 @@ def write_series(
         data.PhotometricInterpretation = "MONOCHROME2"
         # Stored values, from which the units come back.
         data.PixelData = ((pixels + 1024) // 2).astype("<u2").tobytes()
-        data.save_as(folder / f"{series}-{(7 * i + 3) % 10}.dcm", enforce_file_format=True)
+        data.save_as(
+            folder / f"{series}-{directions[4]}-{(7 * i + 3) % 10}.dcm", enforce_file_format=True
+        )
 
 
 def write_nifti(
@@ -75,8 +82,24 @@ def test_rows_of_nifti_that_go_up_are_turned(tmp_path: Path) -> None:
     nibabel.save(nibabel.Nifti1Image(made().transpose(2, 1, 0), affine), tmp_path / "up.nii")
     write_nifti(tmp_path / "down.nii", made())
     up, _ = read_volume(tmp_path / "up.nii", MOST)
-    down, _ = read_volume(tmp_path / "down.nii", MOST)
+    down, facts = read_volume(tmp_path / "down.nii", MOST)
     torch.testing.assert_close(up.flip(1), down)
+    # From the head to the feet, and a header that knows other distances than its affine map.
+    image = nibabel.Nifti1Image(made().transpose(2, 1, 0), np.diag([-0.6, -0.7, -2.5, 1]))
+    image.header["pixdim"][1:4] = 1
+    nibabel.save(image, tmp_path / "feet.nii")
+    turned, of_map = read_volume(tmp_path / "feet.nii", MOST)
+    torch.testing.assert_close(turned.flip(0), down)
+    assert of_map["spacing"] == pytest.approx(facts["spacing"])
+
+
+def test_other_files_of_a_folder_are_counted(tmp_path: Path) -> None:
+    write_series(tmp_path / "series", made())
+    (tmp_path / "series/readme.txt").write_text("a scan")
+    (tmp_path / "series/DICOMDIR").write_text("an index")
+    assert read_volume(tmp_path / "series", MOST)[1]["left_out"] == 1
+    with pytest.raises(SceneError, match=r"DICOM; --volume reads the folder"):
+        read_volume(next((tmp_path / "series").glob("*.dcm")), MOST)
 
 
 def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
@@ -92,9 +115,11 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
     write_series(tmp_path / "two", values, series="1.2.4")
     write_series(tmp_path / "one", values[:1])
     write_series(tmp_path / "cut", values)
-    damaged = tmp_path / "cut" / "1.2.3-0.dcm"
+    damaged = tmp_path / "cut" / "1.2.3-1-0.dcm"
     damaged.write_bytes(damaged.read_bytes()[:-40])
     (tmp_path / "empty").mkdir()
+    write_series(tmp_path / "turned", values[:3])
+    write_series(tmp_path / "turned", values[3:], [10, 12], directions=(1, 0, 0, 0, 0, 1))
     for name, words in {
         "nan.nii": "must hold finite numbers",
         "flat.nii": "0 everywhere",
@@ -103,8 +128,9 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
         "slice.npy": "a volume has three axes",
         "gap": "slices 1 to 2 mm apart; they must be evenly spaced",
         "two": "has 2 series",
+        "turned": "or slices of several sizes or directions",
         "one": "has 1 DICOM slices; a volume needs 2",
-        "cut": "1.2.3-0.dcm is no slice of a series",
+        "cut": "1.2.3-1-0.dcm cannot be read as a slice",
         "empty": "there is no file",
         "absent.nii": "there is no file",
     }.items():
