@@ -99,12 +99,6 @@ def small_hash_grid(image: Image) -> Encoder:
     return HashGridEncoder(2, 12, log2_table_size=14, growth=growth)
 
 
-def ngp_hash_grid(image: Image) -> Encoder:
-    """16 levels of 2, up to 2^24 rows, to half the longer side, as instant-ngp's configs/image."""
-    growth = (max(image.size) / 2 / 16) ** (1 / 15)
-    return HashGridEncoder(2, 16, log2_table_size=24, growth=growth)
-
-
 def cafe(image: Image) -> nn.Module:
     """CAFE+ with one hidden layer: 88 frequencies, 30 polynomials and products of three."""
     return with_mlp(CAFEEncoder(2), width=236, depth=1)
@@ -166,10 +160,6 @@ RECIPES = {
         (0.03,),
         bfloat16=False,
     ),
-    "raw coordinates, Adam": Recipe(on_coordinates("relu"), by_adam, (3e-3, 1e-2)),
-    "10 bands, Adam": Recipe(
-        lambda p: with_mlp(FourierEncoder(2, 10)), by_adam, (1e-3, 2e-3, 3e-3)
-    ),
     "Fourier features, Adam": Recipe(lambda p: with_mlp(gaussian(p)), by_adam, (1e-3, 2e-3, 3e-3)),
     "SIREN": Recipe(on_coordinates("siren"), by_adam, (3e-4, 1e-3, 2e-3)),
     "FINER": Recipe(on_coordinates("finer"), by_adam, (3e-4, 1e-3, 2e-3)),
@@ -188,20 +178,8 @@ RECIPES = {
         cafe_symmetric, by_clipped_adam, (5e-3, 1e-2, 2e-2), batch_size=1 << 30, bfloat16=False
     ),
     "CAFE+, Muon": Recipe(cafe, by_muon, (0.01, 0.02, 0.05), bfloat16=False),
-    "instant-NGP": Recipe(
-        lambda p: with_mlp(ngp_hash_grid(p), width=64, depth=2),
-        by_ngp_adam,
-        (5e-3, 1e-2, 2e-2),
-        bfloat16=False,
-    ),
     "instant-NGP, 2^14 rows": Recipe(
         lambda p: with_mlp(small_hash_grid(p), width=64, depth=2),
-        by_ngp_adam,
-        (5e-3, 1e-2, 2e-2),
-        bfloat16=False,
-    ),
-    "instant-NGP, our grid": Recipe(
-        lambda p: with_mlp(hash_grid(p), width=64, depth=2),
         by_ngp_adam,
         (5e-3, 1e-2, 2e-2),
         bfloat16=False,
