@@ -24,8 +24,8 @@ from app.report import video
 DOCS = Path(__file__).resolve().parent
 IMAGES = DOCS / "images"
 RUNS = {
-    "star": [
-        *("--image", "star", "--size", "256", "--bands", "3", "5", "7"),
+    "zone-plate": [
+        *("--image", "zone-plate", "--size", "256", "--bands", "3", "5", "7"),
         *("--encodings", "none", "fourier"),
     ],
     "comparison": ["--image", "cat", "--bands", "10"],

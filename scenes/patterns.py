@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from nerf_posenc.core.sinusoids import sincos
 from nerf_posenc.images import Image, image_coordinates
 from scenes.errors import SceneError
 
@@ -28,14 +29,14 @@ def siemens_star(side: int) -> Float[Tensor, "side side"]:
     nyquist = side / 4
     inner = _SPOKES / (2 * math.pi * nyquist)
     is_shown = (radius >= inner) & (radius <= 1)
-    return torch.where(is_shown, 0.5 + 0.5 * torch.cos(_SPOKES * angle), 0.5)
+    return torch.where(is_shown, 0.5 + 0.5 * _cosine(angle, _SPOKES), 0.5)
 
 
 def zone_plate(side: int) -> Float[Tensor, "side side"]:
     """Rings cos(c r^2) whose frequency, c r / pi, grows to Nyquist's at the radius 1; then gray."""
     radius, _ = _polar(side)
     nyquist = side / 4
-    rings = 0.5 + 0.5 * torch.cos(math.pi * nyquist * radius.square())
+    rings = 0.5 + 0.5 * _cosine(radius.square(), math.pi * nyquist)
     return torch.where(radius <= 1, rings, 0.5)
 
 
@@ -93,6 +94,11 @@ def open_pattern(name: str, side: int) -> Image | None:
         values = make(side)
     rgb = values[..., None].expand(side, side, 3).contiguous()
     return Image.from_rgb(rgb, name=name.replace(":", "-"), source=f"{name}, made by formula")
+
+
+def _cosine(x: Float[Tensor, "side side"], band: float) -> Float[Tensor, "side side"]:
+    waves: Tensor = sincos(x[..., None], torch.tensor([band], dtype=torch.float64))
+    return waves[..., 1]
 
 
 def _polar(side: int) -> tuple[Float[Tensor, "side side"], Float[Tensor, "side side"]]:

@@ -51,7 +51,7 @@ _MOST_RENDERED = 1 << 30
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeOptions(PixelOptions):
-    """Fit the values of a volume, and score it between its slices.
+    """Fit the voxels of a volume, and score between its slices.
 
     Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
     gauss wire mfn.

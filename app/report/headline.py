@@ -19,8 +19,7 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
         measure: what they are compared by.
 
     Returns:
-        A sentence with the numbers of the table; None if there is neither a fit with an
-        encoding nor a reference ahead of all.
+        A sentence with the numbers of the table; None if no fit has an encoding.
     """
     sign = 1 if measure.higher_is_better else -1
 
@@ -41,9 +40,8 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
     others = [fit for fit in fits if fit is not baseline]
     reference = max(references, key=score, default=None)
     if fits and reference is not None and score(reference) > score(max(fits, key=score)):
-        shown = sorted(others, key=score, reverse=True)[:1]
-        compared = [f"{text(fit)} with {_in_sentence(fit.name)}" for fit in shown]
-        compared += [] if baseline is None else [f"{text(baseline)} without an encoding"]
+        compared = [f"{text(fit)} with {_in_sentence(fit.name)}" for fit in others]
+        compared += [f"{text(fit)} without an encoding" for fit in fits if fit is baseline]
         return (
             f"No fit reaches {reference.label}, {quantity} {text(reference)}: {', '.join(compared)}"
         )

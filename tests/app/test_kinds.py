@@ -101,7 +101,7 @@ SMALL = {
     ),
     "volume": Small(
         ["--volume", "scan.npy", "--encodings", "none", "fourier", *QUICK],
-        ["none", "fourier", "linear", "cubic"],
+        ["none", "fourier", "linear"],
         [24, 20, 5],
         write_disk,
     ),
