@@ -126,16 +126,8 @@ def _video(
             f"{path} is no GIF, WebP or PNG; videos need imageio-ffmpeg: pip install "
             "'nerf_posenc[video]'"
         ) from None
-    # One thread, as each holds frames of its own.
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-nostdin", "-threads", "1"]
-    command += ["-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{path.resolve()}"]
-    # Each frame once, as rates may vary; pixels that are not square are made so.
     together = 1 if photos_per_second is None else _CANDIDATES
-    command += ["-map", "0:v:0", "-frames:v", str(most * together), "-fps_mode", "passthrough"]
-    chosen = f"fps={photos_per_second * together}," if photos_per_second is not None else ""
-    square = "scale=w='max(1,round(iw*(sar+not(sar))))':h=ih"
-    command += ["-vf", chosen + square, "-pix_fmt", "rgba"]
-    command += ["-f", "image2pipe", "-c:v", "pam", "-"]
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), *_asked(path, demuxer, most, photos_per_second)]
     frames = []
     with tempfile.TemporaryFile() as log:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as process:
@@ -143,7 +135,7 @@ def _video(
             try:
                 images = (_reduced(frame, size) for frame in _pam_images(process.stdout))
                 while group := list(itertools.islice(images, together)):
-                    frames.append(max(group, key=_sharpness) if len(group) > 1 else group[0])
+                    frames.append(max(group, key=_sharpness) if together > 1 else group[0])
             finally:
                 process.stdout.close()
         log.seek(0)
@@ -158,8 +150,7 @@ def _video(
     if re.search(r"alpha_mode +: 1", said):
         raise ValueError("its transparency is in a stream of its own, which is not read")
     found = re.search(r"^  Stream #.*: Video:.*?([\d.]+)(k?) (?:fps|tbr)", said, re.MULTILINE)
-    rate = float(found[1]) * (1000 if found[2] else 1) if found else 0.0
-    rate = photos_per_second or rate
+    rate = photos_per_second or (float(found[1]) * (1000 if found[2] else 1) if found else 0.0)
     length = re.search(
         r"^  Duration: (\d+):(\d+):([\d.]+)(?:, start: ([\d.]+))?", said, re.MULTILINE
     )
@@ -171,6 +162,21 @@ def _video(
         if len(frames) < (_WHOLE if is_damaged else _PICTURES) * min(most, promised):
             raise ValueError(f"it ends after {len(frames)} of {promised} frames: it is cut")
     return np.stack(frames), rate or _USUAL_RATE
+
+
+def _asked(path: Path, demuxer: str, most: int, photos_per_second: float | None) -> list[str]:
+    """Arguments of ffmpeg that write frames to its output, `_CANDIDATES` for each photograph."""
+    # One thread, as each holds frames of its own.
+    source = ["-hide_banner", "-nostdin", "-threads", "1"]
+    source += ["-protocol_whitelist", "file", "-f", demuxer, "-i", f"file:{path.resolve()}"]
+    count, filters = most, []
+    if photos_per_second is not None:
+        count, filters = most * _CANDIDATES, [f"fps={_CANDIDATES * photos_per_second}"]
+    # Each frame once, as rates may vary, and with square pixels.
+    filters.append("scale=w='max(1,round(iw*(sar+not(sar))))':h=ih")
+    frames = ["-map", "0:v:0", "-frames:v", str(count), "-fps_mode", "passthrough"]
+    frames += ["-vf", ",".join(filters), "-pix_fmt", "rgba", "-f", "image2pipe", "-c:v", "pam", "-"]
+    return [*source, *frames]
 
 
 def _sharpness(frame: npt.NDArray[np.uint8]) -> float:
