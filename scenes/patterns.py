@@ -14,7 +14,7 @@ from nerf_posenc.core.sinusoids import sincos
 from nerf_posenc.images import Image, image_coordinates
 from scenes.errors import SceneError
 
-_SPOKES = 48
+_SPOKES = 48.0
 _SHARE = 0.5
 # Of fewer pixels more than half of the star would be gray.
 _SIDES = 64, 8192
