@@ -1,12 +1,14 @@
 """How kinds whose data are slices of a volume show and score them."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from app.blocks import Video, View
+from app.blocks import Evaluation, FitName, Video, View
+from app.kinds.kind import Result
 from nerf_posenc.metrics.image import ssim
 
 SLICES_PER_SECOND = 12
@@ -56,6 +58,16 @@ def slice_blocks(
             SLICES_PER_SECOND,
         ),
     ]
+
+
+def reference(
+    name: str, make: Callable[[], Tensor], scored: Callable[[Tensor], Evaluation]
+) -> Result:
+    """Make slices without training, timed, and score them."""
+    started = time.perf_counter()
+    values = make()
+    seconds = time.perf_counter() - started
+    return Result(name=FitName(name), seconds=seconds, evaluation=scored(values), is_reference=True)
 
 
 def _enlarged(

@@ -1,9 +1,9 @@
 """Volumes: a network from a place to the value of a voxel, which fills in between the slices."""
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from app.blocks import Evaluation, FitName
+from app.blocks import Evaluation
 from app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -24,7 +24,7 @@ from app.kinds.coordinates import (
     with_defaults,
 )
 from app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
-from app.kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, slice_blocks
+from app.kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
@@ -230,22 +230,18 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         known = self.is_fitted.nonzero()[:, 0]
         # What is above the last fitted slice is not scored; it shows that slice.
         numbers = torch.arange(self.size[2]).clamp(max=int(known[-1]))
-        results = []
-        for name, degree in (("linear", 1), ("cubic", 3))[: 1 + (len(known) > 3)]:
-            started = time.perf_counter()
+
+        def between(degree: int) -> Float[Tensor, "depth height width"]:
             spline = make_interp_spline(known.numpy(), self.slices[known].numpy(), k=degree)
             values = torch.from_numpy(spline(numbers.numpy())).float().clamp(0, 1)
             values[known] = self.slices[known]
-            seconds = time.perf_counter() - started
-            results.append(
-                Result(
-                    name=FitName(name),
-                    seconds=seconds,
-                    evaluation=self._scored(values),
-                    is_reference=True,
-                )
-            )
-        return results
+            return values
+
+        degrees = {"linear": 1, "cubic": 3} if len(known) > 3 else {"linear": 1}
+        return [
+            reference(name, partial(between, degree), self._scored)
+            for name, degree in degrees.items()
+        ]
 
     @classmethod
     def file_of(cls, data: Any) -> Path:

@@ -1,7 +1,6 @@
 """Scans: a slice or volume that is only seen through its projections (computed tomography)."""
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from app.blocks import Evaluation, FitName, View
+from app.blocks import Evaluation, View
 from app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -26,7 +25,7 @@ from app.kinds.coordinates import (
 )
 from app.kinds.kind import Fit, Problem, Rendered, Result, TrainingScore, digest_of
 from app.kinds.scan.tomography import algebraic_reconstruction, back_projection
-from app.kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, slice_blocks
+from app.kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from app.options import PixelOptions, Range, UsageError, require
 from app.terminal import printable
 from nerf_posenc.fits import CoordinateFit, load_fit
@@ -219,20 +218,14 @@ class ScanKind(CoordinateKind[ScanOptions]):
         # Sums over pixels, where the integrals are means over the diameter.
         sinograms = self.integrals.view(-1, config.projections, self.side) * self.side
         degrees = self.radians.rad2deg()
-        results = []
-        for name, reconstruct in _REFERENCES.items():
-            started = time.perf_counter()
-            values = torch.stack([reconstruct(each, degrees).clamp(0, 1) for each in sinograms])
-            seconds = time.perf_counter() - started
-            results.append(
-                Result(
-                    name=FitName(name),
-                    seconds=seconds,
-                    evaluation=self._scored(values),
-                    is_reference=True,
-                )
-            )
-        return results
+
+        def found(reconstruct: Callable[..., Tensor]) -> Float[Tensor, "depth side side"]:
+            return torch.stack([reconstruct(each, degrees).clamp(0, 1) for each in sinograms])
+
+        return [
+            reference(name, partial(found, reconstruct), self._scored)
+            for name, reconstruct in _REFERENCES.items()
+        ]
 
     @classmethod
     def file_of(cls, data: Any) -> Path:
