@@ -70,7 +70,8 @@ class PhotosKind(ViewsKind[PhotosOptions]):
                     photos, folder, max_pixels=options.max_pixels, log=options.log
                 )
         except KeyboardInterrupt:
-            print(f"\n{folder} is kept: the same command goes on from there")
+            if folder != runs:
+                print(f"\n{folder} is kept: the same command goes on from there")
             raise
         except OSError as error:
             raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None

@@ -51,7 +51,7 @@ def slice_blocks(
     before, after = (_enlarged(gray(each[:, row].flip(0)), aspect) for each in (truth, values))
     return [
         View(f"{title}, slice {shown + 1}", gray(truth[shown]), gray(values[shown]), bands=bands),
-        View(f"{title}, from the side", before, after),
+        View(f"{title}, from the side", before, after, is_section=True),
         Video(
             "Original on the left, fit on the right, slice by slice",
             gray(torch.cat([truth, values], dim=-1)),
@@ -73,6 +73,6 @@ def reference(
 def _enlarged(
     cut: Float[Tensor, "height width 3"], aspect: float
 ) -> Float[Tensor, "_height _width 3"]:
-    """Repeat rows or columns by whole numbers, so that distances look alike along both axes."""
+    """Repeat rows or columns by whole numbers, for about the same scale along both axes."""
     rows, columns = (min(max(1, round(ratio)), _MOST_REPEATED) for ratio in (aspect, 1 / aspect))
     return cut.repeat_interleave(rows, dim=0).repeat_interleave(columns, dim=1)

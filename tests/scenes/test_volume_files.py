@@ -107,8 +107,8 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
     write_nifti(tmp_path / "nan.nii", np.full((4, 8, 8), np.nan, np.float32))
     write_nifti(tmp_path / "flat.nii", np.zeros((4, 8, 8), np.float32))
     series = np.stack([values.transpose(2, 1, 0)] * 3, -1)
-    nibabel.save(nibabel.Nifti1Image(series, np.eye(4)), tmp_path / "film.nii")
-    (tmp_path / "cut.nii.gz").write_bytes((tmp_path / "film.nii").read_bytes()[:300])
+    nibabel.save(nibabel.Nifti1Image(series, np.eye(4)), tmp_path / "several.nii")
+    (tmp_path / "cut.nii.gz").write_bytes((tmp_path / "several.nii").read_bytes()[:300])
     np.save(tmp_path / "slice.npy", np.zeros((8, 8)))
     write_series(tmp_path / "gap", values, [0, 1, 2, 4, 5])
     write_series(tmp_path / "two", values)
@@ -123,7 +123,7 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
     for name, words in {
         "nan.nii": "must hold finite numbers",
         "flat.nii": "0 everywhere",
-        "film.nii": "volumes of (9, 8, 5); save one",
+        "several.nii": "volumes of (9, 8, 5); save one",
         "cut.nii.gz": "cut.nii.gz is damaged, or no NIfTI file",
         "slice.npy": "a volume has three axes",
         "gap": "slices 1 to 2 mm apart; they must be evenly spaced",
