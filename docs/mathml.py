@@ -24,5 +24,11 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
     html = html.replace(
         '<details class="mkdocstrings-source"', '<details open class="mkdocstrings-source"'
     )
-    html = _BLOCK.sub(lambda found: convert(unescape(found[1]), display="block"), html)
+
+    def block(found: re.Match[str]) -> str:
+        # On a phone the formula scrolls, and not the page.
+        math = convert(unescape(found[1]), display="block")
+        return f'<div style="overflow-x: auto">{math}</div>'
+
+    html = _BLOCK.sub(block, html)
     return _INLINE.sub(inline, html)
