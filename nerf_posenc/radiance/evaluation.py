@@ -10,7 +10,7 @@ from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.ray_batches import RayBatches
+from nerf_posenc.radiance.ray_batches import RayBatches, object_pixels
 from nerf_posenc.radiance.rays import Rays, camera_rays
 from nerf_posenc.radiance.refinement import PoseRefinement
 from nerf_posenc.radiance.renderers import GridRenderer
@@ -147,7 +147,14 @@ def with_refined_poses(
     device = next(renderer.parameters()).device
     poses = PoseRefinement(len(views)).to(device)
     poses.progress.fill_(1)
-    batches = RayBatches(views, batch_size, seed=0, background=background, device=device)
+    batches = RayBatches(
+        views,
+        batch_size,
+        seed=0,
+        background=background,
+        live=None if views.is_opaque else object_pixels(views),
+        device=device,
+    )
     trained = [p for p in renderer.parameters() if p.requires_grad]
     for parameter in trained:
         parameter.requires_grad_(False)

@@ -12,7 +12,7 @@ from nerf_posenc.radiance.build import STRIDES, FieldName, FieldOptions, Rendere
 from nerf_posenc.radiance.evaluation import render
 from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import KNOWN_SHARE, ProposalRenderer
-from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, occupied_pixels
+from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, object_pixels, occupied_pixels
 from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, SEARCH, PoseRefinement
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views
@@ -89,7 +89,9 @@ def make_batches(
     background: Background = "white",
     device: torch.device | str = "cpu",
 ) -> RayBatches:
-    """Draw rays of all views; with an occupancy grid, those that meet an occupied cell.
+    """Draw rays of all views: with an occupancy grid, those that meet an occupied cell.
+
+    A proposal's are those of objects and their surroundings, and a lattice of the rest.
 
     While poses are searched for, the background is random: a white wall before each camera would
     explain a white one at any pose.
@@ -97,6 +99,8 @@ def make_batches(
     poses = renderer.poses if isinstance(renderer, ProposalRenderer) else None
     grid = getattr(renderer, "grid", None)
     live = None if grid is None or not _is_boxed(renderer) else occupied_pixels(grid, views)
+    if isinstance(renderer, ProposalRenderer) and not views.is_opaque:
+        live = object_pixels(views)
     return RayBatches(
         views,
         batch_size,

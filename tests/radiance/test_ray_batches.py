@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 import torch
 
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.field_training import make_batches
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
-from nerf_posenc.radiance.ray_batches import PixelSet, RayBatches, occupied_pixels
+from nerf_posenc.radiance.ray_batches import PixelSet, RayBatches, object_pixels, occupied_pixels
 from nerf_posenc.radiance.rays import ray_aabb_intersect
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray, evenly_spaced
 
@@ -103,6 +105,27 @@ def test_pixels_are_live_by_the_samples_along_their_rays() -> None:
     # From +x with z up, y runs to the right.
     assert bool(live[:, 50:].all())
     assert not bool(live[:, :40].any())
+
+
+def test_a_proposal_draws_objects_their_surroundings_and_a_lattice() -> None:
+    opacity = torch.zeros(2, 60, 60, 1)
+    opacity[0, 30:36, 30:36] = 0.5
+    camera = Camera.from_angle(60, 60, 0.4)
+    poses = look_at(torch.tensor([4.0, 0.0, 0.0]), torch.zeros(3), UP).expand(2, 4, 4)
+    views = Views(
+        torch.cat([torch.zeros(2, 60, 60, 3), opacity], -1), [camera] * 2, poses, ["a", "b"]
+    )
+    live, nothing = object_pixels(views)
+    # 3 pixels are a twentieth of 60.
+    assert bool(live[27:39, 27:39].all())
+    live[27:39, 27:39] = nothing[27:39, 27:39]
+    assert torch.equal(live, nothing)
+    # Whatever is drawn of a transparent view is spread over all of it.
+    assert bool((nothing.float().unfold(0, 3, 3).unfold(1, 3, 3).sum((-1, -2)) == 1).all())
+    renderer = make_renderer(FieldOptions("hash", field="proposal"), views)
+    _, rgb = make_batches(renderer, views, 4000, seed=0)(0)
+    # 36 pixels of 144 + 384 in one view and 400 in the other.
+    assert abs(float((rgb < 1).all(-1).float().mean()) - 36 / 928) < 0.015
 
 
 def test_transparent_pixels_show_the_background_by_their_share() -> None:
