@@ -86,15 +86,17 @@ def open_image(
     if is_folder:
         raise SceneError(f"{path} is a folder; give the path of an image in it")
     if exists:
-        rgb = _rgb_from_file(path, max_pixels, background)
-        image = Image.from_rgb(rgb, name=path.stem, source=str(path))
+        rgb, is_over = _rgb_from_file(path, max_pixels, background)
+        gray = "white" if background == 1 else f"gray {background:g}"
+        source = f"{path}, over {gray} where it is transparent" if is_over else str(path)
+        image = Image.from_rgb(rgb, name=path.stem, source=source)
         return image.tone_mapped() if rgb.is_floating_point() and float(rgb.max()) > 1 else image
     if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
         file, origin = SAMPLES[path.stem]
         sample = Path(str(_import_skimage().__file__)).parent / "data" / file
         source = f"bundled sample {path.stem} (scikit-image: {file}; {origin})"
         return Image.from_rgb(
-            _rgb_from_file(sample, max_pixels, background), name=path.stem, source=source
+            _rgb_from_file(sample, max_pixels, background)[0], name=path.stem, source=source
         )
     if (pattern := open_pattern(name_or_path, pattern_size)) is not None:
         return pattern
@@ -158,8 +160,12 @@ def stored_pixels(
     return torch.from_numpy(stored), orientation
 
 
-def _rgb_from_file(path: Path, max_pixels: int, background: float) -> Tensor:
-    """RGB over a gray, in the type that the file has or that its values need."""
+def _rgb_from_file(path: Path, max_pixels: int, background: float) -> tuple[Tensor, bool]:
+    """RGB over a gray, in the type that the file has or that its values need.
+
+    Returns:
+        The values, and whether some are transparent.
+    """
     pixels, _ = read_image(path, max_pixels)
     height, width, channels = pixels.shape
     has_alpha = channels in (2, 4)
@@ -170,21 +176,22 @@ def _rgb_from_file(path: Path, max_pixels: int, background: float) -> Tensor:
     if pixels.dtype in (np.uint8, np.uint16) and not has_alpha:
         kept = np.empty((height, width, 3), dtype=pixels.dtype)
         kept[...] = pixels
-        return torch.from_numpy(kept)
+        return torch.from_numpy(kept), False
     dtype: Any = np.float32
     is_hdr = pixels.dtype.kind == "f" and float(pixels.max()) > 1
     if height * width > LARGE_PIXELS and not is_hdr:
         dtype = np.uint8 if pixels.dtype.itemsize == 1 else np.uint16
-    rgb = np.empty((height, width, 3), dtype=dtype)
+    rgb, is_over = np.empty((height, width, 3), dtype=dtype), False
     for rows in _strips(pixels):
         values = _unit_range(pixels[rows])
         if has_alpha:
             alpha = values[..., -1:]
+            is_over |= bool((alpha < 1).any())
             values = values[..., :-1] * alpha + background * (1 - alpha)
         if dtype != np.float32:
             values = np.rint(values * np.iinfo(dtype).max)
         rgb[rows] = values
-    return torch.from_numpy(rgb)
+    return torch.from_numpy(rgb), is_over
 
 
 def _strips(pixels: PixelArray) -> list[slice]:

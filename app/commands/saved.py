@@ -122,4 +122,4 @@ def require_new(path: Path, *, overwrite: bool) -> None:
     except (OSError, ValueError) as error:
         raise UsageError(f"--out {path}: {getattr(error, 'strerror', None) or error}") from None
     if exists and not overwrite:
-        raise UsageError(f"{path} exists already; name another by --out, or add --overwrite")
+        raise UsageError(f"{path} exists already; give another name, or add --overwrite")

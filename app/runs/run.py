@@ -110,8 +110,10 @@ class Run:
         if not is_complete:
             of = f" of {config.steps}" if config.seconds is None else ""
             folder = self.context.stop.folder or self.folder.path
+            later = self.names[self.names.index(result.name) + 1 :]
+            goes_on = f"goes on with {', '.join(map(str, later))}; " if later else ""
             self.config.log(
-                f"stopped {result.name} at step {result.steps}{of}; press again to quit; "
+                f"stopped {result.name} at step {result.steps}{of}; {goes_on}press again to quit; "
                 f"resume with: {resume_command(folder)}"
             )
 

@@ -115,9 +115,7 @@ def identify(
     if isinstance(shape, int):
         shape = (shape,)
     if (shape is None) == (positions is None):
-        raise ValueError(
-            "give either shape (--shape), the sizes of the grid, or positions, an array of the file"
-        )
+        raise ValueError("give either shape, the sizes of the grid, or positions, one for each row")
     length = math.prod(shape) if shape is not None else len(positions)  # type: ignore[arg-type]
     if length != len(output):
         raise ValueError(f"{length} positions for {len(output)} rows of output")

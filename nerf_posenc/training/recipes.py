@@ -235,7 +235,8 @@ def get_recipe(encoding: str) -> EncodingRecipe:
     if encoding not in ENCODINGS:
         raise ValueError(
             f"{unknown_name('encoding', encoding, ENCODINGS)}; one of your own is first added to "
-            f"ENCODINGS, or given to the program as FILE.py:{encoding}"
+            f"ENCODINGS, or given to the program: to fit with --encodings FILE.py:{encoding}, to "
+            f"render and export with --encoding FILE.py:{encoding}"
         )
     return ENCODINGS[encoding]
 

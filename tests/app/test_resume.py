@@ -61,7 +61,10 @@ def test_ctrl_c_ends_a_fit_then_the_run_and_says_how_to_go_on(
     arguments = [*RUNS["image"], "--out", "run"]
     assert run_with_signal(monkeypatch, arguments, 1, number=signal.SIGINT) == 0
     printed = capsys.readouterr().out
-    assert "stopped none at step 10 of 30; press again to quit; resume with: " in printed
+    assert (
+        "stopped none at step 10 of 30; goes on with fourier; press again to quit; resume with: "
+        in printed
+    )
     # A command that this terminal runs.
     assert shutil.which(resume_command(Path("run")).split()[0]) == sys.executable
     fits = json.loads(Path("run/metrics.json").read_text())["fits"]

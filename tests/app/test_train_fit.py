@@ -446,7 +446,7 @@ def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
     assert train_fit.main(["--resume", "../run", "--quiet"]) == 0
     ENCODINGS.pop("CubicEncoder")
     assert train_fit.main(["render", "../run", "--encoding", "CubicEncoder"]) == 2
-    assert "given to the program as FILE.py:CubicEncoder" in capsys.readouterr().err
+    assert "--encoding FILE.py:CubicEncoder" in capsys.readouterr().err
     render = ["render", "../run", "--encoding", "../mine.py:CubicEncoder", "--quiet"]
     assert train_fit.main(render) == 0
     for word, message in {

@@ -45,7 +45,8 @@ def weighted(options: ImageOptions, image: Image) -> Image:
     assert found is not None
     require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
     image = replace(image, weights=found)
-    return _straight(image) if options.mask == ALPHA else image
+    # The colors before they were laid over white.
+    return _straight(replace(image, source=options.image)) if options.mask == ALPHA else image
 
 
 def sampled(options: ImageOptions, image: Image) -> Image:
