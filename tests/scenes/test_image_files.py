@@ -80,11 +80,15 @@ def test_palettes_are_looked_up(tmp_path: Path) -> None:
     np.testing.assert_array_equal(colors(tmp_path / "a.png"), expected)
 
 
-def test_alpha_is_laid_over_white(tmp_path: Path) -> None:
+def test_alpha_is_laid_over_white_and_said(tmp_path: Path) -> None:
     rgba = np.dstack([RGB, np.full((5, 7), 51, dtype=np.uint8)])
     Image.fromarray(rgba).save(tmp_path / "a.png")
     expected = 0.2 * (RGB / 255) + 0.8
     np.testing.assert_allclose(colors(tmp_path / "a.png"), expected, atol=1e-6)
+    assert open_image(str(tmp_path / "a.png")).source.endswith("white where it is transparent")
+    rgba[..., 3] = 255
+    Image.fromarray(rgba).save(tmp_path / "b.png")
+    assert open_image(str(tmp_path / "b.png")).source == str(tmp_path / "b.png")
 
 
 def test_cmyk_goes_through_the_plain_conversion(tmp_path: Path) -> None:
