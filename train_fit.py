@@ -5,6 +5,7 @@ From a terminal ``python train_fit.py`` in a clone, or ``nerf-posenc`` where it 
 Python ``from train_fit import fit``.
 """
 
+import gc
 import importlib
 import importlib.util
 import signal
@@ -35,9 +36,13 @@ def command() -> int:
     choose_waiting(Path(sys.argv[0]).name)
     # Until the program handles it: Ctrl-C during the imports ends it without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # What modules are made of stays: to look for garbage among it takes a quarter of a second.
+    gc.disable()
     try:
         from app.cli import main
 
+        gc.freeze()
+        gc.enable()
         # It is imported for the first figure, after the fits: what is missing is said before.
         if importlib.util.find_spec("matplotlib") is None:
             raise ModuleNotFoundError(name="matplotlib")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.io import wavfile
 from torch import Tensor
 
 from app.blocks import Sound
@@ -24,6 +23,9 @@ _PAGE_SAMPLES = 15 * 44_100
 
 def wav_bytes(samples: Float[Tensor, "samples channels"], rate: int) -> bytes:
     """A WAV file of 16 bits; of 32-bit floats where samples lie beyond [-1, 1], which they keep."""
+    # Not at import: it brings 90 ms of scipy.
+    from scipy.io import wavfile
+
     values = samples.float().cpu().numpy()
     if np.abs(values).max(initial=0) <= 1:
         values = np.rint(values * 32767).astype(np.int16)

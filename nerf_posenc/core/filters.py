@@ -8,6 +8,7 @@ in the encoders, ``variance``.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -21,12 +22,14 @@ Filter = Callable[[Tensor], Tensor]
 filter differs from point to point, ``(*batch, num)``."""
 
 _NUM_NODES = 256
-# Gauss-Legendre nodes and weights of [0, 1].
-_NODES, _WEIGHTS = (
-    torch.from_numpy(values).double() for values in np.polynomial.legendre.leggauss(_NUM_NODES)
-)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _MOST_LOBES = 16
+
+
+@cache
+def _gauss_legendre() -> tuple[Tensor, Tensor]:
+    """Nodes and weights of [-1, 1]; not at import, which the eigenvalues behind them delay."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
+    return torch.from_numpy(nodes), torch.from_numpy(weights)
 
 
 def filtered(
@@ -128,8 +131,9 @@ class Lanczos:
         """Factor of each frequency."""
         cycles = omega * (self.pitch / (2 * math.pi))
         # Half of the kernel, in grid steps, and the weights of its nodes, which add to 1.
-        u = self.lobes * _NODES
-        weight = _WEIGHTS * torch.sinc(u) * torch.sinc(u / self.lobes)
+        nodes, weights = _gauss_legendre()
+        u = self.lobes * (nodes + 1) / 2
+        weight = weights * torch.sinc(u) * torch.sinc(u / self.lobes)
         u, weight = u.to(omega), (weight / weight.sum()).to(omega)
         response = torch.cos(2 * math.pi * cycles[..., None] * u) @ weight
         # Beyond the frequencies that the nodes resolve the response is below 1e-6.
