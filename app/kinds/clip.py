@@ -83,6 +83,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
         count, height, width, _ = self.clip.frames.shape
         self.size = width, height, count
         self.facts = {"size": self.size, "rate": self.clip.rate}
+        self.start = self.clip.frames.mean((0, 1, 2))
         self.points = torch.cat([frame_points(width, height, time) for time in frame_times(count)])
 
     def summary(self, config: ClipOptions) -> list[str]:

@@ -1,7 +1,7 @@
 """Volumes: a network from a place to the value of a voxel, which fills in between the slices."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from app.kinds.coordinates import (
     check_encodings,
     encoder_of,
     frequency_bands,
+    notes_on_flat_fits,
     with_defaults,
 )
 from app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
@@ -108,6 +109,7 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         self.notes_on_data = tuple(notes)
         number = torch.arange(depth)
         self.is_fitted = number % options.every == 0
+        self.start = self.slices[self.is_fitted].mean().view(1)
         # Beyond the last fitted slice nothing is between two of them.
         last = int(number[self.is_fitted].max())
         self.is_scored = ~self.is_fitted & (number < last) if options.every > 1 else self.is_fitted
@@ -220,6 +222,10 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
             self.title, truth, values, shown=self._shown, aspect=aspect, bands=bands
         )
         return Evaluation(scores, [*blocks])
+
+    def notes(self, results: Sequence[Result], config: VolumeOptions) -> Iterator[str]:
+        """Name fits that are hardly better than one value."""
+        return notes_on_flat_fits(results, map(gray, self.slices[self.is_scored]), config)
 
     def references(self, config: VolumeOptions) -> Sequence[Result]:
         """Linear interpolation and a cubic spline between the fitted slices."""

@@ -104,6 +104,14 @@ def test_references_find_the_slice_from_many_projections() -> None:
         assert psnr(reconstruct(sinogram, degrees).clamp(0, 1), kind.slices[0]) > 20
 
 
+def test_networks_start_at_the_mean_that_the_projections_tell() -> None:
+    kind = ScanKind(ScanOptions(size=64))
+    # Of the values within the disk, which covers pi / 4 of the square.
+    mean = float(kind.slices.mean()) / (math.pi / 4)
+    assert kind.start is not None
+    assert float(kind.start) == pytest.approx(mean, rel=0.02)
+
+
 def test_jittered_samples_have_the_integral_as_their_mean() -> None:
     lines = lines_of(5)
 

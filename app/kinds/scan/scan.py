@@ -1,7 +1,7 @@
 """Scans: a slice or volume that is only seen through its projections (computed tomography)."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from app.kinds.coordinates import (
     check_encodings,
     encoder_of,
     frequency_bands,
+    notes_on_flat_fits,
     with_defaults,
 )
 from app.kinds.kind import Fit, Problem, Rendered, Result, TrainingScore, digest_of
@@ -126,6 +127,8 @@ class ScanKind(CoordinateKind[ScanOptions]):
                 for part in plane.split(max(1, (1 << 20) // self.side))
             ]
         )
+        # Over all lines the integrals' mean is that over the square around the disk.
+        self.start = (self.integrals.mean() * 4 / math.pi).view(1)
         heights = slice_heights(depth, self.side).repeat_interleave(len(plane))[:, None]
         self.lines = torch.cat([plane.repeat(depth, 1), heights], dim=-1)[:, : self.in_dim + 1]
 
@@ -212,6 +215,10 @@ class ScanKind(CoordinateKind[ScanOptions]):
         return Evaluation(
             scores, [*slice_blocks(self.title, truth, values, shown=middle, bands=bands)]
         )
+
+    def notes(self, results: Sequence[Result], config: ScanOptions) -> Iterator[str]:
+        """Name fits that are hardly better than one value."""
+        return notes_on_flat_fits(results, map(gray, self.slices), config)
 
     def references(self, config: ScanOptions) -> Sequence[Result]:
         """Filtered back-projection and SART of the same projections, slice by slice."""
