@@ -34,11 +34,12 @@ def phantom(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--encodings", nargs="+", default=["none", "fourier", "gaussian", "hash"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(COUNT)))
     parser.add_argument("--out", type=Path, default=Path("runs/phantoms"))
     options = parser.parse_args()
     print(machine(), flush=True)
     found: dict[str, list[float]] = {}
-    for seed in range(COUNT):
+    for seed in options.seeds:
         run = fit(
             scan=phantom(seed),
             projections=PROJECTIONS,
@@ -52,7 +53,7 @@ def main() -> None:
         shown = ", ".join(f"{name} {values[-1]:.2f}" for name, values in found.items())
         print(f"phantom {seed}: {shown} dB", flush=True)
     for name, values in found.items():
-        print(f"{name:<18} {statistics.mean(values):6.2f} dB, the mean of {COUNT}")
+        print(f"{name:<18} {statistics.mean(values):6.2f} dB, the mean of {len(values)}")
 
 
 if __name__ == "__main__":
