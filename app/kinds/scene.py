@@ -262,6 +262,13 @@ class ViewsKind(Kind[AskedViews]):
             # One field alone is meant to look best; several are compared.
             is_long = field in WITH_SPACES and len(options.encodings or encodings) == 1
             steps, batch_size = (3000 if is_long else 700), 1024
+            if (
+                options.refine_poses
+                and options.seconds is None
+                and (options.steps or steps) >= 3000
+            ):
+                # A fit with time for it: the noise of few rays leaves poses off by twice as much.
+                batch_size = 4096
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
         background: Background = "random" if is_opaque else "white"

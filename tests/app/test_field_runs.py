@@ -57,6 +57,19 @@ def test_opaque_views_are_compared_on_the_proposal_field_and_objects_on_the_smal
     assert (config.field, config.encodings) == ("mlp", ("none", "fourier"))
 
 
+def test_long_fits_refine_poses_by_more_rays() -> None:
+    asked = SceneOptions(scene="spheres", size=8, device="cpu", field="auto", refine_poses=True)
+    kind = SceneKind(asked)
+
+    def rays(**lengths: int) -> int | None:
+        return kind.resolve(replace(asked, **lengths)).batch_size
+
+    assert rays() == rays(steps=6000) == 4096
+    # Little time is better spent on more steps.
+    assert rays(steps=1500) == rays(seconds=60) == 1024
+    assert rays(batch_size=64) == 64
+
+
 @pytest.mark.slow
 def test_the_field_of_auto_is_fitted_saved_and_rendered_again() -> None:
     data = ["--scene", "spheres", "--size", "8", "--field", "auto", "--out", "run"]
