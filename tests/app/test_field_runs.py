@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_long_fits_refine_poses_by_more_rays() -> None:
     asked = SceneOptions(scene="spheres", size=8, device="cpu", field="auto", refine_poses=True)
     kind = SceneKind(asked)
 
-    def rays(**lengths: int) -> int | None:
+    def rays(**lengths: Any) -> int | None:
         return kind.resolve(replace(asked, **lengths)).batch_size
 
     assert rays() == rays(steps=6000) == 4096
