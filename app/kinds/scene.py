@@ -260,15 +260,12 @@ class ViewsKind(Kind[AskedViews]):
             encodings = ("none", "fourier", "hash") if field == "proposal" else ("none", "fourier")
         if on_cpu:
             # One field alone is meant to look best; several are compared.
-            is_long = field in WITH_SPACES and len(options.encodings or encodings) == 1
-            steps, batch_size = (3000 if is_long else 700), 1024
-            if (
-                options.refine_poses
-                and options.seconds is None
-                and (options.steps or steps) >= 3000
-            ):
-                # A fit with time for it: the noise of few rays leaves poses off by twice as much.
-                batch_size = 4096
+            steps = (
+                3000 if field in WITH_SPACES and len(options.encodings or encodings) == 1 else 700
+            )
+            # With time for it, less noise leaves poses half as far off.
+            has_time = options.seconds is None and (options.steps or steps) >= 3000
+            batch_size = 4096 if options.refine_poses and has_time else 1024
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
         background: Background = "random" if is_opaque else "white"

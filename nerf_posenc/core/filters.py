@@ -7,8 +7,7 @@ in the encoders, ``variance``.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -23,13 +22,6 @@ filter differs from point to point, ``(*batch, num)``."""
 
 _NUM_NODES = 256
 _MOST_LOBES = 16
-
-
-@cache
-def _gauss_legendre() -> tuple[Tensor, Tensor]:
-    """Nodes and weights of [-1, 1]; not at import, which the eigenvalues behind them delay."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NUM_NODES)
-    return torch.from_numpy(nodes), torch.from_numpy(weights)
 
 
 def filtered(
@@ -120,21 +112,26 @@ class Lanczos:
 
     pitch: int | float
     lobes: int = 3
+    _nodes: Tensor = field(init=False, repr=False, compare=False)
+    _weights: Tensor = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         require_positive(pitch=self.pitch)
         require_counts(lobes=self.lobes)
         if self.lobes > _MOST_LOBES:
             raise ValueError(f"lobes must be 1 to {_MOST_LOBES}; got {self.lobes}")
+        # Half of the kernel, in grid steps, and the weights of its Gauss-Legendre nodes, which add
+        # to 1. Not at import, which the eigenvalues behind the nodes would delay.
+        nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(_NUM_NODES))
+        u = self.lobes * (nodes + 1) / 2
+        weights = weights * torch.sinc(u) * torch.sinc(u / self.lobes)
+        object.__setattr__(self, "_nodes", u)
+        object.__setattr__(self, "_weights", weights / weights.sum())
 
     def __call__(self, omega: Float[Tensor, "num in_dim"]) -> Float[Tensor, " num"]:
         """Factor of each frequency."""
         cycles = omega * (self.pitch / (2 * math.pi))
-        # Half of the kernel, in grid steps, and the weights of its nodes, which add to 1.
-        nodes, weights = _gauss_legendre()
-        u = self.lobes * (nodes + 1) / 2
-        weight = weights * torch.sinc(u) * torch.sinc(u / self.lobes)
-        u, weight = u.to(omega), (weight / weight.sum()).to(omega)
+        u, weight = self._nodes.to(omega), self._weights.to(omega)
         response = torch.cos(2 * math.pi * cycles[..., None] * u) @ weight
         # Beyond the frequencies that the nodes resolve the response is below 1e-6.
         return response.where(cycles.abs() * self.lobes < _NUM_NODES / 4, 0.0).prod(-1)
