@@ -243,8 +243,7 @@ class ViewsKind(Kind[AskedViews]):
             UsageError: If the encodings that are named do not suit the field.
         """
         on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
-        field = options.field
-        if field is None:
+        if (field := options.field) is None:
             # A small field has nothing for what lies behind a scene.
             is_proposal = is_opaque or options.refine_poses or options.exposure
             field = "proposal" if is_proposal else "mlp"
@@ -260,12 +259,11 @@ class ViewsKind(Kind[AskedViews]):
             encodings = ("none", "fourier", "hash") if field == "proposal" else ("none", "fourier")
         if on_cpu:
             # One field alone is meant to look best; several are compared.
-            steps = (
-                3000 if field in WITH_SPACES and len(options.encodings or encodings) == 1 else 700
-            )
+            is_alone = len(options.encodings or encodings) == 1
+            steps = 3000 if field in WITH_SPACES and is_alone else 700
             # With time for it, less noise leaves poses half as far off.
-            has_time = options.seconds is None and (options.steps or steps) >= 3000
-            batch_size = 4096 if options.refine_poses and has_time else 1024
+            is_long = options.seconds is None and (options.steps or steps) >= 3000
+            batch_size = 4096 if options.refine_poses and is_long else 1024
         else:
             steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
         background: Background = "random" if is_opaque else "white"
