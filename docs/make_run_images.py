@@ -32,7 +32,7 @@ RUNS = {
     "spheres": ["--scene", "spheres", "--bands", "10"],
     "phrase": ["--audio", "phrase"],
     "brick": ["--shape", "brick"],
-    "scan": ["--scan", "shepp-logan"],
+    "scan": ["--scan", "shepp-logan", "--encodings", "none", "fourier", "gaussian", "hash"],
     # The template of a head that nilearn brings along (pip install --no-deps nilearn).
     "volume": [
         *("--volume", "mni.nii.gz", "--size", "96", "--every", "4"),
