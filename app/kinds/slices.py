@@ -73,6 +73,6 @@ def reference(
 def _enlarged(
     cut: Float[Tensor, "height width 3"], aspect: float
 ) -> Float[Tensor, "_height _width 3"]:
-    """Repeat rows or columns by whole numbers, for about the same scale along both axes."""
+    """Repeat each row or column an integer number of times, so that pixels are about square."""
     rows, columns = (min(max(1, round(ratio)), _MOST_REPEATED) for ratio in (aspect, 1 / aspect))
     return cut.repeat_interleave(rows, dim=0).repeat_interleave(columns, dim=1)

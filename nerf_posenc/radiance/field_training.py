@@ -91,7 +91,7 @@ def make_batches(
 ) -> RayBatches:
     """Draw rays of all views: with an occupancy grid, those that meet an occupied cell.
 
-    A proposal's are those of objects and their surroundings, and a lattice of the rest.
+    With a proposal and transparent views they are those of `object_pixels`.
 
     While poses are searched for, the background is random: a white wall before each camera would
     explain a white one at any pose.

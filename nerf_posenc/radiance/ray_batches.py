@@ -24,7 +24,7 @@ from nerf_posenc.radiance.views import (
 _BLOCK_BITS = 64
 # What is drawn around an object, as a share of the longer side.
 _SURROUNDINGS = 0.05
-# Of all other pixels every third of every third row is drawn.
+# Distance of the pixels of the lattice, along rows and columns.
 _LATTICE = 3
 
 
@@ -213,8 +213,9 @@ class PixelSet:
 def object_pixels(views: Views) -> Iterator[Bool[Tensor, "height width"]]:
     """Pixels of each view that are not transparent, those around them, and a lattice of the rest.
 
-    Most pixels of an object before nothing say nothing new: drawn evenly, half of the rays of a
-    batch are spent on them. The lattice keeps the space empty that no surroundings cover.
+    Around an object most pixels show empty background: drawn evenly, they take more than half of
+    the rays of a batch, from which poses learn nothing. The lattice of every third pixel of every
+    third row keeps space empty that no surroundings cover.
 
     Args:
         views: the images.

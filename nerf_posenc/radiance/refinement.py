@@ -204,7 +204,7 @@ class PoseRefinement(nn.Module):
         degrees off. The cross-entropy method (Rubinstein 1999) draws many poses, and then others
         around the best of them, more and more closely: at first around the pose that was given, and
         if none is found, around the present one. A pose whose error is less than half of the
-        present one's is taken, and the search goes on from there.
+        present one's is taken.
 
         Args:
             render: function from rays to colors.
@@ -218,12 +218,9 @@ class PoseRefinement(nn.Module):
         for view in errors.argsort(descending=True)[:most].tolist():
             if errors[view] <= _OUTLIER * errors.median():
                 break
-            # Again from what was found, which may lie beside the minimum, until nothing is gained.
-            while any(
-                self._relocalize(view, start, render, draw)
-                for start in (torch.eye(4).to(self.corrections), self.corrections[view].clone())
-            ):
-                pass
+            for start in torch.eye(4).to(self.corrections), self.corrections[view]:
+                if self._relocalize(view, start, render, draw):
+                    break
 
     def _relocalize(
         self, view: int, start: Tensor, render: Callable[[Rays], Tensor], draw: DrawOfView
