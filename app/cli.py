@@ -24,7 +24,7 @@ from app.runs.resume import resume
 from app.runs.run import Context, is_out_of_memory, resume_command, run
 from app.runs.saved import SaveError
 from app.runs.stop import Stop, Stopped
-from app.terminal import lasting_streams, printable
+from app.terminal import lasting_streams, print_to_stderr
 from nerf_posenc import __version__
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.distributed import (
@@ -210,7 +210,7 @@ def _fail(
     line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
     if stop is not None and stop.folder is not None and stop.folder.exists():
         line += f"; resume with: {resume_command(stop.folder)}"
-    print(lead + printable(line), file=sys.stderr)
+    print_to_stderr(line, lead)
     return status
 
 

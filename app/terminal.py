@@ -68,7 +68,15 @@ def progress_bar(
 def print_line(name: str, text: str, *, quiet: bool = False) -> None:
     """Print what a progress bar would say in the end, beside its name."""
     if not quiet:
-        print(f"{name:{_NAME_COLUMNS}} {text}", file=sys.stderr)
+        print_to_stderr(f"{name:{_NAME_COLUMNS}} {text}")
+
+
+def print_to_stderr(line: str, lead: str = "") -> None:
+    """Print a line to standard error, after what may end the line of a progress bar.
+
+    The line and its end are one write: unbuffered processes that make two mix their lines.
+    """
+    print(f"{lead}{printable(line)}\n", end="", file=sys.stderr)
 
 
 def sum_up(bar: "tqdm[Any]", text: str | None = None) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import io
 import math
-import sys
 import time
 from collections.abc import Callable
 from html import escape
@@ -26,6 +25,7 @@ from app.options import UsageError
 from app.report.images import eight_bit
 from app.report.page import passage_spans
 from app.report.palette import NUM_COLORS, PAGE_DARK, color_indices
+from app.terminal import print_to_stderr
 from nerf_posenc.training.loop import FitState
 
 # Seconds between two images of a fit while the camera rests.
@@ -62,7 +62,7 @@ def _errors_as_warnings(show: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:  # Whatever a browser may have sent.
             if not warned:
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                print(f"warning: the live page failed ({reason}); the fit goes on", file=sys.stderr)
+                print_to_stderr(f"warning: the live page failed ({reason}); the fit goes on")
             warned.append(error)
 
     return guarded

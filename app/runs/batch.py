@@ -2,7 +2,6 @@
 
 import hashlib
 import shlex
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from app.runs.processes import (
 )
 from app.runs.run import Context, Run, finish, fit_encodings, prepare, resolve_device
 from app.runs.saved import STATE, Metrics, RunState, SaveError, read_metrics
-from app.terminal import printable
+from app.terminal import print_to_stderr, printable
 from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc.training.distributed import ALONE
 
@@ -179,7 +178,7 @@ def _fit_share(
         try:
             prepared = _prepare(kind, own, context)
         except UsageError as error:
-            print(printable(f"{PROGRAM}: error: {error}"), file=sys.stderr)
+            print_to_stderr(f"{PROGRAM}: error: {error}")
             failures.append(printable(str(error)))
             continue
         fit_encodings(prepared)

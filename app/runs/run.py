@@ -38,7 +38,7 @@ from app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from app.runs.stop import Stop
 from app.runs.tensorboard import tensorboard_log
 from app.runs.train import Watcher, begin_fit, print_ending, result_of, train
-from app.terminal import printable, quoted
+from app.terminal import print_to_stderr, printable, quoted
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
@@ -354,13 +354,13 @@ def fit_one(prepared: Run, name: FitName, watchers: Sequence[Watcher] = ()) -> N
                 raise
             batch_size = whole // 2
             tried = f"out of memory with batches of {whole}; once more with {batch_size}"
-            print(f"{PROGRAM}: warning: {name}: {tried}", file=sys.stderr)
+            print_to_stderr(f"{PROGRAM}: warning: {name}: {tried}")
             result = fit(batch_size)
     except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
         if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
             # The other processes do not have it, and wait in the middle of a step.
             raise
-        print(printable(f"{PROGRAM}: error: {name}: {failure_reason(error)}"), file=sys.stderr)
+        print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error)}")
         return
     prepared.add(result, batch_size)
     print_ending(result, prepared.kind.measures(prepared.config)[0], prepared.config)
@@ -407,7 +407,7 @@ def finish(prepared: Run) -> bool:
     report = prepared.folder.path / REPORT
     prepared.config.log(f"wrote {quoted(prepared.folder.path)}/; open {quoted(report)}")
     if config.open and not webbrowser.open(report.resolve().as_uri()):
-        print("note: --open found no browser", file=sys.stderr)
+        print_to_stderr("note: --open found no browser")
     return len(results) == len(prepared.names)
 
 

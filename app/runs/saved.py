@@ -8,7 +8,6 @@ RUN/metrics.json            written last: without it the run is not complete
 """
 
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,6 +33,7 @@ from app.kinds.kind import Point, Result
 from app.options import PROGRAM
 from app.report.images import read_run_image
 from app.report.tables import PER_FIT, gain
+from app.terminal import print_to_stderr
 from nerf_posenc.training.checkpoints import (
     CheckpointError,
     load_checkpoint,
@@ -199,7 +199,7 @@ class FitFile:
             self.write(values())
         except SaveError as error:
             if not self._has_warned:
-                print(f"{PROGRAM}: warning: {error}; the fit goes on", file=sys.stderr)
+                print_to_stderr(f"{PROGRAM}: warning: {error}; the fit goes on")
             self._has_warned = True
 
 

@@ -1,6 +1,5 @@
 """How an image is fitted unless the user says otherwise (docs/experiments.md)."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ import torch
 from app.kinds.image.interpolation import INTERPOLATIONS
 from app.kinds.image.options import ImageOptions, default_encodings
 from app.options import require
+from app.terminal import print_to_stderr
 from nerf_posenc.images import Image
 from nerf_posenc.training import recipes
 
@@ -86,7 +86,7 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
         # Several are asked for to see where they begin to harm.
         warning = band_warning(image, config.num_bands)
         if warning is not None:
-            print(f"warning: {warning}", file=sys.stderr)
+            print_to_stderr(f"warning: {warning}")
     return config
 
 
