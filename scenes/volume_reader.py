@@ -184,6 +184,9 @@ def _slice_of(data: Any) -> tuple[_Series, float, npt.NDArray[np.float32]]:
     directions = [float(value) for value in data.ImageOrientationPatient]
     normal = np.cross(directions[:3], directions[3:])
     height = float(normal @ np.array(data.ImagePositionPatient, float))
+    # MONOCHROME1 is white where it is least, a palette holds indices of colors.
+    if (meaning := data.PhotometricInterpretation) != "MONOCHROME2":
+        raise ValueError(f"its PhotometricInterpretation is {meaning}, not MONOCHROME2")
     pixels = data.pixel_array
     if pixels.ndim != 2:
         raise ValueError(f"it has {pixels.shape} values, not (height, width)")

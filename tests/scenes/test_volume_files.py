@@ -29,6 +29,7 @@ def write_series(
     *,
     series: str = "1.2.3",
     directions: tuple[float, ...] = (1, 0, 0, 0, 1, 0),
+    meaning: str = "MONOCHROME2",
 ) -> None:
     """Write a DICOM series whose files are not in the order of their slices."""
     folder.mkdir(exist_ok=True)
@@ -47,7 +48,7 @@ def write_series(
         data.RescaleSlope, data.RescaleIntercept = 2, -1024
         data.BitsAllocated, data.BitsStored, data.HighBit = 16, 16, 15
         data.PixelRepresentation, data.SamplesPerPixel = 0, 1
-        data.PhotometricInterpretation = "MONOCHROME2"
+        data.PhotometricInterpretation = meaning
         # Stored values, from which the units come back.
         data.PixelData = ((pixels + 1024) // 2).astype("<u2").tobytes()
         data.save_as(
@@ -118,6 +119,7 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
     damaged = tmp_path / "cut" / "1.2.3-1-0.dcm"
     damaged.write_bytes(damaged.read_bytes()[:-40])
     (tmp_path / "empty").mkdir()
+    write_series(tmp_path / "inverted", values, meaning="MONOCHROME1")
     write_series(tmp_path / "turned", values[:3])
     write_series(tmp_path / "turned", values[3:], [10, 12], directions=(1, 0, 0, 0, 0, 1))
     for name, words in {
@@ -131,6 +133,7 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
         "turned": "or slices of several sizes or directions",
         "one": "has 1 DICOM slices; a volume needs 2",
         "cut": "1.2.3-1-0.dcm cannot be read as a slice",
+        "inverted": "its PhotometricInterpretation is MONOCHROME1, not MONOCHROME2",
         "empty": "there is no file",
         "absent.nii": "there is no file",
     }.items():
