@@ -116,7 +116,7 @@ class CommonOptions:
     """What holds for all kinds of data."""
 
     encodings: Open[tuple[str, ...]] = OPEN
-    """What to fit with, as --image --help lists it, or FILE.py:CLASS."""
+    """What to fit with, of those named above, or FILE.py:CLASS."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
     """Units per hidden layer; 256, of grids 64; of scenes by field."""
