@@ -259,6 +259,14 @@ class InterleavedFit:
     def turn(self, seconds: float) -> None:
         """Go on for so long, or to the end of the fit."""
         due = time.perf_counter() + seconds
+
+        def is_due() -> bool:
+            if time.perf_counter() < due:
+                return False
+            if self._device.type == "cuda":
+                torch.cuda.synchronize()  # Or what is queued would run in the turn of another.
+            return True
+
         fit(
             self.state,
             self._draw,
@@ -266,7 +274,7 @@ class InterleavedFit:
             forward=lambda batch: self.renderer(batch.rays, batch.generator),
             autocast_dtype=self._dtype,
             after_step=self._update,
-            should_stop=lambda: time.perf_counter() >= due,
+            should_stop=is_due,
         )
 
     def score(self, test: Views) -> dict[str, float]:
@@ -313,20 +321,26 @@ def main() -> None:
         if not options.recipes or name.startswith(tuple(options.recipes))
     }
     # In turns, so that a slow minute of the machine is slow for all.
-    while not all(each.state.is_complete for each in fits.values()):
-        for each in fits.values():
-            each.turn(_TURN)
     results = {}
-    for name, each in fits.items():
-        row = results[name] = each.score(test)
-        print(
-            f"{name:<34} {row['psnr_db']:6.2f} {row['ssim']:7.4f} {row['holes']:6.1%} "
-            f"{row['steps']:6.0f} {row['seconds']:6.1f} {row['seconds_a_view']:9.2f}",
-            flush=True,
-        )
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        record = {"machine": machine(), "scene": scene.source, "results": results}
-        options.out.write_text(json.dumps(record, indent=1))
+    while fits:
+        for name, each in list(fits.items()):
+            try:
+                each.turn(_TURN)
+            except FloatingPointError as error:
+                print(f"{name:<34} {error}", flush=True)
+                del fits[name]
+                continue
+            if not each.state.is_complete:
+                continue
+            row = results[name] = fits.pop(name).score(test)
+            print(
+                f"{name:<34} {row['psnr_db']:6.2f} {row['ssim']:7.4f} {row['holes']:6.1%} "
+                f"{row['steps']:6.0f} {row['seconds']:6.1f} {row['seconds_a_view']:9.2f}",
+                flush=True,
+            )
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            record = {"machine": machine(), "scene": scene.source, "results": results}
+            options.out.write_text(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

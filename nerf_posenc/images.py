@@ -39,6 +39,7 @@ class Image:
         weights: weight of each pixel in the fit and in the scores, 0 or more. A pixel of weight 0
             is in neither, whatever its value. None for 1 everywhere.
         tone: curve by which linear light was mapped to [0, 1]; None for values as stored.
+        notes: how it was read, for those who read its numbers.
     """
 
     pixels: Shaped[Tensor, "height width 3"]
@@ -49,6 +50,7 @@ class Image:
     held_out: "Image | None" = None
     weights: Float[Tensor, "height width"] | None = None
     tone: "MuLaw | None" = None
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_rgb(
@@ -164,12 +166,17 @@ class Image:
             return self._resized_by_weight(longer_side)
         if self.tone is not None:
             linear = resize_area(self.tone.light(self.pixels), longer_side)
-            small = Image.from_rgb(linear.contiguous(), name=self.name, source=self.source)
-            return small.tone_mapped(self.tone)
-        rgb = resize_area(self.pixels, longer_side).contiguous()
+            return self._of(linear).tone_mapped(self.tone)
+        rgb = resize_area(self.pixels, longer_side)
         if rgb.shape[0] * rgb.shape[1] > LARGE_PIXELS:
             rgb = to_eight_bits(rgb)
-        return Image.from_rgb(rgb, name=self.name, source=self.source)
+        return self._of(rgb)
+
+    def _of(self, rgb: Shaped[Tensor, "height width 3"]) -> "Image":
+        """Image of other pixels, none of them held out."""
+        height, width, _ = rgb.shape
+        x, y = _centers(width, height)
+        return replace(self, pixels=rgb.contiguous(), x=x, y=y, held_out=None)
 
     def tone_mapped(self, tone: "MuLaw | None" = None) -> "Image":
         """Map linear light to [0, 1].
@@ -188,8 +195,7 @@ class Image:
         colors = torch.where(weights > 0, unit_range(self.pixels).float(), 0.0)
         mean = resize_area(weights, longer_side)
         rgb = resize_area(colors * weights, longer_side) / mean.clamp(min=1e-12)
-        resized = Image.from_rgb(rgb.contiguous(), name=self.name, source=self.source)
-        return replace(resized, weights=mean[..., 0].contiguous(), tone=self.tone)
+        return replace(self._of(rgb), weights=mean[..., 0].contiguous())
 
     def observed(self, is_observed: Bool[Tensor, "height width"]) -> "Image":
         """Fit some pixels, and hold out all others of the same grid.

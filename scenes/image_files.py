@@ -14,6 +14,7 @@
 * values stay as they are encoded (sRGB for nearly every file): no profile is applied.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,10 +87,11 @@ def open_image(
     if is_folder:
         raise SceneError(f"{path} is a folder; give the path of an image in it")
     if exists:
-        rgb, is_over = _rgb_from_file(path, max_pixels, background)
-        gray = "white" if background == 1 else f"gray {background:g}"
-        source = f"{path}, over {gray} where it is transparent" if is_over else str(path)
-        image = Image.from_rgb(rgb, name=path.stem, source=source)
+        rgb, is_transparent = _rgb_from_file(path, max_pixels, background)
+        image = Image.from_rgb(rgb, name=path.stem, source=str(path))
+        if is_transparent:
+            gray = {0.0: "black", 1.0: "white"}.get(background, f"gray {background:g}")
+            image = replace(image, notes=(f"transparent pixels are laid over {gray}",))
         return image.tone_mapped() if rgb.is_floating_point() and float(rgb.max()) > 1 else image
     if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
         file, origin = SAMPLES[path.stem]
@@ -181,17 +183,17 @@ def _rgb_from_file(path: Path, max_pixels: int, background: float) -> tuple[Tens
     is_hdr = pixels.dtype.kind == "f" and float(pixels.max()) > 1
     if height * width > LARGE_PIXELS and not is_hdr:
         dtype = np.uint8 if pixels.dtype.itemsize == 1 else np.uint16
-    rgb, is_over = np.empty((height, width, 3), dtype=dtype), False
+    rgb, is_transparent = np.empty((height, width, 3), dtype=dtype), False
     for rows in _strips(pixels):
         values = _unit_range(pixels[rows])
         if has_alpha:
             alpha = values[..., -1:]
-            is_over |= bool((alpha < 1).any())
+            is_transparent |= bool((alpha < 1).any())
             values = values[..., :-1] * alpha + background * (1 - alpha)
         if dtype != np.float32:
             values = np.rint(values * np.iinfo(dtype).max)
         rgb[rows] = values
-    return torch.from_numpy(rgb), is_over
+    return torch.from_numpy(rgb), is_transparent
 
 
 def _strips(pixels: PixelArray) -> list[slice]:

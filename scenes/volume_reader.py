@@ -142,8 +142,12 @@ def _read_dicom(folder: Path, most: int) -> tuple[npt.NDArray[np.float32], list[
                 if opened.read(132)[128:] != b"DICM":
                     left_out += 1
                     continue
-            slices.append(_slice_of(pydicom.dcmread(file)))
-        except MemoryError:
+            data = pydicom.dcmread(file)
+            # MONOCHROME1 is white where it is least, a palette holds indices of colors.
+            if (meaning := data.PhotometricInterpretation) != "MONOCHROME2":
+                raise SceneError(f"{file} holds values of {meaning}; save it as MONOCHROME2")
+            slices.append(_slice_of(data))
+        except (SceneError, MemoryError):
             raise
         except Exception as error:
             raise SceneError(
@@ -184,9 +188,6 @@ def _slice_of(data: Any) -> tuple[_Series, float, npt.NDArray[np.float32]]:
     directions = [float(value) for value in data.ImageOrientationPatient]
     normal = np.cross(directions[:3], directions[3:])
     height = float(normal @ np.array(data.ImagePositionPatient, float))
-    # MONOCHROME1 is white where it is least, a palette holds indices of colors.
-    if (meaning := data.PhotometricInterpretation) != "MONOCHROME2":
-        raise ValueError(f"its PhotometricInterpretation is {meaning}, not MONOCHROME2")
     pixels = data.pixel_array
     if pixels.ndim != 2:
         raise ValueError(f"it has {pixels.shape} values, not (height, width)")

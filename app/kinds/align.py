@@ -186,6 +186,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         height, width, _ = self.image.shape
         require(min(height, width) >= 32, f"--align {options.align}: 32 x 32 pixels are needed")
         self.title, self.source = printable(image.name), printable(image.source)
+        self.notes_on_data = image.notes
         self.size = width, height
         self.facts = {"size": self.size}
         side = min(height, width) // 2

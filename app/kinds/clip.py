@@ -17,6 +17,7 @@ from app.kinds.coordinates import (
     SSIM,
     CoordinateKind,
     check_encodings,
+    constant_psnr,
     notes_on_flat_fits,
     with_defaults,
 )
@@ -170,7 +171,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
 
     def notes(self, results: Sequence[Result], config: ClipOptions) -> Iterator[str]:
         """Name fits that are hardly better than one color."""
-        return notes_on_flat_fits(results, self.clip.frames, config)
+        return notes_on_flat_fits(results, constant_psnr(self.clip.frames), config)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

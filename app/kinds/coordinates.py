@@ -254,28 +254,27 @@ def frequency_bands(encoder: Encoder) -> list[float]:
 
 
 def notes_on_flat_fits(
-    results: Sequence[Result], images: Iterable[Tensor], config: CoordinateOptions
+    results: Sequence[Result], flat: float, config: CoordinateOptions
 ) -> Iterator[str]:
-    """Name fits that are hardly better than one constant color.
+    """Name fits that are hardly better than a constant.
 
     Args:
         results: the fits.
-        images: what they are evaluated on, one image at a time.
+        flat: PSNR of a constant.
         config: configuration of the run.
     """
-    fits = [fit for fit in results if not fit.is_reference and fit.is_complete(config)]
-    flat = _constant_psnr(images) if fits else 0.0
     length = "--steps" if config.seconds is None else "--seconds"
-    for fit in fits:
-        if fit.scores[PSNR.name] < flat + _COLLAPSED_DB and flat < _CONSTANT_DB:
+    for fit in results:
+        is_judged = not fit.is_reference and fit.is_complete(config) and flat < _CONSTANT_DB
+        if is_judged and fit.scores[PSNR.name] < flat + _COLLAPSED_DB:
             yield (
-                f"the fit {fit.name} is hardly better than one constant color, which has "
-                f"{flat:.1f} dB; try more {length}, another --seed or a smaller --lr"
+                f"the fit {fit.name} is hardly better than a constant, which has {flat:.1f} dB; "
+                f"try more {length}, another --seed or a smaller --lr"
             )
 
 
-def _constant_psnr(images: Iterable[Tensor]) -> float:
-    """PSNR of the mean color."""
+def constant_psnr(images: Iterable[Tensor]) -> float:
+    """PSNR of the mean color of images, which are asked for one at a time."""
     count, total, squares = 0, torch.zeros(3, dtype=torch.float64), 0.0
     for image in images:
         for part in image.reshape(-1, 3).split(_CHUNK_PIXELS):

@@ -19,6 +19,7 @@ from app.kinds.coordinates import (
     PSNR,
     SSIM,
     check_encodings,
+    constant_psnr,
     notes_on_flat_fits,
     precision_for,
 )
@@ -454,11 +455,10 @@ class ViewsKind(Kind[AskedViews]):
     def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
         """Say how far poses were off, how test views are placed, and name fits without effect."""
         if config.refine_poses or config.disturb_poses:
-            start = self.scene.train.world_from_camera
-            yield from notes_on_poses(results, start, self.given_poses)
-        gray = background_gray(cast(Background, config.background))
-        truths = (self.scene.test.over(view, gray) for view in range(len(self.scene.test)))
-        yield from notes_on_flat_fits(results, truths, config)
+            yield from notes_on_poses(results, self.scene.train.world_from_camera, self.given_poses)
+        gray, test = background_gray(cast(Background, config.background)), self.scene.test
+        flat = constant_psnr(test.over(view, gray) for view in range(len(test)))
+        yield from notes_on_flat_fits(results, flat, config)
 
     @classmethod
     def file_of(cls, data: Any) -> Path:

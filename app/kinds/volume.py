@@ -19,6 +19,7 @@ from app.kinds.coordinates import (
     SSIM,
     CoordinateKind,
     check_encodings,
+    constant_psnr,
     encoder_of,
     frequency_bands,
     notes_on_flat_fits,
@@ -225,7 +226,8 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
 
     def notes(self, results: Sequence[Result], config: VolumeOptions) -> Iterator[str]:
         """Name fits that are hardly better than one value."""
-        return notes_on_flat_fits(results, map(gray, self.slices[self.is_scored]), config)
+        flat = constant_psnr(map(gray, self.slices[self.is_scored]))
+        return notes_on_flat_fits(results, flat, config)
 
     def references(self, config: VolumeOptions) -> Sequence[Result]:
         """Linear interpolation and a cubic spline between the fitted slices."""

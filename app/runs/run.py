@@ -110,7 +110,8 @@ class Run:
         if not is_complete:
             of = f" of {config.steps}" if config.seconds is None else ""
             folder = self.context.stop.folder or self.folder.path
-            later = self.names[self.names.index(result.name) + 1 :]
+            names = self.names[self.names.index(result.name) + 1 :]
+            later = [name for name in names if not self.fit_file(name).is_complete()]
             goes_on = f"goes on with {', '.join(map(str, later))}; " if later else ""
             self.config.log(
                 f"stopped {result.name} at step {result.steps}{of}; {goes_on}press again to quit; "

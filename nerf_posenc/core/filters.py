@@ -5,11 +5,13 @@ that a filtered encoding costs one factor for each column. The Gaussian has an a
 in the encoders, ``variance``.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -94,6 +96,12 @@ class Box:
         return torch.sinc(omega / (2 * math.pi) * width).prod(-1)
 
 
+@functools.cache
+def _gauss_legendre() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Nodes in [-1, 1] and their weights; not at import, which their eigenvalues would delay."""
+    return np.polynomial.legendre.leggauss(_NUM_NODES)
+
+
 @dataclass(frozen=True)
 class Lanczos:
     r"""Lanczos resampling to a grid of a given pitch: sharper than the box, with less aliasing.
@@ -120,9 +128,8 @@ class Lanczos:
         require_counts(lobes=self.lobes)
         if self.lobes > _MOST_LOBES:
             raise ValueError(f"lobes must be 1 to {_MOST_LOBES}; got {self.lobes}")
-        # Half of the kernel, in grid steps, and the weights of its Gauss-Legendre nodes, which add
-        # to 1. Not at import, which the eigenvalues behind the nodes would delay.
-        nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(_NUM_NODES))
+        # Half of the kernel, in grid steps, and the weights of its nodes, which add to 1.
+        nodes, weights = map(torch.from_numpy, _gauss_legendre())
         u = self.lobes * (nodes + 1) / 2
         weights = weights * torch.sinc(u) * torch.sinc(u / self.lobes)
         object.__setattr__(self, "_nodes", u)

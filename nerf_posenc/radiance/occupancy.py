@@ -189,7 +189,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
         if reach is None:
             continue
         # Now one look at the center's pixel tells of the whole footprint.
-        opacity = largest_within(opacity, reach + 1)
+        opacity = _largest_within(opacity, reach + 1)
         column, row = camera.project(points).unbind(-1)
         contained = (column > reach) & (column < camera.width - reach)
         contained &= (row > reach) & (row < camera.height - reach) & in_front
@@ -203,7 +203,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     return hull
 
 
-def largest_within(
+def _largest_within(
     image: Float[Tensor, "height width"], reach: int
 ) -> Float[Tensor, "height width"]:
     """Largest value in the square of so many pixels to each side, of every pixel."""

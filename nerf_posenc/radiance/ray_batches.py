@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.images import pixels_at
-from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach, largest_within
+from nerf_posenc.radiance.occupancy import OccupancyGrid, footprint_reach
 from nerf_posenc.radiance.rays import PixelDirections, Rays
 from nerf_posenc.radiance.sampling import Jitter
 from nerf_posenc.radiance.views import (
@@ -222,9 +222,20 @@ def object_pixels(views: Views) -> Iterator[Bool[Tensor, "height width"]]:
     """
     reach = round(_SURROUNDINGS * max(views.size))
     for view in range(len(views)):
-        pixels = largest_within((views.opacity(view) > 0).float().cpu(), reach) > 0
+        pixels = _any_within((views.opacity(view) > 0).cpu(), reach)
         pixels[::_LATTICE, ::_LATTICE] = True
         yield pixels
+
+
+def _any_within(mask: Bool[Tensor, "height width"], reach: int) -> Bool[Tensor, "height width"]:
+    """Whether the square of so many pixels to each side of a pixel has one of a mask."""
+    # Numbers of pixels above and left of each corner, of which a square is a difference.
+    sums = F.pad(mask.long().cumsum(0).cumsum(1), (1, 0, 1, 0))
+    (top, bottom), (left, right) = (
+        ((i - reach).clamp(min=0), (i + reach + 1).clamp(max=len(i)))
+        for i in map(torch.arange, mask.shape)
+    )
+    return sums[bottom][:, right] - sums[top][:, right] > sums[bottom][:, left] - sums[top][:, left]
 
 
 @torch.no_grad()
@@ -250,6 +261,7 @@ def occupied_pixels(grid: OccupancyGrid, views: Views) -> Iterator[Bool[Tensor, 
         near = (
             (column > -reach) & (column < width + reach) & (row > -reach) & (row < height + reach)
         )
-        pixels = torch.zeros(height, width)
-        pixels[row[near].long().clamp(0, height - 1), column[near].long().clamp(0, width - 1)] = 1
-        yield largest_within(pixels, reach) > 0
+        rows, columns = row[near].long(), column[near].long()
+        pixels = torch.zeros(height, width, dtype=torch.bool)
+        pixels[rows.clamp(0, height - 1), columns.clamp(0, width - 1)] = True
+        yield _any_within(pixels, reach)

@@ -1,5 +1,6 @@
 """What holds for every kind of data: one table of small inputs, and a test for each property."""
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -159,6 +160,25 @@ def test_a_run_is_reported_compared_and_resumed_to_the_bit(
     for fit in whole["fits"]:
         assert fit["name"] in page
         assert f"part: {fit['name']}" in compared
+
+
+@pytest.mark.parametrize("kind", ["image", "clip", "scan", "volume"])
+def test_a_fit_begins_at_the_mean_and_one_that_stays_there_is_named(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Faint noise far from the middle of the range. A slice of it is empty outside of its disk.
+    noise = np.random.default_rng(0).normal(0.12, 0.02, (5, 24, 24)).clip(0, 1)
+    stored = np.round(255 * noise).astype(np.uint8)
+    np.save("a.npy", noise)
+    iio.imwrite("a.png", stored[0])
+    iio.imwrite("a.gif", stored.repeat(4, 1).repeat(4, 2), loop=0)
+    file = {"image": "a.png", "clip": "a.gif"}.get(kind, "a.npy")
+    arguments = [f"--{kind}", file, "--encodings", "none", *QUICK[:-1], "--lr", "1e-9"]
+    assert train_fit.main([*arguments, "--out", "run"]) == 0
+    note = "the fit none is hardly better than a constant, which has "
+    flat = float(capsys.readouterr().out.partition(note)[2].split()[0])
+    (fit, *_) = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert flat - 1.5 < fit["psnr_db"] < flat + 0.5
 
 
 @pytest.mark.parametrize("kind", kinds("image", "scene", "align"))

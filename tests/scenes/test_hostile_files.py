@@ -275,4 +275,4 @@ def test_one_constant_color_that_is_fitted_is_no_failure(
     Image.new("RGB", (16, 16), (10, 200, 30)).save("flat.png")
     options = ["--image", "flat.png", "--steps", "10", "--width", "8", "--video", "0"]
     assert train_fit.main([*options, "--encodings", "none", "--out", "run"]) == 0
-    assert "constant color" not in capsys.readouterr().out
+    assert "a constant" not in capsys.readouterr().out

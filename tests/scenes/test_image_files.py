@@ -85,10 +85,12 @@ def test_alpha_is_laid_over_white_and_said(tmp_path: Path) -> None:
     Image.fromarray(rgba).save(tmp_path / "a.png")
     expected = 0.2 * (RGB / 255) + 0.8
     np.testing.assert_allclose(colors(tmp_path / "a.png"), expected, atol=1e-6)
-    assert open_image(str(tmp_path / "a.png")).source.endswith("white where it is transparent")
+    read = open_image(str(tmp_path / "a.png"))
+    assert read.notes == ("transparent pixels are laid over white",)
+    assert read.resized(4).notes == read.notes
     rgba[..., 3] = 255
     Image.fromarray(rgba).save(tmp_path / "b.png")
-    assert open_image(str(tmp_path / "b.png")).source == str(tmp_path / "b.png")
+    assert open_image(str(tmp_path / "b.png")).notes == ()
 
 
 def test_cmyk_goes_through_the_plain_conversion(tmp_path: Path) -> None:

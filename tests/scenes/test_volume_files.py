@@ -133,7 +133,7 @@ def test_what_is_no_volume_is_refused_by_name(tmp_path: Path) -> None:
         "turned": "or slices of several sizes or directions",
         "one": "has 1 DICOM slices; a volume needs 2",
         "cut": "1.2.3-1-0.dcm cannot be read as a slice",
-        "inverted": "its PhotometricInterpretation is MONOCHROME1, not MONOCHROME2",
+        "inverted": "holds values of MONOCHROME1; save it as MONOCHROME2",
         "empty": "there is no file",
         "absent.nii": "there is no file",
     }.items():

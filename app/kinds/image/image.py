@@ -18,6 +18,7 @@ from app.kinds.coordinates import (
     PSNR,
     SSIM,
     CoordinateKind,
+    constant_psnr,
     encoder_of,
     frequency_bands,
     notes_on_flat_fits,
@@ -122,8 +123,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.is_split = options.held_out or options.observed is not None
         if self.is_split:
             self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
-        if not (image.weights is None and image.held_out is None and image.tone is None):
-            self.notes_on_data = sample_notes(options, image)
+        self.notes_on_data = sample_notes(options, image)
         self._truth = evaluated_pixels(image)
         self._windows = preview_windows(image.evaluated.pixels)
 
@@ -294,7 +294,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         is_whole = self.image.held_out is None and is_plain
         if is_whole and not references and not self.image.is_large:
             yield from self._notes_on_jpegs(fits)
-        yield from notes_on_flat_fits(results, [self._truth], config)
+        yield from notes_on_flat_fits(results, constant_psnr([self._truth]), config)
 
     def _notes_on_jpegs(self, fits: Sequence[Result]) -> Iterator[str]:
         """What JPEG files have that are no larger than the fits."""

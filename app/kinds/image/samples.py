@@ -46,7 +46,7 @@ def weighted(options: ImageOptions, image: Image) -> Image:
     require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
     image = replace(image, weights=found)
     # The colors before they were laid over white.
-    return _straight(replace(image, source=options.image)) if options.mask == ALPHA else image
+    return _straight(image) if options.mask == ALPHA else image
 
 
 def sampled(options: ImageOptions, image: Image) -> Image:
@@ -77,7 +77,7 @@ def sampled(options: ImageOptions, image: Image) -> Image:
 
 def sample_notes(options: ImageOptions, image: Image) -> list[str]:
     """What a reader of the table should know of the pixels."""
-    notes = []
+    notes = [*image.notes]
     if image.tone is not None:
         notes.append(
             f"linear light up to {image.tone.peak:.3g}: fitted, scored and shown by the mu-law (mu "
@@ -112,7 +112,7 @@ def _straight(image: Image) -> Image:
     assert image.weights is not None
     alpha = image.weights[..., None].clamp(min=1e-12)
     colors = torch.where(image.weights[..., None] > 0, (image.rgb - (1 - alpha)) / alpha, 1.0)
-    return replace(image, pixels=colors.clamp(0, 1))
+    return replace(image, pixels=colors.clamp(0, 1), notes=())
 
 
 def _mask(file: str, max_pixels: int) -> Tensor:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -107,7 +107,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
     citations = CITATIONS
 
     def __init__(self, options: ScanOptions) -> None:
-        self.slices, self.in_dim = _opened(options)
+        self.slices, self.in_dim, self.notes_on_data = _opened(options)
         depth, self.side, _ = self.slices.shape
         self.title = printable(Path(options.scan).stem)
         is_phantom = options.scan == PHANTOM
@@ -217,8 +217,10 @@ class ScanKind(CoordinateKind[ScanOptions]):
         )
 
     def notes(self, results: Sequence[Result], config: ScanOptions) -> Iterator[str]:
-        """Name fits that are hardly better than one value."""
-        return notes_on_flat_fits(results, map(gray, self.slices), config)
+        """Name fits that are hardly better than one value in the disk."""
+        inside = _is_inside(_points(self.side, self.lines[0, 3:])).view(self.side, self.side)
+        flat = (inside * (self.slices.mean() / inside.float().mean())).expand_as(self.slices)
+        return notes_on_flat_fits(results, psnr(flat, self.slices), config)
 
     def references(self, config: ScanOptions) -> Sequence[Result]:
         """Filtered back-projection and SART of the same projections, slice by slice."""
@@ -316,13 +318,17 @@ def _between(
 def _slice(model: nn.Module, points: Float[Tensor, "pixels _axes"]) -> Float[Tensor, "side side"]:
     """A slice that a model has; empty outside of the disk, which no line crosses."""
     values = predict(model, points, chunk_size=_CHUNK).float()
-    inside = points[:, :2].square().sum(-1, keepdim=True) <= 1
     side = math.isqrt(len(points))
-    return (values * inside).clamp(0, 1).cpu().view(side, side)
+    return (values * _is_inside(points)).clamp(0, 1).cpu().view(side, side)
 
 
-def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int]:
-    """Slices, square and empty outside of their disks, and their number of coordinates, 2 or 3.
+def _is_inside(points: Float[Tensor, "pixels _axes"]) -> Bool[Tensor, "pixels 1"]:
+    """Which points lie in the disk."""
+    return points[:, :2].square().sum(-1, keepdim=True) <= 1
+
+
+def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int, tuple[str, ...]]:
+    """Slices, square and empty outside of their disks; their number of coordinates, 2 or 3; notes.
 
     Raises:
         UsageError: If they cannot be opened.
@@ -331,10 +337,10 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
     if name == PHANTOM and not Path(name).exists():
         from skimage.data import shepp_logan_phantom
 
-        values = torch.from_numpy(shepp_logan_phantom()).float()
+        values, notes = torch.from_numpy(shepp_logan_phantom()).float(), tuple[str, ...]()
         side = options.size or 512
     else:
-        values = _read(name, options.max_pixels)
+        values, notes = _read(name, options.max_pixels)
         longer = max(values.shape[-2:])
         side = min(options.size or longer, longer)
     in_dim = values.ndim
@@ -359,22 +365,24 @@ def _opened(options: ScanOptions) -> tuple[Float[Tensor, "depth side side"], int
     values = F.interpolate(
         values[None, None], shape, mode="area" if side < longer else smooth
     ).view(-1, side, side)
-    values = values * (_points(side, torch.empty(0)).square().sum(-1).view(side, side) <= 1)
+    values = values * _is_inside(_points(side, torch.empty(0))).view(side, side)
     require(bool(values.any()), f"--scan {name} is 0 everywhere in its disk: nothing to find")
-    return values, in_dim
+    return values, in_dim, notes
 
 
-def _read(name: str, max_pixels: int) -> Float[Tensor, "*slices height width"]:
-    """A gray image, or an array of values in [0, 1].
+def _read(
+    name: str, max_pixels: int
+) -> tuple[Float[Tensor, "*slices height width"], tuple[str, ...]]:
+    """A gray image, or an array of values in [0, 1], and notes on it.
 
     Raises:
         UsageError: If there is none.
     """
     try:
         if name.lower().endswith(".npy"):
-            return read_array(Path(name), max_pixels)
+            return read_array(Path(name), max_pixels), ()
         # What is transparent is empty.
-        rgb = open_image(name, max_pixels=max_pixels, background=0.0).rgb
+        image = open_image(name, max_pixels=max_pixels, background=0.0)
     except SceneError as error:
         raise UsageError(f"--scan: {error}") from None
-    return (rgb * torch.tensor(_LUMA)).sum(-1)
+    return (image.rgb * torch.tensor(_LUMA)).sum(-1), image.notes
