@@ -13,6 +13,7 @@ from nerf_posenc.radiance.evaluation import render
 from nerf_posenc.radiance.packed import PackedRenderer
 from nerf_posenc.radiance.proposals import KNOWN_SHARE, ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches, object_pixels, occupied_pixels
+from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.refinement import REFINEMENT, RESTART, SEARCH, PoseRefinement
 from nerf_posenc.radiance.renderers import GridRenderer, photometric_loss
 from nerf_posenc.radiance.views import Background, Views
@@ -136,20 +137,23 @@ def update_renderer(
     poses = renderer.poses if isinstance(renderer, ProposalRenderer) else None
     initial = {} if poses is None else copy.deepcopy(renderer.state_dict())
 
+    def shown(rays: Rays) -> Tensor:
+        # Autocast here alone: it would round the poses of the rays to 8 bits.
+        with autocast(rays.origins.device, autocast_dtype):
+            return render(renderer, rays).rgb
+
     def update_poses(state: FitState, poses: PoseRefinement) -> None:
         progress = state.step / state.num_steps
         stage = poses.enter(progress)
         if stage == RESTART:
+            if batches is not None:
+                poses.leave_out_worst(shown, batches.of_view)
             # The field has learned from wrong poses: it begins anew with those that were found.
             renderer.load_state_dict({**initial, **poses.state_dict(prefix="poses.")})
             state.optimizer.reset()
             initial.clear()
         if stage == REFINEMENT and batches is not None:
-            with autocast(poses.corrections.device, autocast_dtype):
-                poses.relocalize_outliers(
-                    lambda rays: render(renderer, rays).rgb,
-                    lambda view, count, seed: batches.of_view(view, count, seed=seed),
-                )
+            poses.relocalize_outliers(shown, batches.of_view)
         poses.update(progress)
 
     def update(state: FitState) -> None:

@@ -132,7 +132,7 @@ class RayBatches:
         return RayBatch(rays, generator, view, distances), rgb
 
     @torch.no_grad()
-    def of_view(self, view: int, count: int, *, seed: int) -> tuple[Rays, Float[Tensor, "n 3"]]:
+    def of_view(self, view: int, count: int, seed: int) -> tuple[Rays, Float[Tensor, "n 3"]]:
         """Rays of random pixels of one view, and their colors."""
         device = self._poses.device
         generator = torch.Generator(device).manual_seed(seed)

@@ -6,8 +6,10 @@ running mean over recent batches, from gradients that the backward pass gives an
 
 A fit has three stages. While poses are searched for, the bands of the field open from coarse to
 fine. Then the field is drawn anew with all bands open, since it never becomes as sharp as one that
-is fitted to good poses from the start, and the poses stand still until it is sharp. Then a view
-that is caught in another minimum is relocalized by a search, and all poses are refined to the end.
+is fitted to good poses from the start, and the poses stand still until it is sharp. Until then it
+learns nothing from the tenth of the views that it shows worst: it would learn to show them from
+wrong poses. Then a view that is caught in another minimum is relocalized by a search, and all poses
+are refined to the end.
 
 Where nothing is known but that all views look about the same way, all begin at one pose. Then they
 are only translated at first, in the coarsest bands: a rotation would explain a motion by a pan the
@@ -43,19 +45,20 @@ _LONGEST = 0.1
 _OUTLIER = 3.0
 # Rays of each view by which its error is measured.
 _CHECKED = 512
-# Largest share of the views that are relocalized, the worst first: each costs seconds.
+# Share of the views, the worst, that a new field does not learn from, and largest share that are
+# relocalized, each of which costs half a minute.
 _MOST_OUTLIERS = 0.1
 # Candidate poses in each round of the search for an outlier's pose (cross-entropy method).
 _CANDIDATES = 256
-# Rounds of the search; each draws around the best candidates of the one before.
-_ROUNDS = 12
-# Best candidates of a round, whose mean and spread the next is drawn from.
-_KEPT = 16
+# Rounds of the search; each draws around the best candidates of those before.
+_ROUNDS = 16
+# Best candidates of a round, and the share of their mean and covariance in those that the next is
+# drawn from: with fewer or larger ones it draws in before it has found the pose.
+_KEPT, _NEW = 32, 0.7
 # Rays that a candidate is judged by.
 _RAYS = 128
-# Standard deviation of the first round, in radians and in units of the scene: drawn twice as
-# widely, a view stayed 17 degrees off (docs/experiments.md).
-_SPREAD = 0.15
+# Standard deviation of the first round, in radians and in units of the scene.
+_SPREAD = 0.2
 
 
 class Search(NamedTuple):
@@ -128,12 +131,14 @@ class PoseRefinement(nn.Module):
         corrections: rigid transforms, one for each view; the identity at first.
         progress: how far the bands of the field's encoding are open, from 0 to 1.
         stage: ``SEARCH``, ``RESTART`` or ``REFINEMENT``, saved with the tensors.
+        is_left_out: views from which the field learns nothing.
     """
 
     corrections: Tensor
     progress: Tensor
     curvature: Tensor
     slope: Tensor
+    is_left_out: Tensor
 
     def __init__(self, num_views: int, search: Search = SEARCH_IN_BOX) -> None:
         super().__init__()
@@ -143,6 +148,9 @@ class PoseRefinement(nn.Module):
         # Sums over the rays of each view, from which its step is solved.
         self.register_buffer("curvature", torch.zeros(num_views, 6, 6))
         self.register_buffer("slope", torch.zeros(num_views, 6))
+        self.register_buffer(
+            "is_left_out", torch.zeros(num_views, dtype=torch.bool), persistent=False
+        )
         self._rays: tuple[Tensor, Tensor, Tensor] | None = None
         self._rgb: Tensor | None = None
         # No tensor, for which the host would wait.
@@ -162,18 +170,24 @@ class PoseRefinement(nn.Module):
         return moved
 
     def watch(self, rgb: Float[Tensor, "n 3"]) -> None:
-        """Keep the gradient of the colors that the rays of the last call were rendered to."""
+        """Keep the gradient of the colors that the rays of the last call were rendered to.
+
+        Colors of views that are left out have none.
+        """
         if self._rays is not None and rgb.requires_grad:
+            is_taken = ~self.is_left_out[self._rays[0]][:, None]
+            rgb.register_hook(lambda by_color: by_color * is_taken)
             rgb.retain_grad()
             self._rgb = rgb
 
     def get_extra_state(self) -> Tensor:
-        """The stage, for ``state_dict``."""
-        return torch.tensor(self.stage)
+        """The stage and the views that are left out, for ``state_dict``."""
+        return torch.tensor([self.stage, *self.is_left_out.nonzero()[:, 0].tolist()])
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Load the stage."""
-        self.stage = int(state)
+        """Load the stage and the views that are left out; earlier versions have a number."""
+        self.stage, *left_out = state.flatten().tolist()
+        self.is_left_out.zero_()[left_out] = True
 
     def enter(self, progress: float) -> int | None:
         """Stage that the fit enters at this progress; None if it is in it already.
@@ -197,12 +211,23 @@ class PoseRefinement(nn.Module):
         return cosine_decay((progress - restart) / (1 - restart))
 
     @torch.no_grad()
+    def leave_out_worst(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
+        """Let the field learn nothing from the views with the largest errors.
+
+        Args:
+            render: function from rays to colors.
+            draw: rays of a view.
+        """
+        worst, _ = self._worst_views(render, draw)
+        self.is_left_out[worst] = True
+
+    @torch.no_grad()
     def relocalize_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
-        """Search for the poses of the views whose errors are far above the median.
+        """Take all views again, and search for the poses of those with errors far above the median.
 
         Gauss-Newton steps end in the nearest minimum, which may be a wrong one if a pose begins 30
         degrees off. The cross-entropy method (Rubinstein 1999) draws many poses, and then others
-        around the best of them, more and more closely: at first around the pose that was given, and
+        around the best of them, more and more closely: twice around the pose that was given, and
         if none is found, around the present one. A pose whose error is less than half of the
         present one's is taken.
 
@@ -210,32 +235,51 @@ class PoseRefinement(nn.Module):
             render: function from rays to colors.
             draw: rays of a view.
         """
+        self.is_left_out.zero_()
+        worst, errors = self._worst_views(render, draw)
+        given = torch.eye(4).to(self.corrections)
+        for view in worst:
+            if errors[view] <= _OUTLIER * errors.median():
+                break
+            for seed, start in enumerate((given, given, self.corrections[view])):
+                if self._relocalize(view, start, render, draw, seed):
+                    break
+
+    def _worst_views(
+        self, render: Callable[[Rays], Tensor], draw: DrawOfView
+    ) -> tuple[list[int], Tensor]:
+        """The tenth of the views with the largest errors, the worst first, and all errors."""
         views = range(len(self.corrections))
         errors = torch.cat(
             [_errors(render, draw(i, _CHECKED, 0), self.corrections[i : i + 1]) for i in views]
         )
         most = math.ceil(_MOST_OUTLIERS * len(errors))
-        for view in errors.argsort(descending=True)[:most].tolist():
-            if errors[view] <= _OUTLIER * errors.median():
-                break
-            for start in torch.eye(4).to(self.corrections), self.corrections[view]:
-                if self._relocalize(view, start, render, draw):
-                    break
+        return errors.argsort(descending=True)[:most].tolist(), errors
 
     def _relocalize(
-        self, view: int, start: Tensor, render: Callable[[Rays], Tensor], draw: DrawOfView
+        self,
+        view: int,
+        start: Tensor,
+        render: Callable[[Rays], Tensor],
+        draw: DrawOfView,
+        seed: int,
     ) -> bool:
         """Search around a correction; whether a better one is found and taken."""
         present = self.corrections[view]
-        generator = torch.Generator(present.device).manual_seed(view)
-        # Cross-entropy method: draw twists, keep the best, draw around them with their spread.
-        mean, spread = present.new_zeros(6), present.new_full((6,), _SPREAD)
+        generator = torch.Generator(present.device).manual_seed(len(self.corrections) * seed + view)
+        # Cross-entropy method: draw twists, keep the best, draw around them with their covariance,
+        # since a rotation and a translation that undoes it belong together.
+        mean = present.new_zeros(6)
+        covariance = _SPREAD**2 * torch.eye(6).to(present)
         for round_number in range(1, _ROUNDS + 1):
             drawn = torch.randn(_CANDIDATES, 6, generator=generator, device=present.device)
-            twists = mean + spread * drawn
+            # What rounding leaves of a direction that is found is no longer positive.
+            floor = 1e-9 * torch.eye(6).to(present)
+            twists = mean + drawn @ torch.linalg.cholesky(covariance + floor).mT
             rays = draw(view, _RAYS, round_number)
-            best = _errors(render, rays, exp_se3(twists) @ start).argsort()[:_KEPT]
-            mean, spread = twists[best].mean(0), twists[best].std(0)
+            best = twists[_errors(render, rays, exp_se3(twists) @ start).argsort()[:_KEPT]]
+            mean = torch.lerp(mean, best.mean(0), _NEW)
+            covariance = torch.lerp(covariance, best.mT.cov(), _NEW)
         # Compared on rays drawn anew.
         both = torch.stack([present, exp_se3(mean) @ start])
         before, after = _errors(render, draw(view, _CHECKED, _ROUNDS + 1), both)
