@@ -294,7 +294,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         is_whole = self.image.held_out is None and is_plain
         if is_whole and not references and not self.image.is_large:
             yield from self._notes_on_jpegs(fits)
-        yield from notes_on_flat_fits(results, constant_psnr([self._truth]), config)
+        if config.noise is None:  # A fit that has the noise is no failure of training.
+            yield from notes_on_flat_fits(results, constant_psnr([self._truth]), config)
 
     def _notes_on_jpegs(self, fits: Sequence[Result]) -> Iterator[str]:
         """What JPEG files have that are no larger than the fits."""
