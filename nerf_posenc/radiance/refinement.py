@@ -269,13 +269,12 @@ class PoseRefinement(nn.Module):
         generator = torch.Generator(present.device).manual_seed(len(self.corrections) * seed + view)
         # Cross-entropy method: draw twists, keep the best, draw around them with their covariance,
         # since a rotation and a translation that undoes it belong together.
-        mean = present.new_zeros(6)
-        covariance = _SPREAD**2 * torch.eye(6).to(present)
+        mean, identity = present.new_zeros(6), torch.eye(6).to(present)
+        covariance = _SPREAD**2 * identity
         for round_number in range(1, _ROUNDS + 1):
             drawn = torch.randn(_CANDIDATES, 6, generator=generator, device=present.device)
-            # What rounding leaves of a direction that is found is no longer positive.
-            floor = 1e-9 * torch.eye(6).to(present)
-            twists = mean + drawn @ torch.linalg.cholesky(covariance + floor).mT
+            # Of a direction that is found rounding may leave a negative variance.
+            twists = mean + drawn @ torch.linalg.cholesky(covariance + 1e-9 * identity).mT
             rays = draw(view, _RAYS, round_number)
             best = twists[_errors(render, rays, exp_se3(twists) @ start).argsort()[:_KEPT]]
             mean = torch.lerp(mean, best.mean(0), _NEW)
