@@ -123,7 +123,9 @@ class ImageKind(CoordinateKind[ImageOptions]):
         self.is_split = options.held_out or options.observed is not None
         if self.is_split:
             self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
-        self.notes_on_data = sample_notes(options, image)
+        self.notes_on_data = image.notes
+        if not (image.weights is None and image.held_out is None and image.tone is None):
+            self.notes_on_data = (*image.notes, *sample_notes(options, image))
         self._truth = evaluated_pixels(image)
         self._windows = preview_windows(image.evaluated.pixels)
 

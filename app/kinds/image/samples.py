@@ -77,7 +77,7 @@ def sampled(options: ImageOptions, image: Image) -> Image:
 
 def sample_notes(options: ImageOptions, image: Image) -> list[str]:
     """What a reader of the table should know of the pixels."""
-    notes = [*image.notes]
+    notes = []
     if image.tone is not None:
         notes.append(
             f"linear light up to {image.tone.peak:.3g}: fitted, scored and shown by the mu-law (mu "
