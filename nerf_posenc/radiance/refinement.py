@@ -7,9 +7,8 @@ running mean over recent batches, from gradients that the backward pass gives an
 A fit has three stages. While poses are searched for, the bands of the field open from coarse to
 fine. Then the field is drawn anew with all bands open, since it never becomes as sharp as one that
 is fitted to good poses from the start, and the poses stand still until it is sharp. Until then it
-learns nothing from the tenth of the views that it shows worst: it would learn to show them from
-wrong poses. Then a view that is caught in another minimum is relocalized by a search, and all poses
-are refined to the end.
+learns nothing from views that are caught in another minimum: it would learn to show them from wrong
+poses. Then those are relocalized by a search, and all poses are refined to the end.
 
 Where nothing is known but that all views look about the same way, all begin at one pose. Then they
 are only translated at first, in the coarsest bands: a rotation would explain a motion by a pan the
@@ -45,8 +44,8 @@ _LONGEST = 0.1
 _OUTLIER = 3.0
 # Rays of each view by which its error is measured.
 _CHECKED = 512
-# Share of the views, the worst, that a new field does not learn from, and largest share that are
-# relocalized, each of which costs half a minute.
+# Largest share of the views that are outliers, the worst first: to relocalize one costs half a
+# minute.
 _MOST_OUTLIERS = 0.1
 # Candidate poses in each round of the search for an outlier's pose (cross-entropy method).
 _CANDIDATES = 256
@@ -211,15 +210,14 @@ class PoseRefinement(nn.Module):
         return cosine_decay((progress - restart) / (1 - restart))
 
     @torch.no_grad()
-    def leave_out_worst(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
-        """Let the field learn nothing from the views with the largest errors.
+    def leave_out_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
+        """Let the field learn nothing from the views whose errors are far above the median.
 
         Args:
             render: function from rays to colors.
             draw: rays of a view.
         """
-        worst, _ = self._worst_views(render, draw)
-        self.is_left_out[worst] = True
+        self.is_left_out[self._outliers(render, draw)] = True
 
     @torch.no_grad()
     def relocalize_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
@@ -236,25 +234,21 @@ class PoseRefinement(nn.Module):
             draw: rays of a view.
         """
         self.is_left_out.zero_()
-        worst, errors = self._worst_views(render, draw)
         given = torch.eye(4).to(self.corrections)
-        for view in worst:
-            if errors[view] <= _OUTLIER * errors.median():
-                break
+        for view in self._outliers(render, draw):
             for seed, start in enumerate((given, given, self.corrections[view])):
                 if self._relocalize(view, start, render, draw, seed):
                     break
 
-    def _worst_views(
-        self, render: Callable[[Rays], Tensor], draw: DrawOfView
-    ) -> tuple[list[int], Tensor]:
-        """The tenth of the views with the largest errors, the worst first, and all errors."""
+    def _outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> list[int]:
+        """Views whose errors are far above the median, the worst first, a tenth of all at most."""
         views = range(len(self.corrections))
         errors = torch.cat(
             [_errors(render, draw(i, _CHECKED, 0), self.corrections[i : i + 1]) for i in views]
         )
-        most = math.ceil(_MOST_OUTLIERS * len(errors))
-        return errors.argsort(descending=True)[:most].tolist(), errors
+        worst = errors.argsort(descending=True)[: math.ceil(_MOST_OUTLIERS * len(errors))]
+        outliers: list[int] = worst[errors[worst] > _OUTLIER * errors.median()].tolist()
+        return outliers
 
     def _relocalize(
         self,

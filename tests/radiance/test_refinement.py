@@ -332,7 +332,7 @@ def test_an_outlier_among_the_views_is_relocalized_and_others_stay(found_from: s
     batches = RayBatches(views, 8, seed=0)
     refinement = PoseRefinement(4)
     refinement.corrections.copy_(present)
-    refinement.leave_out_worst(lambda rays: renderer(rays).rgb, batches.of_view)
+    refinement.leave_out_outliers(lambda rays: renderer(rays).rgb, batches.of_view)
     restored = PoseRefinement(4)
     restored.load_state_dict(refinement.state_dict())
     assert restored.is_left_out.tolist() == [False, False, True, False]
