@@ -147,7 +147,7 @@ def update_renderer(
         stage = poses.enter(progress)
         if stage == RESTART:
             if batches is not None:
-                poses.leave_out_outliers(shown, batches.of_view)
+                poses.leave_out(poses.outliers(shown, batches.of_view))
             # The field has learned from wrong poses: it begins anew with those that were found.
             renderer.load_state_dict({**initial, **poses.state_dict(prefix="poses.")})
             state.optimizer.reset()

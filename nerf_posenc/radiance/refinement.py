@@ -130,14 +130,14 @@ class PoseRefinement(nn.Module):
         corrections: rigid transforms, one for each view; the identity at first.
         progress: how far the bands of the field's encoding are open, from 0 to 1.
         stage: ``SEARCH``, ``RESTART`` or ``REFINEMENT``, saved with the tensors.
-        is_left_out: views from which the field learns nothing.
+        left_out: views from which the field learns nothing, saved with the stage.
     """
 
     corrections: Tensor
     progress: Tensor
     curvature: Tensor
     slope: Tensor
-    is_left_out: Tensor
+    _is_left_out: Tensor
 
     def __init__(self, num_views: int, search: Search = SEARCH_IN_BOX) -> None:
         super().__init__()
@@ -148,12 +148,13 @@ class PoseRefinement(nn.Module):
         self.register_buffer("curvature", torch.zeros(num_views, 6, 6))
         self.register_buffer("slope", torch.zeros(num_views, 6))
         self.register_buffer(
-            "is_left_out", torch.zeros(num_views, dtype=torch.bool), persistent=False
+            "_is_left_out", torch.zeros(num_views, dtype=torch.bool), persistent=False
         )
         self._rays: tuple[Tensor, Tensor, Tensor] | None = None
         self._rgb: Tensor | None = None
-        # No tensor, for which the host would wait.
+        # No tensors, for which the host would wait.
         self.stage = SEARCH
+        self.left_out: list[int] = []
 
     def forward(self, rays: Rays, views: Int[Tensor, " n"]) -> Rays:
         """Rays from the corrected poses.
@@ -174,19 +175,19 @@ class PoseRefinement(nn.Module):
         Colors of views that are left out have none.
         """
         if self._rays is not None and rgb.requires_grad:
-            is_taken = ~self.is_left_out[self._rays[0]][:, None]
+            is_taken = ~self._is_left_out[self._rays[0]][:, None]
             rgb.register_hook(lambda by_color: by_color * is_taken)
             rgb.retain_grad()
             self._rgb = rgb
 
     def get_extra_state(self) -> Tensor:
         """The stage and the views that are left out, for ``state_dict``."""
-        return torch.tensor([self.stage, *self.is_left_out.nonzero()[:, 0].tolist()])
+        return torch.tensor([self.stage, *self.left_out])
 
     def set_extra_state(self, state: Tensor) -> None:
         """Load the stage and the views that are left out; earlier versions have a number."""
         self.stage, *left_out = state.flatten().tolist()
-        self.is_left_out.zero_()[left_out] = True
+        self.leave_out(left_out)
 
     def enter(self, progress: float) -> int | None:
         """Stage that the fit enters at this progress; None if it is in it already.
@@ -209,15 +210,16 @@ class PoseRefinement(nn.Module):
             return cosine_decay(progress / restart)
         return cosine_decay((progress - restart) / (1 - restart))
 
-    @torch.no_grad()
-    def leave_out_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
-        """Let the field learn nothing from the views whose errors are far above the median.
+    def leave_out(self, views: list[int]) -> None:
+        """Let the field learn nothing from these views, and again from all others.
 
         Args:
-            render: function from rays to colors.
-            draw: rays of a view.
+            views: their numbers.
         """
-        self.is_left_out[self._outliers(render, draw)] = True
+        self.left_out = views
+        self._is_left_out.zero_()
+        if views:
+            self._is_left_out[views] = True
 
     @torch.no_grad()
     def relocalize_outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> None:
@@ -233,22 +235,29 @@ class PoseRefinement(nn.Module):
             render: function from rays to colors.
             draw: rays of a view.
         """
-        self.is_left_out.zero_()
+        self.leave_out([])
         given = torch.eye(4).to(self.corrections)
-        for view in self._outliers(render, draw):
+        for view in self.outliers(render, draw):
             for seed, start in enumerate((given, given, self.corrections[view])):
                 if self._relocalize(view, start, render, draw, seed):
                     break
 
-    def _outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> list[int]:
-        """Views whose errors are far above the median, the worst first, a tenth of all at most."""
+    @torch.no_grad()
+    def outliers(self, render: Callable[[Rays], Tensor], draw: DrawOfView) -> list[int]:
+        """Views whose errors are far above the median, the worst first, a tenth of all at most.
+
+        Args:
+            render: function from rays to colors.
+            draw: rays of a view.
+        """
         views = range(len(self.corrections))
         errors = torch.cat(
             [_errors(render, draw(i, _CHECKED, 0), self.corrections[i : i + 1]) for i in views]
         )
-        worst = errors.argsort(descending=True)[: math.ceil(_MOST_OUTLIERS * len(errors))]
-        outliers: list[int] = worst[errors[worst] > _OUTLIER * errors.median()].tolist()
-        return outliers
+        ratios = (errors / errors.median()).tolist()
+        worst = sorted(views, key=lambda view: -ratios[view])
+        most = math.ceil(_MOST_OUTLIERS * len(ratios))
+        return [view for view in worst[:most] if ratios[view] > _OUTLIER]
 
     def _relocalize(
         self,

@@ -332,12 +332,12 @@ def test_an_outlier_among_the_views_is_relocalized_and_others_stay(found_from: s
     batches = RayBatches(views, 8, seed=0)
     refinement = PoseRefinement(4)
     refinement.corrections.copy_(present)
-    refinement.leave_out_outliers(lambda rays: renderer(rays).rgb, batches.of_view)
+    refinement.leave_out(refinement.outliers(lambda rays: renderer(rays).rgb, batches.of_view))
     restored = PoseRefinement(4)
     restored.load_state_dict(refinement.state_dict())
-    assert restored.is_left_out.tolist() == [False, False, True, False]
+    assert restored.left_out == [2]
     refinement.relocalize_outliers(lambda rays: renderer(rays).rgb, batches.of_view)
-    assert not bool(refinement.is_left_out.any())
+    assert refinement.left_out == []
     found = refinement.corrections
     torch.testing.assert_close(found[[0, 1, 3]], present[[0, 1, 3]], rtol=0, atol=0)
     off = (found[2] @ given[2] - poses[2]).norm()
@@ -346,7 +346,7 @@ def test_an_outlier_among_the_views_is_relocalized_and_others_stay(found_from: s
 
 def test_a_field_learns_nothing_from_a_view_that_is_left_out() -> None:
     refinement = PoseRefinement(3)
-    refinement.is_left_out[1] = True
+    refinement.leave_out([1])
     rays = Rays(torch.zeros(4, 3), torch.ones(4, 3), torch.ones(4), torch.ones(4, 3))
     views = torch.tensor([0, 1, 1, 2])
     field = torch.ones(3, 3, requires_grad=True)
