@@ -77,7 +77,7 @@ def test_every_figure_of_the_pages_stands_in_the_results() -> None:
     results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
     # Cells of tables, and numbers with their unit.
     cells = "".join(line for line in results.splitlines() if line.startswith("|"))
-    known = [float(text) for text in re.findall(r"(?<![\d.^,])\d+(?:\.\d+)?(?![\d.,])", cells)]
+    known = [float(text) for text in re.findall(r"(?<![\d.^,])\d+(?:\.\d+)?(?![\d.]|,\d)", cells)]
     known += [float(text) for text in re.findall(r"(\d+(?:\.\d+)?) (?:dB|degrees)", results)]
     for page in PAGES:
         is_claiming = page.stem in {"README", "index", "gallery"} or page.parent.name == "howto"
