@@ -228,7 +228,7 @@ def object_pixels(views: Views) -> Iterator[Bool[Tensor, "height width"]]:
 
 
 def _any_within(mask: Bool[Tensor, "height width"], reach: int) -> Bool[Tensor, "height width"]:
-    """Whether the square of so many pixels to each side of a pixel has one of a mask."""
+    """Whether a mask is set anywhere within ``reach`` pixels along both axes, for each pixel."""
     # Numbers of pixels above and left of each corner, of which a square is a difference.
     sums = F.pad(mask.long().cumsum(0).cumsum(1), (1, 0, 1, 0))
     (top, bottom), (left, right) = (
