@@ -51,8 +51,8 @@ _MOST_OUTLIERS = 0.1
 _CANDIDATES = 256
 # Rounds of the search; each draws around the best candidates of those before.
 _ROUNDS = 16
-# Best candidates of a round, and the share of their mean and covariance in those that the next is
-# drawn from: with fewer or larger ones it draws in before it has found the pose.
+# Best candidates of a round, and the weight of their mean and covariance in those of the next
+# draw: with fewer candidates, or a larger weight, the search converges before it finds the pose.
 _KEPT, _NEW = 32, 0.7
 # Rays that a candidate is judged by.
 _RAYS = 128
@@ -211,7 +211,7 @@ class PoseRefinement(nn.Module):
         return cosine_decay((progress - restart) / (1 - restart))
 
     def leave_out(self, views: list[int]) -> None:
-        """Let the field learn nothing from these views, and again from all others.
+        """Let the field learn from all views but these.
 
         Args:
             views: their numbers.
