@@ -1,79 +1,101 @@
-#!/usr/bin/env python3
-"""Fit an image, a radiance field or a sequence without and with an encoding, and compare.
+"""Fit small networks to an image or a radiance field, without and with an encoding of coordinates.
 
-From a terminal ``python train_fit.py`` in a clone, or ``nerf-posenc`` where it is installed; from
-Python ``from train_fit import fit``.
+    python train_fit.py --image cat.png --bands 10
+
+A small ReLU network on raw coordinates learns low frequencies first. Bands of sines and cosines,
+`nerf_posenc.FourierEncoder`, let the same network recover fine detail: this program shows and
+measures how much. `experiment` is all that it does; each step is a method of `Run`
+(nerf_posenc_app/runs/run.py), and what is particular to an image, a scene or a sequence is in
+nerf_posenc_app/kinds.
 """
 
-import gc
-import importlib
-import importlib.util
-import signal
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from app.cli import main as main
-    from app.fit import FittedRun as FittedRun
-    from app.fit import fit as fit
+from nerf_posenc_app import cli, fit_python
+from nerf_posenc_app.fit_python import FittedRun
+from nerf_posenc_app.kinds.kind import Kind
+from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.runs.folder import RunFolder
+from nerf_posenc_app.runs.run import Context, open_run
 
-# An installed package has the program here: no folder "app" lies beside those of other packages.
-_PROGRAM = Path(__file__).parent / "nerf_posenc" / "_program"
-if _PROGRAM.is_dir():
-    sys.path.insert(0, str(_PROGRAM))
-
-# What is imported from here, and where it is.
-_OFFERED = {"main": "app.cli", "fit": "app.fit", "FittedRun": "app.fit"}
-_OURS = ("app", "scenes", "sequences", "nerf_posenc")
+__all__ = ["FittedRun", "experiment", "fit", "main"]
 
 
-def command() -> int:
-    """Run the program as a process of its own."""
-    from app.openmp import choose_waiting
+def experiment(
+    kind: type[Kind[Any]], options: CommonOptions, context: Context, folder: RunFolder | None = None
+) -> bool:
+    """Make the same fit with every encoding, and compare them.
 
-    # Before torch is imported.
-    choose_waiting(Path(sys.argv[0]).name)
-    # Until the program handles it: Ctrl-C during the imports ends it without a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # What modules are made of stays: to look for garbage among it takes a quarter of a second.
-    gc.disable()
-    try:
-        from app.cli import main
+    Args:
+        kind: kind of the data: an image, a scene, a sequence.
+        options: its options, as the command line or `fit` gave them.
+        context: what is common to all runs of a command: signals, several processes, resuming.
+        folder: run folder, if the run was begun before.
 
-        gc.freeze()
-        gc.enable()
-        # It is imported for the first figure, after the fits: what is missing is said before.
-        if importlib.util.find_spec("matplotlib") is None:
-            raise ModuleNotFoundError(name="matplotlib")
-    except ModuleNotFoundError as error:
-        if error.name in _OURS:
-            raise
-        program = Path(sys.argv[0]).name
-        sys.exit(f"{program}: error: {error.name} is missing: pip install 'nerf_posenc[app]'")
-    return main()
+    Returns:
+        Whether every encoding was fitted.
+    """
+    # Open the data, replace every option that was left open, and create the run folder.
+    with open_run(kind, options, context, folder) as run:
+        # The names of the encodings; of several values of --bands or --sigma, one name for each.
+        for name in run.names_to_fit():
+            # A fit that diverges, or whose memory is too small, does not end the others.
+            with run.failures_reported(name):
+                # The encoder, the network after it, their batches, loss and optimizer.
+                model = run.build(name)
+                # Gradient steps, saved once a minute; those that an earlier run took are not taken
+                # again.
+                fit = run.train(model)
+                # PSNR and SSIM, or what measures this kind, of the reconstruction.
+                run.evaluate(fit)
+        # The page, the images, metrics.json, and the table that is printed.
+        return run.write_report()
 
 
-def __getattr__(name: str) -> Any:
-    # On demand: the program takes seconds to import, and `command` has to come before it.
-    if name in _OFFERED:
-        try:
-            return getattr(importlib.import_module(_OFFERED[name]), name)
-        except ModuleNotFoundError as error:
-            package = (error.name or "").split(".")[0]
-            if package not in _OURS:
-                why = f"needs {error.name}: pip install 'nerf_posenc[app]'"
-            elif package in sys.modules:
-                file = getattr(sys.modules[package], "__file__", None)
-                why = (
-                    f"has a package {package}, and another one of this name is loaded already "
-                    f"({file}); rename that, or run nerf-posenc as a command"
-                )
-            else:
-                raise
-            raise ImportError(f"train_fit {why}") from None
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def fit(**options: Any) -> FittedRun:
+    """Fit data from Python, as the command line does.
+
+    Args:
+        **options: one kind of data, and options of the command line by their names, with ``_``
+            for ``-``: ``fit(image=pixels, encodings=["none", "fourier"], bands=10)``. Data is a
+            path or a name, or values in memory: an ``image`` of shape ``(height, width)`` or
+            ``(height, width, 3 or 4)`` in 8 or 16 bits or in [0, 1]; as a ``scene``,
+            ``nerf_posenc.radiance.Views``. Encodings may be classes of a file of yours. A
+            ``mask``, ``weights`` and ``observed`` may be arrays. A flag is True.
+
+    Returns:
+        The run, whose folder is new under ``runs/`` unless ``out`` names it.
+
+    Raises:
+        KeyboardInterrupt: If it was asked to end by a second Ctrl-C; what was fitted is saved.
+        OSError: If the run folder cannot be written.
+        RuntimeError: If an encoding could not be fitted; the others are in the folder.
+        ValueError: If an option is unknown, out of its range or in conflict, or the data cannot
+            be read.
+
+    Examples:
+        >>> from train_fit import fit  # doctest: +SKIP
+        >>> run = fit(image="cat.png", bands=10)  # doctest: +SKIP
+        >>> run.scores["fourier"]["psnr_db"]  # doctest: +SKIP
+        42.96
+    """
+    return fit_python.fit(options, experiment)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program: read a command line, and make its experiment.
+
+    Args:
+        arguments: words of the command line; None for those that Python was started with.
+
+    Returns:
+        0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
+        the number of the signal that ended it.
+    """
+    return cli.main(sys.argv[1:] if arguments is None else arguments, experiment)
 
 
 if __name__ == "__main__":
-    sys.exit(command())
+    sys.exit(main())

@@ -12,16 +12,16 @@ import argparse
 import torch
 from torch.nn import functional as F
 
-from app.blocks import FitName
-from app.kinds.image.defaults import resolve
-from app.kinds.image.image import ImageKind
-from app.kinds.image.options import ImageOptions
-from app.runs.stop import Stop
-from app.runs.train import begin_fit, result_of, train
 from nerf_posenc.images import Image, image_coordinates, resize_area
 from nerf_posenc.metrics import psnr
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.recipes import default_bands
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.kinds.image.defaults import resolve
+from nerf_posenc_app.kinds.image.image import ImageKind
+from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.runs.train import begin_fit, result_of, train
 from scenes import open_image
 
 OFFSETS = (-1, 0, 1, 2, 3)

@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 import train_fit
-from sequences import load_models, open_sequence
-from sequences.data.topics import open_topics
-from sequences.system import SystemOptions
+from nerf_posenc_sequences import load_models, open_sequence
+from nerf_posenc_sequences.data.topics import open_topics
+from nerf_posenc_sequences.system import SystemOptions
 
 OUTPUT = Path(__file__).parent / "article" / "models.json"
 ENCODINGS = ("none", "sinusoidal", "rotary", "alibi")

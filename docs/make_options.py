@@ -11,8 +11,8 @@ from unittest import mock
 # mkdocs loads a hook by its file.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from app.cli import COMMANDS, main
-from app.kinds import KINDS
+from nerf_posenc_app.cli import COMMANDS, main
+from nerf_posenc_app.kinds import KINDS
 
 
 def help_of(*arguments: str) -> str:

@@ -19,7 +19,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import train_fit
-from app.report import video
+from nerf_posenc_app.report import video
 
 DOCS = Path(__file__).resolve().parent
 IMAGES = DOCS / "images"

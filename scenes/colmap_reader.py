@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nerf_posenc.plugins import how_to_install
 from scenes.errors import SceneError
 
 # The middle 98% of points span so many times what the middle 80% do: some lie nowhere.
@@ -33,7 +34,7 @@ def read_model(model: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         import pycolmap
     except ImportError:
         raise SceneError(
-            f"{model} is a COLMAP model, which needs pycolmap: pip install 'nerf_posenc[photos]'"
+            f"{model} is a COLMAP model, which needs pycolmap: {how_to_install('colmap')}"
         ) from None
     if (model / "rigs.bin").exists() > (model / "frames.bin").exists():
         raise SceneError(f"{model} has rigs.bin without the frames.bin that belongs to it")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import PIL.Image
 
+from nerf_posenc.plugins import how_to_install
 from scenes.errors import SceneError
 from scenes.hdr import hdr_size, read_hdr
 
@@ -171,6 +172,8 @@ def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
     if (size := hdr_size(path, head)) is not None:
         _require_size(*size, max_pixels, path)
         return read_hdr(path, head), 1
+    if head[:6] == b"\x93NUMPY":
+        return _read_npy(path, max_pixels), 1
     if head[:4] in _TIFF_HEADS:
         return _read_tiff(path, max_pixels)
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
@@ -196,7 +199,7 @@ def _heif_format(path: Path) -> tuple[str, ...]:
         import pillow_heif
     except ImportError:
         raise SceneError(
-            f"{path} is HEIC, which needs pillow-heif: pip install 'nerf_posenc[photos]'"
+            f"{path} is HEIC, which needs pillow-heif: {how_to_install('images')}"
         ) from None
     pillow_heif.register_heif_opener()
     return ("HEIF",)
@@ -267,9 +270,21 @@ def _read_png16(path: Path) -> tuple[PixelArray, int]:
         import imagecodecs
     except ImportError:
         raise SceneError(
-            f"{path} is a PNG of 16 bits, which needs imagecodecs: pip install 'nerf_posenc[app]'"
+            f"{path} is a PNG of 16 bits, which needs imagecodecs: {how_to_install('images')}"
         ) from None
     return imagecodecs.png_decode(path.read_bytes()), orientation
+
+
+def _read_npy(path: Path, max_pixels: int) -> PixelArray:
+    """An array ``(height, width)`` or ``(height, width, channels)`` written by ``numpy.save``."""
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.ndim not in (2, 3) or array.dtype.kind not in "fu" or array.dtype.itemsize > 4:
+        raise SceneError(
+            f"{path} must be an array (height, width) or (height, width, 3 or 4) of uint8, uint16 "
+            f"or float32; it is {array.dtype} {array.shape}"
+        )
+    _require_size(array.shape[1], array.shape[0], max_pixels, path)
+    return np.array(array)
 
 
 def _read_deep_ppm(path: Path, header: re.Match[bytes], max_pixels: int) -> PixelArray:
@@ -289,7 +304,7 @@ def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         import tifffile
     except ImportError:
         raise SceneError(
-            f"{path} is a TIFF, which needs tifffile: pip install 'nerf_posenc[app]'"
+            f"{path} is a TIFF, which needs tifffile: {how_to_install('images')}"
         ) from None
     with tifffile.TiffFile(path) as tiff:
         page = _full_page(tiff, path)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nerf_posenc.plugins import how_to_install
 from scenes.errors import SceneError
 
 SUFFIXES = (".exr", ".hdr")
@@ -85,6 +86,6 @@ def _import_openexr(path: Path) -> Any:
         import OpenEXR
     except ImportError:
         raise SceneError(
-            f"{path} is OpenEXR, which needs its own package: pip install 'nerf_posenc[hdr]'"
+            f"{path} is OpenEXR, which needs its own package: {how_to_install('images')}"
         ) from None
     return OpenEXR

@@ -14,9 +14,8 @@
 * values stay as they are encoded (sRGB for nearly every file): no profile is applied.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,22 +25,32 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, Image
+from nerf_posenc.plugins import PluginTable
 from scenes.errors import SceneError
 from scenes.patterns import PATTERNS, open_pattern
 from scenes.worker import Allowance, read_image
 
 PixelArray = npt.NDArray[Any]
 
-SAMPLES = {
-    "astronaut": ("astronaut.png", "NASA, public domain"),
-    "cat": ("chelsea.png", "Stefan van der Walt, CC0"),
-    "coffee": ("coffee.png", "Rachel Michetti, CC0"),
-    "hubble": ("hubble_deep_field.jpg", "NASA, public domain"),
-    "motorcycle": ("motorcycle_left.png", "Middlebury stereo 2014, CC0"),
-    "retina": ("retina.jpg", "Hakan Eren Ucar, CC0"),
-    "rocket": ("rocket.jpg", "SpaceX, CC0"),
-}
-"""Bundled samples: file in scikit-image's wheel, and source."""
+
+@dataclass(frozen=True)
+class Sample:
+    """A bundled image.
+
+    Attributes:
+        file: its file.
+        source: its author and license.
+    """
+
+    file: Path
+    source: str
+
+
+SAMPLES: PluginTable[Sample] = PluginTable(
+    "nerf_posenc.samples",
+    {"cat": Sample(Path(__file__).parent / "cat.png", "Stefan van der Walt, CC0")},
+)
+"""Bundled images by name; another distribution adds one as an entry point of this group."""
 
 IMAGE_SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm",
@@ -94,12 +103,10 @@ def open_image(
             image = replace(image, notes=(f"transparent pixels are laid over {gray}",))
         return image.tone_mapped() if rgb.is_floating_point() and float(rgb.max()) > 1 else image
     if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
-        file, origin = SAMPLES[path.stem]
-        sample = Path(str(_import_skimage().__file__)).parent / "data" / file
-        source = f"bundled sample {path.stem} (scikit-image: {file}; {origin})"
-        return Image.from_rgb(
-            _rgb_from_file(sample, max_pixels, background)[0], name=path.stem, source=source
-        )
+        sample = SAMPLES[path.stem]
+        source = f"bundled sample {path.stem} ({sample.source})"
+        rgb, _ = _rgb_from_file(sample.file, max_pixels, background)
+        return Image.from_rgb(rgb, name=path.stem, source=source)
     if (pattern := open_pattern(name_or_path, pattern_size)) is not None:
         return pattern
     raise SceneError(
@@ -206,14 +213,3 @@ def _unit_range(pixels: PixelArray) -> PixelArray:
     if np.issubdtype(pixels.dtype, np.unsignedinteger):
         return pixels.astype(np.float64) / np.iinfo(pixels.dtype).max
     return pixels.astype(np.float64)
-
-
-def _import_skimage() -> ModuleType:
-    try:
-        import skimage
-    except ImportError:
-        raise SceneError(
-            "the bundled samples need scikit-image: pip install 'nerf_posenc[app]'"
-        ) from None
-    module: ModuleType = skimage
-    return module

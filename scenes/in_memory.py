@@ -30,12 +30,12 @@ def image_file(pixels: Any) -> Path:
             or in [0, 1]; colors are not multiplied by the opacity.
 
     Returns:
-        The file, a TIFF.
+        The file, an array of NumPy.
 
     Raises:
         SceneError: If it is of another shape, or the file cannot be written.
     """
-    array = _numbers(pixels, "an image")
+    array = numbers(pixels, "an image")
     if array.dtype.kind == "i" or array.dtype.itemsize > 4:
         raise SceneError(
             f"an image must be of uint8, uint16 or floating-point numbers; got {array.dtype}"
@@ -46,46 +46,20 @@ def image_file(pixels: Any) -> Path:
         raise SceneError(
             f"an image must be (height, width) or (height, width, 3 or 4); got {array.shape}"
         )
-    return _write_once("image.tif", [array], lambda folder: _write_tiff(folder, "image", array))
+    return write_once("image.npy", [array], lambda folder: np.save(folder / "image.npy", array))
 
 
-def sound_file(data: Any) -> Path:
-    """Write a sound.
-
-    Args:
-        data: samples ``(n,)`` or ``(n, channels)`` and their rate per second.
-
-    Returns:
-        The file, a WAV.
+def weights_file(values: Any) -> Path:
+    """Write a mask or weights ``(height, width)`` in [0, 1]; 8 or 16 bits count as shares of 1.
 
     Raises:
-        SceneError: If the samples are of another shape, or the file cannot be written.
+        SceneError: If they are no numbers, or the file cannot be written.
     """
-    if not (isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], int)):
-        raise SceneError("a sound must be a path, or (samples, samples per second)")
-    samples, rate = _numbers(data[0], "a sound"), data[1]
-    if samples.ndim not in (1, 2):
-        raise SceneError(f"a sound must be (n,) or (n, channels) samples; got {samples.shape}")
-
-    def write(folder: Path) -> None:
-        import soundfile
-
-        subtype = "FLOAT" if samples.dtype.kind == "f" else None
-        soundfile.write(folder / "sound.wav", samples, rate, subtype=subtype)
-
-    return _write_once("sound.wav", [samples, np.array(rate)], write)
-
-
-def array_file(values: Any) -> Path:
-    """Write a slice ``(height, width)`` or a volume ``(depth, height, width)`` as ``.npy``.
-
-    Values of 8 or 16 bits without a sign count as shares of the largest that these hold, unless all
-    are 0 or 1.
-    """
-    array = _numbers(values, "an array")
+    array = numbers(values, "a mask")
+    # Integers of a mask may also be 0 and 1.
     if array.dtype in (np.uint8, np.uint16) and int(array.max()) > 1:
         array = array / np.float32(np.iinfo(array.dtype).max)
-    return _write_once("volume.npy", [array], lambda folder: np.save(folder / "volume.npy", array))
+    return write_once("weights.npy", [array], lambda folder: np.save(folder / "weights.npy", array))
 
 
 def scene_folder(views: Any) -> Path:
@@ -105,10 +79,10 @@ def scene_folder(views: Any) -> Path:
             "a scene must be a path, a name or nerf_posenc.radiance.Views; got "
             f"{type(views).__name__}"
         )
-    images = [_numbers(image, "a view") for image in views.pixels]
+    images = [numbers(image, "a view") for image in views.pixels]
     frames = [
         {
-            "file_path": f"{i:04}.tif",
+            "file_path": f"{i:04}.npy",
             "transform_matrix": pose,
             **{"w": camera.width, "h": camera.height, "fl_x": camera.fx, "fl_y": camera.fy},
             **{"cx": camera.cx, "cy": camera.cy},
@@ -123,14 +97,30 @@ def scene_folder(views: Any) -> Path:
 
     def write(folder: Path) -> None:
         for i, image in enumerate(images):
-            _write_tiff(folder, f"{i:04}", image, is_premultiplied=image.dtype.kind == "f")
+            np.save(folder / f"{i:04}.npy", _straight(image))
         (folder / "transforms.json").write_text(text, encoding="utf-8")
 
-    return _write_once("", [*images, np.frombuffer(text.encode(), np.uint8)], write)
+    return write_once("", [*images, np.frombuffer(text.encode(), np.uint8)], write)
 
 
-def _numbers(data: Any, name: str) -> npt.NDArray[Any]:
-    """Values of an array or a tensor; those of 64 bits in 32."""
+def _straight(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Colors that are not multiplied by their opacity, as those of files are not.
+
+    Floating-point views are premultiplied (`nerf_posenc.radiance.Views`), and 8 bits are not.
+    """
+    if image.dtype.kind != "f" or image.shape[-1] != 4:
+        return image
+    colors, alpha = np.split(image, [3], axis=-1)
+    straight = np.divide(colors, alpha, out=np.zeros_like(colors), where=alpha > 0)
+    return np.concatenate([straight.clip(max=1), alpha], axis=-1)
+
+
+def numbers(data: Any, name: str) -> npt.NDArray[Any]:
+    """Values of an array or a tensor; those of 64 bits in 32.
+
+    Raises:
+        SceneError: If they are no numbers, naming what they are for.
+    """
     array = data.detach().cpu().numpy() if isinstance(data, torch.Tensor) else np.asarray(data)
     array = array.astype(np.uint8) if array.dtype == bool else array
     if array.dtype.kind not in "fiu" or array.size == 0:
@@ -138,21 +128,7 @@ def _numbers(data: Any, name: str) -> npt.NDArray[Any]:
     return array.astype(np.float32) if array.dtype.kind == "f" else array
 
 
-def _write_tiff(
-    folder: Path, stem: str, pixels: npt.NDArray[Any], *, is_premultiplied: bool = False
-) -> None:
-    import tifffile
-
-    alpha = "assocalpha" if is_premultiplied else "unassalpha"
-    tifffile.imwrite(
-        folder / f"{stem}.tif",
-        pixels,
-        photometric="rgb" if pixels.ndim == 3 else "minisblack",
-        extrasamples=[alpha] if pixels.ndim == 3 and pixels.shape[2] == 4 else None,
-    )
-
-
-def _write_once(
+def write_once(
     name: str, arrays: Sequence[npt.NDArray[Any]], write: Callable[[Path], None]
 ) -> Path:
     """Path of a file, or of a folder of files without a name, written if it is not there."""

@@ -1,4 +1,4 @@
-"""One process that reads images, clips, sounds, meshes and COLMAP models, within limits.
+"""One process that reads files of any format, within limits.
 
 Decoders trust what a file claims: a PNG of 3 MB may inflate to 3 GB, a damaged model may hang. So
 they run in a process that may take so much memory and time of the processor and no more, whatever a
@@ -13,6 +13,7 @@ Run as a script, this module is that process. Windows has no such limits, and ma
 """
 
 import atexit
+import importlib
 import json
 import math
 import os
@@ -24,7 +25,7 @@ import time
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +37,6 @@ if __name__ == "__main__":
     sys.modules["scenes"] = _package
 
 from scenes.errors import SceneError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 _BYTES = 2 << 30
 _IMAGE_BYTES_PER_BYTE = 8
@@ -73,6 +71,34 @@ class Allowance:
         self.seconds = _SECONDS + _SECONDS_PER_BYTE * self.size
 
 
+def read_file(reader: str, path: Path, *arguments: Any, allowance: Allowance | None = None) -> Any:
+    """Call a function that reads a file, in the process and within its limits.
+
+    Args:
+        reader: the function as ``"package.module:name"``, of any distribution. It is called with
+            the path and the arguments, and raises `SceneError` for what it cannot read.
+        path: regular file, or folder whose files the function reads.
+        arguments: further arguments, of the types that JSON has.
+        allowance: what reading it and other files together may take; None is that of these alone.
+
+    Returns:
+        What the function returns: arrays, values that JSON has, or a tuple of both.
+
+    Raises:
+        SceneError: If there is no such file, or it cannot be read within the limits.
+    """
+    if allowance is None:
+        try:
+            files = list(path.glob("*")) if path.is_dir() else [path]
+            is_file = any(file.is_file() for file in files)
+        except (OSError, ValueError):  # A name that is too long, or has a null.
+            is_file = False
+        if not is_file:
+            raise SceneError(f"there is no file {path}")
+        allowance = Allowance(files)
+    return _WORKER.ask(reader, path, list(arguments), allowance)
+
+
 def read_image(
     path: Path, max_pixels: int, *, is_upright: bool = True, allowance: Allowance | None = None
 ) -> tuple[npt.NDArray[Any], int]:
@@ -83,84 +109,10 @@ def read_image(
     """
     if not path.is_file():
         raise SceneError(f"{path} is not a regular file")
-    arguments = [max_pixels, is_upright]
-    answer, (pixels,) = _WORKER.ask("image", path, arguments, allowance or Allowance([path]))
-    return pixels, int(answer["orientation"])
-
-
-def read_focal_length(path: Path) -> float | None:
-    """Read the focal length for the 24 x 36 mm frame, in mm; None where EXIF has none."""
-    answer, _ = _WORKER.ask("focal", path, [], Allowance([path]))
-    focal: float | None = answer["focal"]
-    return focal
-
-
-def read_sound(path: Path, most: int, duration: float | None) -> "tuple[Tensor, int]":
-    """Read samples ``(samples, channels)`` and their rate; see `scenes.sound_reader.read_samples`.
-
-    Raises:
-        SceneError: If the file cannot be read within the limits.
-    """
-    answer, (samples,) = _ask_file("sound", path, [most, duration])
-    return samples, int(answer["rate"])
-
-
-def read_clip(
-    path: Path, most: int, size: int, photos_per_second: float | None = None
-) -> "tuple[Tensor, float]":
-    """Read frames and their rate; see `scenes.clip_reader.read_frames`.
-
-    Raises:
-        SceneError: If the file cannot be read within the limits.
-    """
-    answer, (frames,) = _ask_file("clip", path, [most, size, photos_per_second])
-    return frames, float(answer["rate"])
-
-
-def read_mesh(path: Path, most: int) -> "tuple[Tensor, Tensor]":
-    """Read vertices and faces; see `scenes.mesh_reader.read_triangles`.
-
-    Raises:
-        SceneError: If the file cannot be read within the limits.
-    """
-    _, (vertices, faces) = _ask_file("mesh", path, [most])
-    return vertices, faces
-
-
-def read_array(path: Path, most: int) -> "Tensor":
-    """Read a ``.npy`` file as `scenes.volume_reader.read_array` does.
-
-    Raises:
-        SceneError: If the file cannot be read within the limits.
-    """
-    _, (values,) = _ask_file("array", path, [most])
-    return values
-
-
-def read_volume(path: Path, most: int) -> "tuple[Tensor, dict[str, Any]]":
-    """Read a volume and the distances of its samples; see `scenes.volume_reader.read_volume`.
-
-    Raises:
-        SceneError: If the file or the folder cannot be read within the limits.
-    """
-    answer, (values,) = _ask_file("volume", path, [most])
-    return values, answer
-
-
-def _ask_file(what: str, path: Path, arguments: list[Any]) -> "tuple[dict[str, Any], list[Tensor]]":
-    """Ask for the arrays of one regular file, or of the folder of a volume, as tensors."""
-    import torch
-
-    try:
-        files = [path] if what != "volume" or path.is_file() else list(path.glob("*"))
-        is_file = any(file.is_file() for file in files)
-    except (OSError, ValueError):  # A name that is too long, or has a null.
-        is_file = False
-    if not is_file:
-        of = "" if what != "volume" else "; of DICOM give the folder in which the slices lie"
-        raise SceneError(f"there is no file {path}{of}")
-    answer, arrays = _WORKER.ask(what, path, arguments, Allowance(files))
-    return answer, [torch.from_numpy(array) for array in arrays]
+    found: tuple[npt.NDArray[Any], int] = read_file(
+        "scenes.decoding:read_pixels", path, max_pixels, is_upright, allowance=allowance
+    )
+    return found
 
 
 def read_model(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
@@ -170,8 +122,11 @@ def read_model(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
         SceneError: If it cannot be read within the limits.
     """
     files = [file for file in folder.iterdir() if file.is_file()]
-    answer, (shown,) = _WORKER.ask("model", folder, [], Allowance(files, _MODEL_BYTES_PER_BYTE))
-    return answer["model"], shown
+    allowance = Allowance(files, _MODEL_BYTES_PER_BYTE)
+    model: tuple[dict[str, Any], npt.NDArray[np.float64]] = read_file(
+        "scenes.colmap_reader:read_model", folder, allowance=allowance
+    )
+    return model
 
 
 class _Worker:
@@ -182,12 +137,10 @@ class _Worker:
         self._lock = threading.Lock()
         atexit.register(self._stop)
 
-    def ask(
-        self, what: str, path: Path, arguments: list[Any], allowance: Allowance
-    ) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
-        """Send a request; return the values and the arrays that come back."""
+    def ask(self, reader: str, path: Path, arguments: list[Any], allowance: Allowance) -> Any:
+        """Send a request; return what comes back."""
         limits = [allowance.seconds, allowance.num_bytes]
-        request = [os.getcwd(), what, str(path), arguments, *limits]
+        request = [os.getcwd(), reader, str(path), arguments, *limits]
         with self._lock:
             # A file system that does not answer, or a decoder that waits, uses no processor.
             clock = threading.Timer(_PATIENCE + _SLOWER * max(0, allowance.seconds), self._kill)
@@ -216,7 +169,10 @@ class _Worker:
                 "it, or save it anew"
             )
         allowance.seconds -= answer["seconds"]
-        return answer, arrays
+        # Arrays take the places that their shapes were sent in.
+        rest = iter(arrays)
+        items = [next(rest) if is_array else value for is_array, value in answer["items"]]
+        return tuple(items) if answer["is_tuple"] else items[0]
 
     def _exchange(self, request: list[Any]) -> tuple[dict[str, Any], list[npt.NDArray[Any]]]:
         if self._process is None or self._process.poll() is not None:
@@ -227,7 +183,12 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the program alone.
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                # It finds the modules that this process finds.
+                env={
+                    **os.environ,
+                    "OPENBLAS_NUM_THREADS": "1",
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                },
             )
         requests, answers = self._process.stdin, self._process.stdout
         assert requests is not None
@@ -293,61 +254,35 @@ def _lower(kind: int, limit: int) -> None:
     resource.setrlimit(kind, (limit, hard))
 
 
-def _read(what: str, path: Path, arguments: list[Any]) -> tuple[dict[str, Any], list[Any]]:
-    """Values and arrays of a file or a folder."""
-    # Each reader brings a library of its own.
-    if what == "image":
-        from scenes.decoding import read_pixels
-
-        pixels, orientation = read_pixels(path, *arguments)
-        return {"orientation": orientation}, [pixels]
-    if what == "focal":
-        from scenes.decoding import focal_length
-
-        return {"focal": focal_length(path)}, []
-    if what == "sound":
-        from scenes.sound_reader import read_samples
-
-        samples, rate = read_samples(path, *arguments)
-        return {"rate": rate}, [samples]
-    if what == "clip":
-        from scenes.clip_reader import read_frames
-
-        frames, frames_per_second = read_frames(path, *arguments)
-        return {"rate": frames_per_second}, [frames]
-    if what == "array":
-        from scenes.volume_reader import read_array as read_slices
-
-        return {}, [read_slices(path, *arguments)]
-    if what == "volume":
-        from scenes.volume_reader import read_volume as read_voxels
-
-        voxels, facts = read_voxels(path, *arguments)
-        return facts, [voxels]
-    if what == "mesh":
-        from scenes.mesh_reader import read_triangles
-
-        return {}, list(read_triangles(path, *arguments))
-    from scenes.colmap_reader import read_model
-
-    values, shown = read_model(path)
-    return {"model": values}, [shown]
+def _called(reader: str, path: Path, arguments: list[Any]) -> Any:
+    """What a function returns, named as ``"package.module:name"``."""
+    module, _, name = reader.partition(":")
+    return getattr(importlib.import_module(module), name)(path, *arguments)
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until there are no more: a line of JSON, and then the bytes of arrays."""
     for line in requests:
-        folder, what, path, arguments, seconds, num_bytes = json.loads(line)
+        folder, reader, path, arguments, seconds, num_bytes = json.loads(line)
         os.chdir(folder)  # Messages name the path as it was given.
         _limit(seconds, num_bytes)
         start = time.process_time()
         arrays: list[npt.NDArray[Any]] = []
         answer: dict[str, Any]
         try:
-            answer, arrays = _read(what, Path(path), arguments)
+            found = _called(reader, Path(path), arguments)
+            items = list(found) if isinstance(found, tuple) else [found]
+            arrays = [item for item in items if isinstance(item, np.ndarray)]
             if sum(array.nbytes for array in arrays) > num_bytes // 2:
                 raise MemoryError
-            answer["arrays"] = [(array.shape, array.dtype.str) for array in arrays]
+            answer = {
+                "is_tuple": isinstance(found, tuple),
+                "items": [
+                    (True, None) if isinstance(item, np.ndarray) else (False, item)
+                    for item in items
+                ],
+                "arrays": [(array.shape, array.dtype.str) for array in arrays],
+            }
         except SceneError as error:
             answer, arrays = {"refused": str(error)}, []
         except MemoryError:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from app.blocks import Evaluation, FitName
-from app.kinds.kind import Kind, Result
-from app.options import CommonOptions
-from app.runs.train import fit_alone
+from nerf_posenc_app.blocks import Evaluation, FitName
+from nerf_posenc_app.kinds.kind import Kind, Result
+from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.runs.train import fit_alone
 
 
 def resolved(kind: Kind[Any], **options: Any) -> CommonOptions:

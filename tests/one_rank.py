@@ -15,9 +15,9 @@ from unittest import mock
 
 import torch
 
-from app import cli
-from app.runs.train import _Session
 from nerf_posenc.images import Image
+from nerf_posenc_app import cli
+from nerf_posenc_app.runs.train import _Session
 from scenes import open_image
 
 
@@ -62,7 +62,7 @@ def main(fault: str, rank: str, record: str, *arguments: str) -> int:
 
     with (
         mock.patch.object(_Session, "save_if_due", save_and_fail),
-        mock.patch("app.kinds.image.image.open_image", opened),
+        mock.patch("nerf_posenc_app.kinds.image.image.open_image", opened),
     ):
         return cli.main(arguments)
 

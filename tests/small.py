@@ -22,7 +22,7 @@ def without_hull() -> Iterator[None]:
     """Begin fits of scenes with the cells in the middle: hull and densities of all take seconds."""
     cells = torch.zeros(128, 128, 128, dtype=torch.bool)
     cells[48:80, 48:80, 48:80] = True
-    with mock.patch("app.kinds.scene.visual_hull", return_value=cells.flatten()):
+    with mock.patch("nerf_posenc_app.kinds.scene.visual_hull", return_value=cells.flatten()):
         yield
 
 
@@ -30,8 +30,8 @@ def without_hull() -> Iterator[None]:
 def without_figures() -> Iterator[None]:
     """Draw no figures of a run with matplotlib, which take half of its time."""
     with (
-        mock.patch("app.report.outputs.save_comparison"),
-        mock.patch("app.report.outputs.save_charts"),
+        mock.patch("nerf_posenc_app.report.outputs.save_comparison"),
+        mock.patch("nerf_posenc_app.report.outputs.save_charts"),
     ):
         yield
 
@@ -43,7 +43,7 @@ def quick_report() -> Iterator[None]:
     def write_page(path: Path, *args: object, **kwargs: object) -> None:
         path.write_text("<html></html>\n")
 
-    with without_figures(), mock.patch("app.report.outputs.write_page", write_page):
+    with without_figures(), mock.patch("nerf_posenc_app.report.outputs.write_page", write_page):
         yield
 
 

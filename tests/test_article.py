@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from docs.make_article import FOLDER, PAGE, PURE, cat, page
 from nerf_posenc import FourierEncoder, GaussianEncoder, SinusoidalEncoder
-from sequences.layers.language_models import TransformerLM
+from nerf_posenc_sequences.layers.language_models import TransformerLM
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 

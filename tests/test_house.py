@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import nerf_posenc
-from app.kinds import KINDS
+from nerf_posenc_app.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("app", "scenes", "sequences", "nerf_posenc")
@@ -118,7 +118,9 @@ def test_modules_and_functions_are_short() -> None:
 def test_the_program_names_no_kind_outside_of_its_kinds() -> None:
     classes = {base.__name__ for kind in KINDS.values() for base in (kind, kind.Options)}
     for module in sources():
-        if module.split(".")[0] in ("app", "train_fit") and not module.startswith("app.kinds"):
+        if module.split(".")[0] in ("app", "train_fit") and not module.startswith(
+            "nerf_posenc_app.kinds"
+        ):
             for node in ast.walk(tree(module)):
                 if isinstance(node, ast.Constant):
                     assert node.value not in KINDS, f"{module} names {node.value!r}"
@@ -132,7 +134,9 @@ def test_no_function_sets_the_seed_of_all_of_torch() -> None:
         text = file.read_text(encoding="utf-8")
         assert "torch.manual_seed" not in text, f"{module} seeds torch's own generator"
         handles = "signal.signal" in text
-        assert not handles or module in ("app.cli", "train_fit"), f"{module} handles signals"
+        assert not handles or module in ("nerf_posenc_app.cli", "train_fit"), (
+            f"{module} handles signals"
+        )
 
 
 def test_every_exported_name_is_documented() -> None:

@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.blocks import View
-from app.crops import most_detailed_window
-from app.kinds.image.image import ImageKind
-from app.kinds.image.options import ImageOptions
-from app.kinds.kind import Result, digest_of
-from app.report.images import error_map, error_scale, reduced_error
 from nerf_posenc.images import Image, resize_area, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.metrics.spectrum import spectra
 from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
 from nerf_posenc.training.permutations import index_permutation
+from nerf_posenc_app.blocks import View
+from nerf_posenc_app.crops import most_detailed_window
+from nerf_posenc_app.kinds.image.image import ImageKind
+from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.kind import Result, digest_of
+from nerf_posenc_app.report.images import error_map, error_scale, reduced_error
 from scenes import open_image
 from tests.fits import fitted
 
@@ -32,7 +32,12 @@ def pixels(height: int, width: int, *, seed: int = 0) -> Tensor:
 @pytest.fixture
 def any_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every image as one of many megapixels."""
-    for module in ("nerf_posenc.images", "app.crops", "app.report.outputs", "scenes.image_files"):
+    for module in (
+        "nerf_posenc.images",
+        "nerf_posenc_app.crops",
+        "nerf_posenc_app.report.outputs",
+        "scenes.image_files",
+    ):
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
 
 
@@ -212,9 +217,9 @@ def test_a_large_fit_is_evaluated_before_it_is_rounded(monkeypatch: pytest.Monke
         return fitted(kind, "fourier", **options)
 
     small = fit_it()
-    for module in ("nerf_posenc.images", "app.crops"):
+    for module in ("nerf_posenc.images", "nerf_posenc_app.crops"):
         monkeypatch.setattr(f"{module}.LARGE_PIXELS", 0)
-    monkeypatch.setattr("app.kinds.image.reconstruction._STRIP_PIXELS", 100)
+    monkeypatch.setattr("nerf_posenc_app.kinds.image.reconstruction._STRIP_PIXELS", 100)
     large = fit_it()
     exact, rounded = (result.blocks(View)[0].reconstruction for result in (small, large))
     assert rounded.dtype == torch.uint8

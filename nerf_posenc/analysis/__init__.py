@@ -4,7 +4,6 @@
 sigma by short fits.
 """
 
-from nerf_posenc.analysis.choose import SigmaChoice as SigmaChoice
-from nerf_posenc.analysis.choose import choose_sigma as choose_sigma
-from nerf_posenc.analysis.kernels import Kernel as Kernel
-from nerf_posenc.analysis.kernels import kernel as kernel
+from nerf_posenc.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

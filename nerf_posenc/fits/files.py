@@ -94,8 +94,7 @@ def load_fit(path: str | Path, *, device: torch.device | str = "cpu") -> Coordin
         if not isinstance(model["kind"], str) or "options" not in model:
             raise ValueError(f"it is of a {model['kind']}, which is not rebuilt from its file")
         weights = fit["model"] if saved["ema"] is None else _averaged(saved["ema"])
-        # Files of version 0.1 have the resolution beside the options.
-        options = _renamed({"resolution": model.get("resolution"), **model["options"]})
+        options = dict(model["options"])
         require_counts(resolution=options["resolution"])
         load = _scene_fit if model["kind"] == "scene" else _coordinate_fit
         return load(options, model, fit, weights, torch.device(device))
@@ -110,11 +109,7 @@ def _averaged(ema: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _require_plausible(
-    width: int,
-    depth: int,
-    num_bands: int,
-    weights: Mapping[str, Tensor],
-    num_parameters: int | None = None,
+    width: int, depth: int, num_bands: int, weights: Mapping[str, Tensor]
 ) -> None:
     """Refuse a model that cannot have these weights, before memory is spent on it.
 
@@ -126,27 +121,8 @@ def _require_plausible(
     for name, (number, limit) in limits.items():
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= limit:
             raise ValueError(f"{name} is {number!r}, which {most} weights cannot have")
-    # A grid is bounded by the resolution, whatever its number of parameters is to be.
-    has_grid = any(name.endswith(".table") for name in weights)
-    if num_parameters is not None and not has_grid and not 1 <= num_parameters <= 8 * most:
-        raise ValueError(f"num_parameters is {num_parameters!r}, for at most {most} weights")
     if width * width * (depth - 1) > most:
         raise ValueError(f"{depth} layers of {width} units do not have {most} weights")
-
-
-def _renamed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by their names of today: files of version 0.1 have some earlier ones."""
-    names = {"finest": "max_resolution"}
-    values = {"small": "mlp", "frontal": "forward-facing"}
-    options = dict(options)
-    # Networks without an encoding stood beside it.
-    network = options.pop("network", "relu")
-    if network != "relu":
-        options["encoding"] = network
-    return {
-        names.get(name, name): values.get(value, value) if isinstance(value, str) else value
-        for name, value in options.items()
-    }
 
 
 def _coordinate_fit(
@@ -157,7 +133,7 @@ def _coordinate_fit(
     device: torch.device,
 ) -> CoordinateFit:
     options = CoordinateModel(**saved)
-    _require_plausible(*options.layers, options.num_bands, weights, options.num_parameters)
+    _require_plausible(*options.layers, options.num_bands, weights)
     for name, number in (("in_dim", options.in_dim), ("out_dim", options.out_dim)):
         if number not in range(1, _MAX_DIMS + 1):
             raise ValueError(f"{name} is {number!r}, not 1 to {_MAX_DIMS}")
@@ -170,8 +146,7 @@ def _coordinate_fit(
         raise ValueError(f"no {model['kind']} has {' x '.join(map(str, size))} samples")
     kind = ImageFit if model["kind"] == "image" else CoordinateFit
     steps = int(fit["step"]), int(fit["num_steps"])
-    # Files of version 0.1 have no facts.
-    facts = dict(model.get("facts", {}))
+    facts = dict(model["facts"])
     return kind(encoder.to(device), network.to(device), options, size, *steps, facts)
 
 
@@ -187,8 +162,7 @@ def _scene_fit(
     if options.num_samples is not None and not 1 <= options.num_samples <= _MAX_SAMPLES:
         raise ValueError(f"num_samples is {options.num_samples!r}, not 1 to {_MAX_SAMPLES}")
     poses, given = model["world_from_camera"], None
-    # Files of version 0.1 have no given_poses.
-    given_poses = model.get("given_poses", poses)
+    given_poses = model["given_poses"]
     for each in (poses, given_poses):
         is_finite = isinstance(each, Tensor) and bool(each.isfinite().all())
         if not is_finite or each.shape[1:] != (4, 4) or len(each) != len(poses):

@@ -8,13 +8,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.fits.models import CoordinateFit, ImageFit
+from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 
 try:
     from huggingface_hub import PyTorchModelHubMixin
 except ImportError:
     raise ImportError(
-        "nerf_posenc.fits.hub needs huggingface_hub: pip install 'nerf_posenc[hub]'"
+        f"nerf_posenc.fits.hub needs huggingface_hub: {how_to_install('hub')}"
     ) from None
 
 

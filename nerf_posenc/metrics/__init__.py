@@ -3,9 +3,6 @@
 Read `image` first: PSNR and SSIM. `spectrum` has the power and the PSNR of each octave.
 """
 
-from nerf_posenc.metrics.image import psnr as psnr
-from nerf_posenc.metrics.image import psnr_from_mse as psnr_from_mse
-from nerf_posenc.metrics.image import ssim as ssim
-from nerf_posenc.metrics.spectrum import BandScore as BandScore
-from nerf_posenc.metrics.spectrum import power_spectrum as power_spectrum
-from nerf_posenc.metrics.spectrum import psnr_by_band as psnr_by_band
+from nerf_posenc.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -160,10 +160,7 @@ def _import_safetensors() -> Any:
     try:
         import safetensors.torch
     except ImportError:
-        raise ImportError(
-            "checkpoints need safetensors: pip install 'nerf_posenc[app]' or pip install "
-            "safetensors"
-        ) from None
+        raise ImportError("checkpoints need safetensors: pip install safetensors") from None
     return safetensors
 
 

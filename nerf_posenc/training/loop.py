@@ -126,8 +126,7 @@ class FitState:
         self.history = [Record(**record) for record in state["history"]]
         device = next(self.model.parameters()).device
         self.losses = [torch.tensor(loss, device=device) for loss in state["losses"]]
-        members = state.get("member_losses", [])  # Not in a state of version 0.1.0.
-        self.member_losses = [[float(loss) for loss in each] for each in members]
+        self.member_losses = [[float(loss) for loss in each] for each in state["member_losses"]]
 
 
 def _length(num_steps: int, limit_seconds: float | None) -> str:

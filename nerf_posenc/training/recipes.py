@@ -26,6 +26,7 @@ from nerf_posenc.networks import (
     siren,
     wire,
 )
+from nerf_posenc.plugins import PluginTable
 from nerf_posenc.training.encoding_recipe import EncoderDescription as EncoderDescription
 from nerf_posenc.training.encoding_recipe import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.encoding_recipe import HeldOutRecipe as HeldOutRecipe
@@ -109,50 +110,53 @@ def _vector_matrix(model: EncoderDescription, generator: torch.Generator | None)
     return VectorMatrixEncoder(resolution=nodes, generator=generator)
 
 
-ENCODINGS: dict[str, EncodingRecipe] = {
-    "none": EncodingRecipe(
-        title="A network on raw coordinates",
-        build=lambda model, _: Identity(model.in_dim),
-        fields=("mlp", "nerf", "mip", "proposal"),
-    ),
-    "fourier": EncodingRecipe(
-        title="Positional encoding",
-        build=lambda model, _: FourierEncoder(model.in_dim, model.num_bands),
-        held_out=HeldOutRecipe(),
-        fields=("mlp", "nerf", "mip", "proposal"),
-    ),
-    "gaussian": EncodingRecipe(
-        title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
-    ),
-    # A small network reads the grid, as in Müller et al. 2022; Muon's rate: docs/experiments.md.
-    "hash": EncodingRecipe(
-        title="A hash grid",
-        build=_hash_grid,
-        layers=(64, 2),
-        lrs={"muon": 0.03, "adam": 0.01},
-        muon_adam_lr=7e-3,
-        muon_lr_power=2.0,
-        is_small=True,
-    ),
-    # A registration from coarse to fine: docs/howto/align.md.
-    "lines": EncodingRecipe(
-        title="Products of lines",
-        build=_lines,
-        layers=(64, 2),
-        lrs={"muon": 0.02, "adam": 0.01},
-        is_small=True,
-        fields=("mlp",),
-    ),
-    "vector-matrix": EncodingRecipe(
-        title="A factored grid",
-        build=_vector_matrix,
-        layers=(64, 2),
-        lrs={"muon": 0.02, "adam": 0.01},
-        muon_adam_lr=0.02,
-        fields=("factored", "proposal"),
-    ),
-}
-"""Encodings by name."""
+ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
+    "nerf_posenc.encodings",
+    {
+        "none": EncodingRecipe(
+            title="A network on raw coordinates",
+            build=lambda model, _: Identity(model.in_dim),
+            fields=("mlp", "nerf", "mip", "proposal"),
+        ),
+        "fourier": EncodingRecipe(
+            title="Positional encoding",
+            build=lambda model, _: FourierEncoder(model.in_dim, model.num_bands),
+            held_out=HeldOutRecipe(),
+            fields=("mlp", "nerf", "mip", "proposal"),
+        ),
+        "gaussian": EncodingRecipe(
+            title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
+        ),
+        # A small network reads the grid, as in Müller et al. 2022; Muon's rate: docs/experiments.md.
+        "hash": EncodingRecipe(
+            title="A hash grid",
+            build=_hash_grid,
+            layers=(64, 2),
+            lrs={"muon": 0.03, "adam": 0.01},
+            muon_adam_lr=7e-3,
+            muon_lr_power=2.0,
+            is_small=True,
+        ),
+        # A registration from coarse to fine: docs/howto/align.md.
+        "lines": EncodingRecipe(
+            title="Products of lines",
+            build=_lines,
+            layers=(64, 2),
+            lrs={"muon": 0.02, "adam": 0.01},
+            is_small=True,
+            fields=("mlp",),
+        ),
+        "vector-matrix": EncodingRecipe(
+            title="A factored grid",
+            build=_vector_matrix,
+            layers=(64, 2),
+            lrs={"muon": 0.02, "adam": 0.01},
+            muon_adam_lr=0.02,
+            fields=("factored", "proposal"),
+        ),
+    },
+)
+"""Encodings by name: those of this table, and of entry points of this group, which are rows."""
 
 
 @dataclass(frozen=True, kw_only=True)

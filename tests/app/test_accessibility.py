@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import train_fit
+from more.tests.sequences.texts import made_text
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
-from tests.sequences.texts import made_text
 from tests.small import SMALL_RUN, SMALL_SEQUENCE
 
 AXE = os.environ.get("AXE_CORE", "")

@@ -22,19 +22,19 @@ import torch
 from PIL import Image
 
 import train_fit
-from app.blocks import Evaluation, FitName
-from app.kinds.kind import Rendered, Result
-from app.report.tables import as_csv
-from app.runs.folder import short_name
-from app.runs.saved import STATE, read_metrics
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import Evaluation, FitName
+from nerf_posenc_app.kinds.kind import Rendered, Result
+from nerf_posenc_app.report.tables import as_csv
+from nerf_posenc_app.runs.folder import short_name
+from nerf_posenc_app.runs.saved import STATE, read_metrics
+from nerf_posenc_kinds.data.captures import Capture, capture_folder, photo_files, reconstruct
+from nerf_posenc_kinds.data.clips import open_clip
+from nerf_posenc_kinds.data.meshes import open_shape
 from scenes import SceneError, open_image, open_scene, worker
 from scenes.camera_path import open_cameras
-from scenes.clips import open_clip
 from scenes.folders import ImageFinder
-from scenes.meshes import open_shape
-from scenes.photos import Capture, capture_folder, photo_files, reconstruct
 from tests.small import SMALL_RUN, quick_report
 
 ROOT = Path(__file__).parents[2]
@@ -425,7 +425,7 @@ def test_names_of_images_of_other_machines_lead_nowhere_else() -> None:
 
 def test_a_mesh_of_another_size_is_another_mesh() -> None:
     pytest.importorskip("igl", reason="shapes take the extra 'shapes'")
-    from app.kinds.shape import ShapeKind, ShapeOptions
+    from nerf_posenc_kinds.shape import ShapeKind, ShapeOptions
 
     digests = set()
     for scale, shift in ((1, 0), (2, 0), (1, 5)):
@@ -457,6 +457,6 @@ def test_a_fit_that_asks_for_more_than_any_screen_is_refused(
             train_fit.main(["--image", "cat", *QUICK, "--encodings", "none", "--out", "run"]) == 0
         )
     wide = lambda *_: Rendered((1_000_000, 8), "x", iter(()), 60)  # noqa: E731
-    with mock.patch("app.kinds.image.image.ImageKind.render", wide):
+    with mock.patch("nerf_posenc_app.kinds.image.image.ImageKind.render", wide):
         assert train_fit.main(["render", "run"]) == 2
     assert "60 frames of 1,000,000 x 8 are 480,000,000 pixels" in capsys.readouterr().err

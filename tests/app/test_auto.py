@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import train_fit
-from app.blocks import FitName
-from app.kinds.image import auto
-from app.kinds.image.image import ImageKind
-from app.kinds.image.options import ImageOptions
 from nerf_posenc.images import Image
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.kinds.image import auto
+from nerf_posenc_app.kinds.image.image import ImageKind
+from nerf_posenc_app.kinds.image.options import ImageOptions
 from tests.fits import resolved
 from tests.small import quick_report
 

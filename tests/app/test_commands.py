@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 import train_fit
-from app.commands.render import _write_large_png
 from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc_app.commands.render import _write_large_png
 from scenes import open_image
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
 
@@ -162,7 +162,7 @@ def test_a_mistake_gets_one_line(mistake: str, capsys: pytest.CaptureFixture[str
 def test_a_large_image_is_written_as_it_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
     command = ["render", "image", "--quiet", "--size", "90", "--crop", "3", "4", "20", "11"]
     assert train_fit.main([*command, "--out", "held.png"]) == 0
-    monkeypatch.setattr(sys.modules["app.commands.render"], "_MAX_HELD", 0)
+    monkeypatch.setattr(sys.modules["nerf_posenc_app.commands.render"], "_MAX_HELD", 0)
     assert train_fit.main([*command, "--out", "deep/strips.png"]) == 0
     held, strips = (np.asarray(Image.open(file)) for file in ("held.png", "deep/strips.png"))
     assert held.shape == (50, 90, 3)

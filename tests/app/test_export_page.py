@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 import train_fit
-from app.web.fit_page import fit_page, why_not
-from app.web.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
 from nerf_posenc import FourierEncoder, GaussianEncoder, HashGridEncoder
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.networks import MLP, siren
 from nerf_posenc.training.coordinate_model import CoordinateModel
+from nerf_posenc_app.web.fit_page import fit_page, why_not
+from nerf_posenc_app.web.packed_weights import TOLERANCE, linear_layers, pack_fit, weight_rows
 from tests.browsers import CHROMIUM, needs_chromium
 from tests.small import SMALL_RUN, SMALL_SEQUENCE, quick_report
 
@@ -411,7 +411,7 @@ def test_the_page_of_default_networks_fits_in_one_megabyte() -> None:
 
 
 def test_a_page_that_browsers_would_choke_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.web.fit_page.MOST_BYTES", 10_000)
+    monkeypatch.setattr("nerf_posenc_app.web.fit_page.MOST_BYTES", 10_000)
     with pytest.raises(ValueError, match="more than 0"):
         fit_page({"made": made(Identity(2))}, title="made", command="none")
     assert train_fit.main(["export", "image", "--page", "--out", "big.html"]) == 2

@@ -14,10 +14,10 @@ import train_fit
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.radiance import Camera, Views
 from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc_kinds.data.sounds import open_sound
 from scenes import open_image, open_scene
 from scenes.in_memory import image_file, scene_folder
 from scenes.quadrature import hemisphere_poses
-from scenes.sounds import open_sound
 from train_fit import FittedRun, fit
 
 FEW: dict[str, Any] = dict(steps=3, width=8, depth=1, batch_size=64, video=0, quiet=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import train_fit
-from app.cli import COMMANDS
-from app.kinds import KINDS
-from app.kinds.coordinates import suiting_encodings
-from app.options import CommonOptions, option_names
 from docs import make_options
+from nerf_posenc_app.cli import COMMANDS
+from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds.coordinates import suiting_encodings
+from nerf_posenc_app.options import CommonOptions, option_names
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

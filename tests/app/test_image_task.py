@@ -12,14 +12,6 @@ import torch
 from torch import Tensor
 
 import train_fit
-from app.blocks import FitName, View
-from app.kinds.image.image import ImageKind
-from app.kinds.image.interpolation import INTERPOLATIONS
-from app.kinds.image.options import ImageOptions
-from app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
-from app.options import CommonOptions
-from app.runs.stop import Stop
-from app.runs.train import train
 from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
@@ -27,6 +19,14 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.schedules import constant
+from nerf_posenc_app.blocks import FitName, View
+from nerf_posenc_app.kinds.image.image import ImageKind
+from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
+from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
+from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.runs.train import train
 from tests.fits import fitted
 from tests.small import SMALL_RUN
 

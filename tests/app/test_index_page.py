@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from app.kinds.coordinates import PSNR
-from app.report.index_page import Scores, write_index
-from app.report.outputs import _write_png
+from nerf_posenc_app.kinds.coordinates import PSNR
+from nerf_posenc_app.report.index_page import Scores, write_index
+from nerf_posenc_app.report.outputs import _write_png
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 

@@ -7,8 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from app.kinds.image.interpolation import INTERPOLATIONS, interpolate, interpolate_held_out
 from nerf_posenc.images import Image
+from nerf_posenc_app.kinds.image.interpolation import (
+    INTERPOLATIONS,
+    interpolate,
+    interpolate_held_out,
+)
 
 PILLOW = {
     "bilinear": PIL.Image.Resampling.BILINEAR,

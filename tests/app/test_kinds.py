@@ -14,9 +14,9 @@ import trimesh
 from scipy.io import wavfile
 
 import train_fit
-from app.kinds import KINDS
-from tests.sequences.texts import made_text
-from tests.signals import resumed_to_the_bit
+from more.tests.kinds.signals import resumed_to_the_bit
+from more.tests.sequences.texts import made_text
+from nerf_posenc_app.kinds import KINDS
 from tests.small import SMALL_SCENE
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull")
@@ -134,9 +134,9 @@ def kinds(*left_out: str) -> list[Any]:
 def _small_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Score shapes by few points and views."""
     for name, value in {"_POOL": 1 << 12, "_SCORED": 1 << 12, "_NODES": 24}.items():
-        monkeypatch.setattr(f"app.kinds.shape.{name}", value)
+        monkeypatch.setattr(f"nerf_posenc_kinds.shape.{name}", value)
     for side in ("_SLICE_SIDE", "_PREVIEW_SIDE", "_VIEW_SIDE"):
-        monkeypatch.setattr(f"app.kinds.shape.{side}", 24)
+        monkeypatch.setattr(f"nerf_posenc_kinds.shape.{side}", 24)
 
 
 def test_every_kind_is_in_the_table() -> None:

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import train_fit
-from app.kinds.image.defaults import default_length, resolve
-from app.kinds.image.options import ImageOptions
-from app.runs.saved import read_metrics
 from nerf_posenc.images import Image
+from nerf_posenc_app.kinds.image.defaults import default_length, resolve
+from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.runs.saved import read_metrics
 from tests.test_large_images import any_is_large as any_is_large
 from tests.test_large_images import pixels
 
@@ -61,7 +61,7 @@ def test_raw_coordinates_are_left_out_of_many_megapixels_unless_named() -> None:
 def test_a_plan_says_what_a_large_fit_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("app.kinds.image.image.PLANNED_PIXELS", 0)
+    monkeypatch.setattr("nerf_posenc_app.kinds.image.image.PLANNED_PIXELS", 0)
     PIL.Image.fromarray(pixels(20, 30).numpy()).save("a.png")
     run = ["--image", "a.png", "--encodings", "none", "--width", "8", "--depth", "1"]
     assert train_fit.main([*run, "--steps", "20", "--video", "0"]) == 0

@@ -10,7 +10,7 @@ from imageio.v3 import imwrite
 
 import nerf_posenc
 import train_fit
-from app.blocks import Evaluation
+from nerf_posenc_app.blocks import Evaluation
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -193,7 +193,7 @@ def test_a_rate_that_breaks_the_fit_is_named(
     assert train_fit.main(["--lr", "1e30", "--out", "run", *SMALL_RUN]) == 2
     assert "--lr must be" in capsys.readouterr().err
     overflow = Evaluation({"psnr_db": math.nan}, [])
-    monkeypatch.setattr("app.kinds.image.image.ImageKind.evaluate", lambda *_: overflow)
+    monkeypatch.setattr("nerf_posenc_app.kinds.image.image.ImageKind.evaluate", lambda *_: overflow)
     assert train_fit.main(["--out", "run", "--quiet", *SMALL_RUN]) == 1
     assert "its weights overflow; use a smaller learning rate (--lr)" in capsys.readouterr().err
 

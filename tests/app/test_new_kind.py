@@ -12,18 +12,18 @@ import torch
 from torch import nn
 
 import train_fit
-from app.blocks import Curve, Evaluation, FitName, Table
-from app.kinds import KINDS
-from app.kinds.kind import Fit, Kind, Problem, digest_of
-from app.options import CommonOptions
-from app.report.page import SECTIONS, Section
+from more.tests.kinds.signals import run_with_signal
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.encoding_recipe import EncoderDescription
 from nerf_posenc.training.results import Measure
-from tests.signals import run_with_signal
+from nerf_posenc_app.blocks import Curve, Evaluation, FitName, Table
+from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
+from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.report.page import SECTIONS, Section
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from websockets.datastructures import Headers
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
-from app.live import viewer
-from app.live.origin_check import is_own_page
-from app.options import UsageError
+from nerf_posenc_app.live import viewer
+from nerf_posenc_app.live.origin_check import is_own_page
+from nerf_posenc_app.options import UsageError
 
 # The server's own threads end after its sockets.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -14,14 +14,14 @@ import pytest
 import torch
 from PIL import Image
 
-from app.blocks import Evaluation, FitName, View
-from app.crops import preview_windows
-from app.kinds.coordinates import ABOUT, PSNR, SSIM
-from app.kinds.kind import Point, Result, Snapshot
-from app.report.figures import save_comparison
-from app.report.page import About, _opened, write_page
-from app.report.sections import Panel, panels
-from app.report.video import write_video
+from nerf_posenc_app.blocks import Evaluation, FitName, View
+from nerf_posenc_app.crops import preview_windows
+from nerf_posenc_app.kinds.coordinates import ABOUT, PSNR, SSIM
+from nerf_posenc_app.kinds.kind import Point, Result, Snapshot
+from nerf_posenc_app.report.figures import save_comparison
+from nerf_posenc_app.report.page import About, _opened, write_page
+from nerf_posenc_app.report.sections import Panel, panels
+from nerf_posenc_app.report.video import write_video
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.kinds.coordinates import PSNR, SSIM
-from app.kinds.image.image import STORAGE
-from app.report.page import write_page
+from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
+from nerf_posenc_app.kinds.image.image import STORAGE
+from nerf_posenc_app.report.page import write_page
 from tests.app.test_page import about, results_for, smooth_image, with_scores
 from tests.app.test_page import page as page
 from tests.app.test_page import page_file as page_file

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.report.palette import FIGURE, NUM_COLORS, PAGE_DARK, PAGE_LIGHT, color_indices
-from app.report.template import render
+from nerf_posenc_app.report.palette import FIGURE, NUM_COLORS, PAGE_DARK, PAGE_LIGHT, color_indices
+from nerf_posenc_app.report.template import render
 
 
 def luminance(color: str) -> float:

@@ -14,10 +14,11 @@ import pytest
 import torch
 
 import train_fit
-from app import cli
-from app.cli import parse
-from app.options import UsageError
-from app.runs.processes import (
+from nerf_posenc.training.distributed import World
+from nerf_posenc_app import cli
+from nerf_posenc_app.cli import parse
+from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.runs.processes import (
     command_words,
     report_error,
     require_distributable,
@@ -25,8 +26,7 @@ from app.runs.processes import (
     require_rows,
     require_same_data,
 )
-from app.runs.stop import Stop, Stopped
-from nerf_posenc.training.distributed import World
+from nerf_posenc_app.runs.stop import Stop, Stopped
 from tests.ranks import run_ranks
 from tests.small import SMALL_RUN, SMALL_SCENE
 

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from app.blocks import Evaluation, FitName
-from app.kinds.coordinates import PSNR
-from app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
-from app.options import CommonOptions
-from app.runs.stop import Stop
-from app.runs.train import print_ending, train
-from app.terminal import progress_bar, sum_up
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import Evaluation, FitName
+from nerf_posenc_app.kinds.coordinates import PSNR
+from nerf_posenc_app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
+from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.runs.train import print_ending, train
+from nerf_posenc_app.terminal import progress_bar, sum_up
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:

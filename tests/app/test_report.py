@@ -10,18 +10,18 @@ import pytest
 import torch
 from PIL import Image, ImageSequence
 
-from app.blocks import Evaluation, FitName, View
-from app.crops import most_detailed_window
-from app.kinds.coordinates import PSNR, SSIM
-from app.kinds.kind import Point, Result, Snapshot
-from app.report.charts import _label_rows, save_charts
-from app.report.figures import save_comparison
-from app.report.headline import headline
-from app.report.images import nearness
-from app.report.sections import frequency_content, panels, training_charts
-from app.report.tables import gain, gain_text, table
-from app.report.video import write_training_video
-from app.runs.saved import write_metrics
+from nerf_posenc_app.blocks import Evaluation, FitName, View
+from nerf_posenc_app.crops import most_detailed_window
+from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
+from nerf_posenc_app.kinds.kind import Point, Result, Snapshot
+from nerf_posenc_app.report.charts import _label_rows, save_charts
+from nerf_posenc_app.report.figures import save_comparison
+from nerf_posenc_app.report.headline import headline
+from nerf_posenc_app.report.images import nearness
+from nerf_posenc_app.report.sections import frequency_content, panels, training_charts
+from nerf_posenc_app.report.tables import gain, gain_text, table
+from nerf_posenc_app.report.video import write_training_video
+from nerf_posenc_app.runs.saved import write_metrics
 
 MEASURES = (PSNR, SSIM)
 

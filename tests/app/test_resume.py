@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import train_fit
-from app.runs.run import resume_command
-from tests.signals import require_same_bits, run_with_signal
+from more.tests.kinds.signals import require_same_bits, run_with_signal
+from nerf_posenc_app.runs.run import resume_command
 from tests.small import SMALL_RUN, SMALL_SCENE
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
@@ -95,7 +95,7 @@ def test_a_fit_is_saved_every_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     def noted(path: Path, values: dict[str, Any], *, token: str) -> None:
         saved.append((path.stem, values["fit"]["step"]))
 
-    monkeypatch.setattr("app.runs.saved.save_checkpoint", noted)
+    monkeypatch.setattr("nerf_posenc_app.runs.saved.save_checkpoint", noted)
     options = [*RUNS["image"], "--encodings", "none", "--quiet"]
     assert train_fit.main([*options, "--save-every", "1e-9", "--out", "a"]) == 0
     assert train_fit.main([*options, "--out", "b"]) == 0

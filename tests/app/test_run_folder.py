@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import train_fit
-from app.kinds.image import auto
-from app.report import outputs
-from app.runs import saved, train
-from app.runs.saved import METRICS, read_metrics
-from app.runs.train import _Session
+from more.tests.kinds.signals import run_with_signal
 from nerf_posenc.training import loop
 from nerf_posenc.training.checkpoints import load_checkpoint
-from tests.signals import run_with_signal
+from nerf_posenc_app.kinds.image import auto
+from nerf_posenc_app.report import outputs
+from nerf_posenc_app.runs import saved, train
+from nerf_posenc_app.runs.saved import METRICS, read_metrics
+from nerf_posenc_app.runs.train import _Session
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")

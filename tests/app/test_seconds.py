@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import train_fit
-from app.runs.saved import read_metrics
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import adam
+from nerf_posenc_app.runs.saved import read_metrics
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import train_fit
-from app.terminal import Stream, lasting_streams, print_to_stderr, printable
+from nerf_posenc_app.terminal import Stream, lasting_streams, print_to_stderr, printable
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")

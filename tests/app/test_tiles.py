@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.blocks import View
-from app.report.page import write_page
-from app.report.tiles import TilePyramid, write_tiles
+from nerf_posenc_app.blocks import View
+from nerf_posenc_app.report.page import write_page
+from nerf_posenc_app.report.tiles import TilePyramid, write_tiles
 from tests.app.test_page import about, results_for
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
@@ -62,8 +62,8 @@ def test_an_image_of_16_bits_has_tiles(tmp_path: Path) -> None:
 
 @pytest.fixture
 def large_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("app.report.page.LOSSLESS_PIXELS", 10_000)
-    monkeypatch.setattr("app.report.tiles._SIDE", 64)
+    monkeypatch.setattr("nerf_posenc_app.report.page.LOSSLESS_PIXELS", 10_000)
+    monkeypatch.setattr("nerf_posenc_app.report.tiles._SIDE", 64)
     original = smooth(200, 400)
     results = results_for(original[:64, :64] / 255)[:2]
     shown = {result.label: original // (i + 2) for i, result in enumerate(results)}

@@ -13,7 +13,6 @@ import torch
 from PIL import Image
 
 import train_fit
-from app.report.video import write_video
 from nerf_posenc.core.encoder import Encoder, require_coordinates
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.recipes import (
@@ -24,6 +23,7 @@ from nerf_posenc.training.recipes import (
     NetworkRecipe,
     OptimizerRecipe,
 )
+from nerf_posenc_app.report.video import write_video
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")

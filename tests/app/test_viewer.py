@@ -12,17 +12,17 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from app.blocks import Passage, Token
-from app.kinds.kind import Problem, TrainingScore
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
 from nerf_posenc.training.results import Measure, Record
+from nerf_posenc_app.blocks import Passage, Token
+from nerf_posenc_app.kinds.kind import Problem, TrainingScore
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 
-live = pytest.importorskip("app.live.viewer", reason="needs pip install -e '.[live]'")
+live = pytest.importorskip("nerf_posenc_app.live.viewer", reason="needs pip install -e '.[live]'")
 pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
 
 # The server's own threads end after its sockets.

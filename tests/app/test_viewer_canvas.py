@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from app.live.camera import camera_from_client, first_view, window_from_client
-from app.live.canvas import LivePanel, columns_for, draw_canvas, draw_view
+from nerf_posenc_app.live.camera import camera_from_client, first_view, window_from_client
+from nerf_posenc_app.live.canvas import LivePanel, columns_for, draw_canvas, draw_view
 
 
 def panel(color: tuple[int, int, int], height: int = 20, width: int = 30) -> LivePanel:

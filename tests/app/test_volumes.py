@@ -12,9 +12,6 @@ from PIL import Image
 from torch import Tensor, nn
 
 import train_fit
-from app.kinds.scene import make_volume
-from app.report.volumes import shown_volumes
-from app.web.volume_page import volume_page
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.baking import bake
 from nerf_posenc.radiance.build import fields_of
@@ -26,6 +23,9 @@ from nerf_posenc.radiance.poses import find_orbit, look_at
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.scene_spaces import make_space
+from nerf_posenc_app.kinds.scene import make_volume
+from nerf_posenc_app.report.volumes import shown_volumes
+from nerf_posenc_app.web.volume_page import volume_page
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 from tests.radiance.test_scene_spaces import around, forward_facing

@@ -13,10 +13,10 @@ import pytest
 import torch
 from PIL import Image
 
-from app.kinds.image.inputs import find_images
 from nerf_posenc.radiance.views import Scene
+from nerf_posenc_app.kinds.image.inputs import find_images
+from nerf_posenc_kinds.data.captures import photo_files
 from scenes import SceneError, open_image, open_scene
-from scenes.photos import photo_files
 from tests.scenes.test_scenes import POSE, write_blender
 
 pytest.importorskip("pycolmap", reason="COLMAP models take the extra 'photos'")

@@ -16,9 +16,9 @@ import tifffile
 import torch
 from torch import Tensor
 
-from app.kinds.scene import SceneKind, SceneOptions
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.views import Scene, Views
+from nerf_posenc_app.kinds.scene import SceneKind, SceneOptions
 from scenes import SceneError, open_scene
 from scenes.quadrature import hemisphere_poses
 

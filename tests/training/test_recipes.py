@@ -8,7 +8,6 @@ import sys
 import pytest
 import torch
 
-from app.kinds.image.auto import sigma_between_pixels
 from nerf_posenc import FourierEncoder
 from nerf_posenc.images import Image
 from nerf_posenc.training.recipes import (
@@ -20,6 +19,7 @@ from nerf_posenc.training.recipes import (
     make_encoder,
     make_optimizer,
 )
+from nerf_posenc_app.kinds.image.auto import sigma_between_pixels
 
 
 @pytest.mark.parametrize("name", list(ENCODINGS))

@@ -1,0 +1,1 @@
+"""What the further kinds open: files, read within limits, and data by formula."""

@@ -1,0 +1,110 @@
+"""Photographs without poses: their cameras are found first, and then they are a scene."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+
+from nerf_posenc.radiance.views import Scene
+from nerf_posenc_app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
+from nerf_posenc_app.options import Open, UsageError
+from nerf_posenc_kinds.data.captures import (
+    capture_folder,
+    import_pycolmap,
+    reconstruct,
+    video_photos,
+)
+from nerf_posenc_kinds.data.room import room_poses, take_photographs
+from scenes import open_scene
+
+ROOM = "room"
+"""Built-in photographs, where no folder has that name."""
+_RUNS = Path("runs")
+_SIZE = 400
+_NUM_PHOTOGRAPHS = 40
+# Spread of the brightness from which gains are learned: at 0.03 (fox) the test views, which have
+# exposures of their own, lose 1 dB by them; at 0.06 (the room) they gain 0.3.
+_VARIED = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhotosOptions(ViewsOptions):
+    """Fit a radiance field to photographs without poses.
+
+    Encodings: those of --scene.
+
+    Example: train_fit.py --photos FOLDER --seconds 300
+    """
+
+    photos: str = ""
+    """Folder of photographs, or a video, of something that does not move; or room for 40 of a room
+    that are rendered. Cameras are kept in a folder capture-... beside the run, for --scene."""
+
+    size: int | None = _SIZE
+    """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
+
+    field: Open[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = "auto"
+    """Field as for --scene; auto is the one for the best images."""
+
+
+class PhotosKind(ViewsKind[PhotosOptions]):
+    """A folder of photographs whose cameras are not known."""
+
+    name = "photos"
+    Options = PhotosOptions
+
+    def opened(self, options: PhotosOptions) -> Scene:
+        """Views whose cameras COLMAP has found, now or before."""
+        photos = Path(options.photos)
+        # Beside the run, where it is found from any folder.
+        runs = _RUNS if options.out is None else options.out.parent
+        folder = runs
+        try:
+            if options.photos == ROOM and not photos.exists():
+                photos = _room()
+            if photos.is_file():
+                _RUNS.mkdir(exist_ok=True)
+                with FileLock(_RUNS / ".photos-frames.lock"):
+                    photos = video_photos(photos, _RUNS, log=options.log)
+            folder = capture_folder(photos, runs)
+            folder.mkdir(parents=True, exist_ok=True)
+            # Several processes, or two runs at once, wait for the first of them.
+            with FileLock(folder / ".lock"):
+                capture = reconstruct(
+                    photos, folder, max_pixels=options.max_pixels, log=options.log
+                )
+        except KeyboardInterrupt:
+            if folder != runs:
+                print(f"\n{folder} is kept: the same command goes on from there")
+            raise
+        except OSError as error:
+            raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+        self._brightness_spread = capture.brightness_spread
+        scene = open_scene(str(folder), size=options.size)
+        notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
+        return replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)
+
+    def resolve(self, options: PhotosOptions) -> PhotosOptions:
+        """Choose as for a scene, and exposures where the photographs vary in brightness."""
+        config = super().resolve(options)
+        varies = config.field in WITH_SPACES and self._brightness_spread >= _VARIED
+        if config.exposure or not varies:
+            return config
+        config.log(
+            "exposure the photographs show the same points "
+            f"{self._brightness_spread:.0%} apart in brightness; a gain is learned for each"
+        )
+        return replace(config, exposure=True)
+
+
+def _room() -> Path:
+    """Folder of the photographs of the room, which one process renders and all others wait for."""
+    photos, partial = _RUNS / f"photos-{ROOM}", _RUNS / f"photos-{ROOM}.partial"
+    _RUNS.mkdir(exist_ok=True)
+    with FileLock(_RUNS / f".photos-{ROOM}.lock"):
+        if not photos.exists():
+            import_pycolmap()  # Before what takes a while and would be in vain.
+            take_photographs(partial, room_poses(_NUM_PHOTOGRAPHS))
+            partial.rename(photos)
+    return photos

@@ -1,0 +1,114 @@
+"""What systems that answer questions about stories have in common."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import Evaluation, Passage
+from nerf_posenc_sequences.data.types import Stories
+from nerf_posenc_sequences.errors import SequenceError
+from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested
+from nerf_posenc_sequences.systems.story_batches import (
+    StoryInputs,
+    StoryTensors,
+    encode_stories,
+    story_format,
+)
+from nerf_posenc_sequences.systems.story_report import (
+    MAX_QUESTIONS,
+    MEASURES,
+    attention_maps,
+    story_evaluation,
+    story_passage,
+)
+
+
+class StorySystem(BaseSystem, ABC):
+    """A memory network with tasks of questions.
+
+    Args:
+        data: tasks of questions.
+        max_memories: sentences that are kept of a story, the latest.
+
+    Raises:
+        SequenceError: If a task is empty.
+
+    Attributes:
+        training: training questions of all tasks.
+        width: width of the embeddings.
+        hops: over the memories.
+        hop_name: name of one of them in the report.
+        hops_are: what their number counts in the summary.
+    """
+
+    training: StoryTensors
+    width: int
+    hops: int
+    hop_name = "hop"
+    hops_are = "hops"
+    measures: tuple[Measure, ...] = MEASURES
+
+    def __init__(self, data: Stories, *, max_memories: int) -> None:
+        self.name, self.source, self.stories = data.name, data.source, data
+        self.format = story_format(data, max_memories=max_memories)
+        self.tests = [encode_stories(task.test, self.format) for task in data.tasks]
+
+    def _require_sizes(self) -> None:
+        if self.width < 2 or self.hops < 1:
+            raise SequenceError(
+                f"the width must be 2 or more and hops 1 or more; got {self.width} and {self.hops}"
+            )
+
+    @abstractmethod
+    def _arguments(self, encoding: str) -> dict[str, Any]:
+        """Arguments of the model, as plain values."""
+
+    @abstractmethod
+    def _answer(
+        self, model: nn.Module, inputs: StoryInputs
+    ) -> tuple[Float[Tensor, "batch words"], Float[Tensor, "batch hops memories"]]:
+        """Scores of the answers, and the weights of the memories in each hop."""
+
+    def summary(self) -> list[str]:
+        """Numbers of questions and words, and the size of the model."""
+        tested = sum(len(rows) for rows in self.tests)
+        return [
+            f"{len(self.tests)} tasks, {len(self.training):,} questions to train, "
+            f"{tested:,} to test, {len(self.format.words)} words",
+            f"up to {self.format.max_memories} memories, {self.hops} "
+            f"{self.hops_are}, width {self.width}",
+        ]
+
+    def notes(self) -> list[str]:
+        """Whether few questions are tested."""
+        return few_tested("question", *(len(rows) for rows in self.tests))
+
+    def description(self, encoding: str) -> dict[str, Any]:
+        """Arguments of the model, and the vocabulary."""
+        return {"words": list(self.format.words), **self._arguments(encoding)}
+
+    @torch.no_grad()
+    def preview(self, model: nn.Module, encoding: str) -> Passage:
+        """The first test questions with the answers of a model."""
+        device = next(model.parameters()).device
+        (inputs,) = self.tests[0].rows(slice(MAX_QUESTIONS)).chunks(device)
+        places = self._answer(model, inputs)[0].argmax(1).tolist()
+        return story_passage(self.stories.tasks[0], [self.format.words[i] for i in places])
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, encoding: str) -> Evaluation:
+        """Errors of each task, answers to some questions, and the memories that they are from."""
+        device = next(model.parameters()).device
+        answers, attention = [], []
+        for rows in self.tests:
+            outputs = [self._answer(model, inputs) for inputs in rows.chunks(device)]
+            answers.append(torch.cat([scores for scores, _ in outputs]).argmax(1).cpu())
+            # Of the first question.
+            attention.append(outputs[0][1][0].T.cpu())
+        names = [f"{self.hop_name} {hop + 1}" for hop in range(self.hops)]
+        maps = attention_maps(self.stories, attention, names)
+        return story_evaluation(self.stories, self.format, self.tests, answers, maps)

@@ -1,0 +1,60 @@
+"""Runs that get a signal at a chosen record of a fit."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import train_fit
+from more.tools.soak import content, same
+from nerf_posenc_app.runs.train import _Session
+
+
+def run_with_signal(
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    *records: int,
+    number: int = signal.SIGTERM,
+) -> int:
+    """Run the program, which gets a signal at these records of its fits; return its status."""
+    count = 0
+
+    def save_and_signal(session: _Session) -> None:
+        nonlocal count
+        count += 1
+        original(session)
+        if count in records:
+            os.kill(os.getpid(), number)
+
+    original = _Session.save_if_due
+    with monkeypatch.context() as patch:
+        patch.setattr(_Session, "save_if_due", save_and_signal)
+        return train_fit.main(arguments)
+
+
+def require_same_bits(part: str, whole: str) -> None:
+    """Fail if a score, a loss, an image, a sound or a weight of two runs differs."""
+    one, two = content(Path(part)), content(Path(whole))
+    assert one.keys() == two.keys()
+    assert [name for name in two if not same(one[name], two[name])] == []
+
+
+def resumed_to_the_bit(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], record: int
+) -> dict[str, Any]:
+    """Run ``whole`` and, interrupted at a record, ``part``, and compare them in ``both.html``.
+
+    Returns:
+        The metrics of the whole run.
+    """
+    assert train_fit.main([*arguments, "--quiet", "--out", "whole"]) == 0
+    assert run_with_signal(monkeypatch, [*arguments, "--quiet", "--out", "part"], record) == 143
+    assert not Path("part/metrics.json").exists()
+    assert train_fit.main(["--resume", "part", "--quiet"]) == 0
+    require_same_bits("part", "whole")
+    assert train_fit.main(["compare", "part", "whole", "--out", "both.html"]) == 0
+    metrics: dict[str, Any] = json.loads(Path("whole/metrics.json").read_text())
+    return metrics

@@ -1,0 +1,262 @@
+"""What a report is made of: the blocks that the evaluation of a fit shows, and the name of a fit.
+
+A title is the heading that a block stands under: blocks of one title by several fits share it.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+from urllib.parse import quote
+
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class FitName:
+    """What a fit is, among those of its run or of a comparison of runs.
+
+    As text, for tables, pages and command lines, it reads ``fourier``, ``fourier-8`` or ``run:
+    fourier-8``.
+
+    Attributes:
+        encoding: name of the encoding, or of a reference.
+        swept: option and value, if the run fits several values of it, such as ``num_bands``.
+        run: name of the run in a comparison; None within a run.
+    """
+
+    encoding: str
+    swept: tuple[str, float] | None = None
+    run: str | None = None
+
+    def __str__(self) -> str:
+        value = "" if self.swept is None else f"-{self.swept[1]:g}"
+        return f"{'' if self.run is None else f'{self.run}: '}{self.encoding}{value}"
+
+    @property
+    def in_run(self) -> "FitName":
+        """The name within its run."""
+        return replace(self, run=None)
+
+    @property
+    def stem(self) -> str:
+        """Part of the names of its files."""
+        return file_stem(str(self.in_run))
+
+
+@dataclass(frozen=True)
+class View:
+    """A block of the report: an image, or a view of a scene, beside its reconstruction.
+
+    Attributes:
+        title: heading of the block.
+        original: values in [0, 1]; as stored, in 8 or 16 bits, if they are many.
+        reconstruction: likewise.
+        depth: depth of each pixel, above 0, NaN where it is empty; None for an image.
+        bands: frequency bands of the encoding, in rad per unit of the image plane.
+        is_section: whether it cuts through the data, so that the page opens on another view.
+        scored: pixels that the scores are of; None for all.
+        mu: strength of the mu-law that its values are linear light by; None for others.
+    """
+
+    title: str
+    original: Shaped[Tensor, "height width 3"]
+    reconstruction: Shaped[Tensor, "height width 3"]
+    depth: Float[Tensor, "height width"] | None = None
+    bands: Sequence[float] = ()
+    is_section: bool = False
+    scored: Bool[Tensor, "height width"] | None = None
+    mu: float | None = None
+
+
+@dataclass(frozen=True)
+class Video:
+    """A block of the report: frames that are shown as a looping video.
+
+    Attributes:
+        title: heading of the block, for example ``"Turntable"``.
+        frames: values in [0, 1].
+        rate: frames per second.
+    """
+
+    title: str
+    frames: Float[Tensor, "frames height width 3"]
+    rate: int
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A block of the report: a radiance field on a grid, to be orbited in the browser.
+
+    Attributes:
+        title: heading of the block.
+        density: density of each cell of the cube [-1, 1]^3, per unit of its coordinates.
+        rgb: colors in [0, 1]; 0 in cells that are not visible.
+        space: name and numbers of the space, which say how rays go through the cube.
+        orbit: numbers of an `Orbit`, the tangents of half the angles of view, and an apex and four
+            corners of each camera of the training views.
+        background: gray value behind the field.
+    """
+
+    title: str
+    density: Float[Tensor, "n n n"]
+    rgb: Float[Tensor, "n n n 3"]
+    space: Mapping[str, Any]
+    orbit: Mapping[str, Any]
+    background: float
+
+
+@dataclass(frozen=True)
+class Table:
+    """A block of the report: rows of text below a heading.
+
+    Attributes:
+        title: heading of the block.
+        columns: heading of each column.
+        rows: one text per column.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart; those of one title by different encodings share the chart.
+
+    Attributes:
+        title: heading of the chart.
+        x_label: label of the x axis, with its unit.
+        y_label: label of the y axis, with its unit.
+        xs: finite numbers.
+        ys: the values, as many as ``xs``; those that are not finite are left out.
+        log_x: whether the x axis is logarithmic.
+        name: label of the line beside the encoding; empty for one line per encoding.
+        section: heading that the chart stands under; empty for that of the results.
+        about: one or two sentences about the charts of the section.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    xs: Sequence[int | float]
+    ys: Sequence[int | float]
+    log_x: bool = False
+    name: str = ""
+    section: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A symbol or word that is shown.
+
+    Attributes:
+        text: a token that the model was given or has predicted.
+        mark: whether it was given, or predicted rightly or wrongly.
+        truth: the right token, if another was predicted.
+    """
+
+    text: str
+    mark: Literal["given", "right", "wrong"] = "given"
+    truth: str | None = None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """An example of the test data with a model's predictions.
+
+    Attributes:
+        title: heading of the block.
+        tokens: shown one after the other, without spaces between them.
+    """
+
+    title: str
+    tokens: Sequence[Token]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Weights in [0, 1] as a table of shaded cells.
+
+    Attributes:
+        title: heading of the block.
+        values: the weights.
+        rows: one label per row.
+        columns: one label per column.
+    """
+
+    title: str
+    values: Float[Tensor, "rows columns"]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+class Block(Protocol):
+    """What a report is made of: one of the above, or another of the rows of `report.page`."""
+
+    @property
+    def title(self) -> str:
+        """Heading of the block."""
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The surface of a fit.
+
+    Attributes:
+        vertices: corners of the triangles, in float64, in the units of the data.
+        faces: numbers of the corners, counterclockwise as seen from outside.
+    """
+
+    vertices: Float[Tensor, "vertices 3"]
+    faces: Int[Tensor, "faces 3"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores of a fitted model on test data, and the blocks that a report shows of it.
+
+    Attributes:
+        scores: scores by the name of the measure; NaN where a measure does not apply.
+        blocks: blocks of the report.
+        by_seed: scores of each seed, if several models were trained at once.
+        remarks: sentences for the report.
+        details: further values for ``metrics.json``.
+    """
+
+    scores: Mapping[str, float]
+    blocks: Sequence[Block] = ()
+    by_seed: Sequence[Mapping[str, float]] = ()
+    remarks: Sequence[str] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def file_stem(name: str) -> str:
+    """Part of a file's name that any file system takes; ``urllib.parse.unquote`` gives the name."""
+    # A file whose name begins with a dot is hidden.
+    return re.sub(r"^\.", "%2E", quote(name, safe=""))
+
+
+def block_files(count: int, suffix: str = ".png") -> list[tuple[str, str]]:
+    """File of the original, and pattern of the fits' files by their stems, for each of some blocks.
+
+    Args:
+        count: number of views, or of other blocks with files, of a fit.
+        suffix: suffix of the files.
+    """
+    if count == 1:
+        return [(f"original{suffix}", f"{{}}{suffix}")]
+    return [(f"truth/view_{i:03}{suffix}", f"{{}}/view_{i:03}{suffix}") for i in range(count)]
+
+
+def slug(title: str) -> str:
+    """Part of a file's name for a heading."""
+    return "".join(c if c.isalnum() else "_" for c in title.lower()).strip("_")
+
+
+def video_stem(title: str, name: FitName) -> str:
+    """Name of a fit's video without its suffix."""
+    return f"{slug(title)}_{name.stem}"

@@ -1,0 +1,264 @@
+"""The command line: arguments in, exit status out. Signals are handled here alone."""
+
+import contextlib
+import difflib
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from nerf_posenc import __version__
+from nerf_posenc.plugins import PluginError, how_to_install
+from nerf_posenc.training.devices import keep_freed_memory
+from nerf_posenc.training.distributed import (
+    ALONE,
+    PeerError,
+    World,
+    find_world,
+    join_world,
+    leave_world,
+)
+from nerf_posenc_app.commands import COMMANDS
+from nerf_posenc_app.kinds import COMPANION, KINDS
+from nerf_posenc_app.kinds.kind import Kind
+from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, read, require
+from nerf_posenc_app.own_encodings import with_own_encodings
+from nerf_posenc_app.runs.batch import run_many
+from nerf_posenc_app.runs.other_ranks import follow
+from nerf_posenc_app.runs.resume import resume
+from nerf_posenc_app.runs.run import Context, Experiment, is_out_of_memory, resume_command
+from nerf_posenc_app.runs.saved import SaveError
+from nerf_posenc_app.runs.stop import Stop, Stopped
+from nerf_posenc_app.terminal import lasting_streams, print_to_stderr
+
+_HELP = {"-h", "--help"}
+
+# Characters of an error that are printed.
+_MAX_MESSAGE = 2000
+
+# What the first of several processes that fails has done.
+_REPORT = "report"
+
+
+def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
+    """Choose the kind of data, and read and check its options.
+
+    Raises:
+        UsageError: If options are unknown, of another kind, out of their range, or conflict.
+        SystemExit: After the help, or what is wrong with a value, is printed.
+    """
+    given = [argument.split("=")[0] for argument in arguments]
+    words = set(given)
+    # An option that a single kind has chooses it: --images stands for --image.
+    chosen = [name for name in KINDS if words & {f"--{name}", f"--{name}s"}]
+    if len(chosen) > 1:
+        names = " and ".join(f"--{name}" for name in chosen)
+        raise UsageError(f"{names} exclude each other; give one of them")
+    for name in chosen:
+        # The last one alone would count.
+        is_once = given.count(f"--{name}") <= 1
+        require(is_once, f"--{name} is given more than once; give one")
+    both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
+    if both <= words:
+        raise UsageError(f"give one of {' and '.join(sorted(both))}")
+    for name in COMPANION:
+        is_missing = name not in KINDS and words & {f"--{name}", f"--{name}s"}
+        require(
+            not is_missing,
+            f"--{name} is a kind of data of nerf-posenc-more: {how_to_install(companion=True)}",
+        )
+
+    def others() -> dict[str, type]:
+        return {f"--{name}": kind.Options for name, kind in KINDS.items()}
+
+    if not chosen and words & _HELP:
+        read(CommonOptions, ["--help"], description=_description())
+    kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
+    asked = ["--help"] if words & _HELP else arguments
+    options = read(kind.Options, asked, others=others)
+    data = str(getattr(options, kind.name))
+    require(data != "", f"--{kind.name} needs a path or a name")
+    is_address = data.startswith(("http://", "https://"))
+    require(
+        not is_address, f"--{kind.name} {data}: download it first, and give the path of the file"
+    )
+    options.check()
+    return kind, options
+
+
+def _description() -> str:
+    """What the program does, its kinds of data and its commands."""
+    kinds = "\n".join(
+        f"  --{name + ' --help':17} {(kind.Options.__doc__ or '').splitlines()[0]}"
+        for name, kind in KINDS.items()
+    )
+    return (
+        "Fit a small network without and with an encoding, and show what it recovers.\n\n"
+        f"{kinds}\n"
+        "  --resume RUN        Go on with a run that was interrupted.\n"
+        "  COMMAND --help      Use what was saved: render RUN --scale 4, compare, export."
+    )
+
+
+def main(arguments: Sequence[str], experiment: Experiment) -> int:
+    """Run the program.
+
+    Args:
+        arguments: words of the command line.
+        experiment: makes a run of the kind of data and the options that they name.
+
+    Returns:
+        0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
+        the number of the signal that ended it.
+    """
+    # As the installed command may be called: nerf-posenc fit --image cat.png.
+    arguments = arguments[1:] if arguments[:1] == ["fit"] else arguments
+    keep_freed_memory()
+    stop, world = Stop(), find_world()
+    with lasting_streams() as (out, err), handled_signals(stop) as signals:
+        try:
+            if _begins_fit(arguments):
+                world = join_world()
+            status = _run(arguments, Context(arguments, stop, experiment, world=world))
+            leave_world()
+        except SystemExit as ended:
+            # tyro has printed the help, or what is wrong.
+            status = int(ended.code or 0)
+        except (UsageError, PluginError) as error:
+            # Of several processes all have it.
+            status = _fail(str(error), 2, world=world) if world.is_first else 2
+        except SaveError as error:
+            status = _fail(str(error), 1, stop, world)
+        except PeerError as error:
+            status = _fail(str(error), 1, stop, world, is_own=False)
+        except (Stopped, KeyboardInterrupt):
+            status = 128 + (signals[-1] if signals else signal.SIGINT)
+            if world.is_first:
+                _fail("stopped", status, stop, world)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                # The traceback says why; the other processes need not.
+                world.is_first_to(_REPORT)
+                raise
+            message = "out of memory; use a smaller --batch-size, --width or --size"
+            status = _fail(message, 1, stop, world)
+        out.flush()
+        if out.error is not None and not isinstance(out.error, BrokenPipeError):
+            print(f"{PROGRAM}: error: cannot print: {out.error}", file=err)
+            status = status or 1
+    return status
+
+
+def _begins_fit(arguments: Sequence[str]) -> bool:
+    """Whether a command line is for a fit, not for a command, its help or the version."""
+    is_command = not arguments or not arguments[0].startswith("-")
+    return not is_command and not {*_HELP, "--version"} & set(arguments)
+
+
+def _run(arguments: Sequence[str], context: Context) -> int:
+    world = context.world
+    arguments = with_own_encodings(arguments, Path())
+    if not world.is_first:
+        if _begins_fit(arguments):
+            follow(context, KINDS)
+        return 0
+    if list(arguments) == ["--version"]:
+        print(f"{PROGRAM} of nerf_posenc {__version__}, torch {torch.__version__}")
+        return 0
+    if not arguments:
+        arguments = ["--help"]
+    if arguments and arguments[0] == "help":
+        arguments = [*arguments[1:2], "--help"]
+    if arguments and not arguments[0].startswith("-"):
+        name = arguments[0]
+        if name not in COMMANDS:
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            guess = (
+                f"did you mean {near[0]}?" if near else f"to fit it, --{next(iter(KINDS))} {name}"
+            )
+            raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
+        return read(COMMANDS[name], arguments[1:], command=name) or 0
+    if any(argument.split("=")[0] == "--resume" for argument in arguments):
+        return 0 if resume(arguments, context, parse) else 1
+    kind, options = parse(arguments)
+    is_single = getattr(options, f"{kind.name}s", None) is None
+    fit_all = context.experiment if is_single else run_many
+    return 0 if fit_all(kind, options, context) else 1
+
+
+def _fail(
+    message: str,
+    status: int,
+    stop: Stop | None = None,
+    world: World = ALONE,
+    *,
+    is_own: bool = True,
+) -> int:
+    """Print why the program ends, and how to go on with what it saved.
+
+    Of several processes the first that fails prints it.
+    """
+    if not world.is_first_to(_REPORT):
+        return status
+    # The line may hold the progress bar of rank 0.
+    lead = "" if world.is_first else "\n"
+    rank = f"rank {world.rank}: " if is_own and not world.is_first else ""
+    # A value of a file may be of many megabytes.
+    message = message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + " ..."
+    line = f"{PROGRAM}: error: {rank}{message}" if status < 128 else f"{PROGRAM}: {message}"
+    if stop is not None and stop.folder is not None and stop.folder.exists():
+        line += f"; resume with: {resume_command(stop.folder)}"
+    print_to_stderr(line, lead)
+    return status
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported, as torch does in the middle of things."""
+    while frame is not None:
+        if "importlib._bootstrap" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextlib.contextmanager
+def handled_signals(stop: Stop) -> Iterator[list[int]]:
+    """Let signals end a fit or the run once it is saved; give the list of those that came."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        # Python delivers signals to the main thread alone.
+        yield received
+        return
+
+    several, is_ending = find_world().size > 1, False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
+        if several and (is_ending or (stop.is_training and stop.ends_run)):
+            # torchrun passes on what the terminal or a scheduler has sent to all processes.
+            return
+        # Outside of a fit everything is saved already; a third request ends a fit unsaved.
+        if stop.is_training and not stop.ends_run:
+            received.append(number)
+            # torchrun itself ends at the first one.
+            stop.request(run=several or number != signal.SIGINT)
+        elif _is_importing(frame):
+            # An exception within an import that C++ asked for would abort the process.
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        else:
+            received.append(number)
+            is_ending = True
+            raise KeyboardInterrupt
+
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]
+    previous: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

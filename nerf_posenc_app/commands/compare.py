@@ -1,0 +1,61 @@
+"""``train_fit.py compare RUN ...``: one page for several runs."""
+
+from pathlib import Path
+
+import tyro
+
+from nerf_posenc.training.checkpoints import write_text
+from nerf_posenc_app.commands.comparison import write_comparison
+from nerf_posenc_app.commands.saved import require_new
+from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.report.tables import as_csv, table
+from nerf_posenc_app.terminal import printable
+
+
+def compare(
+    runs: tyro.conf.Positional[tuple[Path, ...]],
+    *,
+    out: Path | None = None,
+    csv: Path | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write one page that compares runs: their fits beside each other, by what was fitted.
+
+    Args:
+        runs: Run folders; of several data, those of the data.
+        out: Page to write, NAME.html; a new one under runs/ by default.
+        csv: Also write the table as CSV.
+        overwrite: Let --out and --csv be existing files.
+
+    Raises:
+        UsageError: If there is no run, one cannot be read, or the page cannot be written.
+    """
+    if not runs:
+        raise UsageError("compare needs one run folder or more")
+    out = _new_page() if out is None else out
+    if out.suffix == "":
+        out = out.with_name(f"{out.name}.html")
+    elif out.suffix.lower() not in (".html", ".htm"):
+        raise UsageError(f"--out {out}: the page is written as .html")
+    require_new(out, overwrite=overwrite)
+    if csv is not None:
+        require_new(csv, overwrite=overwrite)
+    try:
+        groups, measures = write_comparison(out, runs)
+        if csv is not None:
+            write_text(csv, as_csv(groups, measures))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        reason = f"{error.filename or out}: {error.strerror}"
+        raise UsageError(f"cannot write {reason}; use --out") from None
+    tables = [f"{title}\n{table(fits, measures)}" for title, fits in groups.items()]
+    written = " and ".join(map(str, filter(None, (out, csv))))
+    print("\n\n".join([*tables, printable(f"wrote {written}")]))
+
+
+def _new_page() -> Path:
+    """First name under runs/ that is free."""
+    names = ("comparison.html", *(f"comparison-{i}.html" for i in range(2, 10_000)))
+    free = (Path("runs") / name for name in names)
+    return next(path for path in free if not path.exists())

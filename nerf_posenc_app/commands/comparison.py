@@ -1,0 +1,235 @@
+"""Comparison of runs, read back from their folders."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nerf_posenc.training.checkpoints import replacing
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import Table, View, video_stem
+from nerf_posenc_app.kinds.kind import Result
+from nerf_posenc_app.options import FREE
+from nerf_posenc_app.report.outputs import TRAINING_VIDEO
+from nerf_posenc_app.report.page import About, write_page
+from nerf_posenc_app.report.tables import score_text
+from nerf_posenc_app.runs.saved import (
+    Metrics,
+    read_file_blocks,
+    read_metrics,
+    read_views,
+    video_file,
+)
+
+_MAX_VIEWS = 6
+_MAX_SETTING = 80
+
+
+def write_comparison(
+    path: Path, folders: Sequence[Path]
+) -> tuple[Mapping[str, Sequence[Result]], Sequence[Measure]]:
+    """Write one page that compares several runs.
+
+    Args:
+        path: HTML file; its folder is created once all runs are read.
+        folders: run folders, each with its ``metrics.json`` and images.
+
+    Returns:
+        All fits, named by folder and encoding, by what was fitted; and the columns of their table.
+
+    Raises:
+        ValueError: If a folder contains no complete run, or is given twice, or the runs measure
+            different things.
+    """
+    labels = _unique_labels(folders)
+    runs = {label: _read(folder) for folder, label in zip(folders, labels, strict=True)}
+    folder_of = dict(zip(labels, folders, strict=True))
+    measures = _common_measures(runs)
+    originals: dict[str, list[View]] = {}
+    groups: dict[str, list[str]] = {}
+    results: list[Result] = []
+    for label, run in runs.items():
+        fits = [_with_views(folder_of[label], label, fit) for fit in run.fits]
+        known_views = originals.setdefault(run.data.evaluated_on, [])
+        group = groups.setdefault(_group_title(run, fits, known_views), [])
+        known_views += [view for fit in fits[:1] for view in fit.blocks(View)]
+        # References of the same data are the same in every run.
+        known = [_alike(fit) for fit in results if fit.label in group]
+        fits = [fit for fit in fits if not (fit.is_reference and _alike(fit) in known)]
+        group += [fit.label for fit in fits]
+        results += fits
+    # Fits of one group stand together.
+    results.sort(key=lambda fit: [fit.label in group for group in groups.values()].index(True))
+    details: dict[str, Any] = {"command": "\n".join(run.command for run in runs.values())}
+    for label, run in runs.items():
+        details[label] = {"config": run.config, "versions": run.versions}
+    about = About(
+        title="Comparison of " + ", ".join(labels),
+        measures=measures,
+        training=next(iter(runs.values())).training,
+        run=details,
+        lead=" ".join(dict.fromkeys(run.data.about for run in runs.values())),
+        citations=list(dict.fromkeys(c for run in runs.values() for c in run.data.citations)),
+        groups=groups,
+        headline=finding(results, groups, measures[0]),
+        differing=differing_settings({label: run.config for label, run in runs.items()}),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as partial:
+        write_page(partial, about, results, videos=_videos(runs, folder_of))
+    by_group = {
+        title: [fit for fit in results if fit.label in names] for title, names in groups.items()
+    }
+    return by_group, measures
+
+
+def _alike(fit: Result) -> tuple[str, Mapping[str, float]]:
+    """What is equal of two references that are the same."""
+    return str(fit.name.in_run), fit.scores
+
+
+def finding(
+    results: Sequence[Result], groups: Mapping[str, Sequence[str]], measure: Measure
+) -> str | None:
+    """Say which fit is best, and how far ahead of the next; None if nothing can be compared.
+
+    Args:
+        results: all fits.
+        groups: names of the fits of each group.
+        measure: what they are compared by.
+    """
+    sentences = []
+    for title, names in groups.items():
+        sign = 1 if measure.higher_is_better else -1
+        fits = [fit for fit in results if fit.label in names]
+        known = [fit for fit in fits if math.isfinite(fit.scores[measure.name])]
+        known.sort(key=lambda fit: -sign * fit.scores[measure.name])
+        if len(known) < 2:
+            continue
+        first, second = (score_text(fit.scores[measure.name], measure) for fit in known[:2])
+        of = f" of {title.rpartition(': ')[0]}" if len(groups) > 1 else ""
+        names = [fit.label for fit in known[:2]]
+        sentences.append(
+            f"{names[0]} and {names[1]} are equal{of}, {measure.label} {first}"
+            if first == second
+            else f"{names[0]} is best{of}: {measure.label} {first}, {second} of {names[1]}"
+        )
+    return "; ".join(sentences) or None
+
+
+def _common_measures(runs: Mapping[str, Metrics]) -> Sequence[Measure]:
+    """Columns of all runs.
+
+    Raises:
+        ValueError: If two runs have other first columns, or other quantities of one name.
+    """
+    first_label, first = next(iter(runs.items()))
+    columns = {measure.name: measure for measure in first.measures}
+    for label, run in runs.items():
+        pairs = [(first.measures[0], run.measures[0])]
+        pairs += [(columns.setdefault(own.name, own), own) for own in run.measures]
+        for known, own in pairs:
+            if own.name != known.name or own.label != known.label:
+                raise ValueError(
+                    f"{first_label} and {label} measure different things ({known.label} and "
+                    f"{own.label}); compare runs of one kind, one model and the same lengths"
+                )
+    return list(columns.values())
+
+
+def _with_views(folder: Path, label: str, fit: Result) -> Result:
+    """A fit named by its run, with its images and other files."""
+    try:
+        views = read_views(folder, fit, _MAX_VIEWS)
+        others = read_file_blocks(folder, fit)
+    except (OSError, ValueError) as error:
+        raise _not_complete(folder, error) from None
+    evaluation = replace(fit.evaluation, blocks=[*views, *others, *fit.evaluation.blocks])
+    return replace(fit, name=replace(fit.name, run=label), evaluation=evaluation)
+
+
+def _group_title(run: Metrics, fits: Sequence[Result], known: Sequence[View]) -> str:
+    """Data, its size if it has images, and what is measured."""
+    title, views = run.data.title, [view for fit in fits[:1] for view in fit.blocks(View)]
+    if views:
+        height, width, _ = views[0].original.shape
+        title += ", " + " x ".join(map(str, run.data.size or (width, height)))
+        alike = [view.original for view in known if view.title == views[0].title]
+        others = [
+            o
+            for o in alike
+            if o.shape != views[0].original.shape or not torch.equal(o, views[0].original)
+        ]
+        if len(others) == len(alike) and alike:
+            title += f", other pixels under this name ({len(alike) + 1})"
+    of = f" of {run.data.evaluated_on}" if run.data.evaluated_on else ""
+    return f"{title}: {run.measures[0].label}{of}"
+
+
+def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None:
+    """What each run was configured with that others were not; None if they are alike.
+
+    Args:
+        configs: configurations of the runs by their names.
+    """
+    names = dict.fromkeys(name for config in configs.values() for name in config)
+    differing = [
+        name
+        for name in names
+        if name not in (*FREE, "encodings", "references")
+        and len({repr(c.get(name)) for c in configs.values()}) > 1
+    ]
+    rows = [
+        [name.replace("_", " "), *(_plain(config.get(name)) for config in configs.values())]
+        for name in differing
+    ]
+    return Table("Settings that differ", ["", *configs], rows) if rows else None
+
+
+def _plain(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "yes" if value else "-"
+    text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text[:_MAX_SETTING]
+
+
+def _videos(runs: Mapping[str, Metrics], folders: Mapping[str, Path]) -> dict[str, dict[str, Path]]:
+    """Videos of the run folders that are there, by heading and by what they show."""
+    found: dict[str, dict[str, Path]] = {}
+    for label, run in runs.items():
+        training = video_file(folders[label], TRAINING_VIDEO)
+        if training is not None:
+            found.setdefault("Training progress", {})[label] = training
+        for fit in run.fits:
+            for title in fit.details["video_titles"]:
+                file = video_file(folders[label], video_stem(title, fit.name))
+                if file is not None:
+                    found.setdefault(title, {})[f"{label}: {fit.label}"] = file
+    return found
+
+
+def _unique_labels(folders: Sequence[Path]) -> list[str]:
+    """Names of run folders, with as many of their parents as tell them apart."""
+    resolved = [folder.resolve() for folder in folders]
+    for depth in range(1, max((len(folder.parts) for folder in resolved), default=1) + 1):
+        labels = ["/".join(folder.parts[-depth:]) for folder in resolved]
+        if len(set(labels)) == len(labels):
+            return labels
+    raise ValueError("a run folder is given twice")
+
+
+def _read(folder: Path) -> Metrics:
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}; name the folders of runs")
+    try:
+        return read_metrics(folder)
+    except (OSError, ValueError) as error:
+        raise _not_complete(folder, error) from None
+
+
+def _not_complete(folder: Path, error: OSError | ValueError) -> ValueError:
+    reason = getattr(error, "strerror", None) or error
+    return ValueError(f"{folder} is not the folder of a complete run: {reason}")

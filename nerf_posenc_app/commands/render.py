@@ -1,0 +1,276 @@
+"""``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import imageio.v3 as iio
+import numpy as np
+import numpy.typing as npt
+import torch
+import tyro
+
+from nerf_posenc.images import MuLaw
+from nerf_posenc.plugins import how_to_install
+from nerf_posenc.training.checkpoints import CheckpointError, replacing
+from nerf_posenc_app.commands.saved import (
+    find_fit,
+    kind_of_fit,
+    note_of_choice,
+    note_of_progress,
+    require_new,
+)
+from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds.kind import Kind, Rendered, RenderedFile
+from nerf_posenc_app.options import Range, UsageError
+from nerf_posenc_app.report.images import WEBP_SIDE, eight_bit
+from nerf_posenc_app.report.video import has_ffmpeg, write_frames
+from nerf_posenc_app.runs.run import resolve_device
+from nerf_posenc_app.terminal import printable, progress_bar, sum_up
+from scenes import SceneError
+from scenes.hdr import SUFFIXES as HDR_SUFFIXES
+from scenes.hdr import write_hdr
+
+_IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
+_VIDEOS = (".mp4", ".webp")
+# A PNG of more pixels is written as it is rendered.
+_MAX_HELD = 1 << 24
+# What may be rendered: a side, as --size allows, and pixels of all frames together.
+_LONGEST = 1 << 15
+_MOST_PIXELS = 1 << 32
+# Of zlib: higher ones gain little on photographs and take several times as long.
+_COMPRESSION = 4
+
+
+def render(
+    run: tyro.conf.Positional[Path],
+    *,
+    encoding: str | None = None,
+    size: Annotated[int | None, Range(1, 1 << 15)] = None,
+    scale: Annotated[float | None, Range(0, 64, is_open=True)] = None,
+    crop: tuple[float, float, float, float] | None = None,
+    cameras: Path | None = None,
+    turntable: Annotated[int | None, Range(1, 10_000)] = None,
+    rate: Annotated[int | None, Range(1, 1_000_000)] = None,
+    out: Path | None = None,
+    overwrite: bool = False,
+    device: str = "auto",
+    quiet: bool = False,
+) -> None:
+    """Render a saved fit: an image, clip or scan at any size, a scene from any camera, a sound.
+
+    Args:
+        run: Run folder, or the file of a fit.
+        encoding: Which fit; the best by default.
+        size: Pixels along the longer side; one per fitted pixel by default.
+        scale: Pixels per fitted pixel along each side, instead of --size.
+        crop: Part of an image: left, top, width and height in its pixels.
+        cameras: Cameras of a scene: a JSON file like transforms.json, one frame each.
+        turntable: Frames around a scene, if no cameras are given; 60 by default.
+        rate: Samples per second of a sound, frames per second of a clip or volume; its own by
+            default.
+        out: File to write: .wav of a sound; .png, .jpg, .tif, .webp, of linear light .exr or .hdr;
+            for frames .mp4, .webp or a folder of PNGs; a new one in the run folder by default.
+        overwrite: Let --out exist already.
+        device: Where to compute: auto, cpu, cuda, cuda:N or mps.
+        quiet: Print errors only.
+
+    Raises:
+        UsageError: If there is no such fit, or an option does not suit it.
+    """
+    if size is not None and scale is not None:
+        raise UsageError("--size and --scale both set the size; give one of them")
+    if out is not None:
+        require_new(out, overwrite=overwrite)
+    name, file, folder = find_fit(run, encoding)
+    kind, saved = kind_of_fit(file)
+    asked = {
+        "size": size,
+        "scale": scale,
+        "crop": crop,
+        "cameras": cameras,
+        "turntable": turntable,
+        "rate": rate,
+    }
+    _require_suiting(file, kind, asked)
+    try:
+        rendered = kind.render(file, resolve_device(device), asked)
+        _require_size(rendered)
+        written = _write(rendered, out, folder, label=name, quiet=quiet)
+    except CheckpointError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        reason = f"{error.filename or out or folder}: {error.strerror or error}"
+        raise UsageError(f"cannot write {reason}") from None
+    if not quiet:
+        notes = [note_of_choice(run, encoding, name), note_of_progress(name, saved)]
+        for note in [*notes, rendered.note]:
+            if note is not None:
+                print(printable(note))
+        print(printable(f"rendered {name}: wrote {written}{'/' if written.is_dir() else ''}"))
+
+
+def _require_size(rendered: Rendered | RenderedFile) -> None:
+    """Raise if what a fit or its cameras ask for is beyond any screen and disk.
+
+    Raises:
+        UsageError: Naming the count and the option that lowers it.
+    """
+    if isinstance(rendered, Rendered):
+        width, height = rendered.size
+        count = width * height * rendered.num_frames
+        if max(width, height) > _LONGEST or count > _MOST_PIXELS:
+            raise UsageError(
+                f"{rendered.num_frames:,} frames of {width:,} x {height:,} are {count:,} pixels, "
+                f"more than {_MOST_PIXELS:,}, or a side over {_LONGEST:,}; give a smaller --size"
+            )
+
+
+def _require_suiting(file: Path, kind: type[Kind[Any]], asked: Mapping[str, Any]) -> None:
+    """Raise if a kind has nothing to render, or an option is for another one.
+
+    Raises:
+        UsageError: Naming the kinds that the option is for.
+    """
+    if not kind.rendered_by:
+        raise UsageError(f"{file} is the fit of {_a(kind.name)}, which has nothing to render")
+    for option, value in asked.items():
+        if value is not None and option not in kind.rendered_by:
+            takers = " or ".join(_a(n) for n, each in KINDS.items() if option in each.rendered_by)
+            raise UsageError(f"--{option} is for {takers}; this is the fit of {_a(kind.name)}")
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _write(
+    rendered: Rendered | RenderedFile, out: Path | None, folder: Path, *, label: str, quiet: bool
+) -> Path:
+    if isinstance(rendered, RenderedFile):
+        out = out or _new(folder / "renders", rendered.name, rendered.suffix)
+        if out.suffix.lower() != rendered.suffix:
+            raise UsageError(f"--out {out}: it is written as {rendered.suffix}")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(out) as partial:
+            rendered.write(partial)
+        return out
+    is_single = rendered.num_frames == 1
+    suffix = ".png" if is_single else ".mp4" if has_ffmpeg() else ".webp"
+    out = out or _new(folder / "renders", rendered.name, suffix)
+    _require_format(out, rendered)
+    if out.suffix.lower() in HDR_SUFFIXES and rendered.tone is not None:
+        return _write_linear(out, rendered, rendered.tone)
+    width, height = rendered.size
+    total, unit = (height, "row") if is_single else (rendered.num_frames, "frame")
+    with progress_bar(label, total, unit, quiet=quiet) as bar:
+
+        def strips() -> Iterator[npt.NDArray[np.uint8]]:
+            for strip in rendered.strips:
+                yield eight_bit(strip)
+                bar.update(len(strip) if is_single else 1)
+
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if not is_single:
+            _write_frames(out, strips(), rate=rendered.rate)
+        elif out.suffix.lower() == ".png" and width * height > _MAX_HELD:
+            _write_large_png(out, strips(), width, height)
+        else:
+            _write_image(out, np.concatenate(list(strips())))
+        sum_up(bar)
+    return out
+
+
+def _new(folder: Path, stem: str, suffix: str) -> Path:
+    """A name that does not exist yet, with whatever suffix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    taken = {file.stem for file in folder.iterdir()}
+    number = 1
+    while (label := stem if number == 1 else f"{stem}-{number}") in taken:
+        number += 1
+    return folder / f"{label}{suffix}"
+
+
+def _write_linear(out: Path, rendered: Rendered, tone: MuLaw) -> Path:
+    """Write linear light, in 16 bits or more."""
+    linear = tone.light(torch.cat(list(rendered.strips))).numpy()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as partial:
+        try:
+            write_hdr(partial, out.suffix.lower(), linear)
+        except SceneError as error:
+            raise UsageError(f"--out {out}: {error}") from None
+    return out
+
+
+def _require_format(out: Path, rendered: Rendered) -> None:
+    """Raise if frames cannot be written to a file of this name.
+
+    Raises:
+        UsageError: Naming the suffixes.
+    """
+    suffix, num_frames = out.suffix.lower(), rendered.num_frames
+    if num_frames == 1:
+        if suffix in HDR_SUFFIXES and rendered.tone is None:
+            raise UsageError(f"--out {out}: this fit is none of linear light; write a .png")
+        if suffix not in (*_IMAGES, *HDR_SUFFIXES):
+            raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
+    elif suffix not in ("", *_VIDEOS):
+        raise UsageError(
+            f"--out {out}: {num_frames} frames are written as {', '.join(_VIDEOS)} or to a folder"
+        )
+    elif suffix == ".mp4" and not has_ffmpeg():
+        raise UsageError(f"--out {out}: MP4 needs imageio-ffmpeg: {how_to_install('video')}")
+
+
+def _write_image(out: Path, pixels: npt.NDArray[np.uint8]) -> None:
+    if out.suffix.lower() == ".webp" and max(pixels.shape) > WEBP_SIDE:
+        raise UsageError(f"--out {out}: WebP takes no side over {WEBP_SIDE} pixels; use .png")
+    with replacing(out) as partial:
+        partial.write_bytes(_encoded(pixels, out.suffix.lower()))
+
+
+def _encoded(pixels: npt.NDArray[np.uint8], suffix: str) -> bytes:
+    """An image file in memory: not all encoders notice that a disk is full."""
+    data: bytes = iio.imwrite("<bytes>", pixels, extension=suffix)
+    return data
+
+
+def _write_large_png(
+    out: Path, strips: Iterable[npt.NDArray[np.uint8]], width: int, height: int
+) -> None:
+    """Write an RGB image from top to bottom while it is rendered (PNG, ISO/IEC 15948)."""
+    deflate = zlib.compressobj(_COMPRESSION)
+
+    def write(kind: bytes, data: bytes) -> None:
+        checksum = zlib.crc32(kind + data)
+        file.write(struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum))
+
+    with replacing(out) as partial, partial.open("wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        # 8 bits of red, green and blue; deflate, the five filters, not interlaced.
+        write(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        for strip in strips:
+            # Before each row its filter: 0, none.
+            rows = np.pad(strip.reshape(len(strip), -1), ((0, 0), (1, 0)))
+            write(b"IDAT", deflate.compress(rows.tobytes()))
+        write(b"IDAT", deflate.flush())
+        write(b"IEND", b"")
+
+
+def _write_frames(out: Path, frames: Iterable[npt.NDArray[np.uint8]], *, rate: float) -> None:
+    if out.suffix == "":
+        out.mkdir(parents=True, exist_ok=True)
+        for i, frame in enumerate(frames):
+            with replacing(out / f"{i:04}.png") as partial:
+                partial.write_bytes(_encoded(frame, ".png"))
+        return
+    try:
+        with replacing(out) as partial:
+            write_frames(partial, frames, rate=max(1, round(rate)))
+    except ValueError:
+        raise UsageError(
+            f"--out {out}: the frames differ in size; write them to a folder"
+        ) from None

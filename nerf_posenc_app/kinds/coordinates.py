@@ -1,0 +1,279 @@
+"""What kinds with networks on coordinates share: models, optimizers, measures, curves."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.core.encoder import Encoder, unknown_name
+from nerf_posenc.fits import describe_fit
+from nerf_posenc.images import unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.networks import MLP
+from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
+from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.kinds.kind import Kind, Problem, Result
+from nerf_posenc_app.options import CoordinateOptions, UsageError, require
+
+PSNR = Measure(
+    "psnr_db",
+    "PSNR (dB)",
+    2,
+    meaning="-10 log10(MSE) over all pixels of an image that no mask leaves out, with --held-out "
+    "and --observed over those that were not fitted, or its mean over the test views; values "
+    "clamped to [0, 1], float64",
+)
+SSIM = Measure(
+    "ssim",
+    "SSIM",
+    4,
+    meaning="Structural similarity, 1 for equal images: Wang et al. 2004, 11 x 11 Gaussian window, "
+    "sigma 1.5, mean over channels, and over all windows around pixels that no mask leaves out",
+)
+
+CITATIONS = (
+    "@inproceedings{mildenhall2020nerf, title={NeRF: Representing Scenes as Neural Radiance Fields "
+    "for View Synthesis}, author={Mildenhall, Ben and Srinivasan, Pratul P. and Tancik, Matthew "
+    "and Barron, Jonathan T. and Ramamoorthi, Ravi and Ng, Ren}, booktitle={ECCV}, year={2020}}",
+    "@inproceedings{tancik2020fourier, title={Fourier Features Let Networks Learn High Frequency "
+    "Functions in Low Dimensional Domains}, author={Tancik, Matthew and Srinivasan, Pratul P. and "
+    "Mildenhall, Ben and Fridovich-Keil, Sara and Raghavan, Nithin and Singhal, Utkarsh and "
+    "Ramamoorthi, Ravi and Barron, Jonathan T. and Ng, Ren}, booktitle={NeurIPS}, year={2020}}",
+)
+ABOUT = (
+    "A small network on raw coordinates learns low frequencies first. An encoding gives it sines "
+    "and cosines of the coordinates, or other features, to learn finer detail from."
+)
+
+DEFAULT_ENCODINGS = ("none", "fourier", "hash")
+"""Encodings that are fitted if none are named."""
+
+# A fit this little above one constant color has not learned the image.
+_COLLAPSED_DB = 0.5
+# An image this near to its mean color is one constant color: 8 bits store no difference.
+_CONSTANT_DB = 60.0
+_CHUNK_PIXELS = 1 << 18
+
+
+# Options that describe the model, under the same names.
+_DESCRIBED = {field.name for field in fields(CoordinateModel)} - {"encoding"}
+
+Coordinates = TypeVar("Coordinates", bound=CoordinateOptions)
+
+
+class CoordinateKind(Kind[Coordinates]):
+    """Data that an encoder and a network map coordinates in [-1, 1] to.
+
+    Attributes:
+        in_dim: number of coordinates.
+        out_dim: number of values.
+        size: samples along each axis.
+        start: values that a network starts at; None for the middle of their range.
+    """
+
+    in_dim: int
+    out_dim: int = 1
+    size: Sequence[int]
+    start: Float[Tensor, " out_dim"] | None = None
+
+    @property
+    def resolution(self) -> int:
+        """Fitted samples along the longest axis."""
+        return max(self.size)
+
+    def model(self, name: FitName, config: Coordinates) -> CoordinateModel:
+        """Describe the model of a fit: the options of the same names, and what the data says."""
+        described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
+        if name.swept is not None:
+            described[name.swept[0]] = name.swept[1]
+        # What is still several is of another encoding.
+        described = {k: value for k, value in described.items() if not isinstance(value, tuple)}
+        own = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
+        return CoordinateModel(name.encoding, **{**described, **own})
+
+    def build(
+        self, name: FitName, config: Coordinates, generator: torch.Generator
+    ) -> tuple[nn.Module, CoordinateModel]:
+        """An encoder and a network."""
+        model = self.model(name, config)
+        encoder, network = make_coordinate_model(model, generator=generator)
+        if self.start is not None and isinstance(network, MLP):
+            network.start_at(self.start)
+        return nn.Sequential(encoder, network), model
+
+    def trained(
+        self,
+        model: nn.Module,
+        description: CoordinateModel,
+        config: Coordinates,
+        draw_batch: DrawBatch,
+        *,
+        lr: float | None = None,
+        adam_lr: float | None = None,
+        facts: dict[str, Any] | None = None,
+        **particular: Any,
+    ) -> Problem:
+        """What the training of a model needs, with optimizer, learning rates and precision.
+
+        Args:
+            model: the encoder and the network, one after the other.
+            description: description of the model.
+            config: resolved configuration.
+            draw_batch: function from the step to its inputs and targets.
+            lr: peak learning rate if the user gave none; None for that of the encoding's recipe.
+            adam_lr: peak learning rate of Adam beside Muon; None for that of the recipe.
+            facts: values that the saved fit is given back with.
+            particular: further attributes of the problem.
+        """
+        encoding, optimizer = description.encoding, config.optimizer
+        recipe = recipes.get_recipe(encoding)
+        if optimizer == "auto":
+            optimizer = recipes.default_optimizer(encoding)
+        lr = config.lr or lr or recipes.default_lr(optimizer, encoding)
+        # Complex numbers have no half precision.
+        precision = "float32" if recipe.network == "wire" else config.precision
+        dtype = precision_for(precision, torch.device(config.device), is_small=recipe.is_small)
+        return Problem(
+            draw_batch=draw_batch,
+            optimizer=recipes.make_optimizer(
+                model, optimizer, lr, encoding=encoding, adam_lr=adam_lr
+            ),
+            description=describe_fit(self.name, description, self.size, **(facts or {})),
+            autocast_dtype=dtype,
+            details={
+                "network": recipe.network,
+                "num_bands": description.num_bands if encoding == "fourier" else None,
+                "optimizer": optimizer,
+                "lr": lr,
+                "precision": str(dtype).removeprefix("torch."),
+            },
+            **particular,
+        )
+
+
+def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
+    """Options with a default for each that was left open.
+
+    Args:
+        options: options as the user gave them.
+        defaults: values by the name of the option; encodings are ``DEFAULT_ENCODINGS`` otherwise.
+    """
+    defaults = {"encodings": DEFAULT_ENCODINGS, **defaults}
+    left_open = {name: value for name, value in defaults.items() if getattr(options, name) is None}
+    return replace(options, **left_open)
+
+
+def coordinate_encodings() -> list[str]:
+    """Names of the encodings of coordinates in general, without those of radiance fields alone."""
+    return [name for name, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
+
+
+def suiting_encodings() -> list[str]:
+    """What may stand in ``--encodings``: the same, and networks that need no encoding."""
+    return [*coordinate_encodings(), *recipes.implicit_networks()]
+
+
+def check_encodings(
+    options: CoordinateOptions,
+    what: str,
+    *,
+    suiting: Sequence[str] | None = None,
+    built: Sequence[str] | None = None,
+) -> None:
+    """Check that every encoding is known and suits, and that no option is for another.
+
+    Args:
+        options: options that may name encodings.
+        what: name of the data for the message, such as ``"an image"``.
+        suiting: names of the encodings that suit; None for those of coordinates in general.
+        built: encodings that models are built with; None for those that are named, or the default.
+
+    Raises:
+        UsageError: Naming the encodings that suit, or the option and its encoding.
+    """
+    suiting = suiting_encodings() if suiting is None else suiting
+    for name in options.encodings or ():
+        if name not in (*recipes.ENCODINGS, *recipes.implicit_networks()):
+            require(
+                name in suiting, f"--encodings: {unknown_name('encoding', name, list(suiting))}"
+            )
+        require(name in suiting, f"--encodings: {what} takes {', '.join(suiting)}, not {name}")
+        if name in recipes.implicit_networks() and options.optimizer != "auto":
+            try:
+                recipes.default_lr(options.optimizer, name)
+            except ValueError as error:
+                raise UsageError(f"--optimizer: {error}") from None
+    names = built or options.encodings or DEFAULT_ENCODINGS
+    values = {"fourier": ("--bands", options.num_bands), "gaussian": ("--sigma", options.sigma)}
+    for encoding, (option, value) in values.items():
+        require(
+            value is None or encoding in names,
+            f"{option} is for the encoding {encoding}, and this fits {', '.join(names)}; name "
+            f"{encoding} in --encodings, or leave {option} out",
+        )
+
+
+def precision_for(precision: str, device: torch.device, *, is_small: bool) -> torch.dtype:
+    """Type that a network trains in.
+
+    Args:
+        precision: ``float32``, ``bfloat16`` or ``auto``.
+        device: device to compute on.
+        is_small: whether the network is so small that bfloat16 is no faster, and less exact: it
+            caps a hash grid near 64 dB.
+    """
+    if precision != "auto":
+        return torch.float32 if precision == "float32" else torch.bfloat16
+    return fastest_dtype(device, is_small=is_small)
+
+
+def frequency_bands(encoder: Encoder) -> list[float]:
+    """Frequency bands in rad per unit; none if they are random or trained."""
+    bands = encoder.frequency_bands
+    return [] if bands is None else [float(band) for band in bands.flatten()]
+
+
+def notes_on_flat_fits(
+    results: Sequence[Result], flat: float, config: CoordinateOptions
+) -> Iterator[str]:
+    """Name fits that are hardly better than a constant.
+
+    Args:
+        results: the fits.
+        flat: PSNR of a constant.
+        config: configuration of the run.
+    """
+    length = "--steps" if config.seconds is None else "--seconds"
+    for fit in results:
+        is_judged = not fit.is_reference and fit.is_complete(config) and flat < _CONSTANT_DB
+        if is_judged and fit.scores[PSNR.name] < flat + _COLLAPSED_DB:
+            yield (
+                f"the fit {fit.name} is hardly better than a constant, which has {flat:.1f} dB; "
+                f"try more {length}, another --seed or a smaller --lr"
+            )
+
+
+def constant_psnr(images: Iterable[Tensor]) -> float:
+    """PSNR of the mean color of images, which are asked for one at a time."""
+    count, total, squares = 0, torch.zeros(3, dtype=torch.float64), 0.0
+    for image in images:
+        for part in image.reshape(-1, 3).split(_CHUNK_PIXELS):
+            values = unit_range(part).double()
+            count += len(values)
+            total += values.sum(0)
+            squares += float(values.square().sum())
+    # Variance = E[x^2] - E[x]^2, which rounding may leave below 0.
+    error = max(0.0, squares / count - float((total / count).square().sum()))
+    return psnr_from_mse(error / 3)
+
+
+def encoder_of(model: nn.Module) -> Encoder:
+    """The encoder that a model begins with."""
+    return next(module for module in model.modules() if isinstance(module, Encoder))

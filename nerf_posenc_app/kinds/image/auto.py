@@ -1,0 +1,170 @@
+"""What is left to the program as ``auto``: encodings, bands and sigma of an image by short fits."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Protocol
+
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from nerf_posenc.analysis.choose import choose, choose_sigma
+from nerf_posenc.images import Image, unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.training.coordinate_model import CoordinateModel
+from nerf_posenc.training.loop import FitState, fit, mse
+from nerf_posenc.training.recipes import default_sigma
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.kinds.coordinates import coordinate_encodings
+from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.image.reconstruction import render
+from nerf_posenc_app.kinds.kind import Problem
+
+# Share of the steps of a whole fit that a short one takes.
+_SHARE = 1 / 6
+# Steps of a short fit, at least: fewer say more of the initial weights than of the encoding.
+_MIN_STEPS = 20
+# Pixels that judge a short fit.
+_JUDGED_PIXELS = 1 << 16
+# Share of scattered or noisy pixels that judges the fits of the others.
+_JUDGING_SHARE = 0.2
+# The fewest samples that `choose_sigma` takes.
+_MIN_SAMPLES = 10
+
+
+class OpenedImage(Protocol):
+    """What a short fit needs of the kind: the image, its models and their problems."""
+
+    image: Image
+
+    def build(
+        self, name: FitName, config: ImageOptions, generator: torch.Generator
+    ) -> tuple[nn.Module, CoordinateModel]:
+        """Build the model of a fit."""
+        ...
+
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: ImageOptions
+    ) -> Problem:
+        """What its training needs."""
+        ...
+
+
+def choose_encoding(kind: OpenedImage, config: ImageOptions) -> tuple[str, str]:
+    """Choose among all encodings of images by short fits; also say what was tried."""
+    names = [name for name in coordinate_encodings() if name != "none"]
+    best, errors = choose(names, lambda name: _error(kind, FitName(name), config))
+    return best, _tried(errors.items(), config)
+
+
+def choose_bands(kind: OpenedImage, config: ImageOptions, most: int, start: int) -> tuple[int, str]:
+    """Choose a number of frequency bands by short fits; also say what was tried.
+
+    Args:
+        kind: opened image.
+        config: configuration of the run.
+        most: largest number.
+        start: number that is tried first.
+    """
+
+    def error(num_bands: int) -> float:
+        return _error(kind, FitName("fourier"), replace(config, num_bands=num_bands))
+
+    best, errors = choose(range(1, most + 1), error, start=min(start, most))
+    return best, _tried(((f"{n} bands", each) for n, each in errors.items()), config)
+
+
+def _steps(config: ImageOptions) -> int:
+    # Noise is learned late: a short fit has none of it.
+    share = 1 if config.noise else _SHARE
+    return min(config.steps, max(_MIN_STEPS, round(share * config.steps)))
+
+
+def _tried(errors: Iterable[tuple[str, float]], config: ImageOptions) -> str:
+    found = sorted(errors, key=lambda each: each[1])
+    shown = ", ".join(f"{name} {psnr_from_mse(error):z.2f} dB" for name, error in found)
+    return f"{shown} after {_steps(config)} steps each"
+
+
+def _error(kind: OpenedImage, name: FitName, config: ImageOptions) -> float:
+    """Mean squared error of a short fit, at the pixels that a whole one is evaluated on."""
+    device, generator = torch.device(config.device), torch.Generator().manual_seed(config.seed)
+    model, description = kind.build(name, config, generator)
+    problem = kind.problem(model.to(device), description, config)
+    average: nn.Module = model
+    if problem.ema_decay is not None:
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(problem.ema_decay))
+
+    def after_step(_: FitState) -> None:
+        if isinstance(average, AveragedModel):
+            average.update_parameters(model)
+
+    fit(
+        FitState(model, problem.optimizer, _steps(config)),
+        problem.draw_batch,
+        problem.loss,
+        forward=problem.forward,
+        schedule=problem.schedule,
+        autocast_dtype=problem.autocast_dtype,
+        after_step=after_step,
+    )
+    image = kind.image.evaluated
+    part = slice(None, None, max(1, math.isqrt(image.num_pixels // _JUDGED_PIXELS)))
+    values = render(average, image.coordinates_at(part, part), device).clamp(0, 1)
+    truth = unit_range(image.pixels[part, part]).float()
+    if image.weights is not None:
+        kept = image.weights[part, part] > 0
+        values, truth = values[kept], truth[kept]
+    return float(mse(values, truth))
+
+
+def split_at_random(image: Image, seed: int) -> Image:
+    """Hold out a fifth of the fitted pixels, as they are fitted: of noisy ones, noisy values."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    width, height = image.size
+    return image.observed(torch.rand(height, width, generator=generator) > _JUDGING_SHARE)
+
+
+def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -> tuple[float, str]:
+    """Choose sigma by held-out pixels of tiles that are evenly spread over the image.
+
+    It is the choice for scattered samples, by short fits in float32; an image of a few pixels gets
+    the default. Tancik et al. 2020 also chose theirs by held-out pixels, one for all images of a
+    kind.
+
+    Args:
+        image: its fitted pixels.
+        device: device to fit on.
+        seed: random seed of the frequencies, the weights and the held-out pixels.
+
+    Returns:
+        Cycles per unit of the coordinate, and what was tried.
+    """
+    tiles = _tiles(*image.size)
+    weights = torch.ones(image.pixels.shape[:2]) if image.weights is None else image.weights
+    points = torch.cat([image.coordinates_at(*tile)[weights[tile] > 0] for tile in tiles])
+    if len(points) < _MIN_SAMPLES:
+        return default_sigma(image.resolution), "the default, for a few pixels"
+    targets = torch.cat([unit_range(image.pixels[tile])[weights[tile] > 0] for tile in tiles])
+    choice = choose_sigma(points.to(device), targets.to(device), seed=seed)
+    # Relative errors, since the values were scaled to one spread.
+    least = min(choice.held_out_errors.values())
+    tried = ", ".join(
+        f"{sigma:.2f}: {error / least:.2f}"
+        for sigma, error in sorted(choice.held_out_errors.items())
+    )
+    return choice.sigma, f"held-out errors relative to the least {tried}"
+
+
+def _tiles(
+    width: int, height: int, *, side: int = 32, across: int = 4
+) -> list[tuple[slice, slice]]:
+    """Square tiles evenly spread over an image, at most 4 x 4, or all of it."""
+    if height * width <= (side * across) ** 2:
+        return [(slice(0, height), slice(0, width))]
+    tops, lefts = (
+        torch.linspace(0, n - min(side, n), min(across, max(1, n // side))).long().tolist()
+        for n in (height, width)
+    )
+    return [(slice(top, top + side), slice(left, left + side)) for top in tops for left in lefts]

@@ -1,0 +1,117 @@
+"""How an image is fitted unless the user says otherwise (docs/experiments.md)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from nerf_posenc.images import Image
+from nerf_posenc.training import recipes
+from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
+from nerf_posenc_app.kinds.image.options import ImageOptions, default_encodings
+from nerf_posenc_app.options import require
+from nerf_posenc_app.terminal import print_to_stderr
+
+# This many more than suffice pass without a warning.
+_SPARE_BANDS = 2
+_MEGAPIXEL = 1 << 20
+# From here on larger batches reach more in the same time: most of a step is that of the grid.
+_LARGE_BATCHES = 4 * _MEGAPIXEL
+# Scattered pixels between which a spline is solved for in some seconds.
+_MOST_RBF = 1 << 18
+# Shorter fits need more steps rather than more pixels.
+_SHORT_SECONDS = 60.0
+
+
+def default_length(
+    num_pixels: int, *, on_cpu: bool, seconds: float | None = None
+) -> tuple[int, int]:
+    """Steps of a fit and pixels per step; above a megapixel the steps grow with its root.
+
+    Args:
+        num_pixels: pixels to fit.
+        on_cpu: whether the fit runs on a CPU, not on a GPU.
+        seconds: length of the fit in seconds instead of steps; None for steps.
+    """
+    growth = max(1.0, num_pixels / _MEGAPIXEL) ** 0.5
+    if not on_cpu:
+        return round(2000 * growth), 65536
+    is_short = seconds is not None and seconds < _SHORT_SECONDS
+    if num_pixels <= _LARGE_BATCHES or is_short:
+        return round(600 * growth), 8192
+    return round(300 * growth), 32768
+
+
+def band_warning(image: Image, num_bands: int) -> str | None:
+    """Warning if bands lie far above the Nyquist frequency of the fitted pixels."""
+    resolution, enough = image.resolution, recipes.default_bands(image.resolution)
+    spare = 0 if image.held_out is not None else _SPARE_BANDS
+    if num_bands <= enough + spare:
+        return None
+    return (
+        f"more than {enough} bands go beyond the Nyquist frequency of {resolution} pixels and only "
+        f"add noise between them; --bands {enough} suffices"
+    )
+
+
+def resolve(options: ImageOptions, image: Image) -> ImageOptions:
+    """Choose what depends on the image and the device; ``auto`` is left to short fits.
+
+    Args:
+        options: options as asked for.
+        image: its fitted pixels, and those held out.
+
+    Raises:
+        UsageError: If options do not suit the image.
+    """
+    on_cpu = torch.device(options.device).type == "cpu"
+    steps, batch_size = default_length(image.num_fitted, on_cpu=on_cpu, seconds=options.seconds)
+    own_sigma = options.sigma
+    references = options.references
+    if references is None:
+        references = _between(options, image) if image.held_out is not None else ()
+    else:
+        _require_suiting(references, options)
+    config = replace(
+        options,
+        encodings=options.encodings or default_encodings(options, image.num_pixels),
+        steps=options.steps or steps,
+        batch_size=options.batch_size or batch_size,
+        num_bands=options.num_bands or recipes.default_bands(image.resolution),
+        sigma=recipes.default_sigma(image.resolution) if own_sigma is None else own_sigma,
+        references=references,
+    )
+    if isinstance(config.num_bands, int) and "fourier" in config.encodings and not options.quiet:
+        # Several are asked for to see where they begin to harm.
+        warning = band_warning(image, config.num_bands)
+        if warning is not None:
+            print_to_stderr(f"warning: {warning}")
+    return config
+
+
+def _between(options: ImageOptions, image: Image) -> tuple[str, ...]:
+    """What needs no training, where what is fitted differs from what is scored."""
+    if options.held_out:
+        return tuple(INTERPOLATIONS)
+    if options.observed is not None:
+        has_rbf = image.evaluated.num_fitted <= _MOST_RBF
+        return ("given", "linear", "rbf") if has_rbf else ("given", "linear")
+    return ("given", "nl-means")
+
+
+def _require_suiting(references: Sequence[str], options: ImageOptions) -> None:
+    """Check that references suit the image.
+
+    Raises:
+        UsageError: Naming one that does not, and the option that it needs.
+    """
+    needed = {
+        **dict.fromkeys(INTERPOLATIONS, ("--held-out", options.held_out)),
+        "given": ("--observed or --noise", options.observed or options.noise),
+        "linear": ("--observed", options.observed is not None),
+        "rbf": ("--observed", options.observed is not None),
+        "nl-means": ("--noise", options.noise is not None and options.observed is None),
+    }
+    for name in references:
+        option, is_given = needed[name]
+        require(bool(is_given), f"--references {name} is for {option}; add it, or leave {name} out")

@@ -1,0 +1,345 @@
+"""Images: a network from coordinates (x, y) to RGB, evaluated on all pixels or on held-out ones."""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.fits import ImageFit, load_fit
+from nerf_posenc.images import Image, MuLaw, unit_range
+from nerf_posenc.metrics.image import ssim
+from nerf_posenc.training import recipes
+from nerf_posenc.training.batches import PixelBatches
+from nerf_posenc.training.coordinate_model import CoordinateModel
+from nerf_posenc.training.corner_cache import cache_corners
+from nerf_posenc.training.devices import return_freed_memory
+from nerf_posenc.training.loop import mse, weighted_mse
+from nerf_posenc.training.results import Measure
+from nerf_posenc.training.schedules import constant
+from nerf_posenc_app.blocks import Evaluation, FitName
+from nerf_posenc_app.crops import preview_windows
+from nerf_posenc_app.kinds.coordinates import (
+    ABOUT,
+    CITATIONS,
+    PSNR,
+    SSIM,
+    CoordinateKind,
+    constant_psnr,
+    encoder_of,
+    frequency_bands,
+    notes_on_flat_fits,
+)
+from nerf_posenc_app.kinds.image import auto, defaults
+from nerf_posenc_app.kinds.image.inputs import find_images
+from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.kinds.image.plan import PLANNED_PIXELS, plan
+from nerf_posenc_app.kinds.image.reconstruction import (
+    evaluated_pixels,
+    fitted_pixels,
+    reconstruct,
+    render,
+    view_of,
+)
+from nerf_posenc_app.kinds.image.references import reference_result
+from nerf_posenc_app.kinds.image.samples import ALPHA, sample_notes, sampled, weighted
+from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
+from nerf_posenc_app.options import UsageError, require
+from nerf_posenc_app.terminal import printable
+from scenes import open_image
+from scenes.in_memory import image_file
+
+# Option of which a run may fit several values, by the encoding that it is for.
+_SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
+
+FITTED = Measure(
+    "psnr_fitted_db", "PSNR (dB, fitted pixels)", meaning="PSNR over the pixels that were fitted"
+)
+"""Further column of fits that are scored between the pixels."""
+
+
+STOPS = Measure(
+    "rmse_stops",
+    "RMSE (stops)",
+    3,
+    higher_is_better=False,
+    meaning="root mean square of the differences of log2 of linear light, which counts as the peak "
+    "over mu where it is less",
+)
+"""Further column of images of linear light."""
+MU_LAW = replace(PSNR, label="mu-law PSNR (dB)", meaning="PSNR of the values by the mu-law")
+"""Their first column."""
+
+
+class ImageKind(CoordinateKind[ImageOptions]):
+    """An image, with the pixels that are held out of the fit, if any."""
+
+    name = "image"
+    Options = ImageOptions
+    rendered_by = ("size", "scale", "crop")
+    in_dim, out_dim = 2, 3
+    about = ABOUT
+    citations = CITATIONS
+
+    def __init__(self, options: ImageOptions, image: Image | None = None) -> None:
+        if image is None:
+            name = options.image
+            is_folder = os.path.isdir(name)
+            require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
+            image = open_image(
+                name, max_pixels=options.max_pixels, pattern_size=options.size or 512
+            )
+            if options.mask is not None or options.weights is not None:
+                image = weighted(options, image)
+            image = image if options.size is None else image.resized(options.size)
+            if options.held_out or options.observed or options.noise:
+                image = sampled(options, image)
+        self.image, self.size, self.start = image, image.whole_size, image.mean_color()
+        self.title, self.source = printable(image.name), printable(image.source)
+        self.facts: dict[str, Any] = {"size": self.size}
+        self.num_rows = image.num_fitted
+        # Whether the pixels that are scored are others than those that are fitted.
+        self.is_split = options.held_out or options.observed is not None
+        if self.is_split:
+            self.evaluated_on = "held-out pixels" if options.held_out else "unobserved pixels"
+        self.notes_on_data = image.notes
+        if not (image.weights is None and image.held_out is None and image.tone is None):
+            self.notes_on_data = (*image.notes, *sample_notes(options, image))
+        self._truth = evaluated_pixels(image)
+        self._windows = preview_windows(image.evaluated.pixels)
+
+    @property
+    def resolution(self) -> int:
+        """Fitted pixels along the longer side."""
+        return self.image.resolution
+
+    def summary(self, config: ImageOptions) -> list[str]:
+        """Source, size, and how many pixels are held out."""
+        width, height = self.size
+        lines = [f"image    {self.source}, {width} x {height}"]
+        fitted, scored = self.image.num_fitted, self.image.evaluated.num_fitted
+        if self.is_split:
+            lines.append(f"pixels   {fitted:,} to fit, {scored:,} others to evaluate on")
+        elif fitted < self.image.num_pixels:
+            lines.append(f"pixels   {fitted:,} of {self.image.num_pixels:,} to fit")
+        return lines
+
+    def digest(self) -> str:
+        """Checksum of all pixels, fitted and evaluated, and of their weights."""
+        evaluated = self.image.evaluated
+        corner = evaluated.coordinates_at(slice(1), slice(1))
+        weights = [image.weights for image in (self.image, evaluated) if image.weights is not None]
+        tensors = (self.image.pixels, evaluated.pixels, corner, *weights)
+        return digest_of((tensor.shape, [tensor]) for tensor in tensors)
+
+    def resolve(self, options: ImageOptions) -> ImageOptions:
+        """Choose encodings, bands, sigma, steps and batches by the size of the image."""
+        config = defaults.resolve(options, self.image)
+        if "auto" in (config.sigma, config.num_bands, *config.encodings):
+            config = self._chosen(config)
+        return config
+
+    def _chosen(self, config: ImageOptions) -> ImageOptions:
+        """Replace each ``auto`` by what short fits choose, and say what was tried."""
+        if config.sigma == "auto":
+            config.log("choosing sigma by held-out pixels ...")
+            device = torch.device(config.device)
+            sigma, tried = auto.sigma_between_pixels(self.image, device, seed=config.seed)
+            config.log(f"sigma    {sigma:.2f} cycles per unit; {tried}")
+            config = replace(config, sigma=sigma)
+        if config.num_bands != "auto" and config.encodings != ("auto",):
+            return config
+        judge, octaves = self, 0
+        if self.image.held_out is not None:
+            # Those that are scored must not choose: the fitted ones are split once more.
+            fitted = replace(self.image, held_out=None)
+            if config.held_out:
+                # It leaves an octave less.
+                judge, octaves = ImageKind(config, fitted.split_held_out()), 1
+            else:
+                judge = ImageKind(config, auto.split_at_random(fitted, config.seed))
+        if config.num_bands == "auto":
+            start = recipes.default_bands(judge.resolution)
+            most = start + 1
+            num_bands, tried = auto.choose_bands(judge, config, most, start)
+            config = replace(config, num_bands=num_bands + octaves)
+            config.log(f"bands    {tried}: {config.num_bands}")
+            self.facts["auto_bands"] = tried
+        if config.encodings == ("auto",):
+            encoding, tried = auto.choose_encoding(judge, config)
+            config = replace(config, encodings=("none", encoding))
+            config.log(f"auto     {tried}")
+            self.facts["auto"] = tried
+        return config
+
+    def fit_names(self, config: ImageOptions) -> Sequence[FitName]:
+        """One fit for each encoding, or for each of several numbers of bands or sigmas."""
+        names = list[FitName]()
+        for encoding in config.encodings:
+            option = _SWEPT.get(encoding, "")
+            values = getattr(config, option, None)
+            several = values if isinstance(values, tuple) else ()
+            names += [FitName(encoding, (option, value)) for value in several]
+            names += [] if several else [FitName(encoding)]
+        return names
+
+    def measures(self, config: ImageOptions) -> Sequence[Measure]:
+        """PSNR and SSIM, and between the pixels the PSNR of the fitted ones."""
+        fitted = (FITTED,) if self.is_split else ()
+        if self.image.tone is not None:
+            return (MU_LAW, *fitted, STOPS, SSIM)
+        return (PSNR, *fitted, SSIM)
+
+    def problem(
+        self, model: nn.Module, description: CoordinateModel, config: ImageOptions
+    ) -> Problem:
+        """Batches of shuffled pixels."""
+        device = torch.device(config.device)
+        batches = PixelBatches(self.image, config.batch_size, seed=config.seed, device=device)
+        encoder, network = model.children()
+        draw_batch, forward = cache_corners(encoder_of(encoder), network, batches)
+        # Sinusoids that are fitted fast fill the gaps between the pixels with noise; raw
+        # coordinates cannot, and a hash grid does at any learning rate.
+        is_between = self.image.held_out is not None
+        is_slow = is_between and config.optimizer in ("auto", "muon")
+        held_out = recipes.get_recipe(description.encoding).held_out if is_slow else None
+        between: dict[str, Any] = {}
+        if held_out is not None:
+            between = {"lr": held_out.lr, "adam_lr": held_out.adam_lr}
+            between |= {"schedule": constant, "ema_decay": held_out.ema_decay}
+        previews = [self.image.evaluated.coordinates_at(*window) for window in self._windows]
+        truth = self.image.evaluated.pixels
+        problem = self.trained(
+            model,
+            description,
+            config,
+            draw_batch,
+            forward=forward,
+            compiled=config.compile,
+            captured=True,
+            facts=None if self.image.tone is None else vars(self.image.tone),
+            loss=weighted_mse if batches.is_weighted else mse,
+            originals=[unit_range(truth[window]) for window in self._windows],
+            **between,
+        )
+        dtype = problem.autocast_dtype
+        problem.preview = lambda: [render(model, points, device, dtype) for points in previews]
+        return problem
+
+    def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
+        """PSNR and SSIM, and the reconstruction."""
+        config, device = fit.config, torch.device(fit.config.device)
+        dtype = fit.problem.autocast_dtype
+        values, decibels = reconstruct(self.image, fit.model, device, dtype)
+        scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth, self.image.valid)}
+        if (tone := self.image.tone) is not None:
+            scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, tone)
+        if self.is_split:
+            fitted = fitted_pixels(self.image)
+            scores[FITTED.name] = reconstruct(fitted, fit.model, device, dtype)[1]
+        if self.image.is_large:
+            return_freed_memory()
+        encoder = encoder_of(fit.model)
+        return Evaluation(
+            scores, [view_of(self.image, values, self.title, frequency_bands(encoder))]
+        )
+
+    def references(self, config: ImageOptions) -> Sequence[Result]:
+        """Interpolations between the pixels, or what denoises them."""
+        return [reference_result(self.image, name) for name in config.references]
+
+    def plan(self, config: ImageOptions) -> str | None:
+        """What the fits of more than a megapixel take."""
+        is_planned = self.image.num_pixels > PLANNED_PIXELS
+        return plan(self, self.image, config) if is_planned else None
+
+    def notes(self, results: Sequence[Result], config: ImageOptions) -> Iterator[str]:
+        """Name references and flat fits."""
+        references = [result for result in results if result.is_reference]
+        fits = [result for result in results if not result.is_reference]
+        if references and fits:
+            names = ", ".join(result.label for result in references)
+            yield f"{names}: computed from the fitted pixels, not trained on the coordinates"
+        if config.noise is None:  # A fit that has the noise is no failure of training.
+            yield from notes_on_flat_fits(results, constant_psnr([self._truth]), config)
+
+    @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write the pixels of an image."""
+        return image_file(data)
+
+    @classmethod
+    def inputs(cls, options: ImageOptions) -> Sequence[str] | None:
+        """Files and samples of ``--images``."""
+        if options.images is None:
+            return None
+        return find_images(options.images, options.max_pixels)
+
+    @classmethod
+    def of_input(cls, options: ImageOptions, name: str) -> ImageOptions:
+        """Options of one of several images."""
+        return replace(options, image=name, images=None)
+
+    @classmethod
+    def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
+        """Find the files from another folder."""
+        images = None if options.images is None else tuple(map(found, options.images))
+        mask = options.mask if options.mask in (None, ALPHA) else found(options.mask)
+        weights = None if options.weights is None else Path(found(str(options.weights)))
+        options = replace(options, images=images, mask=mask, weights=weights)
+        if options.observed is not None and os.path.exists(found(options.observed)):
+            options = replace(options, observed=found(options.observed))
+        return super().relocated(options, found)
+
+    @classmethod
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+        """Render an image at any resolution, or a part of it."""
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, ImageFit)
+        longer_side = asked["size"]
+        try:
+            own = fit.rendered_size(window=asked["crop"])
+            if asked["scale"] is not None:
+                longer_side = max(1, round(max(own) * asked["scale"]))
+            size = fit.rendered_size(longer_side, window=asked["crop"])
+        except ValueError as error:
+            raise UsageError(f"--crop: {error}") from None
+        strips = fit.strips(longer_side, window=asked["crop"])
+        enough = recipes.default_bands(max(fit.size))
+        bands = fit.options.num_bands if fit.options.encoding == "fourier" else 0
+        note = None
+        if size > own and bands > enough:
+            note = (
+                f"note: bands above {enough} are noise between the {max(fit.size)} fitted pixels, "
+                f"and this fit has {bands}: to enlarge it, fit it with --bands {enough}"
+            )
+        name = f"{path.stem}-{size[0]}x{size[1]}"
+        return Rendered(size, name, strips, note=note, tone=_tone_of(fit))
+
+    @classmethod
+    def exportable(cls, path: Path) -> Exportable:
+        """A module from coordinates ``(n, 2)`` to RGB ``(n, 3)``."""
+        fit = load_fit(path)
+        assert isinstance(fit, ImageFit)
+        return Exportable(fit.model, {"coordinates": torch.rand(8, 2) - 0.5}, ["rgb"])
+
+
+def _tone_of(fit: ImageFit) -> MuLaw | None:
+    """Curve of the values of a saved fit; None if they are as stored."""
+    facts = {name: float(fit.facts[name]) for name in ("peak", "mu") if name in fit.facts}
+    return MuLaw(**facts) if facts else None
+
+
+def _rmse_in_stops(values: Tensor, image: Image, tone: MuLaw) -> float:
+    """Root mean square of the differences of log2 of linear light."""
+    stops = [
+        tone.light(each.float()).clamp(min=tone.peak / tone.mu).log2()
+        for each in (values, image.pixels)
+    ]
+    errors = (stops[0] - stops[1]).square().mean(-1)
+    kept = errors if image.weights is None else errors[image.weights > 0]
+    return math.sqrt(float(kept.mean()))

@@ -1,0 +1,125 @@
+"""Options of a run that fits images, and which encodings it fits unless they are named."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from nerf_posenc_app.kinds.coordinates import (
+    check_encodings,
+    coordinate_encodings,
+    suiting_encodings,
+)
+from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
+from nerf_posenc_app.options import OPEN, Open, PixelOptions, Range, require
+
+REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf", "nl-means")
+"""What a fit is compared with, without training."""
+
+# Images of more pixels are not fitted on raw coordinates: to render them takes minutes and shows
+# little.
+WITHOUT_BASELINE = 8 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions(PixelOptions):
+    """Fit an image without and with an encoding.
+
+    Encodings: none fourier gaussian hash lines, and networks that need none: siren finer
+    gauss wire mfn. auto tries all; none fourier hash by default.
+
+    Example: train_fit.py --image photo.jpg --bands 10
+    """
+
+    image: str = "cat"
+    """Image file, a bundled sample, or a pattern: star, zone-plate, bandlimited[:SHARE]."""
+
+    images: tuple[str, ...] | None = None
+    """Several images, or folders of images, each with a run of its own."""
+
+    held_out: bool = False
+    """Fit every second pixel of every second row, and evaluate on those between."""
+
+    mask: str | None = None
+    """Gray image whose white is fitted and scored, or alpha: the opacity of --image."""
+
+    weights: Path | None = None
+    """A .npy of the weight of each pixel in loss and scores, in [0, 1]."""
+
+    observed: str | None = None
+    """Fit a share of the pixels and score the others: 0.1, columns:0.2, or a mask."""
+
+    noise: Annotated[float | None, Range(0, 10, is_open=True)] = None
+    """Fit values with Gaussian noise of this deviation, and score against those without."""
+
+    references: Open[tuple[str, ...]] = OPEN
+    """What fits are compared with, without training: bilinear, bicubic, lanczos (with --held-out); given,
+    linear, rbf (with --observed), nl-means (with --noise)."""
+
+    num_bands: Annotated[
+        Open[int | tuple[int, ...] | Literal["auto"]],
+        Range(1, 100),
+        tyro.conf.arg(name="bands", metavar="INT ...|auto"),
+    ] = OPEN  # type: ignore[assignment]
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; by default those
+    that the pixels hold.
+    Several: a fit with each; auto: chosen by short fits."""
+
+    sigma: Annotated[
+        float | tuple[float, ...] | Literal["auto"] | None,
+        Range(0, 1e6, is_open=True),
+        tyro.conf.arg(metavar="FLOAT ...|auto"),
+    ] = None  # type: ignore[assignment]
+    """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. Several: a fit with
+    each; auto: by held-out pixels."""
+
+    max_resolution: Annotated[int | None, Range(16, 1 << 17)] = None
+    """Nodes per axis of hash's last level; one per pixel."""
+
+    compile: bool = False
+    """Compile the model before the first step, for a long fit."""
+
+    def check(self) -> None:
+        """Check ranges, that no two options exclude each other, and that the encodings suit."""
+        names = self.encodings or default_encodings(self, 0)
+        if "auto" in names:
+            require(names == ("auto",), "--encodings auto stands alone; leave out the other names")
+            names = tuple(coordinate_encodings())
+        suiting = [*suiting_encodings(), "auto"]
+        check_encodings(self, "an image", suiting=suiting, built=names)
+        super().check()
+        require("" not in (self.image, *(self.images or ())), "--image needs a path or a name")
+        require(self.images != (), "--images needs a path or a name")
+        require(
+            self.max_resolution is None or "hash" in names,
+            "--max-resolution is for the hash grid of an image: name hash in --encodings",
+        )
+        for name in ("observed", "noise"):
+            is_alone = getattr(self, name) is None or not self.held_out
+            require(is_alone, f"--{name} and --held-out exclude each other")
+        own = [name for name in ("mask", "weights") if getattr(self, name) is not None]
+        require(
+            not own or self.images is None, f"--{' and --'.join(own)}: of one --image, not --images"
+        )
+        unknown = [name for name in self.references or () if name not in REFERENCES]
+        require(
+            not unknown,
+            f"--references: no reference {', '.join(unknown)}; known are {', '.join(REFERENCES)}",
+        )
+
+
+def default_encodings(options: ImageOptions, num_pixels: int) -> tuple[str, ...]:
+    """Encodings to fit if none are named.
+
+    Args:
+        options: options of the run.
+        num_pixels: pixels to fit; 0 if they are not known yet.
+    """
+    if options.held_out or options.observed or options.noise:
+        return ("none", "fourier", "gaussian", "hash")
+    has_grid = options.num_bands is None
+    names = ("none", "fourier", "hash") if has_grid else ("none", "fourier")
+    if num_pixels > WITHOUT_BASELINE and not options.images:
+        return names[1:]
+    return names

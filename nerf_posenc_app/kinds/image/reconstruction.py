@@ -1,0 +1,79 @@
+"""The pixels that a model gives, and those that they are compared with."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from nerf_posenc.images import Image, to_eight_bits, unit_range
+from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error
+from nerf_posenc.training.devices import autocast
+from nerf_posenc.training.loop import predict
+from nerf_posenc_app.blocks import View
+
+# A large image is rendered this many pixels at a time.
+_STRIP_PIXELS = 1 << 18
+# Gray of what a mask leaves out.
+_MASKED = 0.5
+
+
+def evaluated_pixels(image: Image) -> Tensor:
+    """All pixels that fits are evaluated on; as stored if they are many."""
+    image = image.evaluated
+    return image.pixels if image.is_large else image.rgb
+
+
+def fitted_pixels(image: Image) -> Image:
+    """The pixels that are fitted, to be evaluated on: without the noise of what is fitted."""
+    if image.held_out is None or not image.is_one_grid:
+        return replace(image, held_out=None)
+    return replace(image.held_out, weights=image.weights)
+
+
+def view_of(image: Image, values: Tensor, title: str, bands: Sequence[float] = ()) -> View:
+    """Pixels that are evaluated beside their reconstruction; gray where a mask leaves them out."""
+    truth, scored = evaluated_pixels(image), image.evaluated.weights
+    if (valid := image.valid) is not None:
+        truth, values = (
+            torch.where(valid[..., None], unit_range(each), _MASKED) for each in (truth, values)
+        )
+    return View(
+        title,
+        truth,
+        values,
+        bands=bands,
+        scored=None if scored is None else scored > 0,
+        mu=None if image.tone is None else image.tone.mu,
+    )
+
+
+def render(
+    model: nn.Module, points: Tensor, device: torch.device, dtype: torch.dtype | None = None
+) -> Tensor:
+    """Values at coordinates ``(height, width, 2)``, computed in this type or in float32."""
+    # Chunks that stay in a CPU's cache, at the number of rows that its matrix library likes.
+    chunk_size = 2048 if device.type == "cpu" else 1 << 18
+    with autocast(device, dtype):
+        values = predict(model, points.reshape(-1, 2).to(device), chunk_size=chunk_size)
+    return values.cpu().reshape(*points.shape[:2], 3)
+
+
+def reconstruct(
+    image: Image, model: nn.Module, device: torch.device, dtype: torch.dtype | None = None
+) -> tuple[Tensor, float]:
+    """Values of all evaluated pixels, of a large image in 8 bits, and their PSNR in dB."""
+    image = image.evaluated
+    if not image.is_large:
+        values = render(model, image.coordinates, device)
+        return values, psnr(values, image.rgb, image.weights)
+    # 8 bits are kept; the PSNR is that of the values before they are rounded.
+    rounded, error = torch.empty(image.pixels.shape, dtype=torch.uint8), 0.0
+    height = max(1, _STRIP_PIXELS // len(image.x))
+    for rows in (slice(top, top + height) for top in range(0, len(image.y), height)):
+        values = render(model, image.coordinates_at(rows, slice(None)), device, dtype)
+        weights = None if image.weights is None else image.weights[rows]
+        error += squared_error(values, image.pixels[rows], weights)
+        rounded[rows] = to_eight_bits(values)
+    total = image.num_pixels if image.weights is None else float(image.weights.sum())
+    return rounded, psnr_from_mse(error / (3 * total))

@@ -1,0 +1,71 @@
+"""What the fits of an image are compared with: baselines that are evaluated alike."""
+
+import time
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.images import Image, to_eight_bits
+from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc_app.blocks import Evaluation, FitName
+from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
+from nerf_posenc_app.kinds.image.interpolation import interpolate_held_out, linear, radial
+from nerf_posenc_app.kinds.image.reconstruction import view_of
+from nerf_posenc_app.kinds.kind import Result
+from nerf_posenc_app.terminal import printable
+
+
+def reference_result(image: Image, name: str) -> Result:
+    """Compute a reference and evaluate it.
+
+    Args:
+        image: the image that the fits are made of.
+        name: one of ``REFERENCES``.
+    """
+    started, scores = time.perf_counter(), {}
+    if name in _SCATTERED:
+        values = _SCATTERED[name](image)
+    else:
+        values = interpolate_held_out(image, name)
+    seconds = time.perf_counter() - started
+    truth = image.evaluated.pixels
+    if image.evaluated.is_large:
+        values = to_eight_bits(values)
+    scores[PSNR.name] = psnr(values, truth, image.evaluated.weights)
+    scores[SSIM.name] = ssim(values, truth, image.valid)
+    view = view_of(image, values, printable(image.name))
+    return Result(
+        name=FitName(name),
+        seconds=seconds,
+        evaluation=Evaluation(scores, [view]),
+        is_reference=True,
+    )
+
+
+def given(image: Image) -> Tensor:
+    """The values that are fitted, and their mean color where there are none."""
+    values = image.rgb.clamp(0, 1)
+    if image.weights is None:
+        return values
+    return torch.where(image.weights[..., None] > 0, values, image.mean_color())
+
+
+def _non_local_means(image: Image) -> Tensor:
+    """Denoise by patches that look alike (Buades et al. 2005), the deviation being known."""
+    from skimage.restoration import denoise_nl_means
+
+    noisy, sigma = given(image).numpy(), float((image.rgb - image.evaluated.rgb).std())
+    cleaned = denoise_nl_means(
+        noisy, h=0.8 * sigma, sigma=sigma, patch_size=5, patch_distance=6, channel_axis=-1
+    )
+    return torch.from_numpy(cleaned).float()
+
+
+_SCATTERED: Mapping[str, Callable[[Image], Tensor]] = {
+    "given": given,
+    "linear": linear,
+    "rbf": radial,
+    "nl-means": _non_local_means,
+}
+"""References of an image with pixels that are observed or noisy, from all of its fitted pixels."""

@@ -1,0 +1,167 @@
+"""Which pixels of an image are fitted, and how: masks, weights, observed shares, noise."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nerf_posenc.images import Image, resize_area
+from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.options import UsageError, require
+from scenes import open_image
+from scenes.image_files import open_alpha
+from scenes.worker import read_file
+
+ALPHA = "alpha"
+"""Value of ``--mask`` that takes the opacity of the image itself."""
+
+_COLUMNS = "columns:"
+# Means of ones are that much off.
+_ROUNDING = 1e-6
+
+
+def weighted(options: ImageOptions, image: Image) -> Image:
+    """Give an image the weights of ``--mask`` and ``--weights``.
+
+    Raises:
+        SceneError: If a file cannot be read.
+        UsageError: Naming the option that does not suit the image.
+    """
+    found = None
+    if options.mask == ALPHA:
+        is_file = Path(options.image).is_file()
+        require(is_file, f"--mask alpha: {options.image} is no file with an alpha channel")
+        found = open_alpha(Path(options.image), max_pixels=options.max_pixels)
+        require(found is not None, f"--mask alpha: {options.image} has no alpha channel")
+    elif options.mask is not None:
+        found = _mask(options.mask, options.max_pixels)
+    if found is not None:
+        _require_size(found, image, f"--mask {options.mask}")
+    if options.weights is not None:
+        weights = _read_array(options.weights, options.max_pixels)
+        _require_size(weights, image, f"--weights {options.weights}")
+        found = weights if found is None else found * weights
+    assert found is not None
+    require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
+    image = replace(image, weights=found)
+    # The colors before they were laid over white.
+    return _straight(image) if options.mask == ALPHA else image
+
+
+def sampled(options: ImageOptions, image: Image) -> Image:
+    """Hold pixels out of the fit, or add noise to those that are fitted.
+
+    Raises:
+        SceneError: If a file cannot be read.
+        UsageError: Naming the option that does not suit the image.
+    """
+    if options.held_out:
+        try:
+            return image.split_held_out()
+        except ValueError as error:
+            raise UsageError(f"--held-out: {options.image}: {error}") from None
+    clean = image
+    if options.noise is not None:
+        generator = torch.Generator().manual_seed(options.seed)
+        noise = torch.randn(image.rgb.shape, generator=generator)
+        image = replace(image, pixels=image.rgb + options.noise * noise, held_out=clean)
+    if options.observed is not None:
+        try:
+            image = image.observed(_observed(options, image))
+        except ValueError as error:
+            raise UsageError(f"--observed {options.observed}: {error}") from None
+        image = replace(image, held_out=replace(image.evaluated, pixels=clean.pixels))
+    return image
+
+
+def sample_notes(options: ImageOptions, image: Image) -> list[str]:
+    """What a reader of the table should know of the pixels."""
+    notes = []
+    if image.tone is not None:
+        notes.append(
+            f"linear light up to {image.tone.peak:.3g}: fitted, scored and shown by the mu-law (mu "
+            f"= {image.tone.mu:.6g})"
+        )
+    if options.held_out:
+        notes.append(
+            "every second pixel of every second row is fitted; the scores and images are those "
+            "of the pixels between"
+        )
+    if options.mask is not None:
+        notes.append(
+            f"pixels outside the mask {options.mask}, gray here, are neither fitted nor scored"
+        )
+    if options.weights is not None:
+        notes.append(f"loss and scores weigh pixels by {options.weights}")
+    if options.observed is not None:
+        others = image.evaluated.num_fitted
+        notes.append(
+            f"{image.num_fitted:,} pixels are observed; the scores are of the {others:,} others"
+        )
+    if options.noise is not None:
+        notes.append(
+            f"fitted are values with Gaussian noise of standard deviation {options.noise:g}; the "
+            "scores are against those without"
+        )
+    return notes
+
+
+def _straight(image: Image) -> Image:
+    """Colors of an image that was laid over white, with its opacity as the weights."""
+    assert image.weights is not None
+    alpha = image.weights[..., None].clamp(min=1e-12)
+    colors = torch.where(image.weights[..., None] > 0, (image.rgb - (1 - alpha)) / alpha, 1.0)
+    return replace(image, pixels=colors.clamp(0, 1), notes=())
+
+
+def _mask(file: str, max_pixels: int) -> Tensor:
+    """Mask of a gray image or an array: 1 where it is above a half, else 0."""
+    require(Path(file).is_file(), f"--mask or --observed {file}: there is no such file")
+    if file.lower().endswith(".npy"):
+        return (_read_array(Path(file), max_pixels) > 0.5).float()
+    rgb = open_image(file, max_pixels=max_pixels).rgb
+    is_gray = bool((rgb == rgb[..., :1]).all())
+    require(is_gray, f"--mask {file} has colors; white is fitted, black is left out")
+    return (rgb[..., 0] > 0.5).float()
+
+
+def _require_size(weights: Tensor, image: Image, what: str) -> None:
+    width, height = image.size
+    require(
+        weights.shape == (height, width),
+        f"{what} must be of the size of the image, {width} x {height}; it is "
+        + " x ".join(map(str, reversed(weights.shape))),
+    )
+
+
+def _observed(options: ImageOptions, image: Image) -> Tensor:
+    """Pixels that are observed: a random share, columns, or those of a mask."""
+    asked, (width, height) = options.observed or "", image.size
+    generator = torch.Generator().manual_seed(options.seed)
+    if (share := _share(asked.removeprefix(_COLUMNS))) is None:
+        found = _mask(asked, options.max_pixels)
+        # As the image was reduced: a pixel is observed if all of it is.
+        kept = resize_area(found[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
+        _require_size(kept, image, f"--observed {asked}")
+        return kept
+    if asked.startswith(_COLUMNS):
+        return (torch.rand(width, generator=generator) < share).expand(height, width)
+    # Exactly this share, whatever the seed.
+    order = torch.rand(height * width, generator=generator).argsort().argsort()
+    return (order < round(share * height * width)).reshape(height, width)
+
+
+def _share(text: str) -> float | None:
+    """A number in (0, 1); None for text that is no number."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    require(0 < share < 1, f"--observed must be above 0 and below 1, or a file; got {text}")
+    return share
+
+
+def _read_array(path: Path, most: int) -> Tensor:
+    """Values of a ``.npy`` file."""
+    return torch.from_numpy(read_file("scenes.arrays:read_array", path, most))

@@ -1,0 +1,466 @@
+"""What a kind of data gives the program: the protocol `Kind`.
+
+A kind says what is particular to its data. Everything else, the run, its folder, resuming, the
+tables, the page, `compare` and the live page, knows configurations, scores and blocks alone.
+"""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.images import MuLaw, strips, unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.checkpoints import bytes_of
+from nerf_posenc.training.loop import FitState, Loss, mse
+from nerf_posenc.training.optimizers import OptimizerGroup
+from nerf_posenc.training.results import Measure
+from nerf_posenc.training.schedules import cosine_decay
+from nerf_posenc_app.blocks import Evaluation, FitName, Mesh, Passage, Volume
+from nerf_posenc_app.options import CommonOptions, UsageError
+
+Config = TypeVar("Config", bound=CommonOptions)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Previews of a fit in progress.
+
+    Attributes:
+        step: steps taken.
+        score: training score of the last batches, by the kind's `TrainingScore`.
+        images: values in [0, 1], of the same content in every snapshot of a fit.
+    """
+
+    step: int
+    score: float
+    images: Sequence[Float[Tensor, "_height _width 3"]]
+
+
+class Point(NamedTuple):
+    """One point of a training curve.
+
+    Attributes:
+        step: steps taken.
+        seconds: training time so far.
+        score: score of the batches since the point before.
+    """
+
+    step: int
+    seconds: float
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One fit, complete or ended early, or a reference that takes no training.
+
+    Attributes:
+        name: name of the fit, or of the reference.
+        parameters: number of trainable parameters; 0 if there is no model.
+        seconds: training time.
+        steps: steps taken.
+        evaluation: scores and blocks.
+        history: training score at each record.
+        snapshots: previews during the fit, for the training video.
+        details: further values for ``metrics.json``.
+        is_reference: whether it is a reference.
+    """
+
+    name: FitName
+    seconds: float
+    evaluation: Evaluation
+    parameters: int = 0
+    steps: int = 0
+    history: Sequence[Point] = ()
+    snapshots: Sequence[Snapshot] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    is_reference: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name of the fit as text."""
+        return str(self.name)
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """Scores on test data, by the name of the measure."""
+        return self.evaluation.scores
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether the fit is known to have ended early."""
+        return self.details.get("is_complete") is False
+
+    def blocks(self, kind: type) -> list[Any]:
+        """Blocks of one type."""
+        return [block for block in self.evaluation.blocks if isinstance(block, kind)]
+
+    def is_complete(self, config: CommonOptions) -> bool:
+        """Whether the fit was not ended early."""
+        if self.is_reference:
+            return True
+        if config.seconds is not None:
+            return self.seconds >= config.seconds
+        return self.steps == config.steps
+
+
+@dataclass(frozen=True)
+class TrainingScore:
+    """What the progress line, the curves and the video show of the loss of the batches.
+
+    Attributes:
+        measure: name and unit, in the units of the table where the batches have it.
+        of: function from the mean loss to the score.
+    """
+
+    measure: Measure
+    of: Callable[[float], float]
+
+
+BATCH_PSNR = TrainingScore(Measure("psnr_db", "PSNR (dB)"), psnr_from_mse)
+"""Score of a mean squared error of values in [0, 1]."""
+
+
+@dataclass(kw_only=True)
+class Problem:
+    """What the training of one model needs.
+
+    Attributes:
+        draw_batch: function from the step to its inputs and targets.
+        optimizer: steps the model's parameters.
+        description: plain values from which the saved model is rebuilt.
+        loss: function from prediction and targets to a scalar.
+        forward: function from the inputs of a batch to the prediction; None for the model itself.
+        after_step: callback after each step.
+        schedule: function from progress in [0, 1) to the factor of the learning rates.
+        autocast_dtype: type that the network trains in; None is float32.
+        ema_decay: replace the weights in the end by their exponential moving average with this
+            decay per step; None for the last weights.
+        compiled: run the model through ``torch.compile``.
+        captured: capture a step as a CUDA graph, where there is a GPU; see `fit`.
+        preview: renders small images of the fit in progress.
+        originals: the true images of `preview`.
+        passage: an example of the test data with predictions; None for none.
+        render: renders the fit in progress from a camera and its pose; None if it has no camera.
+        details: values for ``metrics.json``, such as the learning rate.
+    """
+
+    draw_batch: DrawBatch
+    optimizer: OptimizerGroup
+    description: Mapping[str, Any] = field(default_factory=dict)
+    loss: Loss = mse
+    forward: Callable[[Any], Any] | None = None
+    after_step: Callable[[FitState], None] | None = None
+    schedule: Callable[[float], float] = cosine_decay
+    autocast_dtype: torch.dtype | None = None
+    ema_decay: float | None = None
+    compiled: bool = False
+    captured: bool = False
+    preview: Callable[[], Sequence[Tensor]] = list
+    originals: Sequence[Tensor] = ()
+    passage: Callable[[], Passage | None] | None = None
+    render: Callable[[Camera, Tensor], Tensor] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A saved fit as ``render`` writes it.
+
+    Attributes:
+        size: width and height in pixels.
+        name: stem of the file's name.
+        strips: rows of a single image from top to bottom, or whole frames.
+        num_frames: number of frames.
+        rate: frames per second.
+        note: remark for the user; None for none.
+        tone: curve by which the values are linear light; None for sRGB.
+    """
+
+    size: tuple[int, int]
+    name: str
+    strips: Iterator[Float[Tensor, "_rows _width 3"]]
+    num_frames: int = 1
+    rate: float = 24.0
+    note: str | None = None
+    tone: MuLaw | None = None
+
+
+@dataclass(frozen=True)
+class RenderedFile:
+    """A saved fit as ``render`` writes it, where that is no image and no video.
+
+    Attributes:
+        name: stem of the file's name.
+        suffix: ending of the file's name, such as ``".wav"``.
+        write: function that writes the file to a path.
+        note: remark for the user; None for none.
+    """
+
+    name: str
+    suffix: str
+    write: Callable[[Path], None]
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Exportable:
+    """A saved fit as ``export --onnx`` writes it.
+
+    Attributes:
+        model: module of tensors alone.
+        inputs: an example of each argument, by name; the first dimension may be of any size.
+        outputs: names of what it returns.
+    """
+
+    model: nn.Module
+    inputs: Mapping[str, Tensor]
+    outputs: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Generic[Config]):
+    """A model that was trained, to be evaluated.
+
+    Attributes:
+        name: name of the fit.
+        config: configuration of the run.
+        model: the model.
+        problem: what it was trained on.
+        state: the training as it ended.
+        snapshots: previews during the training.
+    """
+
+    name: FitName
+    config: Config
+    model: nn.Module
+    problem: Problem
+    state: FitState
+    snapshots: Sequence[Snapshot] = ()
+
+
+class Kind(ABC, Generic[Config]):
+    """Data of one kind, opened, and what is particular to fits of it.
+
+    Attributes:
+        name: name of the kind; ``--name`` chooses it.
+        Options: its options, and once resolved, the configuration of its runs.
+        rendered_by: options of the command ``render`` that suit its fits; none if they have nothing
+            to render.
+        is_orbited: whether its fits are radiance fields, which `volume` loads for the browser.
+        is_distributable: whether several processes can share its batches.
+        training: score that progress, curves and video show of the loss of the batches; the PSNR
+            for a mean squared error of values in [0, 1].
+        title: name of the data.
+        source: source of the data.
+        about: what a comparison of encodings shows on such data, for the report.
+        citations: BibTeX of the papers behind it.
+        notes_on_data: remarks that a reader of the table should know.
+        evaluated_on: part of the data that scores are of; empty for all of it.
+        facts: further values for ``metrics.json``.
+        num_rows: rows that a batch can have; None for any number.
+        poses: poses of the views, ``(views, 4, 4)``, if the data has a camera to move.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[CommonOptions]]
+    rendered_by: ClassVar[Sequence[str]] = ()
+    is_orbited: ClassVar[bool] = False
+    is_distributable: ClassVar[bool] = True
+    training: TrainingScore = BATCH_PSNR
+
+    title: str
+    source: str
+    about: str = ""
+    citations: Sequence[str] = ()
+    notes_on_data: Sequence[str] = ()
+    evaluated_on: str = ""
+    facts: Mapping[str, Any] = {}
+    num_rows: int | None = None
+    poses: Tensor | None = None
+
+    @abstractmethod
+    def __init__(self, options: Config) -> None:
+        """Open the data.
+
+        Raises:
+            SceneError: If it cannot be opened.
+            UsageError: If it is not what the options need.
+        """
+
+    @abstractmethod
+    def summary(self, config: Config) -> list[str]:
+        """Lines that are printed before the first fit."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """Checksum of all that a fit gets from the data; a resumed run must find it again."""
+
+    @abstractmethod
+    def resolve(self, options: Config) -> Config:
+        """Replace every option that depends on the data or the device by its value.
+
+        Args:
+            options: options as the user gave them, with the device to compute on.
+
+        Raises:
+            UsageError: If options do not suit the data.
+        """
+
+    @abstractmethod
+    def measures(self, config: Config) -> Sequence[Measure]:
+        """Columns of the table; gains are of the first."""
+
+    def fit_names(self, config: Config) -> Sequence[FitName]:
+        """Fits of a run, in the order of its table; by default one for each encoding."""
+        return [FitName(encoding) for encoding in config.encodings]
+
+    @abstractmethod
+    def build(
+        self, name: FitName, config: Config, generator: torch.Generator
+    ) -> tuple[nn.Module, Any]:
+        """Make the model of a fit.
+
+        Args:
+            name: name of the fit.
+            config: configuration of the run, resolved.
+            generator: random number generator of the initial weights.
+
+        Returns:
+            The model, and its description, which `problem` is given.
+        """
+
+    @abstractmethod
+    def problem(self, model: nn.Module, description: Any, config: Config) -> Problem:
+        """What the training of a model needs.
+
+        Args:
+            model: the model, on its device.
+            description: description of the model by `build`.
+            config: configuration of the run, resolved.
+
+        Raises:
+            UsageError: If the data cannot be fitted.
+        """
+
+    @abstractmethod
+    def evaluate(self, fit: "Fit[Config]") -> Evaluation:
+        """Score a fitted model on test data, and show it in blocks."""
+
+    def references(self, config: Config) -> Sequence[Result]:
+        """What needs no training and is evaluated alike; none by default."""
+        return ()
+
+    def notes(self, results: Sequence[Result], config: Config) -> Iterator[str]:
+        """Remarks on results; none by default."""
+        return iter(())
+
+    def plan(self, config: Config) -> str | None:
+        """A line on how long fits of large data take; None for others."""
+        return None
+
+    @classmethod
+    def inputs(cls, options: Config) -> Sequence[str] | None:
+        """Paths or names of several data that are fitted one by one; None for a single one.
+
+        Raises:
+            UsageError: If one cannot be found.
+        """
+        return None
+
+    @classmethod
+    def of_input(cls, options: Config, name: str) -> Config:
+        """Options of one of several `inputs`."""
+        raise NotImplementedError
+
+    @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write data that Python holds to a file, without loss, for kinds that take it.
+
+        Args:
+            data: the values.
+
+        Raises:
+            SceneError: If they are no such values.
+            UsageError: If the kind takes none.
+        """
+        raise UsageError(f"{cls.name} must be a path or a name; got {type(data).__name__}")
+
+    @classmethod
+    def relocated(cls, options: Config, found: Callable[[str], str]) -> Config:
+        """Options whose paths are found from another folder; by default that of ``--name``."""
+        changed: dict[str, Any] = {cls.name: found(getattr(options, cls.name))}
+        return replace(options, **changed)
+
+    @classmethod
+    def render(
+        cls, path: Path, device: torch.device, asked: Mapping[str, Any]
+    ) -> Rendered | RenderedFile:
+        """Load a saved fit and render it, for kinds that have options in ``rendered_by``.
+
+        Args:
+            path: file of the fit.
+            device: device to compute on.
+            asked: options of the command ``render``; None for what was not given.
+
+        Raises:
+            UsageError: If an option does not suit the fit.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def exportable(cls, path: Path) -> Exportable:
+        """Load a saved fit for ``export --onnx``.
+
+        Raises:
+            UsageError: If this kind cannot be exported.
+        """
+        raise UsageError(f"{path} is a fit of the kind {cls.name}, which cannot be exported")
+
+    @classmethod
+    def volume(cls, path: Path, device: torch.device) -> Volume:
+        """Load a saved fit for ``export --page``, for kinds that have ``is_orbited``.
+
+        Args:
+            path: file of the fit.
+            device: device to compute on.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def mesh(cls, path: Path, nodes: int, device: torch.device) -> Mesh:
+        """Load a saved fit for ``export --mesh``.
+
+        Args:
+            path: file of the fit.
+            nodes: nodes of the grid along each axis.
+            device: device to compute on.
+
+        Raises:
+            UsageError: If this kind has no surface.
+        """
+        raise UsageError(f"{path} is a fit of the kind {cls.name}, which has no surface")
+
+
+def digest_of(parts: Iterable[tuple[Sequence[int], Iterable[Tensor]]]) -> str:
+    """BLAKE2 checksum of tensors, each given by its shape and its parts along the first axis.
+
+    Tensors of 8 or 16 bits count as the values in [0, 1] that they stand for.
+    """
+    checksum = hashlib.blake2b(digest_size=16)
+    for shape, tensors in parts:
+        checksum.update(repr(tuple(shape)).encode())
+        for tensor in tensors:
+            for strip in strips(tensor) if tensor.ndim > 1 else [tensor]:
+                is_pixels = strip.dtype in (torch.uint8, torch.uint16)
+                checksum.update(bytes_of((unit_range(strip) if is_pixels else strip).contiguous()))
+    return checksum.hexdigest()

@@ -1,0 +1,600 @@
+"""Scenes: a radiance field that is fitted to posed views, and evaluated on test views."""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
+from nerf_posenc.radiance.baking import bake
+from nerf_posenc.radiance.build import (
+    WITH_OCCUPANCY,
+    FieldName,
+    FieldOptions,
+    Renderer,
+    make_renderer,
+)
+from nerf_posenc.radiance.cameras import Camera
+from nerf_posenc.radiance.evaluation import (
+    ViewScore,
+    evaluate_views,
+    render_camera,
+    with_refined_poses,
+)
+from nerf_posenc.radiance.field_training import (
+    field_lr,
+    forward_for,
+    make_batches,
+    make_field_optimizer,
+    make_loss,
+    schedule_for,
+    update_renderer,
+)
+from nerf_posenc.radiance.occupancy import visual_hull
+from nerf_posenc.radiance.poses import align_poses, exp_se3, find_orbit, is_one_pose, orbit_poses
+from nerf_posenc.radiance.proposals import ProposalRenderer
+from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, space_for
+from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
+from nerf_posenc.radiance.volume_rendering import visible_depth
+from nerf_posenc.training import recipes
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.devices import fastest_dtype
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import Block, Evaluation, FitName, Video, View, Volume
+from nerf_posenc_app.crops import PREVIEW_SIDE
+from nerf_posenc_app.kinds.coordinates import (
+    ABOUT,
+    CITATIONS,
+    PSNR,
+    SSIM,
+    check_encodings,
+    constant_psnr,
+    notes_on_flat_fits,
+    precision_for,
+)
+from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, Result, digest_of
+from nerf_posenc_app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
+from nerf_posenc_app.options import OPEN, Open, PixelOptions, Range, UsageError, require
+from nerf_posenc_app.terminal import printable, progress_bar, sum_up
+from scenes import BUILT_IN, SceneError, open_cameras, open_scene
+from scenes.in_memory import scene_folder
+
+_TURNTABLE = 60
+
+# Another name of a field.
+_ALIASES: dict[str, FieldName] = {"small": "mlp"}
+# Fields that take the coordinates that suit the views, and learn exposures.
+WITH_SPACES = ("factored", "proposal")
+# Options that describe a field, under the same names.
+_DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsOptions(PixelOptions):
+    """What holds for radiance fields, whatever their views come from."""
+
+    field: Open[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = OPEN
+    """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), factored (TensoRF), or
+    proposal (mip-NeRF 360's sampling); mlp for images with an opacity, else proposal, which fits
+    what lies behind a scene too. auto, for the best images in the shortest time: factored for
+    images with an opacity, else proposal with a hash grid."""
+
+    background: Literal["auto", "white", "black", "random"] = "auto"
+    """Background; random during training only. auto: white for images with an opacity, else random,
+    so that empty space cannot pass for a white wall."""
+
+    exposure: bool = False
+    """Learn a gain for each photograph and color channel, with --field factored or proposal: for
+    captures with automatic exposure."""
+
+    refine_poses: bool = False
+    """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
+    that are known to some 15 degrees. The encoding opens from coarse to fine for 40% of the
+    fit, over random backgrounds; then the field restarts, in full detail."""
+
+    disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
+    """Rotate and shift the training cameras about the scene's center with this standard deviation,
+    in radians and in half its size, to measure what --refine-poses recovers."""
+
+    unknown_poses: bool = False
+    """Begin with one pose for all training views, with --refine-poses: for views that look the
+    same way from beside one another. What is found is compared with the poses of the files."""
+
+    test_views: Annotated[int, Range(1)] = 25
+    """Test views, evenly spread over those that are held out."""
+
+    turntable: Annotated[int, Range(0, 10_000)] = 20
+    """Frames of the turntable video; 0 for none, and no orbit on the page either."""
+
+    def check(self) -> None:
+        """Check ranges, and that the encodings suit the field."""
+        field = self.field and _ALIASES.get(self.field, self.field)
+        require(
+            not self.refine_poses or field in (None, "auto", "proposal"),
+            "--refine-poses is for --field proposal or auto; --field proposal --encodings "
+            "vector-matrix fits factored grids",
+        )
+        require(
+            not self.unknown_poses or self.refine_poses,
+            "--unknown-poses is for --refine-poses; add it",
+        )
+        require(
+            not (self.unknown_poses and self.disturb_poses),
+            "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
+        )
+        require(
+            not self.exposure or field in (None, *WITH_SPACES, "auto"),
+            "--exposure is for --field factored, proposal or auto",
+        )
+        if field == "auto":
+            require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
+            require(
+                self.num_bands is None,
+                "--bands is for the fourier encoding, and --field auto chooses grids; leave one of "
+                "them out",
+            )
+            super().check()
+            return
+        # The views say which of both it is, unless an option says it.
+        possible = {field} if field else {"mlp", "proposal"}
+        suiting = [n for n, recipe in recipes.ENCODINGS.items() if possible & {*recipe.fields}]
+        others = [name for name in self.encodings or () if name not in suiting]
+        mlp = [n for n in others if n in recipes.ENCODINGS and "mlp" in recipes.ENCODINGS[n].fields]
+        require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
+        require(
+            field != "factored" or self.num_bands is None,
+            "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
+            "leave one of them out",
+        )
+        built = self.encodings or ("none", "fourier")
+        what = f"--field {field}" if field else "a scene"
+        check_encodings(self, what, suiting=suiting, built=built)
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneOptions(ViewsOptions):
+    """Fit a radiance field without and with an encoding.
+
+    Encodings, as the field takes them: none fourier gaussian hash lines vector-matrix; by
+    default none fourier, with the field proposal hash too.
+
+    Example: train_fit.py --scene FOLDER --encodings none fourier hash
+    """
+
+    scene: str = "spheres"
+    """Folder of posed images; or blocks, cloud, spheres, wall."""
+
+
+AskedViews = TypeVar("AskedViews", bound=ViewsOptions)
+
+
+class ViewsKind(Kind[AskedViews]):
+    """Training and test views of a scene."""
+
+    rendered_by = ("size", "scale", "cameras", "turntable")
+    is_orbited = True
+    about = ABOUT
+    citations = CITATIONS
+    evaluated_on = "test views"
+
+    def __init__(self, options: AskedViews, scene: Scene | None = None) -> None:
+        scene = scene or self.opened(options)
+        self.scene = _with_printable_names(
+            replace(scene, test=scene.test.subset(options.test_views))
+        )
+        # Those of the files, which the poses that are found are compared with.
+        self.given_poses = poses = self.scene.train.world_from_camera
+        if options.disturb_poses:
+            generator = torch.Generator().manual_seed(options.seed)
+            noise = options.disturb_poses * torch.randn(len(poses), 6, generator=generator)
+            poses = exp_se3(noise) @ poses
+        if options.unknown_poses:
+            poses = torch.eye(4).expand_as(poses).clone()
+        if poses is not self.given_poses:
+            # Points would say where the cameras really are.
+            train = replace(self.scene.train, world_from_camera=poses, points=None)
+            self.scene = replace(self.scene, train=train)
+        self.title, self.source = self.scene.name, self.scene.source
+        self.facts = {"size": self.scene.train.size}
+        self.notes_on_data = self.scene.notes
+        self.poses = poses
+
+    def opened(self, options: AskedViews) -> Scene:
+        """Views that the options name.
+
+        Raises:
+            SceneError: If they cannot be read.
+        """
+        raise NotImplementedError
+
+    def summary(self, config: AskedViews) -> list[str]:
+        """Source, size and number of views."""
+        width, height = self.scene.train.size
+        return [
+            f"scene    {self.source}, {width} x {height}",
+            f"views    {len(self.scene.train)} to fit, {len(self.scene.test)} to evaluate on",
+        ]
+
+    def digest(self) -> str:
+        """Checksum of all pixels, cameras and poses, of the values that a fit gets from them."""
+        parts: list[Any] = []
+        for views in (self.scene.train, self.scene.test):
+            shape, every = views.pixels.shape[:3], range(len(views))
+            cameras = [_flat(astuple(camera)) for camera in views.cameras]
+            tensors = (views.world_from_camera, torch.tensor(cameras, dtype=torch.float64))
+            parts += [
+                ((*shape, 3), map(partial(views.over, background=0.0), every)),
+                (shape, map(views.opacity, every)),
+                *((tensor.shape, [tensor]) for tensor in (*tensors, *(views.points or ()))),
+                *([] if views.masks is None else [(shape, views.masks.float())]),
+            ]
+        return digest_of(parts)
+
+    def resolve(self, options: AskedViews) -> AskedViews:
+        """Choose the field, encodings, steps, batches and the background by the views.
+
+        Raises:
+            UsageError: If the encodings that are named do not suit the field.
+        """
+        on_cpu, is_opaque = torch.device(options.device).type == "cpu", self.scene.train.is_opaque
+        if (field := options.field) is None:
+            # A small field has nothing for what lies behind a scene.
+            is_proposal = is_opaque or options.refine_poses or options.exposure
+            field = "proposal" if is_proposal else "mlp"
+            replace(options, field=field).check()
+        field = _ALIASES.get(field, field)
+        if field == "auto":
+            is_box = space_for(self.scene.train) == "box"
+            field = "factored" if is_box and not options.refine_poses else "proposal"
+            encodings: tuple[str, ...] = ("hash",) if field == "proposal" else ("vector-matrix",)
+        elif field == "factored":
+            encodings = ("vector-matrix",)
+        else:
+            encodings = ("none", "fourier", "hash") if field == "proposal" else ("none", "fourier")
+        if on_cpu:
+            # One field alone is meant to look best; several are compared.
+            is_alone = len(options.encodings or encodings) == 1
+            steps = 3000 if field in WITH_SPACES and is_alone else 700
+            # With time for it, less noise leaves poses half as far off.
+            is_long = options.seconds is None and (options.steps or steps) >= 3000
+            batch_size = 4096 if options.refine_poses and is_long else 1024
+        else:
+            steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
+        background: Background = "random" if is_opaque else "white"
+        return replace(
+            options,
+            field=field,
+            encodings=options.encodings or encodings,
+            steps=options.steps or steps,
+            batch_size=options.batch_size or batch_size,
+            num_bands=options.num_bands or 10,
+            sigma=options.sigma or recipes.default_sigma(max(self.scene.train.size)),
+            optimizer="muon" if options.optimizer == "auto" else options.optimizer,
+            background=background if options.background == "auto" else options.background,
+        )
+
+    def measures(self, config: AskedViews) -> Sequence[Measure]:
+        """PSNR and SSIM, means over the test views, and errors of poses that are not as given."""
+        return (PSNR, SSIM, ROTATION, POSITION) if self._compares_poses(config) else (PSNR, SSIM)
+
+    def _compares_poses(self, config: AskedViews) -> bool:
+        """Whether poses may differ from those of the files, if these say anything."""
+        is_other = config.refine_poses or config.disturb_poses > 0
+        return is_other and not is_one_pose(self.given_poses)
+
+    def _field(self, name: FitName, config: AskedViews) -> FieldOptions:
+        """Describe the field of a fit: the options of the same names, and what the views say."""
+        train = self.scene.train
+        space: SpaceName = space_for(train) if config.field in WITH_SPACES else "box"
+        # Of poses that are not known, a frustum would move with them, and the box of a file is
+        # around what its own poses see.
+        is_moved = config.refine_poses and space == "forward-facing"
+        if config.field in WITH_SPACES and (is_moved or is_one_pose(train.world_from_camera)):
+            space = "contracted"
+        described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
+        return FieldOptions(
+            name.encoding,
+            **described,
+            resolution=max(train.size),
+            space=space,
+            num_exposures=len(self.scene.train) if config.exposure else 0,
+            num_poses=len(self.scene.train) if config.refine_poses else 0,
+        )
+
+    @cached_property
+    def _hull(self) -> Tensor:
+        """Visual hull, the same for every encoding."""
+        return visual_hull(self.scene.train)
+
+    @contextlib.contextmanager
+    def _usage_errors(self) -> Iterator[None]:
+        """Name the scene in what makes it impossible to fit."""
+        try:
+            yield
+        except CheckpointError:
+            raise
+        except ValueError as error:
+            raise UsageError(f"--{self.name} {self.source}: {error}") from None
+
+    def build(
+        self, name: FitName, config: AskedViews, generator: torch.Generator
+    ) -> tuple[nn.Module, FieldOptions]:
+        """A field and its renderer."""
+        field = self._field(name, config)
+        with self._usage_errors():
+            hull = self._hull if field.field in WITH_OCCUPANCY else None
+            return make_renderer(field, self.scene.train, hull=hull), field
+
+    def _dtype(self, config: AskedViews) -> torch.dtype:
+        """Type that fields are trained and rendered in."""
+        return precision_for(config.precision, torch.device(config.device), is_small=False)
+
+    def problem(self, model: nn.Module, description: FieldOptions, config: AskedViews) -> Problem:
+        """Batches of rays of all training views."""
+        device, renderer = torch.device(config.device), cast(Renderer, model)
+        background = cast(Background, config.background)
+        gray, dtype = background_gray(background), self._dtype(config)
+        lr = config.lr or field_lr(description.field, config.optimizer)
+        with self._usage_errors():
+            batches = make_batches(
+                renderer,
+                self.scene.train,
+                config.batch_size,
+                seed=config.seed,
+                background=background,
+                device=device,
+            )
+        # A view costs many samples per pixel and gets a quarter of a preview's side. Where test
+        # views are is not known while poses are refined.
+        shown = self.scene.train if config.refine_poses else self.scene.test
+        preview = shown.subset(1).resized(PREVIEW_SIDE // 4)
+
+        def pose_of_preview() -> Tensor:
+            poses = self._found_poses(renderer) if config.refine_poses else shown.world_from_camera
+            return poses[0]
+
+        def render(camera: Camera, pose: Tensor) -> Tensor:
+            return render_camera(renderer, camera, pose, background=gray, autocast_dtype=dtype).rgb
+
+        return Problem(
+            draw_batch=batches,
+            optimizer=make_field_optimizer(renderer, config.optimizer, lr),
+            description=describe_scene_fit(
+                description, self.scene, gray, given_poses=self.given_poses
+            ),
+            loss=make_loss(description),
+            forward=forward_for(renderer),
+            after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
+            schedule=schedule_for(renderer),
+            autocast_dtype=dtype,
+            # Grids of occupied cells give each batch another number of samples, and poses that are
+            # refined open the encoding from coarse to fine and restart the field.
+            captured=description.field not in WITH_OCCUPANCY and not description.num_poses,
+            preview=lambda: [render(preview.cameras[0], pose_of_preview())],
+            originals=[preview.over(0, gray)],
+            render=render,
+            details={"lr": lr, "precision": str(dtype).removeprefix("torch.")},
+        )
+
+    def evaluate(self, fit: Fit[AskedViews]) -> Evaluation:
+        """Mean PSNR and SSIM of the test views, the views with their depths, and a turntable.
+
+        Views are rendered in the precision of the training.
+        """
+        config = fit.config
+        gray = background_gray(cast(Background, config.background))
+        evaluate = partial(
+            evaluate_views, fit.model, background=gray, autocast_dtype=self._dtype(config)
+        )
+        poses = self._found_poses(fit.model)
+        test, errors, blocks = self.scene.test, dict[str, float](), list[Block]()
+        details = dict[str, Any]()
+        if self._compares_poses(config):
+            errors, curve = pose_scores(poses, self.given_poses)
+            blocks = [curve]
+        if config.refine_poses or config.disturb_poses:
+            aligned = align_poses(self.given_poses, poses)(test.world_from_camera)
+            test = replace(test, world_from_camera=aligned)
+        if config.refine_poses:
+            details["psnr_db_at_aligned_poses"] = _mean(score.psnr for score in evaluate(test))
+            test = with_refined_poses(fit.model, test, background="white" if gray else "black")
+        with progress_bar(f"{fit.name} test views", len(test), "view", quiet=config.quiet) as bar:
+            scores = evaluate(test, on_view=partial(bar.update, 1))
+            sum_up(bar)
+        views = [_view(test, i, score, gray) for i, score in enumerate(scores)]
+        moving: list[Video | Volume] = []
+        if config.turntable:
+            scene = self.scene.train
+            with progress_bar(f"{fit.name} orbit", 1, "field", quiet=config.quiet) as bar:
+                volume = make_volume(fit.model, scene.cameras[0], poses, gray)
+                bar.update()
+                sum_up(bar)
+            moving = [volume, self._turntable(fit, poses, gray)]
+        return Evaluation(
+            {
+                PSNR.name: _mean(score.psnr for score in scores),
+                SSIM.name: _mean(score.ssim for score in scores),
+                **errors,
+            },
+            [*views, *moving, *blocks],
+            details={
+                **details,
+                "views": [{"name": s.name, "psnr_db": s.psnr, "ssim": s.ssim} for s in scores],
+            },
+        )
+
+    def _found_poses(self, model: nn.Module) -> Tensor:
+        """Poses of the training views as a fit has refined them."""
+        poses = self.scene.train.world_from_camera
+        if isinstance(model, ProposalRenderer) and model.poses is not None:
+            return model.poses.corrections.cpu() @ poses
+        return poses
+
+    def _turntable(self, fit: Fit[AskedViews], found: Tensor, gray: float) -> Video:
+        """An orbit around the scene."""
+        poses = orbit_poses(found, fit.config.turntable)
+        camera, frames = self.scene.train.cameras[0], []
+        label, quiet = f"{fit.name} turntable", fit.config.quiet
+        with progress_bar(label, len(poses), "frame", quiet=quiet) as bar:
+            for pose in poses:
+                rendering = render_camera(
+                    fit.model, camera, pose, background=gray, autocast_dtype=self._dtype(fit.config)
+                )
+                frames.append(rendering.rgb)
+                bar.update()
+            sum_up(bar)
+        return Video("Turntable", torch.stack(frames), rate=max(5, len(frames) // 3))
+
+    def notes(self, results: Sequence[Result], config: AskedViews) -> Iterator[str]:
+        """Say how far poses were off, how test views are placed, and name fits without effect."""
+        if config.refine_poses or config.disturb_poses:
+            yield from notes_on_poses(results, self.scene.train.world_from_camera, self.given_poses)
+        gray, test = background_gray(cast(Background, config.background)), self.scene.test
+        flat = constant_psnr(test.over(view, gray) for view in range(len(test)))
+        yield from notes_on_flat_fits(results, flat, config)
+
+    @classmethod
+    def file_of(cls, data: Any) -> Path:
+        """Write posed images."""
+        return scene_folder(data)
+
+    @classmethod
+    def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
+        """Render a field from cameras of a file, or around the scene."""
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, SceneFit)
+        in_file_units = asked["cameras"] is not None
+        cameras: Sequence[tuple[Camera, Float[Tensor, "4 4"]]]
+        if in_file_units:
+            try:
+                cameras = open_cameras(asked["cameras"], fit.camera)
+            except SceneError as error:
+                raise UsageError(str(error)) from None
+        else:
+            poses = orbit_poses(fit.world_from_camera, asked["turntable"] or _TURNTABLE)
+            cameras = [(fit.camera, pose) for pose in poses]
+        cameras = [
+            (_resized(camera, asked["size"], asked["scale"] or 1.0), pose)
+            for camera, pose in cameras
+        ]
+        stem = "view" if len(cameras) == 1 else "path" if in_file_units else "turntable"
+        frames = (
+            fit.render(
+                camera,
+                pose,
+                in_file_units=in_file_units,
+                autocast_dtype=fastest_dtype(device, is_small=False),
+            ).rgb
+            for camera, pose in cameras
+        )
+        first = cameras[0][0]
+        size = first.width, first.height
+        return Rendered(size, f"{path.stem}-{stem}", frames, len(cameras))
+
+    @classmethod
+    def volume(cls, path: Path, device: torch.device) -> Volume:
+        """Load a saved field, to be orbited."""
+        fit = load_fit(path, device=device)
+        assert isinstance(fit, SceneFit)
+        return make_volume(fit.renderer, fit.camera, fit.world_from_camera, fit.background)
+
+    @classmethod
+    def exportable(cls, path: Path) -> Exportable:
+        """A module from positions and directions, ``(n, 3)``, to density and RGB."""
+        fit = load_fit(path)
+        assert isinstance(fit, SceneFit)
+        directions = nn.functional.normalize(torch.rand(8, 3), dim=-1)
+        inputs = {"positions": torch.rand(8, 3) - 0.5, "directions": directions}
+        return Exportable(fit.field, inputs, ["density", "rgb"])
+
+
+class SceneKind(ViewsKind[SceneOptions]):
+    """A folder of posed images, or a built-in scene."""
+
+    name = "scene"
+    Options = SceneOptions
+
+    def opened(self, options: SceneOptions) -> Scene:
+        """Views of the folder, or of the built-in scene."""
+        is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
+        if is_built_in and not options.quiet:
+            print(f"rendering the built-in scene {options.scene} ...")
+        return open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
+
+
+def _mean(values: Iterable[float]) -> float:
+    values = list(values)
+    return sum(values) / len(values)
+
+
+def _view(test: Views, i: int, score: ViewScore, gray: float) -> View:
+    """A test view beside its rendering; gray where a mask leaves it out."""
+    truth, rgb = test.over(i, gray), score.rendering.rgb
+    mask = None if test.masks is None else test.masks[i]
+    if mask is not None:
+        truth, rgb = (torch.where(mask[..., None], each, 0.5) for each in (truth, rgb))
+    return View(score.name, truth, rgb, visible_depth(score.rendering), scored=mask)
+
+
+def make_volume(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:
+    """A field as a block of the report, seen by a camera on an orbit."""
+    orbit = find_orbit(poses.cpu())
+    density, rgb = bake(cast(Renderer, model), camera, poses)
+    space = getattr(model, "space", BoxSpace())
+    tangents = [camera.width / camera.fx / 2, camera.height / camera.fy / 2]
+    # An apex and four corners of each camera, an eighth as deep as what it sees is far.
+    poses = poses.cpu()
+    size = float((poses[:, :3, 3] - orbit.center).norm(dim=-1).mean()) / 8
+    signs = torch.tensor([[0, 0, 0], [-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]])
+    corners = size * signs * torch.tensor([*tangents, -1.0])
+    cameras = corners @ poses[:, :3, :3].mT + poses[:, None, :3, 3]
+    vectors = {
+        name: value.tolist() for name, value in orbit._asdict().items() if name != "is_around"
+    }
+    return Volume(
+        "Orbit",
+        density,
+        rgb,
+        space.as_json(),
+        {
+            **vectors,
+            "is_around": orbit.is_around,
+            "tangents": tangents,
+            "cameras": cameras.tolist(),
+        },
+        gray,
+    )
+
+
+def _resized(camera: Camera, longer_side: int | None, scale: float) -> Camera:
+    if longer_side is not None:
+        scale = longer_side / max(camera.width, camera.height)
+    return camera.resized(max(1, round(camera.width * scale)), max(1, round(camera.height * scale)))
+
+
+def _flat(values: Any) -> list[float]:
+    """Numbers of nested tuples."""
+    if isinstance(values, tuple | list):
+        return [number for value in values for number in _flat(value)]
+    return [float(values)]
+
+
+def _with_printable_names(scene: Scene) -> Scene:
+    def views(part: Views) -> Views:
+        return replace(part, names=[printable(name) for name in part.names])
+
+    return replace(
+        scene,
+        name=printable(scene.name),
+        source=printable(scene.source),
+        notes=tuple(printable(note) for note in scene.notes),
+        train=views(scene.train),
+        test=views(scene.test),
+    )

@@ -1,0 +1,311 @@
+"""A sequence: characters that a Transformer fills in, without and with sinusoidal positions.
+
+`SinusoidalEncoder` and `FourierEncoder` share one core: here it tells positions in a text apart, as
+there points of an image.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nerf_posenc import SinusoidalEncoder
+from nerf_posenc.training import muon
+from nerf_posenc.training.batches import DrawBatch
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import Evaluation, FitName, Passage, Token
+from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, TrainingScore, digest_of
+from nerf_posenc_app.options import CommonOptions, Range, UsageError, require
+from nerf_posenc_app.terminal import printable
+
+TOPICS = "topics"
+"""Python's help topics, a text that every Python has; an existing file of this name goes first."""
+
+BITS = Measure(
+    "bits_per_character",
+    "bits per character",
+    3,
+    higher_is_better=False,
+    meaning="Mean of -log2 of the probability that the model gives to a hidden character of the "
+    "test text",
+)
+ACCURACY = Measure(
+    "accuracy_percent", "accuracy (%)", 1, meaning="Hidden characters that are predicted rightly"
+)
+
+ENCODINGS = ("none", "sinusoidal")
+_MAX_BYTES = 200_000_000
+# Share of the characters that are hidden (Devlin et al. 2019).
+_HIDDEN = 0.15
+_TEST_SHARE = 0.1
+# Windows of the test text that are scored at most, and shown.
+_SCORED, _SHOWN = 1024, 10
+_HEADS = 4
+_CONTEXT = 32
+# What the loss leaves out, by the convention of cross_entropy.
+_GIVEN = -100
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceOptions(CommonOptions):
+    """Fill in hidden characters of a text without and with positions.
+
+    Encodings: none sinusoidal.
+
+    Example: train_fit.py --sequence text.txt
+    """
+
+    sequence: str = TOPICS
+    """UTF-8 text file; or topics, Python's help texts."""
+
+    context: Annotated[int, Range(4, 4096)] = _CONTEXT
+    """Characters that the model sees at once."""
+
+
+class MaskedTransformer(nn.Module):
+    """Transformer that predicts hidden characters from those around them (Devlin et al. 2019).
+
+    Attention does not depend on the order of its inputs: without positions the model sees which
+    characters surround a hidden one, but not where they stand.
+
+    Args:
+        num_symbols: number of characters, and one more for what is hidden.
+        length: characters of a window.
+        width: width of the embeddings.
+        depth: number of layers.
+        has_positions: whether sinusoidal positions are added to the embeddings.
+        generator: random number generator of the initial weights.
+    """
+
+    positions: Tensor
+
+    def __init__(
+        self,
+        num_symbols: int,
+        length: int,
+        *,
+        width: int,
+        depth: int,
+        has_positions: bool,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(num_symbols, width)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                width, _HEADS, 4 * width, dropout=0.0, batch_first=True, norm_first=True
+            )
+            for _ in range(depth)
+        )
+        self.norm = nn.LayerNorm(width)
+        table = SinusoidalEncoder(width).table(length)
+        self.register_buffer("positions", table if has_positions else torch.zeros_like(table))
+        nn.init.normal_(self.embedding.weight, std=width**-0.5, generator=generator)
+        for matrix in self.matrices():
+            nn.init.xavier_uniform_(matrix, generator=generator)
+
+    def matrices(self) -> list[nn.Parameter]:
+        """Weights of attention and of the feed-forward networks."""
+        return [parameter for parameter in self.layers.parameters() if parameter.ndim == 2]
+
+    def forward(self, symbols: Tensor) -> Tensor:
+        """Logits ``(batch, length, num_symbols)`` of symbols ``(batch, length)``."""
+        # Embeddings of variance 1, beside sines and cosines of variance 1/2.
+        x = math.sqrt(self.embedding.embedding_dim) * self.embedding(symbols) + self.positions
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x) @ self.embedding.weight.T
+
+
+class SequenceKind(Kind[SequenceOptions]):
+    """A text, whose last tenth is for testing."""
+
+    name = "sequence"
+    Options = SequenceOptions
+    is_distributable = False
+    training = TrainingScore(
+        Measure("loss", "bits per hidden character", 3, higher_is_better=False),
+        lambda loss: loss / math.log(2),
+    )
+    about = (
+        "Attention is blind to order: without positions the model sees which characters surround a "
+        "hidden one, but not where they stand. Sinusoids of the position tell them apart."
+    )
+    citations = (
+        "@inproceedings{vaswani2017attention, title={Attention Is All You Need}, author={Vaswani, "
+        "Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and Jones, Llion and "
+        "Gomez, Aidan N. and Kaiser, {\\L}ukasz and Polosukhin, Illia}, booktitle={NeurIPS}, "
+        "year={2017}}",
+    )
+
+    def __init__(self, options: SequenceOptions) -> None:
+        text, self.title, self.source = _read(options.sequence)
+        cut = round(len(text) * (1 - _TEST_SHARE))
+        self.alphabet = sorted(set(text))
+        number = {character: i for i, character in enumerate(self.alphabet)}
+        symbols = torch.tensor([number[character] for character in text])
+        self.train, self.test = symbols[:cut], symbols[cut:]
+        needed = round(options.context / _TEST_SHARE) + 1
+        require(
+            len(self.test) >= options.context,
+            f"--sequence {options.sequence} has {len(text):,} characters, and {needed:,} are "
+            f"needed for --context {options.context}; use a longer text or a smaller --context",
+        )
+
+    def summary(self, config: SequenceOptions) -> list[str]:
+        """Source, and how much there is to train and to test."""
+        counts = f"{len(self.train):,} characters to train, {len(self.test):,} to test"
+        return [f"sequence {self.source}, {counts}, {len(self.alphabet)} distinct"]
+
+    def digest(self) -> str:
+        """Checksum of the text."""
+        return digest_of((part.shape, [part]) for part in (self.train, self.test))
+
+    def resolve(self, options: SequenceOptions) -> SequenceOptions:
+        """Choose the model and the length of the training."""
+        encodings = options.encodings or ENCODINGS
+        unknown = [name for name in encodings if name not in ENCODINGS]
+        require(not unknown, f"--sequence takes {' and '.join(ENCODINGS)}, not {unknown}")
+        width = options.width or 96
+        require(width % _HEADS == 0, f"--width must be a multiple of {_HEADS}; got {width}")
+        return replace(
+            options,
+            encodings=encodings,
+            width=width,
+            depth=options.depth or 2,
+            steps=options.steps or 800,
+            batch_size=options.batch_size or 64,
+            lr=options.lr or 0.02,
+            precision="float32" if options.precision == "auto" else options.precision,
+        )
+
+    def measures(self, config: SequenceOptions) -> Sequence[Measure]:
+        """Bits per hidden character, and how many are right."""
+        return (BITS, ACCURACY)
+
+    def build(
+        self, name: FitName, config: SequenceOptions, generator: torch.Generator
+    ) -> tuple[nn.Module, dict[str, Any]]:
+        """A Transformer, the same for both encodings."""
+        assert config.width is not None
+        assert config.depth is not None
+        model = MaskedTransformer(
+            len(self.alphabet) + 1,
+            config.context,
+            width=config.width,
+            depth=config.depth,
+            has_positions=name.encoding == "sinusoidal",
+            generator=generator,
+        )
+        return model, {"kind": self.name, "encoding": name.encoding}
+
+    def problem(
+        self, model: nn.Module, description: dict[str, Any], config: SequenceOptions
+    ) -> Problem:
+        """Random windows of the text with characters hidden, the same for both encodings."""
+        assert config.lr is not None
+        assert isinstance(model, MaskedTransformer)
+        return Problem(
+            draw_batch=self._batches(config),
+            optimizer=muon(model, model.matrices(), lr=config.lr, adam_lr=1e-2),
+            description=description,
+            loss=lambda logits, targets: F.cross_entropy(
+                logits.float().flatten(0, 1), targets.flatten(), ignore_index=_GIVEN
+            ),
+            autocast_dtype=torch.bfloat16 if config.precision == "bfloat16" else None,
+            passage=lambda: self._passage(model, config),
+            details={"lr": config.lr, "precision": config.precision},
+        )
+
+    def _batches(self, config: SequenceOptions) -> DrawBatch:
+        def draw(step: int) -> tuple[Tensor, Tensor]:
+            generator = torch.Generator().manual_seed(config.seed * 1_000_003 + step)
+            most = len(self.train) - config.context + 1
+            starts = torch.randint(most, (config.batch_size, 1), generator=generator)
+            windows = self.train[starts + torch.arange(config.context)]
+            inputs, targets = self._hidden(windows, generator)
+            return inputs.to(config.device), targets.to(config.device)
+
+        return draw
+
+    def _hidden(self, windows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Windows with characters hidden, and the characters that were hidden."""
+        is_hidden = torch.rand(windows.shape, generator=generator) < _HIDDEN
+        # Every window has one, so that a batch always has a loss.
+        is_hidden[:, 0] |= ~is_hidden.any(-1)
+        hidden = windows.masked_fill(is_hidden, len(self.alphabet))
+        return hidden, windows.masked_fill(~is_hidden, _GIVEN)
+
+    def _test_windows(self, config: SequenceOptions, count: int) -> tuple[Tensor, Tensor]:
+        windows = self.test[: len(self.test) // config.context * config.context]
+        windows = windows.view(-1, config.context)[:count]
+        return self._hidden(windows, torch.Generator().manual_seed(0))
+
+    @torch.no_grad()
+    def evaluate(self, fit: Fit[SequenceOptions]) -> Evaluation:
+        """Bits per hidden character of the test text, and an example with predictions."""
+        nats, right = [], []
+        inputs, targets = self._test_windows(fit.config, _SCORED)
+        for given, truth in zip(inputs.split(64), targets.split(64), strict=True):
+            logits = fit.model(given.to(fit.config.device)).float().cpu()
+            is_hidden = truth != _GIVEN
+            predicted, expected = logits[is_hidden], truth[is_hidden]
+            nats.append(F.cross_entropy(predicted, expected, reduction="none"))
+            right.append((predicted.argmax(-1) == expected).float())
+        scores = {
+            BITS.name: float(torch.cat(nats).mean()) / math.log(2),
+            ACCURACY.name: 100 * float(torch.cat(right).mean()),
+        }
+        return Evaluation(scores, [self._passage(fit.model, fit.config)])
+
+    @torch.no_grad()
+    def _passage(self, model: nn.Module, config: SequenceOptions) -> Passage:
+        """The beginning of the test text, with what the model fills in."""
+        inputs, targets = self._test_windows(config, _SHOWN)
+        predicted = model(inputs.to(config.device)).argmax(-1).cpu()
+        names = [*self.alphabet, "?"]
+        tokens = []
+        for given, truth, found in zip(
+            *(part.flatten().tolist() for part in (inputs, targets, predicted)), strict=True
+        ):
+            if truth == _GIVEN:
+                tokens.append(Token(names[given]))
+            else:
+                mark: Literal["right", "wrong"] = "right" if found == truth else "wrong"
+                tokens.append(Token(names[found], mark, names[truth]))
+        return Passage("Hidden characters, filled in", tokens)
+
+
+def _read(name_or_path: str) -> tuple[str, str, str]:
+    """Text, title and source of a file, or of the built-in text.
+
+    Raises:
+        UsageError: If there is no such file, or it is no text.
+    """
+    path = Path(name_or_path)
+    try:
+        if name_or_path == TOPICS and not path.exists():
+            from pydoc_data.topics import topics
+
+            return "\n".join(topics.values()), TOPICS, "Python's help topics"
+        require(path.is_file(), f"--sequence {path}: there is no such file; give a text file")
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        require(
+            len(content) <= _MAX_BYTES,
+            f"--sequence {path} has more than {_MAX_BYTES / 1e6:g} MB; give a part of it",
+        )
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise UsageError(f"--sequence {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"--sequence {path} is not UTF-8 text (byte {error.start + 1}); save it as UTF-8"
+        ) from None
+    require("\0" not in text, f"--sequence {path} is a binary file; give a text file")
+    return text, printable(path.stem), printable(str(path))

@@ -1,0 +1,379 @@
+"""The options of the command line: one dataclass per kind of data, which is also its configuration.
+
+A field is an option: its type and `Range` are checked, the line below it is its help, and once a
+kind has resolved what depends on the data, the same object is the complete configuration of a run.
+"""
+
+import contextlib
+import difflib
+import functools
+import importlib.util
+import inspect
+import io
+import math
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Optional, TypeVar
+
+import tyro
+
+from nerf_posenc.core.encoder import unknown_name
+from nerf_posenc.plugins import how_to_install
+from nerf_posenc.training.recipes import OPTIMIZERS
+from nerf_posenc_app.terminal import printable
+
+SCRIPT = "train_fit.py"
+_INSTALLED = "nerf-posenc"
+
+# Windows starts it as nerf-posenc.exe.
+PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
+"""The program as it was started."""
+_STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
+
+FREE = (
+    *(
+        "device",
+        "out",
+        "overwrite",
+        "save_every",
+        "figures",
+        "live",
+        "open",
+        "quiet",
+        "video",
+        "tensorboard",
+    ),
+    *("max_pixels", "images"),
+)
+"""Options that leave the fits as they are: where a run computes, what it opens and shows, and where
+it is written. A resumed run may have others, and a comparison does not name them."""
+
+Asked = TypeVar("Asked")
+
+
+class UsageError(Exception):
+    """A mistake in the command line; the message says how to correct it."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values that a numeric option may have.
+
+    Attributes:
+        low: smallest value, or the bound below all values if ``is_open``.
+        high: largest value.
+        is_open: whether ``low`` itself is no such value.
+    """
+
+    low: int | float
+    high: int | float = math.inf
+    is_open: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            return False
+        if isinstance(value, int) and value > 1 << 53:
+            # A file would not hold it exactly.
+            return False
+        return self.low < value <= self.high if self.is_open else self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        low, high = (
+            f"{bound:,}" if isinstance(bound, int) else f"{bound:,g}"
+            for bound in (self.low, self.high)
+        )
+        if self.high < math.inf:
+            return f"{'above ' if self.is_open else ''}{low} to {high}"
+        return f"above {low}" if self.is_open else f"{low} or more"
+
+
+Value = TypeVar("Value")
+
+if typing.TYPE_CHECKING:
+    # As resolved: no configuration has it open.
+    Open = Annotated[Value, None]
+else:
+    # As asked for: None leaves it to the kind, the model or the data.
+    Open = Optional
+
+OPEN: Any = None
+"""Value of an option that is left open, which `Kind.resolve` replaces."""
+
+Count = Annotated[Open[int], Range(1)]
+"""Option that counts something."""
+Seconds = Annotated[float | None, Range(0, is_open=True)]
+
+
+# Of a network's hidden layers: 2 GB, and as much again for each of gradients and momenta.
+_MOST_WEIGHTS = 1 << 29
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What holds for all kinds of data."""
+
+    encodings: Open[tuple[str, ...]] = OPEN
+    """What to fit with, of those named above, or FILE.py:CLASS."""
+
+    width: Annotated[int | None, Range(1, 1 << 14)] = None
+    """Units per hidden layer; 256, of grids 64; of scenes by field."""
+
+    depth: Annotated[int | None, Range(1, 1 << 8)] = None
+    """Hidden layers; 4, of grids 2; of scenes by field."""
+
+    steps: Count = OPEN
+    """Training steps of each fit; by the data, some minutes in all."""
+
+    seconds: Seconds = None
+    """Seconds of training of each fit, not steps."""
+
+    batch_size: Count = OPEN
+    """Pixels, rays or examples per step; by the data and the device."""
+
+    lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
+    """Peak learning rate; that of the encoding and the optimizer."""
+
+    seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
+    """Seed of the initial weights and the batches."""
+
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Type that the network trains in."""
+
+    video: Annotated[int, Range(0, 10_000)] = 16
+    """Frames of the training video; 0 for none."""
+
+    out: Path | None = None
+    """New run folder; one under runs/ by default."""
+
+    overwrite: bool = False
+    """Let --out be a folder that contains files."""
+
+    save_every: Annotated[float, Range(0, is_open=True)] = 60.0
+    """Seconds between two saves of a fit, for --resume."""
+
+    figures: bool = False
+    """Also write all charts as SVG files, for print."""
+
+    live: bool = False
+    """Show fits in progress at 127.0.0.1."""
+
+    open: bool = False
+    """Open the report in the browser."""
+
+    tensorboard: bool = False
+    """Also log for TensorBoard."""
+
+    quiet: bool = False
+    """Print errors only."""
+
+    def check(self) -> None:
+        """Check the ranges of all options, and that they fit together.
+
+        Raises:
+            UsageError: Naming the option, what it must be and what it is.
+        """
+        require_ranges(type(self), vars(self))
+        require(self.video != 1, "--video must be 2 or more, or 0 for none; got 1")
+        require(
+            self.steps is None or self.seconds is None,
+            "--steps and --seconds both set the length of a fit; give one of them",
+        )
+        weights = (self.width or 0) ** 2 * (self.depth or 1)
+        require(
+            weights <= _MOST_WEIGHTS,
+            f"--width {self.width} --depth {self.depth} make {weights:,} weights, more than "
+            f"{_MOST_WEIGHTS:,}; give smaller ones",
+        )
+        names = self.encodings
+        require(names is None or len(names) > 0, "--encodings needs one name or more")
+        require(
+            names is None or len(set(names)) == len(names),
+            "--encodings names an encoding twice; give each once",
+        )
+        require(
+            not self.live or importlib.util.find_spec("viser") is not None,
+            f"--live needs viser: {how_to_install('live')}",
+        )
+
+        require(
+            not self.tensorboard or importlib.util.find_spec("tensorboard") is not None,
+            f"--tensorboard needs tensorboard: {how_to_install('tensorboard')}",
+        )
+
+    def log(self, line: str) -> None:
+        """Print a line, unless ``--quiet``."""
+        if not self.quiet:
+            print(printable(line))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinateOptions(CommonOptions):
+    """What holds for networks on coordinates."""
+
+    num_bands: Annotated[Open[int], Range(1, 100), tyro.conf.arg(name="bands")] = OPEN
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1."""
+
+    sigma: Annotated[float | None, Range(0, 1e6, is_open=True)] = None
+    """Standard deviation of gaussian in cycles per unit of the coordinate."""
+
+    optimizer: str = "auto"
+    """muon (with Adam on the rest) or adam; auto: muon for relu networks."""
+
+    def check(self) -> None:
+        """Check ranges, and that the optimizer is known."""
+        super().check()
+        require(
+            self.optimizer in ("auto", *OPTIMIZERS),
+            f"--optimizer: {unknown_name('optimizer', self.optimizer, ['auto', *OPTIMIZERS])}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelOptions(CoordinateOptions):
+    """What holds for data that is read from images."""
+
+    size: Annotated[int | None, Range(1)] = None
+    """First reduce images to N pixels along their longer side."""
+
+    max_pixels: Annotated[int, Range(1)] = 200_000_000
+    """Refuse larger image files before they are decoded."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise a `UsageError` with this message unless the condition holds."""
+    if not condition:
+        raise UsageError(message)
+
+
+def option_names(asked: Any) -> dict[str, str]:
+    """Field of a dataclass, or argument of a function, for each option of the command line."""
+    found: dict[str, str] = {}
+    for field, hint in typing.get_type_hints(asked, include_extras=True).items():
+        known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
+        names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
+        # A name of its own stands for that of the field.
+        names = names[1:] if len(names) > 1 and names[1] else names[:1]
+        found |= {"--" + name.lstrip("-").replace("_", "-"): field for name in names if name}
+    return found
+
+
+def require_ranges(asked: Any, values: Mapping[str, Any]) -> None:
+    """Check numbers against the ranges that they are annotated with.
+
+    Args:
+        asked: dataclass or function whose fields or arguments are the options.
+        values: values by the name of the field or the argument.
+
+    Raises:
+        UsageError: Naming the option, what it must be and what it is.
+    """
+    hints = typing.get_type_hints(asked, include_extras=True)
+    for option, name in option_names(asked).items():
+        given = values.get(name)
+        for allowed in getattr(hints[name], "__metadata__", ()):
+            for value in given if isinstance(given, tuple) else (given,):
+                if isinstance(allowed, Range) and type(value) in (int, float):
+                    require(value in allowed, f"{option} must be {allowed}; got {value}")
+
+
+def read(
+    asked: type[Asked] | Callable[..., Asked],
+    arguments: Sequence[str],
+    *,
+    command: str = "",
+    description: str | None = None,
+    others: Callable[[], Mapping[str, type]] = dict,
+) -> Asked:
+    """Read a command line into a dataclass, or call a function with it; tyro prints the help.
+
+    A function is called once the whole command line is known to be right.
+
+    Args:
+        asked: dataclass or function whose fields or arguments are the options.
+        arguments: words of the command line.
+        command: name of the command that they follow, if any.
+        description: text at the top of the help; None for the docstring.
+        others: function that gives the dataclasses whose options belong to another kind of data, by
+            the option that chooses that kind; called to explain an unknown option.
+
+    Raises:
+        UsageError: If there is an option that the dataclass or the function lacks.
+        SystemExit: After tyro has printed the help, or what is wrong with a value.
+    """
+    program = f"{PROGRAM} {command}".strip()
+    markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    with _without_none():
+        values, unknown = tyro.cli(
+            asked if isinstance(asked, type) else _recorded(asked),
+            prog=program,
+            description=description,
+            args=list(arguments),
+            return_unknown_args=True,
+            config=markers,
+        )
+    if unknown:
+        _refuse(unknown[0], arguments, program, asked, others())
+    if isinstance(asked, type):
+        found: Asked = values
+        return found
+    require_ranges(asked, inspect.signature(asked).bind(*values[0], **values[1]).arguments)
+    return asked(*values[0], **values[1])
+
+
+@contextlib.contextmanager
+def _without_none() -> Iterator[None]:
+    """Let the help say nothing of defaults that are None: the text before says what is taken."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        # It may go on in the next line of a box, whose frame stays.
+        blank = re.sub(
+            r"\(default:(\s*│\n│)?\s*None\)",
+            lambda found: re.sub(r"[^│\n]", " ", found[0]),
+            printed.getvalue().replace(f"Example: {SCRIPT}", f"Example: {_STARTED}"),
+        )
+        # Without the lines that had nothing else.
+        print(re.sub(r"\n[│ ]+(?=\n)", "", blank), end="")
+
+
+def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the same arguments that returns them."""
+
+    @functools.wraps(function)
+    def record(*args: Any, **kwargs: Any) -> Any:
+        return args, kwargs
+
+    return record
+
+
+def _refuse(
+    word: str, arguments: Sequence[str], program: str, asked: Any, others: Mapping[str, type]
+) -> None:
+    """Raise for a word that is neither an option nor the value of one."""
+    if not word.startswith("--"):
+        raise UsageError(
+            f"{word!r} belongs to no option; an option takes one value, unless --help shows "
+            f"several (see {program} --help)"
+        )
+    word = word.split("=")[0]
+    given = next((name for name in others if name in arguments), "")
+    page = f"{program} {given}".strip()
+    for choice, other in others.items():
+        if word in option_names(other):
+            raise UsageError(
+                f"{word} is for {choice}, not for {given or 'this'} (see {page} --help)"
+            )
+    known = [asked] if given else [asked, *others.values()]
+    names = [name.strip("-") for each in known for name in option_names(each)]
+    near = difflib.get_close_matches(word.strip("-"), names, n=1)
+    guess = f"; did you mean --{near[0]}?" if near else ""
+    raise UsageError(f"there is no option {word}{guess} (see {page} --help)")

@@ -1,0 +1,517 @@
+"""The page of a run, or of several: one self-contained HTML file without network requests.
+
+It draws blocks: views with a divider, videos, charts, passages, and those that stand in a
+section of their own, the rows of `SECTIONS`. Each type of block has a partial in ``templates/`` and
+a function that prepares it.
+"""
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Template
+from markupsafe import Markup
+from torch import Tensor
+
+from nerf_posenc.images import resize_area, unit_range
+from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import Block, FitName, HeatMap, Passage, Table, Token, View, Volume
+from nerf_posenc_app.crops import Window, detail_crop, most_detailed_window
+from nerf_posenc_app.kinds.kind import Result
+from nerf_posenc_app.report.charts import Chart, chart_svg, drawable
+from nerf_posenc_app.report.headline import headline
+from nerf_posenc_app.report.images import (
+    LOSSLESS_PIXELS,
+    WEBP_SIDE,
+    clamped,
+    color_mapped,
+    error_map,
+    error_scale,
+    nearness,
+    reduced_error,
+    webp_url,
+)
+from nerf_posenc_app.report.sections import (
+    FrequencyContent,
+    Panel,
+    block_charts,
+    frequency_content,
+    panels,
+    parameter_charts,
+    styles,
+    sweep_charts,
+    training_charts,
+)
+from nerf_posenc_app.report.tables import (
+    BASELINE,
+    GIVEN,
+    as_csv,
+    columns,
+    gain_label,
+    gain_text,
+    score_text,
+)
+from nerf_posenc_app.report.template import render
+from nerf_posenc_app.report.tiles import TilePyramid
+from nerf_posenc_app.report.video import snapshot_caption
+from nerf_posenc_app.report.volumes import shown_volumes
+
+_MAX_VIEWS = 6
+_CROP_SIDE = 512
+# A crop of fewer pixels would be too coarse to look at.
+_MIN_CROP = 96
+
+
+@dataclass(frozen=True)
+class Section:
+    """How the page shows the blocks of a type: one row of `SECTIONS`.
+
+    Attributes:
+        template: a partial with the macros ``style()``, ``section(content)`` and
+            ``script(content)``: its name, or the template itself.
+        prepare: function from the fits to the content; an empty one leaves the section out.
+        leads: whether it stands at the top of the page, where images do.
+        block: type of the blocks, if they are files of the run folder and not values of
+            ``metrics.json``; the two functions below write and read them.
+        write: function from the run folder and the fits, which writes the files.
+        read: function from the run folder, a fit and the titles of its blocks to the blocks; raises
+            ValueError if a file is missing or damaged.
+    """
+
+    template: str | Template
+    prepare: Callable[[Sequence[Result]], Any]
+    leads: bool = False
+    block: type[Block] | None = None
+    write: Callable[[Path, Sequence[Result]], None] | None = None
+    read: Callable[[Path, Result, Sequence[str]], list[Block]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a page says of its data.
+
+    Attributes:
+        title: heading of the page, shown as text whatever it contains.
+        measures: columns of the table; gains are of the first.
+        training: measure of the training curves.
+        run: what reproduces the run: command, configuration, versions.
+        lead: what a comparison of encodings shows on such data.
+        notes: remarks on the data and the results.
+        citations: BibTeX.
+        groups: groups of a comparison, heading and the names of the fits below it.
+        headline: what a comparison found; None for what the fits of one run show.
+        differing: settings that the runs of a comparison differ in.
+    """
+
+    title: str
+    measures: Sequence[Measure]
+    training: Measure
+    run: Mapping[str, Any]
+    lead: str = ""
+    notes: Sequence[str] = ()
+    citations: Sequence[str] = ()
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    headline: str | None = None
+    differing: Table | None = None
+
+
+def write_page(
+    path: Path,
+    about: About,
+    results: Sequence[Result],
+    *,
+    videos: Mapping[str, Mapping[str, Path]] | None = None,
+    originals: Sequence[Tensor] = (),
+    tiles: TilePyramid | None = None,
+) -> None:
+    """Write the page.
+
+    Args:
+        path: HTML file.
+        about: what it says of the data.
+        results: the fits, with what they are compared with.
+        videos: files by heading and name.
+        originals: the true images of the fits' snapshots.
+        tiles: tiles of the first image, if it is large: the page opens on it and loads them as one
+            zooms.
+    """
+    shown = panels(results)
+    first, measure = shown[:_MAX_VIEWS], about.measures[0]
+    content = frequency_content(shown[0], results) if shown else None
+    drawn: list[Chart] = [
+        *sweep_charts(results, about.measures),
+        *block_charts(results),
+        *(parameter_charts(results, measure) if len(about.groups) < 2 else ()),
+        *(content.charts if content else ()),
+        *training_charts(results, about.training),
+    ]
+    # One point is in the table already.
+    charts = [c for c in drawn if any(len(drawable(line, c)) > 1 for line in c.lines)]
+    opened = _opened(first) if first and tiles is None else (0, 0, 0)
+    scale = error_scale([(fit, p.original) for p in first for fit in p.fits.values()])
+    measures = columns(results, about.measures)
+    remarks = [text for result in results for text in result.evaluation.remarks]
+    page = render(
+        "page.html.j2",
+        about.run,
+        title=about.title,
+        headline=about.headline if about.groups else headline(results, measure),
+        differing=about.differing,
+        lead=about.lead,
+        notes=[*about.notes, *dict.fromkeys(remarks)],
+        citations=about.citations,
+        measures=measures,
+        gain_label=gain_label(measure),
+        baseline=BASELINE,
+        sides=_sides(
+            [r for r in results if not first or r.label in first[opened[2]].fits], measure
+        ),
+        rows=[_row(r, results, measures, about.groups) for r in results],
+        csv=_csv(results, measures, about),
+        images=_images(first, scale),
+        mu=next((view.mu for r in results for view in r.blocks(View) if view.mu), None),
+        opened={"whole": opened[0], "detail": opened[1]},
+        tiles=None if tiles is None else tiles.as_json(),
+        error_scale=f"{scale:.2f}",
+        sections=_sections(charts, content),
+        passages=_passages(results, measure),
+        learning=_learning(originals, results, about.training),
+        blocks=[(s.template, c, s.leads) for s in SECTIONS.values() if (c := s.prepare(results))],
+        videos={
+            heading: {name: _data_url(file) for name, file in files.items()}
+            for heading, files in (videos or {}).items()
+        },
+    )
+    path.write_text(page, encoding="utf-8")
+
+
+def _sides(results: Sequence[Result], measure: Measure) -> tuple[str, str]:
+    """Names of the fits that the comparison opens on, left and right.
+
+    On the right is the best; on the left what was given, where that is not the original; or the fit
+    without an encoding, or the best of the other runs if there are several, or the next best.
+    """
+    given = [result for result in results if result.name.encoding == GIVEN]
+    fits = [result for result in results if not result.is_reference] or list(results)
+    best, *rest = sorted(fits, key=lambda fit: _rank(fit, measure), reverse=True)
+    others = [fit for fit in rest if fit.name.run != best.name.run]
+    plain = [fit for fit in rest if fit.name == FitName(BASELINE)]
+    left = next(iter([*given, *plain, *others, *rest]), None)
+    return "original" if left is None else left.label, best.label
+
+
+def _rank(result: Result, measure: Measure) -> float:
+    """A score, more of which is better; one that is undefined is the worst."""
+    score = result.scores.get(measure.name, math.nan)
+    return -math.inf if math.isnan(score) else score if measure.higher_is_better else -score
+
+
+def _score(result: Result, measure: Measure) -> str:
+    """A score in a caption: fewer digits, with its unit."""
+    text = score_text(result.scores[measure.name], Measure("", "", max(1, measure.digits - 1)))
+    return f"{text}{measure.unit}" if measure.unit else f"{measure.label}: {text}"
+
+
+def _row(
+    result: Result,
+    results: Sequence[Result],
+    measures: Sequence[Measure],
+    groups: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    group = next((name for name, fits in groups.items() if result.label in fits), "")
+    fits = groups.get(group, [r.label for r in results])
+    rivals = [r for r in results if r.label in fits]
+    first, spread = measures[0], ""
+    if len(result.evaluation.by_seed) > 1:
+        values = [seed[first.name] for seed in result.evaluation.by_seed]
+        spread = f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
+    return {
+        "group": group if fits[0] == result.label else "",
+        "color": str(styles(results)[result.label]),
+        "name": result.label,
+        "best": [
+            len(rivals) > 1 and _rank(result, m) == max(_rank(r, m) for r in rivals) > -math.inf
+            for m in measures
+        ],
+        "scores": [score_text(result.scores.get(m.name, math.nan), m) for m in measures],
+        "gain": gain_text(result, results, first),
+        "spread": spread,
+        "steps": f"{result.steps:,}" if result.steps else "-",
+        "seconds": f"{result.seconds:.1f}",
+        "parameters": f"{result.parameters:,}" if result.parameters else "-",
+    }
+
+
+def _csv(results: Sequence[Result], measures: Sequence[Measure], about: About) -> str:
+    """The table to all digits, by what was fitted."""
+    fit_of = {result.label: result for result in results}
+    groups = about.groups or {about.title: list(fit_of)}
+    named = {title: [fit_of[label] for label in labels] for title, labels in groups.items()}
+    return as_csv(named, measures)
+
+
+def _sections(charts: Sequence[Chart], content: FrequencyContent | None) -> list[dict[str, Any]]:
+    """Charts by their headings; the octaves have a table as well."""
+    sections = []
+    for name in dict.fromkeys(chart.section for chart in charts):
+        own = [chart for chart in charts if chart.section == name]
+        sections.append(
+            {
+                "name": name,
+                "about": own[0].about,
+                "charts": [{"title": c.title, "svg": Markup(chart_svg(c))} for c in own],
+                "octaves": content if name == "Frequency content" else None,
+            }
+        )
+    return sections
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What the page shows of an image and its reconstructions.
+
+    Attributes:
+        label: name of the choice.
+        window: rows and columns.
+        longer_side: pixels that the window is reduced to; None for all of its own.
+    """
+
+    label: str
+    window: Window
+    longer_side: int | None = None
+
+    def image(self, image: Tensor) -> Tensor:
+        """This part of an image or a map, values in [0, 1] of an image."""
+        part = image[self.window]
+        return unit_range(part) if self.longer_side is None else resize_area(part, self.longer_side)
+
+    def error(self, fit: Tensor, original: Tensor) -> Tensor:
+        """This part of the error map."""
+        fit, original = fit[self.window], original[self.window]
+        if self.longer_side is None:
+            return error_map(fit, original)
+        return reduced_error(fit, original, self.longer_side)
+
+
+def _parts(panel: Panel) -> list[_Part]:
+    """All of an image, or an overview if it is large, and its most detailed crop."""
+    height, width, _ = panel.original.shape
+    all_of_it = slice(0, height), slice(0, width)
+    is_large = height * width > LOSSLESS_PIXELS or max(height, width) > WEBP_SIDE
+    side = _CROP_SIDE if is_large else max(_MIN_CROP, max(height, width) // 3)
+    if not is_large:
+        whole = [_Part(panel.title, all_of_it)]
+        if min(height, width) <= _MIN_CROP:
+            return whole
+        # Wider than high, to fill a screen.
+        crop = most_detailed_window(panel.original, min(height, 2 * side // 3), min(width, side))
+        return [*whole, _Part(f"{panel.title}, most detailed crop", crop)]
+    reduced = round(max(height, width) * math.sqrt(LOSSLESS_PIXELS / (height * width)))
+    longer_side = min(reduced, max(height, width), WEBP_SIDE)
+    crop = detail_crop(panel.original, side=side)
+    return [
+        _Part(f"{panel.title}, reduced from {width} x {height}", all_of_it, longer_side),
+        _Part(f"{panel.title}, most detailed crop at full size", crop),
+    ]
+
+
+def _opened(shown: Sequence[Panel]) -> tuple[int, int, int]:
+    """Where fits differ most: the whole image, the part of it that the page opens on, its panel.
+
+    One fit differs from no other: the page opens on the whole of the first image.
+    """
+
+    def spread(panel: Panel) -> float:
+        errors = [panel.mse(name) for name in panel.fits]
+        finite = [error for error in errors if math.isfinite(error)]
+        return max(finite) - min(finite) if len(finite) > 1 else 0.0
+
+    counts = [len(_parts(panel)) for panel in shown]
+    whole_views = [i for i, panel in enumerate(shown) if not panel.is_section]
+    chosen = max(whole_views or range(len(shown)), key=lambda i: spread(shown[i]))
+    whole = sum(counts[:chosen])
+    detail = whole + counts[chosen] - 1
+    return whole, detail if len(shown[chosen].fits) > 1 else whole, chosen
+
+
+def _images(shown: Sequence[Panel], scale: float) -> list[dict[str, Any]]:
+    """All images of the page, each whole one before its part."""
+    images: list[dict[str, Any]] = []
+    for panel in shown:
+        whole = len(images)
+        images += [_shown(panel, scale, part, whole) for part in _parts(panel)]
+    return images
+
+
+def _frame(window: Window, original: Tensor) -> list[float]:
+    """Left, top, width and height of a part, as shares of the whole image."""
+    height, width, _ = original.shape
+    rows, columns = window
+    return [
+        columns.start / width,
+        rows.start / height,
+        (columns.stop - columns.start) / width,
+        (rows.stop - rows.start) / height,
+    ]
+
+
+def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any]:
+    original = part.image(panel.original)
+    height, width, _ = original.shape
+    near = dict(zip(panel.depths, nearness(list(panel.depths.values())), strict=True))
+    fits = []
+    for name, fit in panel.fits.items():
+        error = (part.error(fit, panel.original) / scale).clamp(0, 1)
+        fitted = webp_url(part.image(clamped(fit)))
+        decibels = psnr_from_mse(panel.mse(name, part.window))
+        shown = {
+            "name": name,
+            "score": f"{score_text(decibels, Measure('', '', 1))} dB",
+            "url": fitted,
+            "error": webp_url(color_mapped(error, "magma"), 80),
+        }
+        if name in near:
+            depth = part.image(near[name][..., None])[..., 0]
+            shown["depth"] = webp_url(color_mapped(depth.nan_to_num(0.0), "viridis"), 80)
+        fits.append(shown)
+    return {
+        "name": part.label,
+        "whole": whole,
+        "frame": _frame(part.window, panel.original),
+        "width": width,
+        "height": height,
+        "original": webp_url(original),
+        "fits": fits,
+    }
+
+
+def _passages(results: Sequence[Result], measure: Measure) -> list[dict[str, Any]]:
+    """Passages by title, each with one text for every encoding."""
+    found = [(result, passage) for result in results for passage in result.blocks(Passage)]
+    titles = dict.fromkeys(passage.title for _, passage in found)
+    return [
+        {
+            "title": title,
+            "texts": [
+                {
+                    "name": result.label,
+                    # Of several tasks it is the mean, and not of the one below.
+                    "score": _score(result, measure) if len(titles) == 1 else "",
+                    "spans": Markup(passage_spans(passage)),
+                }
+                for result, passage in found
+                if passage.title == title
+            ],
+        }
+        for title in titles
+    ]
+
+
+def passage_spans(passage: Passage) -> str:
+    """Tokens of a passage with classes ``right`` and ``wrong``; neighbors of one class are joined.
+
+    Above a wrong prediction stands the truth.
+    """
+    parts: list[str] = []
+    given: list[str] = []
+    for token in passage.tokens:
+        if token.mark == "given":
+            given.append(token.text)
+            continue
+        parts += [escape("".join(given)), _marked(token)]
+        given = []
+    return "".join([*parts, escape("".join(given))])
+
+
+def _marked(token: Token) -> str:
+    text = f'<span class="{token.mark}">{escape(_visible(token.text))}</span>'
+    if token.mark != "wrong" or token.truth is None:
+        return text
+    return f"<ruby>{text}<rt>{escape(_visible(token.truth))}</rt></ruby>"
+
+
+def _visible(text: str) -> str:
+    """A symbol with a sign for a space or a line break, which would not be seen."""
+    return {" ": "␣", "\n": "↵"}.get(text, text)
+
+
+def _maps(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Heat maps by title, each with one for every encoding; the largest value is darkest."""
+    style = styles(results)
+    found = [(result.label, each) for result in results for each in result.blocks(HeatMap)]
+    shown = []
+    for title in dict.fromkeys(each.title for _, each in found):
+        entries = []
+        for name, each in found:
+            if each.title != title:
+                continue
+            # Numbers that are not finite, of a fit that diverged, leave their cells blank.
+            finite = each.values.nan_to_num(0, 0, 0)
+            largest = max(1e-9, float(finite.max())) if finite.numel() else 1.0
+            rows = [
+                {
+                    "label": label,
+                    "cells": [
+                        {"percent": round(100 * shade / largest), "value": f"{value:.3f}"}
+                        for shade, value in zip(shades, values, strict=True)
+                    ],
+                }
+                for label, shades, values in zip(
+                    each.rows, finite.tolist(), each.values.tolist(), strict=True
+                )
+            ]
+            entry = {"name": name, "color": style[name], "columns": each.columns, "rows": rows}
+            entries.append(entry)
+        shown.append({"title": title, "entries": entries})
+    return shown
+
+
+def _learning(
+    originals: Sequence[Tensor], results: Sequence[Result], training: Measure
+) -> dict[str, Any] | None:
+    """Snapshots of all fits as small images with captions; None if there are none."""
+    recorded = [result for result in results if result.snapshots]
+    if not recorded:
+        return None
+    fits = [
+        {
+            "name": result.label,
+            "frames": [
+                {
+                    "caption": snapshot_caption(snapshot, training),
+                    "urls": [webp_url(image, 75) for image in snapshot.images],
+                }
+                for snapshot in result.snapshots
+            ],
+        }
+        for result in recorded
+    ]
+    return {
+        "originals": [webp_url(image, 75) for image in originals],
+        "fits": fits,
+        "count": max(len(result.snapshots) for result in recorded),
+    }
+
+
+def _data_url(video: Path) -> dict[str, str]:
+    kind = "video/mp4" if video.suffix == ".mp4" else f"image/{video.suffix[1:]}"
+    data = base64.b64encode(video.read_bytes()).decode()
+    return {"kind": kind, "url": f"data:{kind};base64,{data}"}
+
+
+SECTIONS: dict[str, Section] = {
+    "tables": Section(
+        "table.html.j2", lambda results: [(r.label, t) for r in results for t in r.blocks(Table)]
+    ),
+    "volumes": Section(
+        "volume.html.j2",
+        lambda results: shown_volumes({r.label: v for r in results for v in r.blocks(Volume)}),
+    ),
+    "heat maps": Section("heat_map.html.j2", _maps),
+}
+"""Blocks that stand in a section of their own, in the order of the page; kinds add theirs."""

@@ -1,0 +1,48 @@
+"""Colors of the fits, the same in figures, on the page and in the viewer."""
+
+import itertools
+from collections.abc import Sequence
+
+# Okabe and Ito's colors, which readers with color blindness can tell apart; then, for comparisons
+# of many fits, darker ones of Tol's muted scheme and of other hues.
+FIGURE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#882255", "#332288", "#8A8A1F", "#8C564B", "#00B5B8"),
+)
+
+# The same hues with enough contrast for text on the page; the last one is the original's.
+PAGE_LIGHT = (
+    *("#0072b2", "#d55e00", "#009e73", "#b0568c", "#b47800", "#2d8fc4", "#555555"),
+    *("#882255", "#332288", "#7a7a14", "#8c564b", "#00898c"),
+    "#888888",
+)
+PAGE_DARK = (
+    *("#56b4e9", "#f08a4b", "#36c9a0", "#e29cc4", "#f0b84b", "#8fd0f5", "#c8c8c8"),
+    *("#e0558f", "#9d8df1", "#c9c94a", "#c99a8b", "#3fdadd"),
+    "#999999",
+)
+
+NUM_COLORS = len(FIGURE)
+"""Fits beyond this number repeat the colors."""
+
+NUM_STYLES = 2 * NUM_COLORS
+"""Fits with repeated colors have dotted lines and hollow keys; beyond this number those repeat."""
+
+
+COLORS = {
+    **{"none": 0, "fourier": 1, "hash": 2, "gaussian": 3, "vector-matrix": 4},
+    **{"sinusoidal": 1, "learned": 2, "rotary": 3, "alibi": 4},
+}
+"""Encodings that have the same color in every run; others take those that are free."""
+
+
+def color_indices(names: Sequence[str]) -> dict[str, int]:
+    """Index of the color of each fit: that of its encoding, or one that no other fit has."""
+    chosen = {name: COLORS[name] for name in names if name in COLORS}
+    free = itertools.cycle(i for i in range(NUM_STYLES) if i not in chosen.values())
+    return {name: chosen[name] if name in chosen else next(free) for name in names}
+
+
+def figure_color(index: int) -> str:
+    """Color of a line for print; that after the last fit's is the original's gray."""
+    return "gray" if index == NUM_STYLES else FIGURE[index % NUM_COLORS]

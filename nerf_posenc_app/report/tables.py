@@ -1,0 +1,147 @@
+"""The results of a run as rows of text, and as a table for the terminal."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.kinds.kind import Result
+
+PER_FIT = ("network", "num_bands", "optimizer", "lr")
+"""Details of a fit that say how it was made, beside its encoding."""
+
+BASELINE = "none"
+"""Name of the fit that gains are relative to: the one without an encoding."""
+GIVEN = "given"
+"""Name of the reference that shows what was fitted, where that is not the original."""
+
+
+def gain(
+    result: Result, results: Sequence[Result], measure: Measure, *, digits: int = 15
+) -> float | None:
+    """How much better a fit is than the one without an encoding; None if that was not fitted whole.
+
+    Of several runs, each is compared within its own.
+
+    Args:
+        result: the fit.
+        results: all of the table.
+        measure: what counts; less of it is a gain if lower is better.
+        digits: digits of the scores, of which the gain is the difference.
+    """
+    baseline = FitName(BASELINE, run=result.name.run)
+    for other in results:
+        if other.name == baseline != result.name and not other.was_stopped:
+            mine, theirs = (round(each.scores[measure.name], digits) for each in (result, other))
+            more = mine - theirs
+            return more if measure.higher_is_better else -more
+    return None
+
+
+def gain_label(measure: Measure) -> str:
+    """Heading of the gains, with the unit of the measure."""
+    return f"gain ({measure.unit.strip()})" if measure.unit else "gain"
+
+
+def score_text(value: float, measure: Measure) -> str:
+    """Format a score; a dash if it is undefined."""
+    if math.isnan(value):
+        return "-"
+    # Without the sign of what rounds to 0.
+    return (
+        f"{value:z.{measure.digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
+    )
+
+
+def gain_text(result: Result, results: Sequence[Result], measure: Measure) -> str:
+    """Format the gain of a fit; a dash if there is none."""
+    gained = gain(result, results, measure, digits=measure.digits)
+    if gained is None or math.isnan(gained):
+        return "-"
+    return f"{gained:+.{measure.digits}f}".replace("inf", "∞")
+
+
+def columns(results: Sequence[Result], measures: Sequence[Measure]) -> list[Measure]:
+    """Measures that at least one of the results has."""
+    return [m for m in measures if any(m.name in result.scores for result in results)]
+
+
+def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
+    """Format the results in aligned columns."""
+    shown = columns(results, measures)
+    labels = [measure.label for measure in shown]
+    rows = [("encoding", "parameters", *labels, "seconds", gain_label(measures[0]))]
+    for result in results:
+        rows.append(
+            (
+                result.label,
+                f"{result.parameters:,}" if result.parameters else "-",
+                *(score_text(result.scores.get(m.name, math.nan), m) for m in shown),
+                f"{result.seconds:.1f}",
+                gain_text(result, results, measures[0]),
+            )
+        )
+    lines = aligned(rows)
+    lines.insert(1, "  ".join("-" * len(part) for part in _widest(rows)))
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) -> str:
+    """Fits of several runs as comma-separated values, one row each, scores to all digits.
+
+    Args:
+        groups: fits of all runs by what was fitted.
+        measures: measures, whose names are the columns.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [measure.name for measure in measures]
+    head = ["data", "run", "encoding", *PER_FIT, "parameters"]
+    writer.writerow([*head, *names, "steps", "seconds"])
+    for title, fits in groups.items():
+        for fit in fits:
+            run, name = fit.name.run or "", str(fit.name.in_run)
+            scores = [fit.scores.get(name, "") for name in names]
+            details = [fit.details.get(key) for key in PER_FIT]
+            known = ("" if value is None else str(value) for value in details)
+            texts = map(_cell, (title, run, name, *known))
+            writer.writerow([*texts, fit.parameters, *scores, fit.steps, fit.seconds])
+    return text.getvalue()
+
+
+def table_of_inputs(
+    scores: Mapping[str, Mapping[str, float]], names: Sequence[str], unit: str
+) -> str:
+    """Format the scores of several data, one row each, and their mean.
+
+    Args:
+        scores: score by data and fit; a fit that failed is left out.
+        names: fits, one column each.
+        unit: unit of the scores in brackets, or empty.
+    """
+    rows = [("data", *(f"{name}{unit and ' '}{unit}" for name in names))]
+    for title, by_fit in scores.items():
+        rows.append((title, *(f"{by_fit[n]:.2f}" if n in by_fit else "-" for n in names)))
+    means = []
+    for name in names:
+        known = [by_fit[name] for by_fit in scores.values() if name in by_fit]
+        means.append(f"{sum(known) / len(known):.2f}" if known else "-")
+    rows.append((f"mean of {len(scores)}", *means))
+    return "\n".join(aligned(rows))
+
+
+def _widest(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [max((row[i] for row in rows), key=len) for i in range(len(rows[0]))]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Join cells, the first of a row flush left and the others flush right."""
+    first, *rest = (len(part) for part in _widest(rows))
+    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], rest)]) for row in rows]

@@ -1,0 +1,262 @@
+"""Runs of several data, one after the other."""
+
+import hashlib
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nerf_posenc.training.checkpoints import write_text
+from nerf_posenc.training.distributed import ALONE
+from nerf_posenc_app.kinds.kind import Kind
+from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError
+from nerf_posenc_app.report.index_page import write_index
+from nerf_posenc_app.report.tables import table_of_inputs
+from nerf_posenc_app.runs.folder import (
+    REPORT,
+    RunFolder,
+    closed_on_error,
+    create_run_folder,
+    open_run_folder,
+    short_name,
+)
+from nerf_posenc_app.runs.processes import (
+    command_words,
+    report_error,
+    require_distributable,
+    require_own_gpu,
+    require_same_data,
+)
+from nerf_posenc_app.runs.run import Context, resolve_device
+from nerf_posenc_app.runs.saved import STATE, Metrics, RunState, SaveError, read_metrics
+from nerf_posenc_app.terminal import print_to_stderr, printable
+
+INDEX = "index.html"
+_TABLE = "table.txt"
+_MOST_FILES = 10_000
+
+
+def run_many(
+    kind: type[Kind[Any]], options: CommonOptions, context: Context, folder: RunFolder | None = None
+) -> bool:
+    """Fit several data, each in a folder of its own; one that fails does not stop the rest.
+
+    Args:
+        kind: kind of the data.
+        options: options as asked for.
+        context: what the runs have in common.
+        folder: folder of the run to be resumed; None for a new one.
+
+    Returns:
+        Whether all data were fitted with every encoding.
+
+    Raises:
+        SaveError: If a fit or a run folder cannot be written.
+        Stopped: If the run was asked to end.
+        UsageError: If an input cannot be found, or the run folder cannot be created.
+    """
+    if context.world.size > 1:
+        require_distributable(kind, options)
+    context.world.broadcast((kind.name, options, context.arguments, context.cwd))
+    require_own_gpu(resolve_device(options.device), context.world)
+    resumed = context.resumed
+    files = list(resumed.files if resumed is not None and resumed.files else _inputs(kind, options))
+    if len(files) > _MOST_FILES:
+        raise UsageError(f"{len(files):,} data in one run, more than {_MOST_FILES:,}; split them")
+    if folder is None:
+        folder = create_run_folder(options.out, "several", overwrite=options.overwrite)
+        with closed_on_error(folder):
+            try:
+                state = RunState(arguments=context.arguments, cwd=context.cwd, files=files)
+                folder.begin(replace(state, digest=_digest(files)))
+            except OSError as error:
+                raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+    elif resumed is not None and resumed.digest != _digest(files):
+        raise UsageError(
+            f"--resume {folder.path}: its data have changed since the run began; begin a new one"
+        )
+    context.stop.folder = folder.path
+    with closed_on_error(folder):
+        shared = (folder.path, files, context.arguments, context.cwd, context.resumed)
+        context.world.broadcast(shared)
+        _require_shared(folder.path, context)
+        names, own = _fit_share(kind, files, folder, options, context)
+        # All are fitted once all ranks have come here.
+        failures = [failure for part in context.world.gather(own) for failure in part]
+        # Read back, so that no result is kept while others are fitted.
+        is_whole = _write_tables(
+            folder, names, failures, context, noun=kind.name, quiet=options.quiet
+        )
+    folder.close()
+    return is_whole
+
+
+def _digest(files: Sequence[str]) -> str:
+    """Checksum of what the files contain; of samples, their names."""
+    digest = hashlib.sha256()
+    for file in files:
+        path = Path(file)
+        try:
+            content = path.read_bytes() if path.is_file() else b""
+        except OSError:  # It is named when its turn comes.
+            content = b""
+        digest.update(hashlib.sha256(content).digest() + path.name.encode(errors="replace"))
+    return digest.hexdigest()
+
+
+def _inputs(kind: type[Kind[Any]], options: CommonOptions) -> Sequence[str]:
+    return kind.inputs(options) or ()
+
+
+def fit_dealt(kind: type[Kind[Any]], options: CommonOptions, context: Context) -> None:
+    """Fit the data that are dealt to a rank above 0.
+
+    Args:
+        kind: kind of the data.
+        options: options of rank 0.
+        context: what the runs have in common.
+
+    Raises:
+        PeerError: If another process has ended.
+        SaveError: If a fit or a run folder cannot be written.
+        Stopped: If the run was asked to end.
+        UsageError: If a rank has no device, or does not see the run folder.
+    """
+    path, files, arguments, cwd, resumed = context.world.broadcast()
+    context = replace(context, arguments=arguments, cwd=cwd, resumed=resumed)
+    context.stop.folder = path
+    try:
+        require_own_gpu(resolve_device(options.device), context.world)
+    except UsageError as error:
+        report_error(context.world, str(error))
+        raise
+    _require_shared(path, context)
+    _, own = _fit_share(kind, files, RunFolder(path, is_joined=True), options, context)
+    context.world.gather(own)
+
+
+def _require_shared(path: Path, context: Context) -> None:
+    """Check that all ranks write to one run folder.
+
+    Raises:
+        UsageError: If one does not see it, as on a machine with other disks.
+    """
+
+    def content() -> str:
+        file = path / STATE
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
+    require_same_data(context.world, str(path), content)
+
+
+def _fit_share(
+    kind: type[Kind[Any]],
+    files: Sequence[str],
+    folder: RunFolder,
+    options: CommonOptions,
+    context: Context,
+) -> tuple[list[str], list[str]]:
+    """Fit the data that are dealt to this process, all of them if it is alone.
+
+    Returns:
+        Names of the folders of all data, and why some could not be opened.
+    """
+    world = context.world
+    context = replace(context, world=ALONE, is_part=True)
+    failures: list[str] = []
+    names = [f"{i:03}-{short_name(Path(file).stem)}" for i, file in enumerate(files)]
+    for number in range(world.rank, len(files), world.size):
+        file, own_folder = files[number], folder.path / names[number]
+        if context.resumed is not None and _is_whole(own_folder):
+            continue
+        if not options.quiet:
+            print("\n" + printable(f"[{number + 1} of {len(files)}] {file}"))
+        if own_folder.is_symlink():
+            raise UsageError(f"{own_folder} is a link, which no run follows; remove it")
+        own = replace(kind.of_input(options, file), out=own_folder)
+        try:
+            _fit_alone(kind, own, context)
+        except UsageError as error:
+            print_to_stderr(f"{PROGRAM}: error: {error}")
+            failures.append(printable(str(error)))
+    return names, failures
+
+
+def _fit_alone(kind: type[Kind[Any]], options: CommonOptions, context: Context) -> None:
+    """Fit one of the data, in the folder that it has if its run was begun before."""
+    assert options.out is not None
+    if context.resumed is None or not (options.out / STATE).exists():
+        context.experiment(kind, options, replace(context, resumed=None))
+        return
+    folder, state = open_run_folder(options.out)
+    with closed_on_error(folder):
+        context.experiment(kind, options, replace(context, resumed=state), folder)
+
+
+def _has_all(metrics: Metrics, fits: Collection[str]) -> bool:
+    """Whether all fits of a run are among these."""
+    return bool(metrics.all_fits) and set(metrics.all_fits) <= set(fits)
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a run folder has all fits of its configuration, complete."""
+    try:
+        metrics = read_metrics(folder)
+        return _has_all(metrics, metrics.complete_fits())
+    except (OSError, ValueError):
+        return False
+
+
+def _write_tables(
+    folder: RunFolder,
+    names: Sequence[str],
+    failures: Sequence[str],
+    context: Context,
+    *,
+    noun: str,
+    quiet: bool,
+) -> bool:
+    """Write and print the table of all data, and its page; return whether every fit is in it."""
+    runs = {}
+    for name in names:
+        try:
+            runs[name] = read_metrics(folder.path / name)
+        except (OSError, ValueError):
+            continue
+    text = "no run is complete"
+    if runs:
+        measure = next(iter(runs.values())).measures[0]
+        scores: Mapping[str, Mapping[str, float]] = {
+            name: {fit.label: fit.scores[measure.name] for fit in run.fits}
+            for name, run in runs.items()
+        }
+        fits = dict.fromkeys(f.label for r in runs.values() for f in r.fits if not f.is_reference)
+        every = dict.fromkeys([*fits, *(f.label for r in runs.values() for f in r.fits)])
+        unit = measure.label.partition(" ")[2]
+        text = table_of_inputs(scores, list(every), unit)
+        command = printable(shlex.join([*command_words(), *context.arguments]))
+        try:
+            index = folder.path / INDEX
+            write_index(
+                index,
+                scores,
+                list(fits),
+                measure,
+                noun=noun,
+                command=command,
+                report=REPORT,
+                failures=failures,
+            )
+            # Last: a run with it is complete.
+            write_text(folder.path / _TABLE, text + "\n", token=folder.token)
+        except OSError as error:
+            raise SaveError(f"cannot write to {folder.path}: {error.strerror}") from None
+        text += "\n\n" + printable(f"wrote {folder.path}/; open {folder.path / INDEX}")
+    if not quiet:
+        print(f"\n{text}")
+    # A fit that the user ended is one.
+    return all(
+        name in runs and _has_all(runs[name], {fit.label for fit in runs[name].fits})
+        for name in names
+    )

@@ -1,0 +1,271 @@
+"""The folder of a run: locked while it is written, whole or without the file that says it is.
+
+`saved` says what lies in it. Besides that there are
+
+```text
+RUN/.lock                   held by the process that writes
+RUN/.TOKEN.partial          what is being written; only the run knows its token
+```
+
+Nothing in the folder is followed if it is a link, and nothing is removed but what the run has made.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from nerf_posenc.training.checkpoints import synchronize
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.runs.saved import (
+    FIT_SUFFIX,
+    FITS,
+    METRICS,
+    STATE,
+    FitFile,
+    RunState,
+    SaveError,
+    read_state,
+    write_state,
+)
+from nerf_posenc_app.terminal import printable
+
+REPORT = "report.html"
+_LOCK = ".lock"
+
+
+class RunFolder:
+    """A run folder that no other run writes to, until it is closed.
+
+    Args:
+        path: the folder, which exists.
+        token: part of the names of files in progress.
+        is_joined: whether rank 0 has locked it for all processes of the run.
+        is_new: whether it was created for this run, and may be removed if it stays empty.
+
+    Raises:
+        UsageError: If another process writes to it, or a part of it is a link.
+    """
+
+    def __init__(
+        self, path: Path, *, token: str = "", is_joined: bool = False, is_new: bool = False
+    ) -> None:
+        self.path, self.token = path, token or secrets.token_hex(8)
+        self._is_new = is_new
+        for name in (FITS, STATE, METRICS, _LOCK):
+            if (path / name).is_symlink():
+                raise UsageError(f"{path / name} is a link, which no run follows; remove it")
+        self._lock = FileLock(path / _LOCK)
+        if is_joined:
+            return
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(f"another run is writing to {path}; name another folder") from None
+
+    @property
+    def fits(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / FITS
+
+    @property
+    def metrics(self) -> Path:
+        """The file that says that the run is complete."""
+        return self.path / METRICS
+
+    def fit_path(self, name: FitName) -> Path:
+        """Path of a fit's checkpoint; its folder is created.
+
+        Raises:
+            SaveError: If it cannot be created, or something else has its name.
+        """
+        path = self.fits / f"{name.stem}{FIT_SUFFIX}"
+        try:
+            self.fits.mkdir(exist_ok=True)
+        except OSError as error:
+            raise SaveError(f"cannot write {self.fits}: {error.strerror}") from None
+        if path.is_symlink() or path.is_dir():
+            raise SaveError(f"{path} is no file of this run; remove it")
+        return path
+
+    def begin(self, state: RunState) -> None:
+        """Write what was asked.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        write_state(self.path / STATE, state, self.token)
+
+    @contextlib.contextmanager
+    def publishing(self) -> Iterator[Path]:
+        """Give a hidden folder to write to; each file in it then replaces that of the run folder.
+
+        ``metrics.json`` is removed first and moved last.
+
+        Raises:
+            SaveError: If anything cannot be written; the checkpoints are kept.
+        """
+        partial = self.path / f".{self.token}.partial"
+        try:
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            yield partial
+            self.metrics.unlink(missing_ok=True)
+            files = [file for file in partial.rglob("*") if file.is_file()]
+            for file in sorted(files, key=lambda file: file.name == METRICS):
+                synchronize(file)
+                self._publish(file, file.relative_to(partial))
+            synchronize(self.path)
+        except OSError as error:
+            raise SaveError(
+                f"cannot write the report to {self.path}: {error.strerror or error}"
+            ) from None
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def _publish(self, file: Path, name: Path) -> None:
+        """Move a file to its place in the run folder, through no link."""
+        folder = self.path
+        for part in name.parts[:-1]:
+            folder = folder / part
+            if folder.is_symlink():
+                raise SaveError(f"{folder} is a link, which no run follows; remove it")
+            folder.mkdir(exist_ok=True)
+        file.replace(folder / name.name)
+
+    def remove_leftovers(self) -> None:
+        """Remove what a process of this run left that was killed while it wrote."""
+        shutil.rmtree(self.path / f".{self.token}.partial", ignore_errors=True)
+        for folder in (self.path, self.fits):
+            for file in folder.glob(f".{self.token}.partial.*"):
+                if _is_file(file):
+                    file.unlink()
+
+    def clear(self, names: Sequence[FitName]) -> None:
+        """Remove the checkpoints that an earlier run left under ``--overwrite``.
+
+        Args:
+            names: fits of the new run, whose files are removed even if unreadable.
+        """
+        stems = {name.stem for name in names}
+        for file in self.fits.glob(f"*{FIT_SUFFIX}"):
+            is_chosen = file.name.removesuffix(FIT_SUFFIX) in stems
+            if _is_file(file) and (is_chosen or FitFile(file).summary()):
+                file.unlink()
+
+    def close(self) -> None:
+        """Let others write to it; remove a new folder without a result or a part of a fit."""
+        with contextlib.suppress(OSError):
+            if self._is_new:
+                self.remove_leftovers()
+                if self.fits.is_dir():
+                    self.fits.rmdir()
+                if {file.name for file in self.path.iterdir()} <= {STATE, _LOCK}:
+                    (self.path / STATE).unlink(missing_ok=True)
+                    (self.path / _LOCK).unlink(missing_ok=True)
+                    self.path.rmdir()
+        self._lock.release()
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file of this name, not a link."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def closed_on_error(folder: RunFolder) -> Iterator[None]:
+    """Let go of a run folder if what follows fails or is interrupted."""
+    try:
+        yield
+    except BaseException:
+        folder.close()
+        raise
+
+
+def create_run_folder(out: Path | None, title: str, *, overwrite: bool = False) -> RunFolder:
+    """Create a run folder, never one that contains another run.
+
+    Args:
+        out: the folder; None for a new one under ``runs/``.
+        title: name of the data, for the name of a new folder.
+        overwrite: whether ``out`` may contain files already.
+
+    Raises:
+        UsageError: If it cannot be created or written, or already contains files.
+    """
+    try:
+        return _create(out, title, overwrite=overwrite)
+    except FileExistsError:
+        raise UsageError(f"--out {out} is a file; name a folder") from None
+    except (OSError, ValueError) as error:  # A path with a null character is a ValueError.
+        folder = "runs" if out is None else out
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot write to the folder {folder}: {reason}; use --out") from None
+
+
+def _create(out: Path | None, title: str, *, overwrite: bool) -> RunFolder:
+    if out is None:
+        return RunFolder(_new_folder(title), is_new=True)
+    is_new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    # What a process left that was killed before it wrote its first file is nothing.
+    names = {file.name for file in out.iterdir() if not file.name.endswith(f".partial.{STATE}")}
+    others = names - {_LOCK}
+    if others and not overwrite:
+        resume = f"; --resume {out} goes on with that run" if STATE in others else ""
+        raise UsageError(
+            f"--out {out} contains files already; name another folder or add --overwrite{resume}"
+        )
+    folder = RunFolder(out, is_new=is_new or not others)
+    # The run is not complete until it has written these anew.
+    folder.metrics.unlink(missing_ok=True)
+    (out / STATE).unlink(missing_ok=True)
+    return folder
+
+
+def _new_folder(title: str) -> Path:
+    stem = f"{short_name(title)}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = Path("runs", stem)
+    for again in range(2, 1000):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            break
+        folder = Path("runs", f"{stem}-{again}")
+    return folder
+
+
+def short_name(name: str) -> str:
+    """Name that any file system takes for a part of a folder's name."""
+    # Windows takes none of these.
+    plain = re.sub(r'[\\/:*?"<>|]', "-", printable(name))
+    # File systems limit bytes: emoji have four each.
+    return plain.encode()[:60].decode(errors="ignore")
+
+
+def open_run_folder(path: Path) -> tuple[RunFolder, RunState]:
+    """Open the folder of a run to go on with it.
+
+    Raises:
+        UsageError: If it is no run folder, of another version, or another process writes to it.
+    """
+    file = path / STATE
+    try:
+        if not file.is_file():
+            raise UsageError(f"--resume {path}: there is no run: it has no {STATE}")
+        state = read_state(file)
+        folder = RunFolder(path, token=state.token)
+        folder.remove_leftovers()
+        return folder, state
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"--resume {path}: cannot read {STATE}: {error}") from None

@@ -1,0 +1,577 @@
+"""One run: open the data, fit it with one encoding after the other, write the run folder."""
+
+import contextlib
+import os
+import platform
+import shlex
+import shutil
+import sys
+import webbrowser
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import nerf_posenc
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.devices import describe, pick_device
+from nerf_posenc.training.distributed import ALONE, World
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.json_values import as_json
+from nerf_posenc_app.kinds.kind import Fit, Kind, Result
+from nerf_posenc_app.options import FREE, OPEN, PROGRAM, CommonOptions, UsageError, require_ranges
+from nerf_posenc_app.report.headline import headline
+from nerf_posenc_app.report.outputs import write_report
+from nerf_posenc_app.report.page import About
+from nerf_posenc_app.report.tables import table
+from nerf_posenc_app.runs.folder import REPORT, RunFolder, closed_on_error, create_run_folder
+from nerf_posenc_app.runs.processes import (
+    command_words,
+    require_distributable,
+    require_own_gpu,
+    require_rows,
+    require_same_data,
+)
+from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.runs.tensorboard import tensorboard_log
+from nerf_posenc_app.runs.train import Watcher, begin_fit, print_ending, result_of, train
+from nerf_posenc_app.terminal import print_to_stderr, printable, quoted
+from scenes import SceneError
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the runs of one command have in common.
+
+    Attributes:
+        arguments: words of the command line.
+        stop: what a signal asked for.
+        experiment: makes a run.
+        cwd: folder that relative paths start from.
+        resumed: state of the run that is resumed; None for a new one.
+        world: the processes that run the program together.
+        is_part: whether the run is part of a run of several data.
+    """
+
+    arguments: Sequence[str]
+    stop: Stop
+    experiment: "Experiment"
+    cwd: str = field(default_factory=os.getcwd)
+    resumed: RunState | None = None
+    world: World = ALONE
+    is_part: bool = False
+
+
+class Experiment(Protocol):
+    """What a command line is for: the function `experiment` of ``train_fit.py``."""
+
+    def __call__(
+        self,
+        kind: type[Kind[Any]],
+        options: CommonOptions,
+        context: Context,
+        folder: RunFolder | None = None,
+    ) -> bool:
+        """Fit data with every encoding; return whether every encoding was fitted."""
+
+
+@dataclass
+class Run:
+    """Opened data with its configuration and its run folder.
+
+    Attributes:
+        kind: the data.
+        config: configuration of the run, complete.
+        folder: folder of the run, created.
+        context: what the runs of one command have in common.
+        names: all fits of the run, in the order of its table.
+        results: results of the fits so far, without those that failed.
+        originals: the true images of the fits' previews.
+        watchers: what shows the fits in progress, beside the terminal.
+    """
+
+    kind: Kind[Any]
+    config: CommonOptions
+    folder: RunFolder
+    context: Context
+    names: Sequence[FitName]
+    results: list[Result] = field(default_factory=list)
+    originals: Sequence[Tensor] = ()
+    watchers: Sequence[Watcher] = ()
+    # Batch size of the fit in progress, if that of the run was too large for the memory.
+    _halved_batch_size: int | None = None
+
+    def fit_file(self, name: FitName) -> FitFile:
+        """Where a fit is saved."""
+        about = {
+            "name": self.kind.title,
+            "config": as_json(asdict(self.config)),
+            "versions": versions(),
+        }
+        path, token = self.folder.fit_path(name), self.folder.token
+        return FitFile(path, seconds=self.config.save_every, about=about, token=token)
+
+    def names_to_fit(self) -> list[FitName]:
+        """Names of the fits; those that were complete before are only evaluated, and come last."""
+        return sorted(self.names, key=lambda name: self.fit_file(name).is_complete())
+
+    @contextlib.contextmanager
+    def failures_reported(self, name: FitName) -> Iterator[None]:
+        """Print why a fit failed, so that the run goes on with the next one.
+
+        Args:
+            name: name of the fit.
+
+        Raises:
+            Exception: The error itself, if no option explains it.
+        """
+        world = self.context.world
+        try:
+            yield
+        except (FloatingPointError, RuntimeError, MemoryError, CheckpointError) as error:
+            if world.size > 1 and not isinstance(error, FloatingPointError | CheckpointError):
+                # The other processes do not have it, and wait in the middle of a step.
+                raise
+            print_to_stderr(f"{PROGRAM}: error: {name}: {failure_reason(error)}")
+
+    def build(self, name: FitName) -> Fit[Any]:
+        """Build the model of a fit, with its batches, its loss and its optimizer.
+
+        Several processes build it together.
+        """
+        file = self.fit_file(name)
+        if (saved := file.saved_steps()) is not None:
+            step, of = saved[0], f" of {saved[1]}" if self.config.seconds is None else ""
+            is_over = self.config.seconds is None and step == saved[1]
+            self.config.log(
+                f"{name} {'was fitted before' if is_over else f'goes on at step {step}{of}'}"
+            )
+        return self._begin(name, file.saved_batch_size())
+
+    def _begin(self, name: FitName, halved_batch_size: int | None) -> Fit[Any]:
+        self.context.world.broadcast((name, halved_batch_size))
+        config, self._halved_batch_size = self.config, halved_batch_size
+        if halved_batch_size is not None:
+            config = replace(config, batch_size=halved_batch_size)
+        return begin_fit(self.kind, name, config)
+
+    def train(self, fit: Fit[Any]) -> Fit[Any]:
+        """Take the steps of a fit, or those that its file lacks; with half the batch if memory ends.
+
+        Args:
+            fit: the fit, from `build`.
+
+        Returns:
+            The fit with its snapshots.
+
+        Raises:
+            SaveError: If the fit cannot be saved.
+            Stopped: If the run was asked to end.
+        """
+        try:
+            return self._train(fit)
+        except (RuntimeError, MemoryError) as error:
+            whole = self.config.batch_size
+            cannot_halve = whole < 2 or self._halved_batch_size is not None
+            if not is_out_of_memory(error) or cannot_halve or self.context.world.size > 1:
+                raise
+        tried = f"out of memory with batches of {whole}; once more with {whole // 2}"
+        print_to_stderr(f"{PROGRAM}: warning: {fit.name}: {tried}")
+        return self._train(self._begin(fit.name, whole // 2))
+
+    def _train(self, fit: Fit[Any]) -> Fit[Any]:
+        snapshots = train(
+            fit,
+            self.context.stop,
+            score=self.kind.training,
+            file=self.fit_file(fit.name),
+            watchers=self.watchers,
+            world=self.context.world,
+            halved_batch_size=self._halved_batch_size,
+        )
+        self.originals = fit.problem.originals
+        return replace(fit, snapshots=snapshots)
+
+    def evaluate(self, fit: Fit[Any]) -> Result:
+        """Score a fit on the test data, and print its first score."""
+        result = result_of(self.kind, fit)
+        details = {
+            "is_complete": result.is_complete(self.config),
+            "batch_size": self._halved_batch_size or self.config.batch_size,
+            **result.details,
+        }
+        result = replace(result, details=details)
+        self.results.append(result)
+        self._say_if_stopped(result)
+        print_ending(result, self.kind.measures(self.config)[0], self.config)
+        return result
+
+    def _say_if_stopped(self, result: Result) -> None:
+        config = self.config
+        if result.is_complete(config):
+            return
+        of = f" of {config.steps}" if config.seconds is None else ""
+        folder = self.context.stop.folder or self.folder.path
+        names = self.names[self.names.index(result.name) + 1 :]
+        later = [name for name in names if not self.fit_file(name).is_complete()]
+        goes_on = f"goes on with {', '.join(map(str, later))}; " if later else ""
+        config.log(
+            f"stopped {result.name} at step {result.steps}{of}; {goes_on}press again to quit; "
+            f"resume with: {resume_command(folder)}"
+        )
+
+    def write_report(self) -> bool:
+        """Write the page and the metrics, and print the table.
+
+        Returns:
+            Whether every encoding was fitted.
+
+        Raises:
+            SaveError: If the run folder cannot be written.
+        """
+        kind, config = self.kind, self.config
+        results = sorted(self.results, key=lambda result: self.names.index(result.name))
+        if not results:
+            return False
+        shown = [*results, *kind.references(config)]
+        notes = _notes(self, results, shown)
+        about = About(
+            title=f"{kind.title}, {kind.evaluated_on}" if kind.evaluated_on else kind.title,
+            measures=kind.measures(config),
+            training=kind.training.measure,
+            run=_run_details(self),
+            lead=kind.about,
+            notes=[*kind.notes_on_data, *notes],
+            citations=kind.citations,
+        )
+        with self.folder.publishing() as folder:
+            figures = config.figures
+            write_report(folder, about, shown, self.originals, figures=figures, report=REPORT)
+            write_metrics(
+                folder / METRICS, about.run, shown, measures=about.measures, training=about.training
+            )
+        self._print_table(shown, about.measures, notes)
+        return len(results) == len(self.names)
+
+    def _print_table(
+        self, shown: Sequence[Result], measures: Sequence[Measure], notes: Sequence[str]
+    ) -> None:
+        config = self.config
+        if not config.quiet:
+            print(f"\n{table(shown, measures)}\n")
+            said = headline(shown, measures[0])
+            print(f"{said}\n" if said else "", end="")
+        for note in notes:
+            config.log(f"note: {note}")
+        report = self.folder.path / REPORT
+        config.log(f"wrote {quoted(self.folder.path)}/; open {quoted(report)}")
+        if config.open and not webbrowser.open(report.resolve().as_uri()):
+            print_to_stderr("note: --open found no browser")
+
+
+def resolve_device(name: str) -> torch.device:
+    """Choose the device.
+
+    Raises:
+        UsageError: If it is not available.
+    """
+    try:
+        return pick_device(name)
+    except ValueError as error:
+        raise UsageError(f"--device {error}") from None
+
+
+@contextlib.contextmanager
+def open_run(
+    kind_class: type[Kind[Any]],
+    options: CommonOptions,
+    context: Context,
+    folder: RunFolder | None = None,
+) -> Iterator[Run]:
+    """Open the data, resolve the configuration and create the run folder; close them in the end.
+
+    Args:
+        kind_class: kind of the data.
+        options: options as asked for.
+        context: what the runs of one command have in common.
+        folder: folder of the run to be resumed; None for a new one.
+
+    Raises:
+        SaveError: If a fit or the run folder cannot be written.
+        Stopped: If the run was asked to end.
+        UsageError: If the data cannot be opened, or options conflict.
+    """
+    world = context.world
+    if world.size > 1:
+        require_distributable(kind_class, options)
+    world.broadcast((kind_class.name, options, context.arguments, context.cwd))
+    prepared = prepare(kind_class, options, context, folder)
+    with contextlib.closing(prepared.folder), contextlib.ExitStack() as stack:
+        world.broadcast((prepared.config, prepared.folder.path))
+        prepared.watchers = _open_watchers(prepared, stack)
+        yield prepared
+        world.broadcast(None)
+
+
+def _open_watchers(prepared: Run, stack: contextlib.ExitStack) -> list[Watcher]:
+    """What shows the fits in progress, beside the terminal."""
+    config, kind = prepared.config, prepared.kind
+    watchers: list[Watcher] = []
+    if config.tensorboard:
+        log = tensorboard_log(prepared.folder.path / "tensorboard", kind.training)
+        watchers.append(stack.enter_context(log))
+    if config.live:
+        # Imported here since only --live needs it.
+        from nerf_posenc_app.live.viewer import LivePage
+
+        pixels = 96**2 if config.device == "cpu" else 512**2
+        opened = LivePage(kind.title, score=kind.training, poses=kind.poses, pixels=pixels)
+        watchers.append(stack.enter_context(opened).show)
+        print(f"live     {opened.url}", flush=True)
+    return watchers
+
+
+def prepare(
+    kind_class: type[Kind[Any]],
+    options: CommonOptions,
+    context: Context,
+    folder: RunFolder | None = None,
+) -> Run:
+    """Open the data, resolve the configuration and create the run folder.
+
+    Raises:
+        UsageError: If the data cannot be opened, options conflict, or the folder cannot be made.
+    """
+    device = resolve_device(options.device)
+    require_own_gpu(device, context.world)
+    kind = open_data(kind_class, options)
+    require_same_data(context.world, kind.source, kind.digest)
+    asked = replace(options, device=str(device))
+    if context.resumed is not None:
+        asked = _with_saved_choices(asked, context.resumed.config)
+    # Resolving may take seconds, and says what is fitted first.
+    config = kind.resolve(asked)
+    names = kind.fit_names(config)
+    # Files are named by six digits of a value.
+    stems = [name.stem for name in names]
+    for name in names:
+        if stems.count(name.stem) > 1:
+            raise UsageError(f"the fit {name} is asked for twice; give each value once")
+    require_rows(min(config.batch_size, kind.num_rows or config.batch_size), context.world)
+    if folder is None:
+        folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
+        folder.clear(names)
+    prepared = Run(kind, config, folder, context, names)
+    with closed_on_error(folder):
+        lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
+        size = context.world.size
+        processes = "" if size == 1 else f", {size} processes"
+        lines.append(f"device   {describe(device)}{processes}")
+        if not config.quiet:
+            print(*map(printable, lines), sep="\n")
+        _begin(prepared)
+        plan = kind.plan(config) if size == 1 and not config.quiet else None
+        if plan is not None:
+            config.log(plan)
+    return prepared
+
+
+def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
+    """Open the data of a kind.
+
+    Raises:
+        UsageError: If it cannot be opened, or is not what the options need.
+    """
+    try:
+        return kind_class(options)
+    except SceneError as error:
+        raise UsageError(str(error)) from None
+
+
+def _with_saved_choices(options: CommonOptions, saved: Mapping[str, Any]) -> CommonOptions:
+    """Options of a resumed run with what was searched for, which takes a while."""
+    asked = {name: getattr(options, name, None) for name in ("sigma", "num_bands", "encodings")}
+    changes: dict[str, Any] = {
+        name: tuple(map(str, saved[name])) if name == "encodings" else saved[name]
+        for name, value in asked.items()
+        if value in ("auto", ("auto",)) and isinstance(saved.get(name), int | float | list)
+    }
+    chosen = replace(options, **changes)
+    # Bands or a sigma may have been found for an encoding that was not chosen in the end.
+    found: dict[str, Any] = dict.fromkeys(changes.keys() - {"encodings"})
+    replace(chosen, **found).check()
+    require_ranges(type(chosen), vars(chosen))
+    return chosen
+
+
+def _begin(prepared: Run) -> None:
+    """Write what resumes the run; or check that a resumed run is what it was.
+
+    Raises:
+        UsageError: If the folder cannot be written, or the data or the configuration has changed.
+    """
+    context, folder, kind = prepared.context, prepared.folder, prepared.kind
+    config = as_json(asdict(prepared.config))
+    state = RunState(
+        arguments=list(context.arguments),
+        cwd=context.cwd,
+        config={name: value for name, value in config.items() if name not in FREE},
+        fits=[str(name) for name in prepared.names],
+        digest=kind.digest(),
+        is_part=context.is_part,
+        versions=versions(),
+    )
+    before = context.resumed
+    if before is not None and before.digest:
+        if before.digest != state.digest:
+            raise UsageError(
+                f"--resume {folder.path}: {kind.source} has changed since the run began; begin a "
+                "new one"
+            )
+        for name, value in state.config.items():
+            # The data may be found under another path now.
+            if before.config.get(name) != value and name != kind.name:
+                raise UsageError(
+                    f"--resume {folder.path}: it had {name} {before.config.get(name)!r:.200} and "
+                    f"would now have {value}; resume it on the kind of device it was begun on "
+                    "(--device)"
+                )
+        changed = [
+            f"{name} {before.versions[name]}, now {value}"
+            for name, value in state.versions.items()
+            if before.versions.get(name, value) != value
+        ]
+        if changed:
+            prepared.config.log(f"note: the run was begun with {'; '.join(changed)}")
+    else:
+        try:
+            folder.begin(state)
+        except OSError as error:
+            raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
+    if not context.is_part:
+        context.stop.folder = folder.path
+
+
+def _notes(run: Run, results: Sequence[Result], shown: Sequence[Result]) -> list[str]:
+    """Remarks on the results: of the kind, on fits that ended early, on seeds and on length."""
+    kind, config = run.kind, run.config
+    ended = [
+        f"{fit.name} was ended early, after {_taken(fit, config)}"
+        for fit in results
+        if not fit.is_complete(config)
+    ]
+    notes = [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
+    return notes + (_notes_on_length(kind, config) if len(results) > 1 else [])
+
+
+def _taken(fit: Result, config: CommonOptions) -> str:
+    if config.seconds is not None:
+        return f"{fit.seconds:.1f} of {config.seconds:g} seconds"
+    return f"{fit.steps} of {config.steps} steps"
+
+
+def _notes_on_length(kind: Kind[Any], config: CommonOptions) -> list[str]:
+    """Whether fits were asked to be much shorter than is usual."""
+    usual = kind.resolve(replace(config, steps=OPEN, quiet=True)).steps
+    if config.seconds is not None or 2 * config.steps >= usual:
+        return []
+    return [f"too short to compare: {config.steps:,} steps; the default is {usual:,}"]
+
+
+def _notes_on_seeds(results: Sequence[Result], kind: Kind[Any], config: CommonOptions) -> list[str]:
+    """Direction of the measures, and how far seeds differ."""
+    measures = kind.measures(config)
+    lower = [measure.label for measure in measures if not measure.higher_is_better]
+    notes = [f"lower is better for {', '.join(lower)}"] if lower else []
+    first = measures[0]
+    for result in results:
+        values = [seed[first.name] for seed in result.evaluation.by_seed]
+        if len(values) > 1:
+            notes.append(
+                f"{result.name}: {len(values)} seeds, {first.label} "
+                f"{min(values):.{first.digits}f} to {max(values):.{first.digits}f}"
+            )
+    return notes
+
+
+def versions() -> dict[str, str]:
+    """Versions of what a result depends on."""
+    return {
+        "nerf_posenc": nerf_posenc.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+
+
+def _run_details(prepared: Run) -> dict[str, Any]:
+    """Everything that reproduces a run: command, configuration, data and versions."""
+    kind, config = prepared.kind, replace(prepared.config, out=prepared.folder.path)
+    words = shlex.join([*command_words(), *prepared.context.arguments])
+    details = {
+        "command": words,
+        "config": asdict(config),
+        "all_fits": [str(name) for name in prepared.names],
+        "data": {
+            "kind": kind.name,
+            "title": kind.title,
+            "source": kind.source,
+            "about": kind.about,
+            "evaluated_on": kind.evaluated_on,
+            "citations": list(kind.citations),
+            **kind.facts,
+        },
+        "device": describe(torch.device(config.device)),
+        "versions": versions(),
+    }
+    printable_details: dict[str, Any] = _with_printable_text(as_json(details))
+    return printable_details
+
+
+def _with_printable_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_printable_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_printable_text(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
+
+
+def resume_command(folder: Path) -> str:
+    """Command that goes on with a run, in this terminal."""
+    names = ("python", "python3")
+    python = next((n for n in names if shutil.which(n) == sys.executable), sys.executable)
+    return shlex.join([*command_words(python), "--resume", str(folder)])
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error is torch's or Python's for too little memory."""
+    # On a CPU torch raises a plain RuntimeError.
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "allocate memory" in str(error)
+        or "DefaultCPUAllocator" in str(error)
+    )
+
+
+def failure_reason(error: Exception) -> str:
+    """Explain why a fit failed, and what to change.
+
+    Raises:
+        Exception: The error itself, if no option explains it.
+    """
+    if isinstance(error, FloatingPointError):
+        return f"{error} (--lr)"
+    if isinstance(error, CheckpointError):
+        return f"{error}; remove the file to fit it anew"
+    if is_out_of_memory(error):
+        return "out of memory; use a smaller --batch-size, --width or --size"
+    # By name, since importing these errors takes a second.
+    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return f"{str(error).strip().splitlines()[0]} (leave out --compile)"
+    raise error

@@ -1,0 +1,301 @@
+"""One fit: a model trained with a progress bar, snapshots, a live page, a file and an early end."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from tqdm import tqdm
+
+from nerf_posenc.images import to_eight_bits
+from nerf_posenc.networks import num_parameters
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc.training.distributed import ALONE, PeerError, World
+from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.loop import fit as fit_loop
+from nerf_posenc.training.results import Measure
+from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.kinds.kind import Fit, Kind, Point, Problem, Result, Snapshot, TrainingScore
+from nerf_posenc_app.options import CommonOptions
+from nerf_posenc_app.runs.saved import FitFile
+from nerf_posenc_app.runs.stop import Stop
+from nerf_posenc_app.terminal import print_line, progress_bar
+
+Config = TypeVar("Config", bound=CommonOptions)
+
+
+Watcher = Callable[[str, FitState, Problem], None]
+"""Shows a fit in progress, by its name, at every record; no training time."""
+
+
+def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
+    """Build a model and what it is trained on, before the first step."""
+    model, description = kind.build(name, config, torch.Generator().manual_seed(config.seed))
+    problem = kind.problem(model.to(config.device), description, config)
+    state = FitState(model, problem.optimizer, config.steps, limit_seconds=config.seconds)
+    return Fit(name=name, config=config, model=model, problem=problem, state=state)
+
+
+def train(
+    fit: Fit[Config],
+    stop: Stop,
+    *,
+    score: TrainingScore,
+    file: FitFile | None = None,
+    watchers: Sequence[Watcher] = (),
+    world: World = ALONE,
+    halved_batch_size: int | None = None,
+) -> list[Snapshot]:
+    """Train a model; go on from its file if that has a part of the fit.
+
+    Args:
+        fit: the fit, from `begin_fit`; its state is changed in place.
+        stop: ends the fit early when asked to.
+        score: score of the batches that the progress line and the snapshots show.
+        file: file that the fit is saved in; None for nowhere.
+        watchers: show the fit in progress.
+        world: the processes that train the model together.
+        halved_batch_size: batch size, if that of the run was too large for the memory.
+
+    Returns:
+        The snapshots.
+
+    Raises:
+        CheckpointError: If the file is damaged, of another version or of another fit.
+        FloatingPointError: If the loss is not finite.
+        PeerError: If another process of the fit has ended; the fit is saved.
+        SaveError: If the fit cannot be saved as it ends.
+        Stopped: If the run was asked to end.
+    """
+    session = _Session(fit, file, world, halved_batch_size, score)
+    session.restore()
+    state, problem, config = fit.state, fit.problem, fit.config
+    was_complete = state.is_complete
+    bar = _bar(str(fit.name), state, quiet=config.quiet)
+
+    def after_step(state: FitState) -> None:
+        session.average_weights()
+        if problem.after_step is not None:
+            problem.after_step(state)
+
+    def on_record(state: FitState) -> None:
+        text = score.measure.sentence(score.of(state.history[-1].loss))
+        bar.set_postfix_str(f"batches {text}", refresh=False)
+        bar.update(_done(state) - bar.n)
+        session.take_snapshot_if_due()
+        for show in watchers:
+            show(str(fit.name), state, problem)
+        session.save_if_due()
+
+    with bar, stop.training():
+        try:
+            fit_loop(
+                state,
+                problem.draw_batch,
+                problem.loss,
+                forward=problem.forward,
+                schedule=problem.schedule,
+                autocast_dtype=problem.autocast_dtype,
+                compiled=problem.compiled,
+                captured=problem.captured,
+                after_step=after_step,
+                on_record=on_record,
+                should_stop=lambda: stop.is_agreed(world),
+                world=world,
+            )
+        except PeerError:
+            # The state is that after the last step that all took.
+            session.save_part()
+            raise
+        session.save_part()
+        if not was_complete:
+            # Within the fit: a signal at its last step must not lose it.
+            session.finish()
+        # What it came to is said when it is evaluated.
+        bar.leave = False
+    return session.snapshots
+
+
+def fit_alone(kind: Kind[Config], name: FitName, config: Config) -> Result:
+    """Train one fit in this process, without a file, and evaluate."""
+    fit = begin_fit(kind, name, config)
+    snapshots = train(fit, Stop(), score=kind.training)
+    return result_of(kind, replace(fit, snapshots=snapshots))
+
+
+def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
+    """Evaluate a fit."""
+    # An ensemble of several seeds counts as one of its models.
+    members = getattr(fit.model, "members", [fit.model])
+    evaluation = kind.evaluate(fit)
+    first = kind.measures(fit.config)[0]
+    if math.isnan(evaluation.scores[first.name]):
+        raise FloatingPointError(
+            f"its {first.label} is not a number: its weights overflow; use a smaller learning rate"
+        )
+    return Result(
+        name=fit.name,
+        parameters=num_parameters(members[0]),
+        seconds=fit.state.seconds,
+        steps=fit.state.step,
+        evaluation=evaluation,
+        history=[Point(r.step, r.seconds, kind.training.of(r.loss)) for r in fit.state.history],
+        snapshots=fit.snapshots,
+        details={**fit.problem.details, **evaluation.details},
+    )
+
+
+def _bar(name: str, state: FitState, *, quiet: bool) -> "tqdm[Any]":
+    """Progress bar of a fit: of its steps, or of its seconds."""
+    limit = state.limit_seconds
+    total, unit = (state.num_steps, "step") if limit is None else (math.ceil(limit), "s")
+    return progress_bar(name, total, unit, initial=_done(state), quiet=quiet)
+
+
+def _done(state: FitState) -> int:
+    """Steps taken, or full seconds of a fit whose length is given in seconds."""
+    limit = state.limit_seconds
+    return state.step if limit is None else min(math.ceil(limit), int(state.seconds))
+
+
+def print_ending(result: Result, measure: Measure, config: CommonOptions) -> None:
+    """Print the steps, the seconds and the score of a fit, as the table has it."""
+    is_over, is_clocked = result.is_complete(config), config.seconds is not None
+    of = "" if is_over or is_clocked else f" of {config.steps}"
+    limit = "" if is_over or not is_clocked else f" of {config.seconds:g}"
+    score = measure.sentence(result.scores[measure.name])
+    text = f"{result.steps}{of} steps in {result.seconds:.1f}{limit} s, {score}"
+    print_line(str(result.name), text, quiet=config.quiet)
+
+
+class _Session:
+    """A fit with its average, its snapshots and its file."""
+
+    def __init__(
+        self,
+        fit: Fit[Any],
+        file: FitFile | None,
+        world: World,
+        halved_batch_size: int | None,
+        score: TrainingScore,
+    ) -> None:
+        self._fit, self._file, self._world = fit, file, world
+        self._state, self._problem = fit.state, fit.problem
+        self._halved_batch_size, self._score = halved_batch_size, score
+        self.snapshots: list[Snapshot] = []
+        # Close together in the beginning, when a fit changes most; in steps or in seconds.
+        config = fit.config
+        length, count = config.seconds or config.steps, config.video
+        self._due = [length * (i / (count - 1)) ** 2 for i in range(count)]
+        self._average: AveragedModel | None = None
+        if fit.problem.ema_decay is not None:
+            average = get_ema_multi_avg_fn(fit.problem.ema_decay)
+            self._average = AveragedModel(fit.model, multi_avg_fn=average)
+
+    def average_weights(self) -> None:
+        """Take a step's weights into the average."""
+        if self._average is not None:
+            self._average.update_parameters(self._fit.model)
+
+    def take_snapshot_if_due(self) -> None:
+        """Take a snapshot if the fit has come far enough."""
+        state = self._state
+        at = state.step if state.limit_seconds is None else state.seconds
+        if self._due and at >= self._due[0]:
+            self._take_snapshot()
+            self._due = [due for due in self._due if due > at]
+
+    def _take_snapshot(self) -> None:
+        images = list(self._problem.preview())
+        if images:
+            score = self._score.of(self._state.history[-1].loss)
+            self.snapshots.append(Snapshot(self._state.step, score, images))
+
+    def finish(self) -> None:
+        """Give the model its averaged weights, take the last snapshot, save a complete fit."""
+        if self._average is not None:
+            self._fit.model.load_state_dict(self._average.module.state_dict())
+            if self.snapshots and self.snapshots[-1].step == self._state.step:
+                # The weights have changed since.
+                self.snapshots.pop()
+                self._due.append(0)
+        if self._due and self._state.history:
+            self._take_snapshot()
+        if self._state.is_complete:
+            self.save()
+
+    def save_if_due(self) -> None:
+        """Save a fit in progress if the last save was long enough ago."""
+        if self._file is not None and not self._state.is_complete:
+            self._file.write_if_due(self.values)
+
+    def save_part(self) -> None:
+        """Save a fit that ended early."""
+        if not self._state.is_complete:
+            self.save()
+
+    def save(self) -> None:
+        """Save the fit.
+
+        Raises:
+            SaveError: If it cannot be written.
+        """
+        if self._file is not None:
+            self._file.write(self.values())
+
+    def values(self) -> dict[str, Any]:
+        """What the checkpoint contains."""
+        # The model of a complete fit has its averaged weights already.
+        averages = self._average is not None and not self._state.is_complete
+        return {
+            "fit": self._state.state_dict(),
+            "ema": self._average.state_dict() if averages and self._average else None,
+            "halved_batch_size": self._halved_batch_size,
+            # In 8 bits, as a video shows them.
+            "snapshots": [
+                {
+                    "step": snapshot.step,
+                    "score": str(snapshot.score),
+                    "images": [to_eight_bits(image).cpu() for image in snapshot.images],
+                }
+                for snapshot in self.snapshots
+            ],
+            "model": dict(self._problem.description),
+        }
+
+    def restore(self) -> None:
+        """Go on from what was saved, if anything was.
+
+        Raises:
+            CheckpointError: If it is of another fit, or not complete.
+        """
+        file = self._file
+        saved = self._world.from_first(lambda: None if file is None else file.read())
+        if saved is None:
+            return
+        try:
+            self._state.load_state_dict(saved["fit"])
+            if self._average is not None and saved["ema"] is not None:
+                self._average.load_state_dict(saved["ema"])
+            self._restore_snapshots(saved["snapshots"])
+        except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, IndexError) as error:
+            reason = " ".join(str(error).split())
+            path = "the fit" if file is None else file.path
+            raise CheckpointError(f"{path} cannot be resumed: {reason}") from None
+
+    def _restore_snapshots(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        self.snapshots = [
+            Snapshot(
+                int(each["step"]),
+                float(each["score"]),
+                [image.float() / 255 for image in each["images"]],
+            )
+            for each in saved
+        ]
+        if self.snapshots:
+            last: float = self.snapshots[-1].step
+            if self._state.limit_seconds is not None:
+                last = max(r.seconds for r in self._state.history if r.step <= last)
+            self._due = [due for due in self._due if due > last]
