@@ -1,12 +1,17 @@
 """Images as coordinates and colors, and their split into fitted and held-out pixels."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped, UInt8
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
 _MU = 5000.0
 # The mean of an image lies this far above the knee of its curve, or further.

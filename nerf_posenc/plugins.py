@@ -1,4 +1,4 @@
-"""Tables whose rows other distributions can add, by entry points; and how to install what is missing."""
+"""Tables that other distributions can add rows to, and how to install what is missing."""
 
 import importlib
 from collections.abc import Iterator, Mapping, MutableMapping

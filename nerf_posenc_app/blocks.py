@@ -3,14 +3,18 @@
 A title is the heading that a block stands under: blocks of one title by several fits share it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote
 
-from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, Shaped
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,17 @@
 """Windows of an image: the most detailed one, and the reduced ones that previews show."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.images import LARGE_PIXELS, unit_range
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 PREVIEW_SIDE = 256
 """Longer side of a preview in pixels."""

@@ -1,5 +1,7 @@
 """Fits from Python, along the same road as those of the command line."""
 
+from __future__ import annotations
+
 import contextlib
 import html
 import inspect
@@ -7,13 +9,13 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from nerf_posenc.fits import CoordinateFit, SceneFit, load_fit
+from nerf_posenc.fits import load_fit
 from nerf_posenc.plugins import PluginError
 from nerf_posenc_app.cli import handled_signals, parse
 from nerf_posenc_app.commands.saved import find_fit
@@ -28,6 +30,9 @@ from nerf_posenc_app.runs.saved import SaveError, read_file_blocks, read_metrics
 from nerf_posenc_app.runs.stop import Stop, Stopped
 from scenes import SceneError
 from scenes.in_memory import weights_file
+
+if TYPE_CHECKING:
+    from nerf_posenc.fits import CoordinateFit, SceneFit
 
 
 class FittedRun:

@@ -1,16 +1,20 @@
 """Cameras in a JSON file, to render a fitted scene from."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
 from scenes.frames import coarse
 from scenes.transforms import camera_from_meta, read_json, rigid_matrix
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Of one frame: 7,680 x 4,320. Its rays take some 200 bytes for each.
 _MAX_PIXELS = 1 << 25

@@ -14,14 +14,15 @@
 * values stay as they are encoded (sRGB for nearly every file): no profile is applied.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, Image
@@ -29,6 +30,9 @@ from nerf_posenc.plugins import PluginTable
 from scenes.errors import SceneError
 from scenes.patterns import PATTERNS, open_pattern
 from scenes.worker import Allowance, read_image
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
 
 PixelArray = npt.NDArray[Any]
 

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nerf_posenc.radiance.views import Views
 from scenes.errors import SceneError
 
 _FOLDER = Path("runs", "data")
@@ -74,6 +73,9 @@ def scene_folder(views: Any) -> Path:
     Raises:
         SceneError: If it is something else, or the folder cannot be written.
     """
+    # Imported here: an image needs no views.
+    from nerf_posenc.radiance.views import Views
+
     if not isinstance(views, Views):
         raise SceneError(
             "a scene must be a path, a name or nerf_posenc.radiance.Views; got "

@@ -5,12 +5,14 @@ A file names them (``mask_path`` of nerfstudio), or they lie where other program
 black is left out, and instant-ngp ``images/dynamic_mask_NAME.png``, whose white is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
 from nerf_posenc.images import unit_range
@@ -18,6 +20,9 @@ from nerf_posenc.radiance.views import reduced_masks
 from scenes.errors import SceneError
 from scenes.image_files import MAX_PIXELS, stored_pixels
 from scenes.worker import Allowance
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
 
 _FOLDER = "masks"
 _DYNAMIC = "dynamic_mask_"

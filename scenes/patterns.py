@@ -3,16 +3,21 @@
 All are gray and square. Nyquist's frequency of N pixels across [-1, 1] is N / 4 cycles per unit.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.sinusoids import sincos
 from nerf_posenc.images import Image, image_coordinates
 from scenes.errors import SceneError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _SPOKES = 48.0
 _SHARE = 0.5

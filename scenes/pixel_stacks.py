@@ -1,19 +1,24 @@
 """The images of many views in one tensor: in memory, or in a memory-mapped file."""
 
+from __future__ import annotations
+
 import math
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
 from torch import Tensor
 
 from nerf_posenc.radiance.views import premultiplied
 from scenes.errors import SceneError
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 # Of the machine's memory, for the images to fit and for those to test each.
 _LARGEST_SHARE = 0.25

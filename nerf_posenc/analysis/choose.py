@@ -1,12 +1,13 @@
 """Choose among encodings, numbers of bands or standard deviations by the errors of short fits."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -18,6 +19,9 @@ from nerf_posenc.training.loop import FitState, fit, mse, predict
 from nerf_posenc.training.optimizers import muon
 from nerf_posenc.training.recipes import HeldOutRecipe
 from nerf_posenc.training.schedules import constant
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Candidate = TypeVar("Candidate")
 

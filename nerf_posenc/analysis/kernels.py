@@ -1,13 +1,18 @@
 """Similarity kernel of an encoding: how far apart two points are before they look different."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import Encoder
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _MOST_SAMPLES = 16_384
 

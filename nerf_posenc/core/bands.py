@@ -1,12 +1,17 @@
 """Frequency bands in radians per unit of the coordinate, and coarse-to-fine windows on them."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import has_values, require_positive
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def octave_bands(

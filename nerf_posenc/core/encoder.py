@@ -1,16 +1,20 @@
 """The base of all encoders, the identity, and the checks of what users pass."""
 
+from __future__ import annotations
+
 import difflib
 import math
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class Encoder(nn.Module):

@@ -5,18 +5,23 @@ that a filtered encoding costs one factor for each column. The Gaussian has an a
 in the encoders, ``variance``.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import require_counts, require_positive
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Filter = Callable[[Tensor], Tensor]
 """From angular frequencies ``(num, in_dim)``, rad per unit, to factors ``(num,)`` or, where the

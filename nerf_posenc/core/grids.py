@@ -1,11 +1,15 @@
 """Positions of the patches of an image and the frames of a video, as models count them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 def grid_positions(

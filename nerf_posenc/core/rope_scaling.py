@@ -1,14 +1,19 @@
 """Bands of rotary embeddings for sequences longer than in training."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import require_counts
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def ntk_bands(dim: int, *, factor: float, base: float = 10_000.0) -> Float[Tensor, " num_bands"]:

@@ -14,12 +14,13 @@ A band that equals float64 pi times a power of two is taken as that multiple of 
 `SinCos._evaluate` is where a band is multiplied by pi.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.bands import require_bands
@@ -33,6 +34,9 @@ from nerf_posenc.core.encoder import (
     require_counts,
     require_tensor,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 IncludeInput = Literal["front", "back"] | None
 

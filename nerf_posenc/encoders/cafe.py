@@ -1,14 +1,19 @@
 """Content-aware frequency encoding (CAFE+): products of learned mixtures of frequencies."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class CAFEEncoder(Encoder):

@@ -1,11 +1,12 @@
 """Fourier encoders of continuous coordinates."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
@@ -20,6 +21,9 @@ from nerf_posenc.core.encoder import (
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Column = tuple[int, str, int]
 """Band (-1 for the raw input), phase ("sin", "cos" or "x") and axis of a column."""

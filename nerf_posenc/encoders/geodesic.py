@@ -1,11 +1,16 @@
 """Directions of a geodesic sphere, which mip-NeRF 360 encodes Gaussians along."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Which of our directions comes at each place, counted from 1, with its sign.
 _MULTINERF_ORDER = {

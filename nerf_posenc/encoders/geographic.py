@@ -1,15 +1,19 @@
 """Encoders of positions on the globe."""
 
+from __future__ import annotations
+
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.bands import ratio_bands
 from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts, require_positive
 from nerf_posenc.core.sinusoids import SinCos, sincos
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Unit = Literal["degrees", "radians"]
 Kind = Literal["sphereC", "sphereC+", "sphereM", "sphereM+", "dfs"]

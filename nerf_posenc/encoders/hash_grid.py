@@ -3,12 +3,13 @@
 Interpolation is twice differentiable.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -28,6 +29,9 @@ from nerf_posenc.encoders.interpolation import (
     unit_coordinates,
     weighted_rows,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 # Müller et al. 2022, section 3; the fourth is tiny-cuda-nn's, for 4-D.
 _PRIMES = (1, 2_654_435_761, 805_459_861, 3_674_653_429)

@@ -1,17 +1,21 @@
 """Interpolation in tables of features, at the corners of the cells that points lie in."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import inside_transform, require_coordinates
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Shaped
 
 Interpolation = Literal["linear", "smoothstep"]
 

@@ -3,12 +3,13 @@
 Interpolation is twice differentiable.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
@@ -24,6 +25,9 @@ from nerf_posenc.encoders.interpolation import (
     unit_coordinates,
     weighted_rows,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class KPlanesEncoder(Encoder):

@@ -1,7 +1,10 @@
 """Products of lines of trained features, one for each axis, that a fit may begin with blurred."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -12,6 +15,9 @@ from nerf_posenc.encoders.interpolation import (
     require_bounds,
     unit_coordinates,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _STD = 0.1
 

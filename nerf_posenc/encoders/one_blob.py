@@ -1,10 +1,16 @@
 """One-blob encoding: a soft one-hot vector of binned coordinates."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class OneBlobEncoder(Encoder):

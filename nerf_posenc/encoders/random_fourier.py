@@ -1,9 +1,11 @@
 """Fourier features of sampled and of learned frequencies."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.columns import Phases
@@ -16,6 +18,9 @@ from nerf_posenc.core.encoder import (
 )
 from nerf_posenc.core.filters import Filter, filtered
 from nerf_posenc.core.sinusoids import SinCos, project_cycles
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _NUM_FEATURES = 256
 

@@ -1,11 +1,16 @@
 """Maps that bring coordinates into the range of an encoder, and coordinates of rays."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def normalize(

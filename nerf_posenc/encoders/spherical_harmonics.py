@@ -1,13 +1,18 @@
 """Spherical harmonics of directions."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts, require_tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _MAX_LEVELS = 64
 # Up to here float32 errors stay below 1e-6.

@@ -1,13 +1,18 @@
 """Time2Vec: a learned representation of time."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
 from nerf_posenc.core.sinusoids import SinCos
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class Time2VecEncoder(Encoder):

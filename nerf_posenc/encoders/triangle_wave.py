@@ -1,10 +1,16 @@
 """Triangle-wave encoding."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import Encoder, require_coordinates, require_counts
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class TriangleWaveEncoder(Encoder):

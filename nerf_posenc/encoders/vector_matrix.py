@@ -1,10 +1,11 @@
 """Products of a plane and a line of trained features for each axis (TensoRF)."""
 
+from __future__ import annotations
+
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -20,6 +21,9 @@ from nerf_posenc.encoders.interpolation import (
     unit_coordinates,
     weighted_rows,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _STD = 0.1
 # Lines that start around 0 would hide the planes from the first gradients.

@@ -1,15 +1,19 @@
 """Fits of coordinates on the Hugging Face Hub: ``save_pretrained`` and ``from_pretrained``."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.fits.models import CoordinateFit, ImageFit
+from nerf_posenc.fits import CoordinateFit, ImageFit
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 try:
     from huggingface_hub import PyTorchModelHubMixin

@@ -1,13 +1,18 @@
 """PSNR and SSIM of a reconstruction."""
 
+from __future__ import annotations
+
 import functools
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import unit_range
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Shaped
 
 _PSNR_VALUES = 1 << 16
 

@@ -1,17 +1,21 @@
 """PSNR by octave of spatial frequency, and power spectra, also of many megapixels."""
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse, require_equal_shapes
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
 
 # Rows that are transformed at once, then columns.
 _STRIP_ROWS = 64

@@ -1,8 +1,14 @@
 """Activations of coordinate networks that need no encoding."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float, Inexact
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Inexact
 
 
 class Sine(nn.Module):

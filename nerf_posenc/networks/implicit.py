@@ -1,10 +1,12 @@
 """Coordinate networks that need no encoding: SIREN, FINER, Gauss, WIRE and MFN."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
@@ -16,6 +18,9 @@ from nerf_posenc.networks.activations import (
     Sine,
 )
 from nerf_posenc.networks.mlp import seeded_linear
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def siren(

@@ -1,12 +1,17 @@
 """The small ReLU network that takes an encoding's features."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Layers of more inputs read features.
 _MOST_COORDINATES = 4

@@ -1,12 +1,17 @@
 """ALiBi: attention with linear biases."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.positional.relative_bias import relative_positions
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 def alibi_slopes(num_heads: int) -> Float[Tensor, " num_heads"]:

@@ -1,17 +1,21 @@
 """Camera poses in attention: queries, keys and values transformed by relative cameras."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, require_tensor
 from nerf_posenc.core.grids import grid_positions
 from nerf_posenc.positional.rotary import RotaryEncoder
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 @dataclass(frozen=True)

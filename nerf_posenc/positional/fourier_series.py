@@ -1,15 +1,20 @@
 """Fourier position embedding (FoPE): rotations by Fourier series."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import described, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import Rotation
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 
 class FourierSeriesRotaryEncoder(Rotation):

@@ -1,7 +1,10 @@
 """Learned position embeddings."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -12,6 +15,9 @@ from nerf_posenc.core.encoder import (
     require_positive,
     require_tensor,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 class LearnedPositionEncoder(Encoder):

@@ -1,12 +1,13 @@
 """Learned position embeddings of image patches, resized to other resolutions."""
 
+from __future__ import annotations
+
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -19,6 +20,9 @@ from nerf_posenc.core.encoder import (
     require_tensor,
 )
 from nerf_posenc.core.grids import grid_positions
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 # More tokens before the patches than any model has: the shape must be wrong.
 _MOST_PREFIX = 16

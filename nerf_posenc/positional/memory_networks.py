@@ -1,7 +1,10 @@
 """Position and temporal encodings of end-to-end memory networks."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from nerf_posenc.core.encoder import (
@@ -12,6 +15,9 @@ from nerf_posenc.core.encoder import (
     require_tensor,
 )
 from nerf_posenc.positional.learned import LearnedPositionEncoder
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 class MemN2NPositionEncoder(Encoder):

@@ -1,15 +1,20 @@
 """Rotary embeddings whose frequencies are learned, or mix the axes."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import described, require_counts, require_positive
 from nerf_posenc.core.sinusoids import SinCos, project_cycles
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 
 class MixedRotaryEncoder(Rotation):

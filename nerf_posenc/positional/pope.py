@@ -1,10 +1,12 @@
 """Polar coordinate position embeddings (PoPE): content as length, position as angle."""
 
+from __future__ import annotations
+
 import functools
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -17,6 +19,9 @@ from nerf_posenc.core.encoder import (
     require_tensor,
 )
 from nerf_posenc.core.sinusoids import SinCos
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 
 class PoPEEncoder(Encoder):

@@ -1,13 +1,17 @@
 """Learned biases of attention scores by the offset of key and query."""
 
+from __future__ import annotations
+
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts, require_positive
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 def relative_positions(

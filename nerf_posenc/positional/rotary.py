@@ -1,10 +1,11 @@
 """Rotary position embeddings (RoPE): for sequences, and axial ones for images and videos."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
@@ -13,8 +14,8 @@ from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 from nerf_posenc.presets.rotary import ROTARY
 
-Bands = Float[Tensor, "num_bands *axes"] | Sequence[Float[Tensor, " _bands_of_the_axis"]]
-
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 _BY_AXIS = ("axis-half", "tiled")
 
@@ -77,7 +78,9 @@ class RotaryEncoder(Rotation):
         num_axes: int = 1,
         *,
         base: float = 10_000.0,
-        bands: Bands | None = None,
+        bands: Float[Tensor, "num_bands *axes"]
+        | Sequence[Float[Tensor, " _bands_of_the_axis"]]
+        | None = None,
         axis_dims: Sequence[int] | None = None,
         axis_order: Sequence[int] | None = None,
         pair_axes: Sequence[int] | None = None,
@@ -240,7 +243,9 @@ def _divided(dim: int, num_axes: int, axis_dims: Sequence[int] | None) -> tuple[
     return widths
 
 
-def _bands_of_blocks(widths: Sequence[int], base: float, bands: Bands | None) -> list[Tensor]:
+def _bands_of_blocks(
+    widths: Sequence[int], base: float, bands: Tensor | Sequence[Tensor] | None
+) -> list[Tensor]:
     """Bands of the pairs of each block of columns."""
     if bands is None:
         return [geometric_bands(width, base=base) for width in widths]
@@ -261,7 +266,11 @@ def _bands_of_blocks(widths: Sequence[int], base: float, bands: Bands | None) ->
 
 
 def _bands_of_pairs(
-    dim: int, num_axes: int, base: float, bands: Bands | None, pair_axes: Sequence[int]
+    dim: int,
+    num_axes: int,
+    base: float,
+    bands: Tensor | Sequence[Tensor] | None,
+    pair_axes: Sequence[int],
 ) -> Tensor:
     """One series of bands through all pairs, of which each takes its axis from ``pair_axes``."""
     num_pairs = len(pair_axes)

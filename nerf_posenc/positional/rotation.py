@@ -1,14 +1,18 @@
 """What rotary embeddings share: pairs of columns, and rotating them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import Encoder, inside_transform, is_recorded, require_tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 Pairing = Literal["interleaved", "half", "axis-half", "tiled"]
 PAIRINGS = ("interleaved", "half", "axis-half", "tiled")

@@ -1,9 +1,10 @@
 """Sinusoidal embeddings of positions in a sequence, and of diffusion timesteps."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
@@ -11,6 +12,9 @@ from nerf_posenc.core.columns import Phases, column_labels
 from nerf_posenc.core.encoder import Encoder, require_counts, require_embeddings, require_tensor
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.presets.sequence import SEQUENCE
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 
 class SinusoidalEncoder(Encoder):

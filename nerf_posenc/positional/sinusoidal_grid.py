@@ -1,11 +1,12 @@
 """Sinusoidal embeddings of positions on a grid, as of image patches."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Num
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -21,6 +22,9 @@ from nerf_posenc.core.encoder import (
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.presets.grid import GRID
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Num
 
 
 class GridSinusoidalEncoder(Encoder):

@@ -1,14 +1,19 @@
 """Learned bias of attention scores within windows of patches."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.core.grids import grid_positions
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class WindowBias(nn.Module):

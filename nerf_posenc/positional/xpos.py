@@ -1,13 +1,17 @@
 """Extrapolatable position embeddings (xPos): rotations with decay."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float, Num
 from torch import Tensor
 
 from nerf_posenc.core.encoder import require_positive
 from nerf_posenc.positional.rotary import RotaryEncoder
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 
 class XPosEncoder(RotaryEncoder):

@@ -1,13 +1,17 @@
 """One row of the tables of presets."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Num
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Num
 
 
 @dataclass(frozen=True)

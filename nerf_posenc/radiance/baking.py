@@ -1,9 +1,10 @@
 """A radiance field on a grid: densities, and the colors that the cameras see."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -12,6 +13,9 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.rays import camera_rays
 from nerf_posenc.radiance.scene_spaces import BoxSpace
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Queries of the field at once.
 _CHUNK = 1 << 16

@@ -1,11 +1,12 @@
 """The fields by name: their renderers, optimizers, batches and losses."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Identity
@@ -22,6 +23,9 @@ from nerf_posenc.radiance.scene_spaces import SpaceName, make_space
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training import recipes
 from nerf_posenc.training.encoding_recipe import EncoderDescription
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
 
 FieldName = Literal["mlp", "nerf", "mip", "factored", "proposal"]
 WITH_OCCUPANCY: tuple[FieldName, ...] = ("mlp", "factored")

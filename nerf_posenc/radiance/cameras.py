@@ -4,15 +4,20 @@ Camera axes are OpenGL's: x right, y up, looking down -z. Pixel (column i, row j
 (i + 0.5, j + 0.5), row 0 being the top.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import require_counts
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Distortion = tuple[int | float, int | float, int | float, int | float]
 """Radial k1, k2 and tangential p1, p2."""

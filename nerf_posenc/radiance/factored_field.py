@@ -1,10 +1,11 @@
 """A radiance field of factored grids: fast to query, with color only where it is seen."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -14,6 +15,9 @@ from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
 from nerf_posenc.networks.mlp import seeded_linear
 from nerf_posenc.radiance.fields import at_least_float32
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Density of 1 / length per unit of the features, as in TensoRF's code, and what is taken from them
 # first, so that a new field is nearly transparent.

@@ -1,9 +1,10 @@
 """Radiance fields: encoders and networks from positions and directions to density and color."""
 
-from typing import Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,6 +14,9 @@ from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
 from nerf_posenc.networks.mlp import seeded_linear
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Density = Literal["relu", "softplus", "exp"]
 

@@ -1,16 +1,21 @@
 """Occupancy grids: where space is empty, from the density of a field or the views' opacity."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.views import Views
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
 
 # A pixel that 8 bits store as transparent.
 _TRANSPARENT = 0.5 / 255

@@ -4,10 +4,11 @@ A ray gets as many samples as the occupied cells that it crosses need, and none 
 is of the size rays x samples. nerfacc (Li et al. 2023) names the layout.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -18,6 +19,9 @@ from nerf_posenc.radiance.renderers import PADDED_ROWS
 from nerf_posenc.radiance.sampling import Jitter, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import Rendering, exposed
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 # Cells of the occupancy grid along an edge of a coarse cell.
 _COARSE = 4

@@ -1,13 +1,17 @@
 """Camera poses: looking at a point, orbits, small motions, and what two sets of poses differ by."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Views from all sides have a short mean direction. One-sided captures, as of a wall, get a small
 # circle before the scene instead of an orbit around it.

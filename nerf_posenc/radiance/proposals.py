@@ -5,8 +5,11 @@ bound the weights of the field from above. A ray costs the same number of sample
 which no pruning has to find first: that suits rooms, where hardly any space is known to be empty.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -23,6 +26,9 @@ from nerf_posenc.radiance.volume_rendering import (
     exposed,
     weights_from_density,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 # Features of each axis of the proposal's grid: it only has to say where density is.
 _FEATURES = 4

@@ -1,11 +1,12 @@
 """Batches of rays from posed images."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -20,6 +21,9 @@ from nerf_posenc.radiance.views import (
     background_gray,
     over_background,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
 
 _BLOCK_BITS = 64
 # What is drawn around an object, as a share of the longer side.

@@ -1,15 +1,19 @@
 """Rays through pixels, and their intersection with the scene box."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.radiance.cameras import Camera, undistort
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 
 class Rays(NamedTuple):

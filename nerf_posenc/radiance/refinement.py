@@ -15,18 +15,22 @@ are only translated at first, in the coarsest bands: a rotation would explain a 
 other way, with depths inside out.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nerf_posenc.radiance.poses import exp_se3
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.training.schedules import cosine_decay
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 # What is left of the sums over rays from one batch to the next.
 _DECAY = 0.95

@@ -1,7 +1,10 @@
 """Renderers: where along rays a radiance field is evaluated, and how its samples are composited."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -17,6 +20,9 @@ from nerf_posenc.radiance.sampling import (
     stratified_samples,
 )
 from nerf_posenc.radiance.volume_rendering import Rendering, composite, weights_from_density
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # A CPU's matrix library sets up every new number of rows, which takes longer than the product
 # itself; rows are padded to a multiple of this.

@@ -1,10 +1,16 @@
 """Samples along rays: stratified, by importance, and as Gaussians."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.training.distributed import BatchGenerator
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Jitter = torch.Generator | BatchGenerator
 """Random number generator of samples along rays; of a share of a batch, if processes share one."""

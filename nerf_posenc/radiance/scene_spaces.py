@@ -4,11 +4,12 @@ A ray becomes a path in the cube, with a coordinate along it that grows by equal
 to sample. Densities are per unit of that coordinate, as in NeRF's normalized device coordinates.
 """
 
+from __future__ import annotations
+
 import math
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -16,6 +17,9 @@ from nerf_posenc.encoders.spaces import contract
 from nerf_posenc.radiance.poses import nearest_to_lines
 from nerf_posenc.radiance.rays import Rays
 from nerf_posenc.radiance.views import Views
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 SpaceName = Literal["box", "contracted", "forward-facing"]
 

@@ -1,16 +1,20 @@
 """Posed images of a scene, and their split into training and test views."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import Rays, camera_rays
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, Shaped
 
 Background = Literal["white", "black", "random"]
 

@@ -1,10 +1,14 @@
 """Volume rendering: from densities and colors along rays to pixels."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class Rendering(NamedTuple):

@@ -1,10 +1,15 @@
 """Random permutations that take no memory: each index is computed from its position."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
 
 _ROUNDS = 4
 _MASK = (1 << 32) - 1

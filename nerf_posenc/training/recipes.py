@@ -127,7 +127,7 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
         "gaussian": EncodingRecipe(
             title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
         ),
-        # A small network reads the grid, as in Müller et al. 2022; Muon's rate: docs/experiments.md.
+        # A small network reads the grid (Müller et al. 2022); Muon's rate: docs/experiments.md.
         "hash": EncodingRecipe(
             title="A hash grid",
             build=_hash_grid,
@@ -156,7 +156,8 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
         ),
     },
 )
-"""Encodings by name: those of this table, and of entry points of this group, which are rows."""
+"""Encodings by name; another distribution adds an `EncodingRecipe` as an entry point of this group.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,12 @@
 """What kinds with networks on coordinates share: models, optimizers, measures, curves."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder, unknown_name
@@ -21,6 +22,9 @@ from nerf_posenc.training.results import Measure
 from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.kinds.kind import Kind, Problem, Result
 from nerf_posenc_app.options import CoordinateOptions, UsageError, require
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 PSNR = Measure(
     "psnr_db",

@@ -4,20 +4,20 @@ A kind says what is particular to its data. Everything else, the run, its folder
 tables, the page, `compare` and the live page, knows configurations, scores and blocks alone.
 """
 
+from __future__ import annotations
+
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.images import MuLaw, strips, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.loop import FitState, Loss, mse
@@ -26,6 +26,11 @@ from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import cosine_decay
 from nerf_posenc_app.blocks import Evaluation, FitName, Mesh, Passage, Volume
 from nerf_posenc_app.options import CommonOptions, UsageError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from nerf_posenc.radiance.cameras import Camera
 
 Config = TypeVar("Config", bound=CommonOptions)
 

@@ -1,14 +1,15 @@
 """Scenes: a radiance field that is fitted to posed views, and evaluated on test views."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
@@ -64,6 +65,9 @@ from nerf_posenc_app.options import OPEN, Open, PixelOptions, Range, UsageError,
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 from scenes.in_memory import scene_folder
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _TURNTABLE = 60
 

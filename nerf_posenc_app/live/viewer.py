@@ -3,6 +3,8 @@
 It draws what a fit's `Problem` can show: images, what a camera sees, or a passage with predictions.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import io
@@ -10,10 +12,9 @@ import math
 import time
 from collections.abc import Callable
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.training.loop import FitState
@@ -32,6 +33,9 @@ from nerf_posenc_app.report.images import eight_bit
 from nerf_posenc_app.report.page import passage_spans
 from nerf_posenc_app.report.palette import NUM_COLORS, PAGE_DARK, color_indices
 from nerf_posenc_app.terminal import print_to_stderr
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Seconds between two images of a fit while the camera rests.
 _SECONDS = 1.0

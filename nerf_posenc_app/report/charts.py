@@ -106,14 +106,15 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
     to_x = _axis(min(xs), max(xs), _LEFT, _WIDTH - _RIGHT, log_x)
     low, high = _padded(min(ys), max(ys), log_y)
     to_y = _axis(low, high, _HEIGHT - _BOTTOM, _TOP, log_y)
+    data = _data(lines, to_x, to_y, chart.x_label, chart.y_label)
+    on_page, alone = (
+        f"tabindex=\"0\" data-series='{data}'",
+        f'width="{_WIDTH:g}" height="{_HEIGHT:g}"',
+    )
     parts = [
         f'<svg class="chart" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" '
         f'aria-label="{escape(chart.y_label)} against {escape(chart.x_label)}" '
-        + (
-            f"tabindex=\"0\" data-series='{_data(lines, to_x, to_y, chart.x_label, chart.y_label)}'>"
-            if is_page
-            else f'width="{_WIDTH:g}" height="{_HEIGHT:g}">'
-        )
+        f"{on_page if is_page else alone}>"
     ]
     parts += [_y_tick(y, to_y(y)) for y in _ticks(low, high, log_y)]
     # Values that are all integers count something, such as steps or tasks.

@@ -9,7 +9,6 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from nerf_posenc.images import resize_area, unit_range
-from nerf_posenc.radiance.views import evenly_spaced
 from nerf_posenc.training.results import Measure
 from nerf_posenc_app.crops import Window, detail_crop
 from nerf_posenc_app.kinds.kind import Result
@@ -45,7 +44,8 @@ def save_comparison(
         results: the fits.
         measure: score in the captions.
     """
-    chosen = [panels[i] for i in evenly_spaced(_ROWS, len(panels))]
+    count = min(_ROWS, len(panels))
+    chosen = [panels[i * len(panels) // count] for i in range(count)]
     rows: list[tuple[Panel, Window | None]] = [(panel, None) for panel in chosen]
     if len(rows) == 1:
         rows.append((chosen[0], detail_crop(chosen[0].original)))

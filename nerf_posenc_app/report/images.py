@@ -1,20 +1,25 @@
 """Images as the report shows them: 8 bits, error maps, depths, and files that are read back."""
 
+from __future__ import annotations
+
 import base64
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float, Shaped
 from PIL import Image
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, reduce_rows, to_eight_bits, unit_range
 from scenes import SceneError
 from scenes.worker import read_image
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Shaped
 
 LOSSLESS_PIXELS = 700_000
 """Above this many pixels a lossless image would make a page too heavy."""

@@ -41,9 +41,9 @@ def write_report(
     """
     _write_views(folder, results)
     for section in SECTIONS.values():
-        if section.write is not None and section.block is not None:
-            if any(result.blocks(section.block) for result in results):
-                section.write(folder, results)
+        block, write = section.block, section.write
+        if block and write and any(result.blocks(block) for result in results):
+            write(folder, results)
     videos = _write_videos(folder, results)
     write_training_video(folder / TRAINING_VIDEO, originals, results, about.training)
     shown = panels(results)

@@ -1,12 +1,13 @@
 """The charts of a report: those of the blocks, of the training, and of what images contain."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from nerf_posenc.metrics.image import squared_error
@@ -18,6 +19,9 @@ from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.charts import Chart, Line, Mark
 from nerf_posenc_app.report.palette import NUM_STYLES, color_indices
 from nerf_posenc_app.report.tables import score_text
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Shaped
 
 _OCTAVES = (
     "Octave k is the ring of spatial frequencies around 2^k π rad per unit; the longer side of the "

@@ -1,19 +1,23 @@
 """Tile pyramids: a large image as small files, of which a page loads those that it shows."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Shaped
 from PIL import Image
 from torch import Tensor
 
 from nerf_posenc_app.blocks import file_stem
 from nerf_posenc_app.report.images import eight_bit
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 TILES = "tiles"
 """Folder of a run, beside its page."""

@@ -1,24 +1,28 @@
 """Videos: the fits as they learn, side by side, and turntables."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib.util
 import itertools
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import imageio.v3 as iio
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from nerf_posenc.training.results import Measure
 from nerf_posenc_app.kinds.kind import Result, Snapshot
 from nerf_posenc_app.report.images import eight_bit
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 _PANEL_WIDTH = 288
 _CAPTION_HEIGHT = 40

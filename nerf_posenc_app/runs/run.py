@@ -162,7 +162,7 @@ class Run:
         return begin_fit(self.kind, name, config)
 
     def train(self, fit: Fit[Any]) -> Fit[Any]:
-        """Take the steps of a fit, or those that its file lacks; with half the batch if memory ends.
+        """Take the steps of a fit that its file lacks; if memory ends, all with half the batch.
 
         Args:
             fit: the fit, from `build`.

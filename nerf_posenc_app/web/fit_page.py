@@ -4,14 +4,15 @@
 the shaders of ``fit_webgl.js.j2`` or on the CPU; view and controls are in ``fit_page.html.j2``.
 """
 
+from __future__ import annotations
+
 import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.encoder import Encoder, Identity
@@ -26,6 +27,9 @@ from nerf_posenc_app.report.tables import BASELINE
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.runs.saved import Metrics, made_by
 from nerf_posenc_app.web.packed_weights import PackedFit, linear_layers, pack_fit
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 MOST_BYTES = 16_000_000
 """Largest page: beyond it browsers take seconds to open one."""

@@ -12,19 +12,24 @@ low      the remaining bits of each number, packed
 compressed by zlib. With 32 bits the weights themselves stand after the floats.
 """
 
+from __future__ import annotations
+
 import copy
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.fits import ImageFit
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 TOLERANCE = 0.45 / 255
 """Largest difference to the exact fit: less than half a step of 8 bits, so that a pixel in 8 bits
@@ -130,7 +135,7 @@ def _rounded_fit(fit: ImageFit, bits: int) -> tuple[nn.Module, nn.Module]:
     return encoder, network
 
 
-_Points = list[tuple[Float[Tensor, "_points 2"], int | None]]
+_Points = list[tuple[Tensor, int | None]]
 
 
 def _checked_points(fit: ImageFit) -> _Points:

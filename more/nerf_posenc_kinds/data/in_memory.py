@@ -1,4 +1,4 @@
-"""Sounds, slices and volumes that Python holds, as files that the readers read back without loss."""
+"""Sounds, slices and volumes of Python, as files that the readers read back without loss."""
 
 from pathlib import Path
 from typing import Any

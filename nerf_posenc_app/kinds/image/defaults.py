@@ -6,9 +6,11 @@ from dataclasses import replace
 import torch
 
 from nerf_posenc.images import Image
+from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training import recipes
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.kinds.image.options import ImageOptions, default_encodings
+from nerf_posenc_app.kinds.image.references import NEEDED, is_installed
 from nerf_posenc_app.options import require
 from nerf_posenc_app.terminal import print_to_stderr
 
@@ -69,7 +71,7 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     own_sigma = options.sigma
     references = options.references
     if references is None:
-        references = _between(options, image) if image.held_out is not None else ()
+        references = tuple(filter(is_installed, usual_references(options, image)))
     else:
         _require_suiting(references, options)
     config = replace(
@@ -89,8 +91,15 @@ def resolve(options: ImageOptions, image: Image) -> ImageOptions:
     return config
 
 
-def _between(options: ImageOptions, image: Image) -> tuple[str, ...]:
+def missing_references(options: ImageOptions, image: Image) -> list[str]:
+    """Usual references of an image that need a package which is not installed."""
+    return [name for name in usual_references(options, image) if not is_installed(name)]
+
+
+def usual_references(options: ImageOptions, image: Image) -> tuple[str, ...]:
     """What needs no training, where what is fitted differs from what is scored."""
+    if image.held_out is None:
+        return ()
     if options.held_out:
         return tuple(INTERPOLATIONS)
     if options.observed is not None:
@@ -115,3 +124,5 @@ def _require_suiting(references: Sequence[str], options: ImageOptions) -> None:
     for name in references:
         option, is_given = needed[name]
         require(bool(is_given), f"--references {name} is for {option}; add it, or leave {name} out")
+        install = how_to_install("references")
+        require(is_installed(name), f"--references {name} needs {NEEDED.get(name)}: {install}")

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.images import Image, MuLaw, unit_range
 from nerf_posenc.metrics.image import ssim
+from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.coordinate_model import CoordinateModel
@@ -232,7 +233,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
 
     def evaluate(self, fit: Fit[ImageOptions]) -> Evaluation:
         """PSNR and SSIM, and the reconstruction."""
-        config, device = fit.config, torch.device(fit.config.device)
+        device = torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
         scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth, self.image.valid)}
@@ -264,6 +265,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
         if references and fits:
             names = ", ".join(result.label for result in references)
             yield f"{names}: computed from the fitted pixels, not trained on the coordinates"
+        if missing := defaults.missing_references(config, self.image):
+            yield f"left out: {', '.join(missing)}, which need {how_to_install('references')}"
         if config.noise is None:  # A fit that has the noise is no failure of training.
             yield from notes_on_flat_fits(results, constant_psnr([self._truth]), config)
 

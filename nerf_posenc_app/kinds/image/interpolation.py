@@ -1,15 +1,19 @@
 """Bilinear, bicubic and Lanczos interpolation: what fits are compared with between the pixels."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.images import Image
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 # Of a thin-plate spline: more change nothing that is seen, and take the cube of their number.
 _NEIGHBORS = 24

@@ -54,8 +54,8 @@ class ImageOptions(PixelOptions):
     """Fit values with Gaussian noise of this deviation, and score against those without."""
 
     references: Open[tuple[str, ...]] = OPEN
-    """What fits are compared with, without training: bilinear, bicubic, lanczos (with --held-out); given,
-    linear, rbf (with --observed), nl-means (with --noise)."""
+    """What fits are compared with, without training: bilinear, bicubic, lanczos
+    (with --held-out); given, linear, rbf (with --observed), nl-means (with --noise)."""
 
     num_bands: Annotated[
         Open[int | tuple[int, ...] | Literal["auto"]],

@@ -1,5 +1,6 @@
 """What the fits of an image are compared with: baselines that are evaluated alike."""
 
+import importlib.util
 import time
 from collections.abc import Callable, Mapping
 
@@ -14,6 +15,14 @@ from nerf_posenc_app.kinds.image.interpolation import interpolate_held_out, line
 from nerf_posenc_app.kinds.image.reconstruction import view_of
 from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.terminal import printable
+
+NEEDED = {"linear": "scipy", "rbf": "scipy", "nl-means": "skimage"}
+"""Packages of the extra ``references``, by the reference that needs one."""
+
+
+def is_installed(name: str) -> bool:
+    """Whether what a reference needs is installed."""
+    return name not in NEEDED or importlib.util.find_spec(NEEDED[name]) is not None
 
 
 def reference_result(image: Image, name: str) -> Result:

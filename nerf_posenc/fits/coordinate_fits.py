@@ -1,23 +1,20 @@
-"""Fitted images, sounds, shapes and radiance fields, as functions that are queried and rendered."""
+"""Fitted images and other functions of coordinates, to be queried and rendered."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.radiance.build import FieldOptions, fields_of
-from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.evaluation import render_camera
-from nerf_posenc.radiance.factored_field import FactoredField
-from nerf_posenc.radiance.fields import RadianceField
-from nerf_posenc.radiance.poses import align_poses
-from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Window = tuple[int | float, int | float, int | float, int | float]
 """Left, top, width and height of a part of an image, in its pixels."""
@@ -25,7 +22,7 @@ Window = tuple[int | float, int | float, int | float, int | float]
 
 @dataclass(frozen=True)
 class CoordinateFit:
-    """A fitted image, sound, shape or slice: a function from coordinates to values.
+    """A fitted image, or other data on coordinates: a function from coordinates to values.
 
     Attributes:
         encoder: encoder of the coordinates, of which the longest axis spans [-1, 1].
@@ -123,64 +120,3 @@ class ImageFit(CoordinateFit):
                 f"{self.size[0]} x {self.size[1]} pixels; got {window}"
             )
         return window
-
-
-@dataclass(frozen=True)
-class SceneFit:
-    """A fitted radiance field with its renderer.
-
-    Attributes:
-        renderer: module from rays to a rendering, in coordinates in which the scene lies in [-1,
-            1]^3.
-        options: options of the field.
-        camera: camera of the training views.
-        world_from_camera: poses of the training views, in the coordinates of the renderer.
-        background: gray value of the background.
-        center: point where the origin lies, in units of the scene's file.
-        scale: length of one unit, in units of the scene's file.
-        step: steps taken.
-        num_steps: length of the whole fit.
-        given_poses: poses as the scene's file gives them, where ``world_from_camera`` was refined.
-    """
-
-    renderer: nn.Module
-    options: FieldOptions
-    camera: Camera
-    world_from_camera: Float[Tensor, "views 4 4"]
-    background: float
-    center: tuple[float, float, float]
-    scale: float
-    step: int
-    num_steps: int
-    given_poses: Float[Tensor, "views 4 4"] | None = None
-
-    @property
-    def field(self) -> RadianceField | FactoredField:
-        """The radiance field, the last one if there are a coarse and a fine one."""
-        return fields_of(self.renderer)[-1]
-
-    def render(
-        self,
-        camera: Camera,
-        world_from_camera: Float[Tensor, "4 4"],
-        *,
-        in_file_units: bool = True,
-        autocast_dtype: torch.dtype | None = None,
-    ) -> Rendering:
-        """Render a camera, in chunks; the result is on the CPU, ``(height, width, ...)``.
-
-        Args:
-            camera: camera with an image of any size.
-            world_from_camera: its pose, OpenGL axes: x right, y up, looking down -z.
-            in_file_units: whether the pose is in the units and axes of the scene's file, as in its
-                ``transforms.json``, or in those of the renderer.
-            autocast_dtype: type of autocast for the networks, such as bfloat16; None for none.
-        """
-        pose = world_from_camera.clone()
-        if in_file_units:
-            pose[:3, 3] = (pose[:3, 3] - pose.new_tensor(self.center)) / self.scale
-            if self.given_poses is not None:
-                pose = align_poses(self.given_poses, self.world_from_camera)(pose[None])[0]
-        return render_camera(
-            self.renderer, camera, pose, background=self.background, autocast_dtype=autocast_dtype
-        )
