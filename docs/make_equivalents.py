@@ -108,25 +108,21 @@ bands (`bands=library.inv_freq`) to match it up to the rounding of its angles, 4
 weights.
 
 ```python
-from nerf_posenc import RotaryEncoder, identify
+from nerf_posenc import RotaryEncoder
 from nerf_posenc.presets import ROTARY
 import torch
 
 rotary = RotaryEncoder.preset("flux")
 positions = ROTARY["flux"].positions((4, 6))  # 4 x 6 patches, as the model counts them
 queries = torch.randn(1, 24, 24, 128)
-rotated = rotary.rotate(queries, positions)
-
-# Which one is it? Give a query before and after, one head of one sequence.
-best = identify(rotated[0, 0], before=queries[0, 0], shape=(4, 6))[0]
-print(best.name, best.is_exact)
-print(best.line)
+print(rotary.rotate(queries, positions).shape)
 ```
 
 ```text
-flux True
-RotaryEncoder.preset("flux").rotate(before, ROTARY["flux"].positions((4, 6)))
+torch.Size([1, 24, 24, 128])
 ```
+
+[`identify`](../../more/docs/audit.md) of the companion finds the line for numbers that you have.
 """
 
 

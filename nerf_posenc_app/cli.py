@@ -14,6 +14,7 @@ import torch
 
 from nerf_posenc import __version__
 from nerf_posenc.plugins import PluginError, how_to_install
+from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.distributed import (
     ALONE,
@@ -73,35 +74,49 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
             f"--{name} is a kind of data of nerf-posenc-more: {how_to_install(companion=True)}",
         )
 
-    def others() -> dict[str, type]:
-        return {f"--{name}": kind.Options for name, kind in KINDS.items()}
-
     if not chosen and words & _HELP:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
     asked = ["--help"] if words & _HELP else arguments
-    options = read(kind.Options, asked, others=others)
+    options = read(kind.Options, asked, others=_options_of_kinds)
     data = str(getattr(options, kind.name))
     require(data != "", f"--{kind.name} needs a path or a name")
     is_address = data.startswith(("http://", "https://"))
     require(
         not is_address, f"--{kind.name} {data}: download it first, and give the path of the file"
     )
+    for encoding in options.encodings or ():
+        if encoding in ENCODINGS:
+            # One of another distribution is imported once it is named.
+            ENCODINGS[encoding]
     options.check()
     return kind, options
 
 
+def _options_of_kinds() -> dict[str, type]:
+    """Options of every kind that can be imported, by the option that chooses it."""
+    found = {}
+    for name in KINDS:
+        with contextlib.suppress(PluginError):
+            found[f"--{name}"] = KINDS[name].Options
+    return found
+
+
 def _description() -> str:
     """What the program does, its kinds of data and its commands."""
-    kinds = "\n".join(
-        f"  --{name + ' --help':17} {(kind.Options.__doc__ or '').splitlines()[0]}"
-        for name, kind in KINDS.items()
-    )
+    lines = []
+    for name in KINDS:
+        try:
+            about = (KINDS[name].Options.__doc__ or "").splitlines()[0]
+        except PluginError as error:
+            about = str(error)
+        lines.append(f"  --{name + ' --help':17} {about}")
+    kinds = "\n".join(lines)
     return (
         "Fit a small network without and with an encoding, and show what it recovers.\n\n"
         f"{kinds}\n"
         "  --resume RUN        Go on with a run that was interrupted.\n"
-        "  COMMAND --help      Use what was saved: render RUN --scale 4, compare, export."
+        f"  COMMAND --help      Use what was saved: {', '.join(COMMANDS)}."
     )
 
 

@@ -21,7 +21,8 @@ def needs_chromium(test: Callable[..., None]) -> Callable[..., None]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
+    from playwright import sync_api as playwright
+
     quiet = "--disable-quic --disable-background-networking --disable-component-update"
     with playwright.sync_playwright() as running:
         launched = running.chromium.launch(

@@ -15,6 +15,9 @@ import torch
 
 from tests import small
 
+# Modules of checks that several test modules share.
+pytest.register_assert_rewrite("tests.kind_properties", "tests.mistakes", "tests.signals")
+
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:

@@ -11,9 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tifffile
-from imagecodecs import png_encode
+import numpy.typing as npt
 from PIL import Image
+
+from tests.optional import needs
+
+OPTIONAL_IMAGES = {
+    "deep.png": ("imagecodecs",),
+    **dict.fromkeys(("fax.tif", "a.tif", "deep.tif", "float.tif", "tiles.tif"), ("tifffile",)),
+    **dict.fromkeys(("planes.tif", "big.tif"), ("tifffile",)),
+    **dict.fromkeys(("lzw.tif", "jpeg.tif", "zip.tif"), ("tifffile", "imagecodecs")),
+}
+"""Names of `image_corpus` that take packages of the extra ``images`` to be read."""
+
+
+def image_of(name: str) -> bytes:
+    """A file of `image_corpus`; the test is skipped where what reads it is not installed."""
+    needs(*OPTIONAL_IMAGES.get(name, ()))
+    return image_corpus()[name]
 
 
 @functools.cache
@@ -50,21 +65,85 @@ def image_corpus() -> dict[str, bytes]:
     save("lzw.tif", color, "TIFF", compression="tiff_lzw")
     save("jpeg.tif", color, "TIFF", compression="jpeg")
     save("fax.tif", color.convert("1"), "TIFF", compression="group4")
-    with tempfile.TemporaryDirectory() as folder:
-        files["deep.png"] = bytes(png_encode(rng.integers(0, 65536, (12, 17, 3), dtype=np.uint16)))
-        for name, pixels, options in (
-            ("a.tif", rgb, {"photometric": "rgb"}),
-            ("zip.tif", rgb, {"photometric": "rgb", "compression": "zlib"}),
-            ("deep.tif", deep, {}),
-            ("float.tif", deep / np.float32(65535), {}),
-            ("tiles.tif", np.tile(rgb, (3, 3, 1)), {"photometric": "rgb", "tile": (16, 16)}),
-            ("planes.tif", rgb.transpose(2, 0, 1), {"photometric": "rgb"}),
-            ("big.tif", rgb, {"photometric": "rgb", "bigtiff": True}),
-        ):
-            path = Path(folder, name)
-            tifffile.imwrite(path, pixels, **options)
-            files[name] = path.read_bytes()
+    save("zip.tif", color, "TIFF", compression="tiff_adobe_deflate")
+    rgb16 = rng.integers(0, 65536, (12, 17, 3), dtype=np.uint16)
+    files["deep.png"] = _deep_png(rgb16)
+    files["deep.npy"] = _npy(rgb16)
+    files["a.tif"] = tiff_of(rgb)
+    files["deep.tif"] = tiff_of(deep)
+    files["float.tif"] = tiff_of(deep / np.float32(65535))
+    files["planes.tif"] = tiff_of(rgb, is_planar=True)
+    files["tiles.tif"] = tiff_of(np.tile(rgb, (3, 3, 1)), tile=16)
+    files["big.tif"] = tiff_of(rgb, is_big=True)
     return files
+
+
+def _npy(values: npt.NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, values)
+    return buffer.getvalue()
+
+
+def _deep_png(rgb: npt.NDArray[np.uint16]) -> bytes:
+    """A PNG of 16 bits, which Pillow does not write."""
+    height, width, _ = rgb.shape
+    data = b"".join(b"\0" + row.astype(">u2").tobytes() for row in rgb)
+    return png_of(width, height, 16, 2, zlib.compress(data))
+
+
+def tiff_of(
+    pixels: npt.NDArray[Any], *, is_planar: bool = False, tile: int = 0, is_big: bool = False
+) -> bytes:
+    """An uncompressed TIFF of gray, RGB or RGBA (TIFF 6.0; BigTIFF for `is_big`).
+
+    Args:
+        pixels: ``(height, width)`` or ``(height, width, 3 or 4)``, unsigned integers or floats.
+        is_planar: whether each channel is stored on its own.
+        tile: side of square tiles; 0 for one strip.
+        is_big: whether offsets have 64 bits.
+    """
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
+    height, width, channels = pixels.shape
+    parts = [pixels[..., c] for c in range(channels)] if is_planar else [pixels]
+    if tile:
+        rows, columns = -(-height // tile), -(-width // tile)
+        padding = [(0, rows * tile - height), (0, columns * tile - width), (0, 0)]
+        whole = np.pad(pixels, padding)
+        parts = [
+            whole[y * tile : (y + 1) * tile, x * tile : (x + 1) * tile]
+            for y in range(rows)
+            for x in range(columns)
+        ]
+    blocks = [
+        np.ascontiguousarray(part, pixels.dtype.newbyteorder("<")).tobytes() for part in parts
+    ]
+    word, head = ("Q", 16) if is_big else ("I", 8)
+    offsets = [head + sum(map(len, blocks[:i])) for i in range(len(blocks))]
+    sizes, bits = [len(block) for block in blocks], 8 * pixels.dtype.itemsize
+    places, counts, depth = (324, 325, tile) if tile else (273, 279, height)
+    tags = {256: [width], 257: [height], 258: [bits] * channels, 259: [1]}
+    tags |= {262: [2 if channels > 2 else 1], 277: [channels], places: offsets, counts: sizes}
+    tags |= {322: [depth], 323: [depth]} if tile else {278: [depth]}
+    tags |= {284: [2 if is_planar else 1], 339: [3 if pixels.dtype.kind == "f" else 1] * channels}
+    tags |= {338: [2]} if channels == 4 else {}
+    # Values that do not fit into their entry follow the blocks; then comes the directory.
+    data, entries = b"".join(blocks), []
+    data += b"\0" * (-len(data) % 8)
+    for tag, values in sorted(tags.items()):
+        is_offset = tag in (places, counts)
+        kind, letter = ({"Q": 16, "I": 4}[word], word) if is_offset else (3, "H")
+        packed = struct.pack(f"<{len(values)}{letter}", *values)
+        size = struct.calcsize(f"<{word}")
+        if len(packed) > size:
+            place, data = head + len(data), data + packed + b"\0" * (-len(packed) % 8)
+            packed = struct.pack(f"<{word}", place)
+        entries.append(
+            struct.pack(f"<HH{word}", tag, kind, len(values)) + packed.ljust(size, b"\0")
+        )
+    start = struct.pack("<2sHHHQ", b"II", 43, 8, 0, head + len(data))
+    start = start if is_big else struct.pack("<2sHI", b"II", 42, head + len(data))
+    count = struct.pack("<Q" if is_big else "<H", len(entries))
+    return start + data + count + b"".join(entries) + struct.pack(f"<{word}", 0)
 
 
 def _write_views(folder: Path, count: int = 9) -> list[str]:

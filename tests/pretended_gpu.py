@@ -39,13 +39,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_a
 
 import train_fit
 from more.tests.sequences.small_stories import task, write_stories
-from more.tests.sequences.texts import made_text
 from nerf_posenc.training import loop
 from nerf_posenc_app.kinds import shape
 from nerf_posenc_app.runs.stop import Stop
 from tests import small
 from tests.corpora import image_corpus, scene_corpus
 from tests.encoders.test_family import CASES
+from tests.texts import made_text
 
 aten = torch.ops.aten
 _ROOT = str(Path(__file__).parents[1])

@@ -15,6 +15,10 @@ SMALL_SCENE = [
     *("--scene", "spheres", "--size", "8", "--steps", "30", "--batch-size", "32"),
     *("--width", "16", "--depth", "1", "--video", "0", "--turntable", "0", "--test-views", "2"),
 ]
+SMALL_SEQUENCE = [
+    *("--sequence", "text.txt", "--steps", "30", "--batch-size", "4", "--context", "16"),
+    *("--width", "16", "--depth", "1", "--video", "0"),
+]
 
 
 @contextlib.contextmanager
@@ -28,7 +32,7 @@ def without_hull() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_figures() -> Iterator[None]:
-    """Draw no figures of a run with matplotlib, which take half of its time."""
+    """Draw no figures of a run, which take half of its time."""
     with (
         mock.patch("nerf_posenc_app.report.outputs.save_comparison"),
         mock.patch("nerf_posenc_app.report.outputs.save_charts"),
@@ -46,8 +50,3 @@ def quick_report() -> Iterator[None]:
     with without_figures(), mock.patch("nerf_posenc_app.report.outputs.write_page", write_page):
         yield
 
-
-SMALL_SEQUENCE = [
-    *("--sequence", "text.txt", "--encodings", "none", "rotary", "--steps", "30"),
-    *("--batch-size", "4", "--context", "16", "--width", "16", "--depth", "1"),
-]

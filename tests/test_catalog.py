@@ -19,6 +19,7 @@ from nerf_posenc import (
     preset,
     presets,
 )
+from nerf_posenc.__main__ import main
 from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE
 from nerf_posenc.presets.catalog import PRESETS
 from nerf_posenc.presets.index import Found, index
@@ -42,6 +43,17 @@ def test_presets_are_found_by_all_their_names() -> None:
     assert [found.name for found in find_encodings("rtdetr")] == ["timm-interleaved"]
     assert find_encodings("hunyuan_video")[0].name == "hunyuan-video"
     assert find_encodings("ama3") == find_encodings("") == []
+
+
+def test_the_command_prints_the_line_of_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["find", "dust3r"]) == 0
+    assert capsys.readouterr().out.startswith("croco")
+    assert main(["find"]) == 0
+    assert capsys.readouterr().out.count("\n") == 2 * len(index())
+    assert main(["find", "lamma"]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean llama" in error
+    assert error.count("\n") == 1
 
 
 # Names that people look for, of fields, images, video, language, sound, molecules and the globe.
@@ -87,7 +99,7 @@ def inputs() -> dict[str, object]:
     """What the lines of recipes take, by name, and what they are made of."""
     modules = (nerf_posenc, core, encoders, positional, networks, presets)
     points = torch.rand(5, 3)
-    given: dict[str, object] = {name: value for m in modules for name, value in vars(m).items()}
+    given: dict[str, object] = {name: getattr(m, name) for m in modules for name in dir(m)}
     given |= dict(torch=torch, F=torch.nn.functional, pi=math.pi, points=points)
     given |= dict(pixels=points[:, :2], lonlat=points[:, :2], directions=points, origins=points)
     given |= dict(times=points[:, :1], space_times=torch.rand(5, 4), boxes=torch.rand(5, 4))

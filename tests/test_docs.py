@@ -1,6 +1,7 @@
 """The documentation: its code runs as pasted, and its images and links exist."""
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,33 @@ def code_blocks(page: Path) -> list[tuple[int, str, str]]:
     return [(text[: block.start(1)].count("\n"), block[1], block[2] or "") for block in found]
 
 
-WITH_CODE = [page for page in PAGES if code_blocks(page)]
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def with_code(pages: Iterable[Path]) -> list[Any]:
+    """Pages with code, as parameters of a test."""
+    return [
+        pytest.param(page, marks=pytest.mark.slow if page.stem in LONG else (), id=name_of(page))
+        for page in pages
+        if code_blocks(page)
+    ]
+
+
+def prose_of(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 @pytest.mark.usefixtures("unchecked", "own_folder")
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(
-            page,
-            marks=pytest.mark.slow if page.stem in LONG else (),
-            id=str(page.relative_to(ROOT)),
-        )
-        for page in WITH_CODE
-    ],
-)
+@pytest.mark.parametrize("page", with_code(PAGES))
 def test_every_block_of_code_runs_alone_and_prints_what_is_shown(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    run_code(page, capsys)
+
+
+def run_code(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run every block of a page alone, and compare what it prints."""
     tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
         (table, dict(table)) for table in (ENCODINGS, NETWORKS)
     ]
@@ -57,38 +67,53 @@ def test_every_block_of_code_runs_alone_and_prints_what_is_shown(
         assert capsys.readouterr().out == output, f"{page}, line {line}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_of_the_product_imports_the_companion() -> None:
+    for page in PAGES:
+        for line, block, _ in code_blocks(page):
+            assert not re.search(r"nerf_posenc_(audit|kinds|sequences)", block), (page, line)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
-    prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)", prose):
+    check_links(page)
+
+
+def check_links(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)", prose_of(page)):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
 
 
 def test_pages_are_short() -> None:
+    check_lengths(PAGES)
+
+
+def check_lengths(pages: Iterable[Path]) -> None:
     # But for those that are looked up: tables of encodings, figures, and a log for developers.
     references = {"equivalents", "presets", "results", "experiments"}
-    for page in PAGES:
-        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        assert len(prose.split()) <= 1200 or page.stem in references, page
+    for page in pages:
+        assert len(prose_of(page).split()) <= 1200 or page.stem in references, page
 
 
 def test_every_figure_of_the_pages_stands_in_the_results() -> None:
-    results = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-    # Cells of tables, and numbers with their unit.
-    cells = "".join(line for line in results.splitlines() if line.startswith("|"))
-    known = [float(text) for text in re.findall(r"(?<![\d.^,])\d+(?:\.\d+)?(?![\d.]|,\d)", cells)]
-    known += [float(text) for text in re.findall(r"(\d+(?:\.\d+)?) (?:dB|degrees)", results)]
     for page in PAGES:
         is_claiming = page.stem in {"README", "index", "gallery"} or page.parent.name == "howto"
         # What a GPU does stands there alone.
-        if not is_claiming or page.stem == "gpu":
-            continue
-        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for text in re.findall(r"(?<![\d.])(\d+(?:\.\d+)?) (?:dB|degrees)\b", prose):
-            digits = len(text.partition(".")[2])
-            shown = {f"{value:.{digits}f}" for value in known}
-            assert text in shown, f"{page.name}: {text}"
+        if is_claiming and page.stem != "gpu":
+            check_figures(page, [ROOT / "docs/results.md"])
+
+
+def check_figures(page: Path, results: Sequence[Path]) -> None:
+    """Check that what a page says in dB or degrees stands in the results."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in results)
+    # Cells of tables, and numbers with their unit.
+    cells = "".join(line for line in text.splitlines() if line.startswith("|"))
+    known = [float(found) for found in re.findall(r"(?<![\d.^,])\d+(?:\.\d+)?(?![\d.]|,\d)", cells)]
+    known += [float(found) for found in re.findall(r"(\d+(?:\.\d+)?) (?:dB|degrees)", text)]
+    for number in re.findall(r"(?<![\d.])(\d+(?:\.\d+)?) (?:dB|degrees)\b", prose_of(page)):
+        digits = len(number.partition(".")[2])
+        shown = {f"{value:.{digits}f}" for value in known}
+        assert number in shown, f"{page.name}: {number}"
 
 
 def test_every_preset_is_listed_on_its_page() -> None:

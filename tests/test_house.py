@@ -1,4 +1,4 @@
-"""House rules that a machine can check."""
+"""Rules of the code that a machine can check; docs/architecture.md explains them."""
 
 import ast
 import functools
@@ -13,11 +13,13 @@ import pytest
 import torch
 
 import nerf_posenc
+from nerf_posenc_app.kinds import COMPANION as COMPANION_KINDS
 from nerf_posenc_app.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("app", "scenes", "sequences", "nerf_posenc")
-MAX_MODULE_LINES = 600
+PRODUCT = ("scenes", "nerf_posenc_app", "nerf_posenc")
+COMPANION = ("nerf_posenc_kinds", "nerf_posenc_sequences", "nerf_posenc_audit")
+PACKAGES = (*PRODUCT, *COMPANION)
 MAX_BODY_LINES = 50
 
 # Modules with sines of no coordinate: bands of spherical harmonics, responses of filters,
@@ -29,7 +31,7 @@ OTHER_SINES = {f"core.{name}" for name in ("sinusoids", "bands", "filters")} | {
 
 @functools.cache
 def may_import() -> dict[str, set[str]]:
-    """From each part of the house to those it may import: the table of docs/architecture.md."""
+    """From each part of the code to those it may import: the table of docs/architecture.md."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = text.partition("| code in | may import |")[2].partition("\n\n")[0]
     rows = [row.split("|")[1:3] for row in table.splitlines()[2:]]
@@ -51,12 +53,13 @@ def part(module: str) -> str:
 
 @functools.cache
 def sources() -> dict[str, Path]:
-    """Module name of every file of the library, the program and the data."""
-    files = [ROOT / "train_fit.py", *(f for p in PACKAGES for f in ROOT.glob(f"{p}/**/*.py"))]
-    return {
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
-        for file in files
-    }
+    """Module name of every file of the product and of its companion."""
+    found = {"train_fit": ROOT / "train_fit.py"}
+    for root, packages in ((ROOT, PRODUCT), (ROOT / "more", COMPANION)):
+        for file in (file for package in packages for file in root.glob(f"{package}/**/*.py")):
+            name = ".".join(file.relative_to(root).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = file
+    return found
 
 
 @functools.cache
@@ -83,7 +86,7 @@ def imports(module: str) -> frozenset[str]:
 def test_imports_point_one_way() -> None:
     for module in sources():
         for imported in imports(module):
-            if part(imported) != part(module):
+            if part(imported) not in (part(module), "lazy", "plugins"):
                 assert part(imported) in may_import()[part(module)], f"{module} imports {imported}"
 
 
@@ -91,22 +94,8 @@ def test_no_modules_import_each_other() -> None:
     graphlib.TopologicalSorter({module: imports(module) for module in sources()}).prepare()
 
 
-def test_parts_of_the_program_do_not_import_each_other() -> None:
-    def room(module: str) -> str:
-        return ".".join(module.split(".")[:2])
-
-    rooms: dict[str, set[str]] = {}
+def test_functions_are_short() -> None:
     for module in sources():
-        if module.startswith("app."):
-            own = {room(name) for name in imports(module) if name.startswith("app.")}
-            rooms.setdefault(room(module), set()).update(own - {room(module)})
-    graphlib.TopologicalSorter(rooms).prepare()
-
-
-def test_modules_and_functions_are_short() -> None:
-    for module, file in sources().items():
-        num_lines = len(file.read_text(encoding="utf-8").splitlines())
-        assert num_lines <= MAX_MODULE_LINES, f"{module} has {num_lines} lines"
         for node in ast.walk(tree(module)):
             if isinstance(node, ast.FunctionDef):
                 has_docstring = ast.get_docstring(node) is not None
@@ -115,18 +104,36 @@ def test_modules_and_functions_are_short() -> None:
                 assert lines <= MAX_BODY_LINES, f"{module}.{node.name} has {lines} lines"
 
 
-def test_the_program_names_no_kind_outside_of_its_kinds() -> None:
-    classes = {base.__name__ for kind in KINDS.values() for base in (kind, kind.Options)}
+def test_the_companion_uses_public_names_of_the_product() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.partition("## Public modules of the program")[2].partition("\n## ")[0]
+    public = {f"nerf_posenc_app.{name}" for name in re.findall(r"^\| `([\w.]+)`", section, re.M)}
+    assert public
     for module in sources():
-        if module.split(".")[0] in ("app", "train_fit") and not module.startswith(
-            "nerf_posenc_app.kinds"
-        ):
-            for node in ast.walk(tree(module)):
-                if isinstance(node, ast.Constant):
-                    assert node.value not in KINDS, f"{module} names {node.value!r}"
-                if isinstance(node, ast.Name | ast.alias):
-                    name = node.id if isinstance(node, ast.Name) else node.name
-                    assert name not in classes, f"{module} uses {name}"
+        if module.split(".")[0] not in COMPANION:
+            continue
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PRODUCT:
+                names = [alias.name for alias in node.names]
+                assert not any(name.startswith("_") for name in names), f"{module}: {names}"
+                is_program = (node.module or "").startswith("nerf_posenc_app")
+                assert not is_program or node.module in public, f"{module} uses {node.module}"
+
+
+def test_the_program_names_no_kind_outside_of_its_kinds() -> None:
+    names = {"image", "scene", *COMPANION_KINDS}
+    classes = {base.__name__ for name in KINDS for base in (KINDS[name], KINDS[name].Options)}
+    for module in sources():
+        if not module.startswith(("nerf_posenc_app", "train_fit")):
+            continue
+        if module.startswith("nerf_posenc_app.kinds"):
+            continue
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.Constant):
+                assert node.value not in names, f"{module} names {node.value!r}"
+            if isinstance(node, ast.Name | ast.alias):
+                name = node.id if isinstance(node, ast.Name) else node.name
+                assert name not in classes, f"{module} uses {name}"
 
 
 def test_no_function_sets_the_seed_of_all_of_torch() -> None:
@@ -134,27 +141,13 @@ def test_no_function_sets_the_seed_of_all_of_torch() -> None:
         text = file.read_text(encoding="utf-8")
         assert "torch.manual_seed" not in text, f"{module} seeds torch's own generator"
         handles = "signal.signal" in text
-        assert not handles or module in ("nerf_posenc_app.cli", "train_fit"), (
-            f"{module} handles signals"
-        )
+        assert not handles or module == "nerf_posenc_app.cli", f"{module} handles signals"
 
 
 def test_every_exported_name_is_documented() -> None:
-    exported = {
-        name
-        for name, value in vars(nerf_posenc).items()
-        if not name.startswith("_") and not isinstance(value, type(sys))
-    }
+    exported = set(nerf_posenc.__all__)
     pages = [p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "api").glob("*.md")]
     assert exported <= set(re.findall(r"^::: nerf_posenc\.(\w+)$", "\n".join(pages), re.MULTILINE))
-
-
-def test_names_of_version_0_1_are_found_where_they_are_now() -> None:
-    for name in " ".join(nerf_posenc._MOVED.values()).split():
-        with pytest.warns(DeprecationWarning, match=rf"nerf_posenc\.{name} is nerf_posenc\.\w+\."):
-            getattr(nerf_posenc, name)
-    with pytest.raises(AttributeError, match="no attribute 'FurierEncoder'"):
-        getattr(nerf_posenc, "FurierEncoder")  # noqa: B009
 
 
 def test_sines_are_computed_in_the_core_alone() -> None:
@@ -174,19 +167,52 @@ def test_wrong_shapes_are_refused_by_the_run_time_checks(request: pytest.Fixture
         nerf_posenc.sincos(torch.zeros(4, 3), torch.zeros(4, 3, dtype=torch.long))
 
 
+def alone(script: str) -> str:
+    """What a script prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_one_encoder_loads_no_other() -> None:
+    script = (
+        "import sys; from nerf_posenc import FourierEncoder; "
+        "print(*(name for name in sys.modules if name.startswith('nerf_posenc')))"
+    )
+    loaded = alone(script).split()
+    others = {name for name in loaded if name.startswith("nerf_posenc.encoders.")}
+    assert others == {"nerf_posenc.encoders.fourier"}
+    assert not any(name.startswith(("nerf_posenc.positional", "nerf_posenc.tr")) for name in loaded)
+
+
+def test_an_image_loads_no_other_kind(tmp_path: Path) -> None:
+    arguments = ["--image", "cat", "--size", "8", "--steps", "1", "--quiet", "--video", "0"]
+    script = (
+        "import sys, train_fit\n"
+        f"assert train_fit.main({[*arguments, '--out', str(tmp_path / 'run')]!r}) == 0\n"
+        "print(*sys.modules)"
+    )
+    loaded = alone(script).split()
+    assert not [name for name in loaded if name.split(".")[0] in COMPANION]
+    others = ("nerf_posenc_app.kinds.scene", "nerf_posenc_app.kinds.sequence", "nerf_posenc.rad")
+    assert not [name for name in loaded if name.startswith(others)]
+
+
 @pytest.mark.slow
-def test_every_module_of_the_wheel_imports_with_torch_numpy_and_jaxtyping_alone() -> None:
-    # All other packages are hidden, as in an environment where the wheel is installed alone.
+def test_every_module_of_the_library_imports_with_torch_and_numpy_alone() -> None:
+    # All other packages are hidden, as in an environment where the library is installed alone.
     script = """
 import importlib, importlib.abc, pkgutil, sys
-import jaxtyping, numpy, torch
+import numpy, torch
 import torch.optim.swa_utils, torch.func
 torch.optim.Adam([torch.zeros(1)])
 
 HIDDEN = {
-    "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile",
-    "imagecodecs", "sacrebleu", "viser", "pycolmap", "scipy", "beartype",
-    "huggingface_hub", "app", "scenes", "sequences",
+    "skimage", "imageio", "PIL", "matplotlib", "tqdm", "tyro", "jinja2", "tifffile", "jaxtyping",
+    "imagecodecs", "sacrebleu", "viser", "pycolmap", "scipy", "beartype", "safetensors",
+    "huggingface_hub", "nerf_posenc_app", "scenes", "nerf_posenc_audit",
 }
 
 class Hide(importlib.abc.MetaPathFinder):
@@ -198,20 +224,18 @@ for name in [name for name in sys.modules if name.split(".")[0] in HIDDEN]:
     del sys.modules[name]
 sys.meta_path.insert(0, Hide())
 import nerf_posenc
+for name in nerf_posenc.__all__:
+    getattr(nerf_posenc, name)
 names = [m.name for m in pkgutil.walk_packages(nerf_posenc.__path__, "nerf_posenc.")]
 for name in names:
     try:
         importlib.import_module(name)
     except ImportError as error:
         # The one that is derived from a class of another package names its extra.
-        assert name == "nerf_posenc.fits.hub" and "nerf_posenc[hub]" in str(error)
+        assert name == "nerf_posenc.fits.hub" and ".[hub]" in str(error), (name, error)
 print(len(names))
 """
-    finished = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert int(finished.stdout) == sum(m.startswith("nerf_posenc.") for m in sources())
+    assert int(alone(script)) == sum(m.startswith("nerf_posenc.") for m in sources())
 
 
 def test_descriptions_of_arguments_are_full_phrases() -> None:

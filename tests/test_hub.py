@@ -10,8 +10,13 @@ import torch
 
 import train_fit
 from nerf_posenc.fits import ImageFit, load_fit
-from nerf_posenc.fits.hub import HubModel
+from tests.optional import needs
 from train_fit import fit
+
+needs("huggingface_hub")
+
+# ruff: noqa: E402
+from nerf_posenc.fits.hub import HubModel
 
 FEW: dict[str, Any] = dict(steps=3, depth=1, video=0, quiet=True, out="run")
 

@@ -1,5 +1,6 @@
-"""The wheel: what it holds, what an installation of it changes, and the program in it."""
+"""The wheels: what they hold, what an installation changes, and what other distributions add."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -28,12 +29,16 @@ def run(*words: object, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT, cwd=folder)
+def built(project: Path, folder: Path) -> Path:
+    """The wheel of a project."""
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, project, cwd=folder)
     (file,) = folder.glob("*.whl")
     return file
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 def stub(folder: Path, name: str, version: str) -> None:
@@ -52,31 +57,41 @@ def environment(folder: Path) -> Path:
     return folder / "bin"
 
 
-def test_all_packages_of_the_wheel_lie_in_one_folder(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as file:
-        names = file.namelist()
-    about = f"{wheel.name.split('-py3')[0]}.dist-info"
-    assert {name.split("/")[0] for name in names} == {"nerf_posenc", "train_fit.py", about}
-    # Templates and styles as well; nothing that a test or a compiler has left.
+@pytest.mark.parametrize(
+    ("project", "packages"),
+    [
+        (ROOT, ["nerf_posenc", "nerf_posenc_app", "scenes"]),
+        (ROOT / "more", ["nerf_posenc_kinds", "nerf_posenc_sequences", "nerf_posenc_audit"]),
+    ],
+    ids=["product", "companion"],
+)
+def test_a_wheel_holds_its_packages_and_nothing_else(
+    project: Path, packages: list[str], tmp_path: Path
+) -> None:
+    file = built(project, tmp_path)
+    with zipfile.ZipFile(file) as opened:
+        names = opened.namelist()
+    # Templates and stubs as well; nothing that a test or a compiler has left.
     ours = {
-        path.relative_to(ROOT).as_posix()
-        for package in ("app", "scenes", "sequences")
-        for path in (ROOT / package).rglob("*")
+        path.relative_to(project).as_posix()
+        for package in packages
+        for path in (project / package).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    held = {n.split("_program/")[1] for n in names if "_program/" in n}
-    assert held == ours
+    held = {name for name in names if ".dist-info/" not in name}
+    assert held == ours | ({"train_fit.py"} if project == ROOT else set())
 
 
 def test_a_clone_that_is_installed_runs_its_own_files(tmp_path: Path) -> None:
     # Not a copy of the day of its installation.
     script = (
-        "import train_fit as t, app, nerf_posenc as n; print(t.__file__, app.__file__, n.__file__)"
+        "import train_fit as t, nerf_posenc_app as a, nerf_posenc as n; "
+        "print(t.__file__, a.__file__, n.__file__)"
     )
     files = run(sys.executable, "-c", script, cwd=tmp_path).split()
     assert [Path(file).relative_to(ROOT).parts[0] for file in files] == [
         "train_fit.py",
-        "app",
+        "nerf_posenc_app",
         "nerf_posenc",
     ]
 
@@ -84,7 +99,7 @@ def test_a_clone_that_is_installed_runs_its_own_files(tmp_path: Path) -> None:
 def test_an_installation_leaves_the_torch_and_the_numpy_that_are_there(
     wheel: Path, tmp_path: Path
 ) -> None:
-    for name, version in {"torch": "2.4.1", "numpy": "1.26.0", "jaxtyping": "0.3.0"}.items():
+    for name, version in {"torch": "2.4.1", "numpy": "1.26.0"}.items():
         stub(tmp_path, name, version)
     for name, version in {"torch": "2.15.0", "numpy": "2.5.0"}.items():
         stub(tmp_path, name, version)
@@ -102,7 +117,7 @@ def test_an_installation_leaves_the_torch_and_the_numpy_that_are_there(
     run(*pip, "torch==2.4.1", "numpy==1.26.0", cwd=tmp_path)
     run(*pip, wheel, cwd=tmp_path)
     listed = run(programs / "python", "-m", "pip", "list", "--format", "freeze", cwd=tmp_path)
-    assert {"torch==2.4.1", "numpy==1.26.0", "jaxtyping==0.3.0"} <= set(listed.split())
+    assert {"torch==2.4.1", "numpy==1.26.0"} <= set(listed.split())
     # And the line of the README is this one, without the constraints of the clone.
     assert "\npip install .\n" in (ROOT / "README.md").read_text()
 
@@ -138,8 +153,167 @@ def test_the_program_runs_from_the_wheel(installed: Path, tmp_path: Path) -> Non
     script = (
         "from train_fit import fit\n"
         "run = fit(image='cat', size=32, steps=3, width=8, depth=1, video=0, quiet=True)\n"
-        "import app, scenes, sequences\n"
-        "print(run.scores['fourier']['psnr_db'], app.__file__, scenes.__file__)\n"
+        "import nerf_posenc_app\n"
+        "print(run.scores['fourier']['psnr_db'], nerf_posenc_app.__file__)\n"
     )
     said = run(programs / "python", "-c", script, cwd=here)
-    assert said.count("/site-packages/nerf_posenc/_program/") == 2
+    assert "/site-packages/nerf_posenc_app/" in said
+
+
+PLUGIN = {
+    "pyproject.toml": """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "stranger"
+version = "1.0"
+[project.entry-points."nerf_posenc.kinds"]
+ramp = "stranger.ramp:RampKind"
+[project.entry-points."nerf_posenc.commands"]
+count = "stranger.extras:count"
+[project.entry-points."nerf_posenc.encodings"]
+squares = "stranger.extras:SQUARES"
+broken = "stranger.nowhere:NOTHING"
+[tool.hatch.build.targets.wheel]
+only-include = ["stranger"]
+""",
+    "stranger/__init__.py": "",
+    "stranger/ramp.py": """
+from dataclasses import dataclass, replace
+import torch
+from torch import nn
+from nerf_posenc.fits import load_fit
+from nerf_posenc.training.batches import ShuffledBatches
+from nerf_posenc_app.blocks import Evaluation, View
+from nerf_posenc_app.kinds.coordinates import PSNR, CoordinateKind, with_defaults
+from nerf_posenc_app.kinds.kind import Rendered, digest_of
+from nerf_posenc_app.options import CoordinateOptions
+from nerf_posenc.metrics.image import psnr
+
+@dataclass(frozen=True, kw_only=True)
+class RampOptions(CoordinateOptions):
+    '''Fit a gray ramp.'''
+
+    ramp: str = "8"
+    '''Pixels.'''
+
+class RampKind(CoordinateKind[RampOptions]):
+    name = "ramp"
+    Options = RampOptions
+    rendered_by = ("size",)
+    in_dim, out_dim = 1, 3
+
+    def __init__(self, options):
+        count = int(options.ramp)
+        self.size, self.title, self.source = (count,), "ramp", f"a ramp of {count} pixels"
+        self.x = torch.linspace(-1, 1, count)[:, None]
+        self.values = (0.5 + 0.5 * self.x).expand(-1, 3).contiguous()
+
+    def summary(self, config):
+        return [f"ramp     {self.source}"]
+
+    def digest(self):
+        return digest_of([(self.values.shape, [self.values])])
+
+    def resolve(self, options):
+        chosen = dict(encodings=("none", "squares"), steps=30, batch_size=8, num_bands=2, sigma=1.0)
+        return with_defaults(options, **chosen)
+
+    def measures(self, config):
+        return (PSNR,)
+
+    def problem(self, model, description, config):
+        batches = ShuffledBatches(self.x, self.values, config.batch_size, seed=config.seed)
+        return self.trained(model, description, config, batches)
+
+    @torch.no_grad()
+    def evaluate(self, fit):
+        values = fit.model(self.x)
+        shown = View("ramp", self.values[None], values.clamp(0, 1)[None])
+        return Evaluation({PSNR.name: psnr(values, self.values)}, [shown])
+
+    @classmethod
+    def render(cls, path, device, asked):
+        fit, count = load_fit(path, device=device), asked["size"] or 8
+        rgb = fit(torch.linspace(-1, 1, count)[:, None]).clamp(0, 1)[None]
+        return Rendered((count, 1), path.stem, iter([rgb]))
+""",
+    "stranger/extras.py": """
+import torch
+from nerf_posenc.core import Encoder
+from nerf_posenc.training import EncodingRecipe
+
+class Squares(Encoder):
+    def __init__(self, in_dim):
+        super().__init__(in_dim, 2 * in_dim)
+
+    def forward(self, x):
+        return torch.cat([x, x**2], -1)
+
+SQUARES = EncodingRecipe(title="Squares", build=lambda model, _: Squares(model.in_dim))
+
+def count(*, up_to: int = 3) -> int:
+    '''Count.
+
+    Args:
+        up_to: The last number.
+    '''
+    print(*range(1, up_to + 1))
+    return 1
+""",
+}
+
+
+def test_a_kind_a_command_and_an_encoding_of_a_stranger_work_with_all_that_ours_get(
+    installed: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    for name, text in PLUGIN.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    # An environment of its own, so that what is added here is not there for others.
+    programs = environment(tmp_path / "env")
+    (site,) = (tmp_path / "env").glob("lib/*/site-packages")
+    others = next(installed.parent.glob("lib/*/site-packages"))
+    (site / "needs.pth").write_text(f"{others}\n{sysconfig.get_path('purelib')}")
+    run(programs / "python", "-m", "pip", "install", "-q", "--no-deps", project, cwd=tmp_path)
+    program = [programs / "python", "-m", "train_fit"]
+    few = ["--width", "8", "--depth", "1", "--quiet"]
+    run(*program, "--ramp", "9", *few, "--out", "one", cwd=tmp_path)
+    metrics = json.loads((tmp_path / "one" / "metrics.json").read_text())
+    assert [fit["name"] for fit in metrics["fits"]] == ["none", "squares"]
+    assert metrics["data"]["kind"] == "ramp"
+    # Resumed: the fits are there, and the page is written again.
+    (tmp_path / "one" / "metrics.json").unlink()
+    run(*program, "--resume", "one", cwd=tmp_path)
+    again = json.loads((tmp_path / "one" / "metrics.json").read_text())
+    assert [f["psnr_db"] for f in again["fits"]] == [f["psnr_db"] for f in metrics["fits"]]
+    run(*program, "--ramp", "9", *few, "--seed", "1", "--out", "two", cwd=tmp_path)
+    run(*program, "compare", "one", "two", "--out", "both.html", cwd=tmp_path)
+    assert "two: squares" in (tmp_path / "both.html").read_text()
+    run(*program, "render", "one", "--encoding", "squares", "--size", "5", cwd=tmp_path)
+    assert len(list((tmp_path / "one" / "renders").iterdir())) == 1
+    # The encoding is one of an image too, and help lists the kind and the command.
+    image = ["--image", "cat", "--size", "16", "--steps", "3", "--video", "0"]
+    encodings = ["--encodings", "none", "squares"]
+    run(*program, *image, *encodings, *few, "--out", "cat", cwd=tmp_path)
+    assert "--ramp --help" in run(*program, "--help", cwd=tmp_path)
+    done = subprocess.run(
+        [str(word) for word in [*program, "count", "--up-to", "4"]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "1 2 3 4\n")
+    done = subprocess.run(
+        [str(word) for word in [*program, *image, "--encodings", "broken"]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "broken (stranger.nowhere:NOTHING of stranger) cannot be imported" in done.stderr
+    assert done.stderr.count("\n") == 1

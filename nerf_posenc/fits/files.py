@@ -12,17 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.encoder import require_counts
-from nerf_posenc.fits import CoordinateFit, ImageFit, SceneFit
+from nerf_posenc.fits.coordinate_fits import CoordinateFit, ImageFit
+from nerf_posenc.fits.plausible import require_plausible
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 
 if TYPE_CHECKING:
-    pass
+    from nerf_posenc.fits.scene_fits import SceneFit
 
-# A model of so many parameters, layers or samples is built whatever a file says of it.
-_HARMLESS = 1 << 20
-_MAX_LAYERS = 1 << 10
-_MAX_SAMPLES = 1 << 12
 _MAX_DIMS = 16
 # Samples along one axis of an image, a clip or a volume.
 _MAX_SIDE = 1 << 20

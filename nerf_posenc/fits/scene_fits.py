@@ -23,6 +23,7 @@ from nerf_posenc.radiance.volume_rendering import Rendering
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+# Samples along a ray that a file may ask for.
 _MAX_SAMPLES = 1 << 12
 
 

@@ -228,6 +228,19 @@ def implicit_networks() -> list[str]:
     return [name for name in NETWORKS if name != "relu"]
 
 
+def encodings_for(*fields: str) -> list[str]:
+    """Names of the encodings that one of some radiance fields takes; images take those of ``mlp``.
+
+    Rows of other distributions that have not been imported are taken to have the default fields.
+    """
+    default = EncodingRecipe.fields
+    return [
+        name
+        for name in ENCODINGS
+        if {*fields} & {*(ENCODINGS[name].fields if ENCODINGS.is_imported(name) else default)}
+    ]
+
+
 def get_recipe(encoding: str) -> EncodingRecipe:
     """Look up an encoding's row of the table; of a network, that of raw coordinates before it.
 

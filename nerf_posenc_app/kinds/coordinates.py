@@ -176,7 +176,7 @@ def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
 
 def coordinate_encodings() -> list[str]:
     """Names of the encodings of coordinates in general, without those of radiance fields alone."""
-    return [name for name, recipe in recipes.ENCODINGS.items() if "mlp" in recipe.fields]
+    return recipes.encodings_for("mlp")
 
 
 def suiting_encodings() -> list[str]:

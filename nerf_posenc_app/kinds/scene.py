@@ -147,9 +147,9 @@ class ViewsOptions(PixelOptions):
             return
         # The views say which of both it is, unless an option says it.
         possible = {field} if field else {"mlp", "proposal"}
-        suiting = [n for n, recipe in recipes.ENCODINGS.items() if possible & {*recipe.fields}]
+        suiting = recipes.encodings_for(*possible)
         others = [name for name in self.encodings or () if name not in suiting]
-        mlp = [n for n in others if n in recipes.ENCODINGS and "mlp" in recipes.ENCODINGS[n].fields]
+        mlp = [name for name in others if name in recipes.encodings_for("mlp")]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
         require(
             field != "factored" or self.num_bands is None,

@@ -6,6 +6,7 @@ import http.client
 import logging
 import warnings
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,10 +39,11 @@ def is_own_page(headers: Any, *, is_websocket: bool) -> bool:
 def own_page_only() -> Iterator[None]:
     """Let the server of viser that is started in this context refuse all other pages.
 
-    viser has no setting for it. What a client sends wrongly is not printed either.
+    viser has no setting for it, so its own reference to websockets is replaced while it starts;
+    other servers of this process are left alone. What a client sends wrongly is not printed.
     """
     import rich
-    import websockets.asyncio.server as websockets_server
+    from viser.infra import _infra as infra
     from websockets.datastructures import Headers
     from websockets.http11 import Response
 
@@ -51,7 +53,7 @@ def own_page_only() -> Iterator[None]:
     rich.get_console().quiet = True
     warnings.filterwarnings("ignore", category=UserWarning, module=r"viser\.")
     warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
-    original = websockets_server.serve
+    websockets = infra.websockets
 
     def serve(*args: Any, process_request: Callable[..., Any], **kwargs: Any) -> Any:
         def check(connection: Any, request: Any) -> Any:
@@ -60,13 +62,15 @@ def own_page_only() -> Iterator[None]:
                 return Response(http.HTTPStatus.FORBIDDEN, "Forbidden", Headers(), b"")
             return process_request(connection, request)
 
-        return original(*args, process_request=check, **kwargs)
+        return websockets.asyncio.server.serve(*args, process_request=check, **kwargs)
 
-    websockets_server.serve = serve  # type: ignore[assignment, misc]
+    server = SimpleNamespace(**{**vars(websockets.asyncio.server), "serve": serve})
+    checked = {**vars(websockets), "asyncio": SimpleNamespace(server=server)}
+    infra.websockets = SimpleNamespace(**checked)  # type: ignore[assignment]
     try:
         yield
     finally:
-        websockets_server.serve = original  # type: ignore[misc]
+        infra.websockets = websockets
 
 
 def require_own_page_only(port: int) -> None:
@@ -83,5 +87,6 @@ def require_own_page_only(port: int) -> None:
     if status != http.HTTPStatus.FORBIDDEN:
         raise UsageError(
             "--live: this version of viser lets other sites in the same browser command the page; "
-            "install the one that is tested: pip install -c constraints.txt -e '.[live]'"
+            "install the one that is tested: pip install -c constraints.txt '.[live]' in the clone "
+            "of nerf_posenc"
         )

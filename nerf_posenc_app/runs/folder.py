@@ -20,8 +20,6 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from nerf_posenc.training.checkpoints import synchronize
 from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.options import UsageError
@@ -63,13 +61,7 @@ class RunFolder:
         for name in (FITS, STATE, METRICS, _LOCK):
             if (path / name).is_symlink():
                 raise UsageError(f"{path / name} is a link, which no run follows; remove it")
-        self._lock = FileLock(path / _LOCK)
-        if is_joined:
-            return
-        try:
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            raise UsageError(f"another run is writing to {path}; name another folder") from None
+        self._lock = None if is_joined else _locked(path / _LOCK)
 
     @property
     def fits(self) -> Path:
@@ -172,7 +164,32 @@ class RunFolder:
                     (self.path / STATE).unlink(missing_ok=True)
                     (self.path / _LOCK).unlink(missing_ok=True)
                     self.path.rmdir()
-        self._lock.release()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _locked(path: Path) -> int:
+    """Lock a file until its descriptor is closed, or the process ends in whatever way.
+
+    Raises:
+        OSError: If the file cannot be created.
+        UsageError: If another process has locked it.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise UsageError(f"another run is writing to {path.parent}; name another folder") from None
+    return descriptor
 
 
 def _is_file(path: Path) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import train_fit
-from more.tests.sequences.texts import made_text
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 from tests.small import SMALL_RUN, SMALL_SEQUENCE
+from tests.texts import made_text
 
 AXE = os.environ.get("AXE_CORE", "")
 

@@ -15,6 +15,7 @@ from nerf_posenc.fits import ImageFit, SceneFit, load_fit
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc_app.commands.render import _write_large_png
 from scenes import open_image
+from tests.optional import needs
 from tests.small import SMALL_RUN, SMALL_SCENE, quick_report, without_hull
 
 
@@ -100,6 +101,7 @@ def test_a_turntable_is_a_video() -> None:
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ["image", "scene"])
 def test_onnxruntime_gives_the_same_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    needs("onnx", "onnxscript", "onnxruntime")
     import onnxruntime
 
     assert train_fit.main(["export", name, "--onnx", "--overwrite"]) == 0

@@ -51,7 +51,8 @@ def _in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """A browser with WebGL2 on the CPU."""
-    playwright = pytest.importorskip("playwright.sync_api")
+    from playwright import sync_api as playwright
+
     quiet = "--disable-sync --disable-quic --disable-background-networking"
     webgl = "--use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader"
     with playwright.sync_playwright() as running:

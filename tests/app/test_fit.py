@@ -14,7 +14,6 @@ import train_fit
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.radiance import Camera, Views
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc_kinds.data.sounds import open_sound
 from scenes import open_image, open_scene
 from scenes.in_memory import image_file, scene_folder
 from scenes.quadrature import hemisphere_poses
@@ -36,7 +35,7 @@ def pixels() -> np.ndarray[Any, Any]:
 def test_a_fit_in_python_is_that_of_the_command_line(pixels: np.ndarray[Any, Any]) -> None:
     run = fit(image=pixels, encodings=["none", "fourier"], bands=3, **FEW)
     words = "--encodings none fourier --bands 3 --steps 3 --width 8 --depth 1 --batch-size 64"
-    (file,) = Path("runs", "data").glob("*/image.tif")
+    (file,) = Path("runs", "data").glob("*/image.npy")
     given = ["--image", str(file), *words.split(), "--video", "0", "--quiet", "--out", "there"]
     assert train_fit.main(given) == 0
     other = FittedRun("there")
@@ -75,17 +74,6 @@ def test_values_reach_the_program_as_they_are(dtype: str, shape: tuple[int, ...]
     assert str(image_file(torch.from_numpy(array))) == str(image_file(array))
 
 
-def test_sounds_and_scans_of_memory_are_fitted() -> None:
-    wave = np.sin(np.arange(4000) / 20).astype(np.float32)
-    run = fit(audio=(wave, 8000), encodings=["fourier"], **FEW)
-    np.testing.assert_allclose(run.original()[:, 0], wave, atol=1e-4)
-    assert run.reconstruction("fourier").shape == (4000, 1)
-    (file,) = Path("runs", "data").glob("*/sound.wav")
-    np.testing.assert_array_equal(open_sound(str(file)).samples[:, 0], wave)
-    volume = np.random.default_rng(2).uniform(0, 1, (3, 16, 16))
-    assert fit(scan=volume, encodings=["none"], **FEW).scores["none"]
-
-
 def test_posed_views_of_memory_are_the_scene_that_a_folder_is() -> None:
     cameras = [Camera(24, 16, 30.5, 31, 11, 8.5, (0.01, 0, 0, 0))] * 3
     poses = hemisphere_poses(3)
@@ -109,10 +97,8 @@ def test_posed_views_of_memory_are_the_scene_that_a_folder_is() -> None:
         (dict(image="cat", steps=0), "--steps must be 1 or more; got 0"),
         (dict(image=np.zeros((3, 40, 40))), r"\(height, width, 3 or 4\); got \(3, 40, 40\)"),
         (dict(image=["cat"]), "must be a path or numbers"),
-        (dict(audio=np.zeros(100)), r"\(samples, samples per second\)"),
-        (dict(scan=np.full((8, 8), 2.0)), r"must hold values in \[0, 1\]"),
         (dict(scene=np.zeros((8, 8))), "must be a path, a name or nerf_posenc.radiance.Views"),
-        (dict(shape=np.zeros((8, 3))), "shape must be a path or a name; got ndarray"),
+        (dict(sequence=np.zeros(8)), "sequence must be a path or a name; got ndarray"),
         (dict(image="cat", images=["cat"]), "call fit for each"),
         (dict(bands=3), "what shall be fitted"),
         (
@@ -165,13 +151,20 @@ def test_masks_and_weights_may_be_arrays(pixels: np.ndarray[Any, Any]) -> None:
         np.testing.assert_array_equal(run.original()[:, :12], pixels[:, :12])
 
 
-def test_another_package_app_is_named(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text("")
-    script = f"import app, sys; sys.path.append({str(Path(train_fit.__file__).parent)!r})\n"
-    script += "from train_fit import fit"
-    words = [sys.executable, "-c", script]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert "has a package app, and another one of this name is loaded already" in done.stderr
+@pytest.mark.parametrize("imports", ["import train_fit, app.mine", "import app.mine, train_fit"])
+def test_a_package_app_of_the_user_is_left_alone(imports: str, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "mine.py").write_text("value = 3")
+    script = f"{imports}; from train_fit import fit; print(app.mine.value)"
+    paths = f"{tmp_path}:{Path(train_fit.__file__).parent}"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": paths},
+    )
+    assert done.stdout == "3\n", done.stderr
 
 
 def test_a_sequence_says_that_its_model_is_not_rebuilt() -> None:

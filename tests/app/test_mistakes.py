@@ -3,14 +3,13 @@
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from imageio.v3 import imwrite
 
 import nerf_posenc
 import train_fit
 from nerf_posenc_app.blocks import Evaluation
+from tests.mistakes import require_one_line
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("own_folder")
 MISTAKES = """
 compare => needs one run folder or more
 compare folder => not the folder of a complete run
---image dragon => give an image file, a sample: astronaut
+--image dragon => give an image file, a sample:
 --scene dragon => give a folder of posed images or a built-in scene
 --scene folder => folder contains no posed images
 --image cat --images cat => give one of --image and --images
@@ -45,8 +44,7 @@ compare folder => not the folder of a complete run
 --encodings auto siren => auto stands alone
 --image cat --sigma 3 => name gaussian in --encodings
 --scene spheres --encodings none --bands 4 => name fourier in --encodings
---image cat --image rocket => given more than once
---sequence stories --depth 3 => --depth is for transformer
+--image cat --image dog => given more than once
 --sigma auto --scene spheres => Error parsing --sigma
 --encodings wire --optimizer muon => wire cannot be trained with muon; use adam
 --bandz 3 => did you mean --bands? (see
@@ -67,12 +65,7 @@ render => train_fit.py render --help
 --scene spheres --bands 6 10 => '10' belongs to no option
 --scene scene/transforms.json => give the folder of the scene: scene
 compare nowhere => there is no folder nowhere
---align nowhere.png => no image at nowhere.png
 --image https://example.org/a.png => https://example.org/a.png: download it first
---align cat --size 20 => 32 x 32 pixels are needed
---align cat --encodings none-eased => no encoding 'none-eased'; did you mean lines-eased
---align cat --encodings vector-matrix => an alignment takes none
---align cat --disturbance 3 => --disturbance must be 0 to 0.5
 --scene spheres --field auto --encodings fourier => leave --encodings out
 --scene spheres --field auto --bands 4 => --field auto chooses grids
 --image cat --encodings vector-matrix => takes none, fourier, gaussian, hash, lines, siren, finer
@@ -84,55 +77,32 @@ compare nowhere => there is no folder nowhere
 --seconds 5 --steps 10 => give one of them
 --seconds 0 => --seconds must be above 0; got 0
 --seconds inf => --seconds must be above 0; got inf
---parameters 20 => --parameters must be 1,000 or more; got 20
---parameters 5000 --width 8 => --parameters chooses the width
---parameters 5000 --scene spheres => --parameters is for --image
---parameters 5000 --finest 32 => give it or --max-resolution
---finest 8 => --max-resolution must be 16 to 131,072; got 8
---finest 64 --encodings fourier => --max-resolution is for the hash grid
 --max-resolution 64 --scene spheres => --max-resolution is for --image
---finest 64 --sequence topics => --finest is for --image
 --references bicubic => bicubic is for --held-out; add it
 --references soup => no reference soup; known are bilinear
---parameters 1000 --depth 200 => parameters or more; got 1,000
---parameters 5000 --sequence topics => --parameters is for --image
---scan shepp-logan --bands 4 6 => '6' belongs to no option
---scan shepp-logan --encodings vector-matrix => a scan takes none, fourier, gaussian, hash
---scan shepp-logan --sigma 3 => --sigma is for the encoding gaussian
---scan shepp-logan --projections 0 => --projections must be 1
---scan shepp-logan --held-out => --held-out is for --image, not for --scan
---sequence empty.txt => empty
---sequence binary.txt => binary
---sequence short.txt => use a longer text or a smaller --context
---sequence folder => folder
---sequence babi => question
---sequence one.tsv => column
---sequence novel => built-in
---sequence text.txt --model gpt => none of the models
---sequence text.txt --model memn2n => does not fit
---sequence text.txt --model conv --encodings rotary => takes the encodings none, sinusoidal, learned
---sequence text.txt --bands 4 => --bands is for --image
---image cat --hops 3 => --hops is for --sequence
---sequence text.txt --beam 3 => --beam is for pairs
---sequence text.txt --hops 3 => --hops is for memn2n
---sequence text.txt --model causal --beam 4 => --beam is for transformer, conv
---sequence text.txt --penalty 0 => --penalty is for self-attentive
---sequence chapters --penalty -1 => must be 0 or more
---sequence table.csv => table.csv is no text to read
---sequence text.txt --image cat => give one of
---sequence text.txt --seeds 0 => --seeds must be 1 to 100
---sequence text.txt --context 0 => --context must be 1
 --encoding 3 => did you mean --encodings? (see
---parameter 3 => did you mean --parameters? (see
 --encodings gausian => did you mean gaussian?
 --scene spheres --encodings gausian => did you mean gaussian?
---references jpeg => jpeg is for --parameters; add it
 render run --encodings hash => did you mean --encoding? (see train_fit.py render --help)
 --scene spheres --field nerf --encodings hash => use --field mlp
+--max-resolution 8 => --max-resolution must be 16 to 131,072; got 8
+--max-resolution 64 --encodings fourier => --max-resolution is for the hash grid
+--max-resolution 64 --sequence topics => --max-resolution is for --image
+--sequence empty.txt => has 0 characters
+--sequence binary.txt => is not UTF-8 text
+--sequence nulls.txt => is a binary file
+--sequence short.txt => use a longer text or a smaller --context
+--sequence text.txt --context 4096 => use a longer text or a smaller --context
+--sequence text.txt --context 3 => --context must be 4 to 4,096; got 3
+--sequence text.txt --width 18 => --width must be a multiple of 4; got 18
+--sequence text.txt --bands 4 => --bands is for --image
+--sequence text.txt --encodings fourier => --sequence takes none and sinusoidal
+--sequence text.txt --encodings rotary => --sequence takes none and sinusoidal
+--sequence folder => there is no such file
+--sequence novel => there is no such file
+--sequence text.txt --image cat => give one of
 --sequence topics --turntable 3 => --turntable is for --scene, not for --sequence
---image cat --beam 2 => --beam is for --sequence, not for --image
---shape brick --eikonal -1 => --eikonal must be 0 or more
---shape brick --encodings vector-matrix => a shape takes none, fourier
+--image cat --context 8 => --context is for --sequence, not for --image
 """
 
 
@@ -140,36 +110,7 @@ render run --encodings hash => did you mean --encoding? (see train_fit.py render
 def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
     mistake: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for folder in ("folder", "babi", "scene"):
-        Path(folder).mkdir()
-    files = {
-        "text.png": "not an image\n" * 20,
-        "empty.txt": "",
-        "text.txt": "A text that is long enough.\n" * 800,
-        "short.txt": "too short",
-        "table.csv": "a,b\n1,2\n",
-        "one.tsv": "one column\nanother\n",
-        "babi/qa1_train.txt": "1 Ada went to the garden.\n",
-        "babi/qa1_test.txt": "1 Ada went to the garden.\n",
-        "scene/transforms.json": "{}",
-    }
-    for name, text in files.items():
-        Path(name).write_text(text)
-    Path("binary.txt").write_bytes(bytes(range(256)) * 40)
-    noise = np.random.default_rng(0).integers(0, 255, (50, 50, 3), np.uint8)
-    Path("truncated.png").write_bytes(imwrite("<bytes>", noise, extension=".png")[:3000])
-    before = sorted(Path().rglob("*"))
-    line, words = mistake.split(" => ")
-    assert train_fit.main(line.split()) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert words in printed.err
-    # One line, or a box that tyro draws around what is wrong with a value.
-    if "full helptext" not in printed.err:
-        assert printed.err.count("\n") == 1
-        assert printed.err.startswith("train_fit.py: error: ")
-        assert len(printed.err) < 400
-    assert sorted(Path().rglob("*")) == before
+    require_one_line(mistake, capsys)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
@@ -183,7 +124,7 @@ def test_a_live_page_without_its_server_is_a_mistake_that_is_named(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert train_fit.main(["--live", *SMALL_RUN]) == 2
-    assert "pip install 'nerf_posenc[live]'" in capsys.readouterr().err
+    assert "pip install '.[live]'" in capsys.readouterr().err
     assert not Path("runs").exists()
 
 

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 import train_fit
-from more.tests.kinds.signals import run_with_signal
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
@@ -24,6 +23,7 @@ from nerf_posenc_app.kinds import KINDS
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.report.page import SECTIONS, Section
+from tests.signals import run_with_signal
 
 
 @dataclass(frozen=True, kw_only=True)

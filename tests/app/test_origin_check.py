@@ -5,8 +5,11 @@ import contextlib
 
 import pytest
 
-pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
+from tests.optional import needs
 
+needs("viser", "websockets")
+
+# ruff: noqa: E402
 import viser
 from websockets.asyncio.client import connect
 from websockets.datastructures import Headers

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 import train_fit
-from more.tests.kinds.signals import require_same_bits, run_with_signal
 from nerf_posenc_app.runs.run import resume_command
+from tests.signals import require_same_bits, run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import train_fit
-from more.tests.kinds.signals import run_with_signal
 from nerf_posenc.training import loop
 from nerf_posenc.training.checkpoints import load_checkpoint
 from nerf_posenc_app.kinds.image import auto
@@ -21,6 +20,7 @@ from nerf_posenc_app.report import outputs
 from nerf_posenc_app.runs import saved, train
 from nerf_posenc_app.runs.saved import METRICS, read_metrics
 from nerf_posenc_app.runs.train import _Session
+from tests.signals import run_with_signal
 from tests.small import SMALL_RUN
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")

@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 
 import train_fit
+from tests.optional import needs
 
 
 def test_scores_and_previews_of_every_fit_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    needs("tensorboard")
+    from tensorboard.backend.event_processing import event_accumulator as events
+
     monkeypatch.chdir(tmp_path)
     few = "--width 8 --depth 1 --size 24 --video 0 --quiet --out run --tensorboard"
     assert train_fit.main(["--image", "cat", "--steps", "30", *few.split()]) == 0

@@ -1,5 +1,6 @@
 """The page that shows fits as they go on."""
 
+import importlib
 import io
 import math
 import socket
@@ -21,9 +22,10 @@ from nerf_posenc_app.blocks import Passage, Token
 from nerf_posenc_app.kinds.kind import Problem, TrainingScore
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
+from tests.optional import needs
 
-live = pytest.importorskip("nerf_posenc_app.live.viewer", reason="needs pip install -e '.[live]'")
-pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
+needs("viser")
+live = importlib.import_module("nerf_posenc_app.live.viewer")
 
 # The server's own threads end after its sockets.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

@@ -9,6 +9,7 @@ import torch
 
 from nerf_posenc_app.live.camera import camera_from_client, first_view, window_from_client
 from nerf_posenc_app.live.canvas import LivePanel, columns_for, draw_canvas, draw_view
+from tests.optional import needs
 
 
 def panel(color: tuple[int, int, int], height: int = 20, width: int = 30) -> LivePanel:
@@ -84,7 +85,7 @@ def test_windows_keep_their_aspect_within_limits(
 
 
 def test_a_view_that_is_none_is_refused() -> None:
-    pytest.importorskip("viser", reason="needs pip install -e '.[live]'")
+    needs("viser")
     good = dict(fov=0.8, wxyz=[1.0, 0, 0, 0], position=[0.0, 0, 1], aspect=1.0)
     assert camera_from_client(SimpleNamespace(**good), 100) is not None
     for change in (

@@ -15,6 +15,7 @@ import nerf_posenc as ne
 from nerf_posenc.encoders import icosahedron_basis
 from nerf_posenc.positional.rotation import Rotation
 from nerf_posenc.presets import mrope_axes
+from tests.optional import needs
 
 
 def coordinates(in_dim: int) -> Callable[..., Tensor]:
@@ -265,6 +266,7 @@ def test_it_compiles_as_one_graph(case: Case) -> None:
 def test_it_exports_with_a_free_batch_size_and_runs_in_onnxruntime(
     case: Case, tmp_path: Path
 ) -> None:
+    needs("onnx", "onnxscript", "onnxruntime")
     import onnxruntime
 
     encoder = case.make().eval()

@@ -37,7 +37,7 @@ class Equivalent:
         """What the line gives for inputs of this type."""
         names: dict[str, Any] = {"torch": torch, "math": math, "pi": math.pi}
         for module in (nerf_posenc, core, encoders, positional, presets):
-            names |= vars(module)
+            names |= {name: getattr(module, name) for name in dir(module)}
         for name, value in given(self.vector).items():
             names[name] = value.to(dtype) if value.is_floating_point() else value
         default = torch.get_default_dtype()

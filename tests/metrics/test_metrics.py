@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from skimage.metrics import structural_similarity
 
 from nerf_posenc.metrics import power_spectrum, psnr, psnr_by_band, psnr_from_mse, ssim
 from nerf_posenc.metrics.spectrum import nyquist_frequency
+from tests.optional import needs
 
 
 @pytest.mark.parametrize("error", [0.5, 0.1, 0.01])
@@ -46,6 +46,9 @@ def test_psnr_of_an_undefined_error_is_undefined() -> None:
 
 @pytest.mark.parametrize("shape", [(11, 11), (12, 90), (150, 64)])
 def test_ssim_is_that_of_scikit_image(shape: tuple[int, int]) -> None:
+    needs("skimage")
+    from skimage.metrics import structural_similarity
+
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(*shape, 3, generator=generator)
     noisy = image + 0.1 * torch.randn(*shape, 3, generator=generator)

@@ -18,6 +18,7 @@ from docs.naive import (
 )
 from nerf_posenc import LearnedPositionEncoder
 from nerf_posenc.positional import MemN2NPositionEncoder, TemporalEncoder
+from tests.optional import needs
 
 
 @pytest.mark.parametrize("std", [0.02, 0.1])
@@ -125,6 +126,7 @@ def flat(outputs: object) -> torch.Tensor:
 def test_they_compile_export_copy_and_run_in_onnxruntime(
     make: Callable[[], nn.Module], inputs: tuple[torch.Tensor, ...], tmp_path: Path
 ) -> None:
+    needs("onnx", "onnxscript", "onnxruntime")
     import onnxruntime
 
     torch.compiler.reset()

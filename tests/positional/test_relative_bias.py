@@ -10,6 +10,7 @@ from nerf_posenc import FireBias, KerpleBias, LogCPBBias, T5RelativeBias, alibi_
 from nerf_posenc.positional import ClippedRelativeBias, WindowBias, alibi_slopes, deberta_buckets
 from nerf_posenc.positional.relative_bias import relative_positions
 from tests.equivalents.vectors import arrays
+from tests.optional import needs
 
 
 def test_queries_are_the_last_of_the_keys() -> None:
@@ -116,10 +117,11 @@ def test_debertas_buckets_are_its_equation() -> None:
 
 @pytest.mark.slow
 def test_biases_have_the_values_of_transformers() -> None:
-    models = "transformers.models"
-    swin = pytest.importorskip(f"{models}.swin.modeling_swin")
-    deberta = pytest.importorskip(f"{models}.deberta_v2.modeling_deberta_v2")
-    phi4 = pytest.importorskip(f"{models}.phi4_multimodal.modeling_phi4_multimodal")
+    needs("transformers")
+    from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta
+    from transformers.models.phi4_multimodal import modeling_phi4_multimodal as phi4
+    from transformers.models.swin import modeling_swin as swin
+
     theirs = swin.SwinRelativePositionBias(2, (3, 4))
     torch.nn.init.normal_(theirs.relative_position_bias_table)
     window = WindowBias(2, (3, 4))

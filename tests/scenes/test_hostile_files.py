@@ -21,7 +21,8 @@ import train_fit
 from scenes import SceneError, open_image, open_scene
 from scenes.decoding import read_pixels
 from scenes.image_files import stored_pixels
-from tests.corpora import image_corpus, scene_corpus
+from tests.corpora import image_corpus, image_of, scene_corpus
+from tests.optional import needs
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("name", sorted(image_corpus()))
 def test_every_format_is_read_and_limited_before_it_is_decoded(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    path.write_bytes(image_corpus()[name])
+    path.write_bytes(image_of(name))
     width, height = open_image(str(path)).size
     whole = open_image(str(path), max_pixels=width * height)
     assert torch.equal(whole.rgb, open_image(str(path)).rgb)
@@ -77,6 +78,7 @@ def test_a_png_of_16_bits_that_ends_early_is_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compression", ["tiff_lzw", "jpeg", "tiff_deflate", "packbits"])
 def test_compressed_tiffs_are_read(tmp_path: Path, compression: str) -> None:
+    needs("tifffile", "imagecodecs")
     rgb = np.random.default_rng(0).integers(0, 256, (32, 48, 3), dtype=np.uint8)
     quality: dict[str, Any] = {"quality": 100} if compression == "jpeg" else {}
     Image.fromarray(rgb).save(tmp_path / "a.tif", compression=compression, **quality)
@@ -85,6 +87,7 @@ def test_compressed_tiffs_are_read(tmp_path: Path, compression: str) -> None:
 
 
 def test_a_fax_is_read(tmp_path: Path) -> None:
+    needs("tifffile", "imagecodecs")
     bits = np.random.default_rng(0).integers(0, 2, (20, 30)).astype(bool)
     Image.fromarray(bits).save(tmp_path / "a.tif", compression="group4")
     assert torch.equal(
@@ -102,15 +105,13 @@ def read_here(path: Path, max_pixels: int) -> Any:
     [
         ("imagecodecs", "deep.png", "imagecodecs"),
         ("tifffile", "a.tif", "tifffile"),
-        ("skimage", "cat", "scikit-image"),
     ],
 )
 def test_a_missing_package_is_named_and_no_file_is_called_damaged(
     module: str, name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if name in image_corpus():
-        Path(name).write_bytes(image_corpus()[name])
+    Path(name).write_bytes(image_corpus()[name])
     original = builtins.__import__
 
     def without(wanted: str, *args: Any, **kwargs: Any) -> Any:
@@ -120,12 +121,12 @@ def test_a_missing_package_is_named_and_no_file_is_called_damaged(
 
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.setattr("scenes.image_files.read_image", read_here)
-    with pytest.raises(SceneError, match=rf"needs? {package}: pip install 'nerf_posenc\[app\]'"):
+    with pytest.raises(SceneError, match=rf"needs? {package}: pip install '\.\[images\]'"):
         open_image(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+@pytest.mark.parametrize("package", ["tyro", "jinja2"])
 def test_a_missing_package_of_the_program_is_one_line(tmp_path: Path, package: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
@@ -226,7 +227,7 @@ def test_a_table_that_claims_a_billion_rows_is_refused_by_its_header(tmp_path: P
 
 @pytest.mark.slow
 def test_a_colmap_model_that_is_cut_off_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("pycolmap", reason="needs pip install -e '.[photos]'")
+    needs("pycolmap")
     folder = tmp_path / "scene"
     shutil.copytree(scene_corpus()["colmap"], folder)
     file = folder / "sparse/0/points3D.bin"
@@ -242,7 +243,7 @@ def test_a_colmap_model_that_is_cut_off_is_refused(tmp_path: Path) -> None:
 def test_numbers_of_a_colmap_model_that_are_not_finite_are_named(
     tmp_path: Path, name: str, at: int, message: str
 ) -> None:
-    pytest.importorskip("pycolmap", reason="needs pip install -e '.[photos]'")
+    needs("pycolmap")
     folder = tmp_path / "scene"
     shutil.copytree(scene_corpus()["colmap"], folder)
     file = folder / f"sparse/0/{name}.bin"

@@ -1,5 +1,6 @@
 """Images of every kind become upright float RGB."""
 
+import importlib.util
 import struct
 import zlib
 from pathlib import Path
@@ -8,15 +9,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import tifffile
 import torch
 from PIL import Image
 
 from nerf_posenc.images import unit_range
-from scenes import SAMPLES, SceneError, open_image
+from scenes import SceneError, open_image
+from tests.corpora import tiff_of
+from tests.optional import needs
 
 RGB = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
 RGB16 = np.random.default_rng(1).integers(0, 65_536, (5, 7, 3), dtype=np.uint16)
+
+
+def needs_for(name: str, *deep: str) -> None:
+    """Skip the test where what reads a file of this name or ending is not installed."""
+    if name.endswith(("tif", "tiff")):
+        needs("tifffile")
+    elif name in deep:
+        needs("imagecodecs")
 
 
 def colors(path: Path) -> npt.NDArray[Any]:
@@ -28,6 +38,7 @@ def colors(path: Path) -> npt.NDArray[Any]:
 
 @pytest.mark.parametrize("suffix", ["png", "tiff", "bmp"])
 def test_lossless_8_bit_colors_are_exact(tmp_path: Path, suffix: str) -> None:
+    needs_for(suffix)
     Image.fromarray(RGB).save(tmp_path / f"a.{suffix}")
     np.testing.assert_array_equal(colors(tmp_path / f"a.{suffix}"), np.float32(RGB / 255))
 
@@ -44,18 +55,21 @@ def test_jpeg_is_close(tmp_path: Path) -> None:
 
 
 def test_16_bit_color_png_keeps_all_bits(tmp_path: Path) -> None:
+    needs("imagecodecs")
     rows = [row.astype(">u2").tobytes() for row in RGB16]
     (tmp_path / "a.png").write_bytes(png_bytes(7, 16, 2, rows))
     np.testing.assert_array_equal(colors(tmp_path / "a.png"), np.float32(RGB16 / 65_535))
 
 
 def test_16_bit_tiff_keeps_all_bits(tmp_path: Path) -> None:
-    tifffile.imwrite(tmp_path / "a.tif", RGB16, photometric="rgb")
+    needs("tifffile")
+    (tmp_path / "a.tif").write_bytes(tiff_of(RGB16))
     np.testing.assert_array_equal(colors(tmp_path / "a.tif"), np.float32(RGB16 / 65_535))
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])
 def test_16_bit_gray_is_repeated_in_the_channels(tmp_path: Path, suffix: str) -> None:
+    needs_for(suffix)
     Image.fromarray(RGB16[..., 0]).save(tmp_path / f"a.{suffix}")
     expected = np.float32(RGB16[..., :1] / 65_535)
     np.testing.assert_array_equal(
@@ -93,11 +107,12 @@ def test_alpha_is_laid_over_white_and_said(tmp_path: Path) -> None:
     assert open_image(str(tmp_path / "b.png")).notes == ()
 
 
-def test_cmyk_goes_through_the_plain_conversion(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["jpg", "tif"])
+def test_cmyk_goes_through_the_plain_conversion(tmp_path: Path, suffix: str) -> None:
+    needs_for(suffix)
     ink = Image.new("CMYK", (8, 8), (0, 255, 255, 0))
-    for name in ("a.jpg", "a.tif"):
-        ink.save(tmp_path / name)
-        np.testing.assert_allclose(colors(tmp_path / name)[0, 0], [1, 0, 0], atol=0.02)
+    ink.save(tmp_path / f"a.{suffix}")
+    np.testing.assert_allclose(colors(tmp_path / f"a.{suffix}")[0, 0], [1, 0, 0], atol=0.02)
 
 
 def png_bytes(width: int, bits: int, color_type: int, rows: list[bytes], *more: bytes) -> bytes:
@@ -164,6 +179,7 @@ CONFORMANCE = {
 
 @pytest.mark.parametrize("name", sorted(CONFORMANCE))
 def test_pixels_are_those_of_the_specification(tmp_path: Path, name: str) -> None:
+    needs_for(name, "gray16-trns.png")
     data, reds = CONFORMANCE[name]
     (tmp_path / name).write_bytes(data)
     rgb = unit_range(open_image(str(tmp_path / name)).pixels)
@@ -178,6 +194,7 @@ def test_pixels_are_those_of_the_specification(tmp_path: Path, name: str) -> Non
     ],
 )
 def test_what_cannot_be_read_right_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
+    needs_for("tif" if data[:2] == b"II" else "ppm")
     (tmp_path / "image").write_bytes(data)
     with pytest.raises(SceneError, match=said):
         open_image(str(tmp_path / "image"))
@@ -197,6 +214,7 @@ def test_exif_orientation_is_undone(tmp_path: Path, orientation: int, suffix: st
         7: RGB[::-1, ::-1].swapaxes(0, 1),
         8: np.rot90(RGB, -1),
     }[orientation]
+    needs_for(suffix)
     exif = Image.Exif()
     exif[274] = orientation
     options: dict[str, Any] = {"lossless": True} if suffix == "webp" else {}
@@ -211,13 +229,18 @@ def test_of_several_frames_the_first_is_taken(tmp_path: Path) -> None:
     np.testing.assert_array_equal(colors(tmp_path / "a.webp"), np.float32(RGB / 255))
 
 
-def test_float_tiff_in_range_is_exact_and_negative_values_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["tif", "npy"])
+def test_floats_in_range_are_exact_and_negative_values_are_refused(
+    tmp_path: Path, suffix: str
+) -> None:
     values = (RGB / 255).astype(np.float32)
-    tifffile.imwrite(tmp_path / "a.tif", values, photometric="rgb")
-    np.testing.assert_array_equal(colors(tmp_path / "a.tif"), values)
-    tifffile.imwrite(tmp_path / "b.tif", values - 0.5, photometric="rgb")
+    needs_for(suffix)
+    for name, stored in (("a", values), ("b", values - 0.5)):
+        path = tmp_path / f"{name}.{suffix}"
+        path.write_bytes(tiff_of(stored)) if suffix == "tif" else np.save(path, stored)
+    np.testing.assert_array_equal(colors(tmp_path / f"a.{suffix}"), values)
     with pytest.raises(SceneError, match="negative"):
-        open_image(str(tmp_path / "b.tif"))
+        open_image(str(tmp_path / f"b.{suffix}"))
 
 
 def test_damaged_files_are_refused_by_name(tmp_path: Path) -> None:
@@ -228,8 +251,9 @@ def test_damaged_files_are_refused_by_name(tmp_path: Path) -> None:
         "text.png": b"this is no image\n" * 9,
         "short.png": whole[: len(whole) // 2],
         "head.png": whole[:20],
-        "short.tif": b"II*\0" + b"\1" * 9,
     }
+    if importlib.util.find_spec("tifffile") is not None:
+        damaged["short.tif"] = b"II*\0" + b"\1" * 9
     for name, content in damaged.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(SceneError, match=f"cannot read .*{name} as an image"):
@@ -237,7 +261,7 @@ def test_damaged_files_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_missing_files_name_the_samples(tmp_path: Path) -> None:
-    with pytest.raises(SceneError, match="a sample: astronaut, cat, coffee"):
+    with pytest.raises(SceneError, match="a sample: .*cat.*, or a pattern: "):
         open_image("dragon.png")
     with pytest.raises(SceneError, match="no image at"):
         open_image(str(tmp_path / "cat.png"))
@@ -245,12 +269,11 @@ def test_missing_files_name_the_samples(tmp_path: Path) -> None:
         open_image(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", sorted(SAMPLES))
-def test_samples_open_by_name(name: str) -> None:
-    image = open_image(name)
+def test_the_sample_opens_by_its_name() -> None:
+    image = open_image("cat")
     assert image.rgb.shape[-1] == 3
     assert "bundled sample" in image.source
-    assert torch.equal(open_image(f"{name}.png").rgb, image.rgb)
+    assert torch.equal(open_image("cat.png").rgb, image.rgb)
 
 
 def test_a_file_goes_before_a_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

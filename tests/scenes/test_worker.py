@@ -13,6 +13,7 @@ import torch
 from nerf_posenc.radiance.cameras import Camera
 from scenes import SceneError, open_cameras, open_image, open_scene, worker
 from tests.corpora import image_corpus, png_of, rows, scene_corpus
+from tests.optional import needs
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such limits")
 
@@ -67,7 +68,7 @@ def test_a_scene_of_too_many_or_too_large_views_is_refused(
 ) -> None:
     for kind, folder in scene_corpus().items():
         if kind == "colmap":
-            pytest.importorskip("pycolmap", reason="COLMAP models take the extra 'photos'")
+            needs("pycolmap")
         with monkeypatch.context() as patch:
             patch.setattr("scenes.frames.MAX_VIEWS", 3)
             with pytest.raises(SceneError, match="views, more than 3; leave some of them out"):

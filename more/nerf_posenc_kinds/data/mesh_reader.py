@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.plugins import how_to_install
-from scenes import polygons
+from nerf_posenc_kinds.data import polygons
 from scenes.errors import SceneError
 
 FORMATS: dict[str, Callable[[bytes], polygons.Polygons]] = {

@@ -16,9 +16,9 @@ from nerf_posenc import (
     RotaryEncoder,
     SinusoidalEncoder,
     grid_positions,
-    identify,
 )
 from nerf_posenc.presets import FOURIER, GRID, ROTARY
+from nerf_posenc_audit import identify
 from tests.equivalents.attention import ROTARY_ENTRIES, preset_positions
 from tests.equivalents.vectors import arrays, given
 
@@ -38,7 +38,8 @@ ALIKE = {
 
 def reproduced(line: str, **given: Tensor | None) -> Tensor:
     """What a line that was found gives."""
-    names = {**vars(nerf_posenc), "ROTARY": ROTARY, "torch": torch, **given}
+    names = {name: getattr(nerf_posenc, name) for name in dir(nerf_posenc)}
+    names |= {"ROTARY": ROTARY, "torch": torch, **given}
     found: Tensor = eval(line, names)
     return found
 

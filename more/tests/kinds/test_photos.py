@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from nerf_posenc_app.cli import main
-from nerf_posenc_app.kinds import photos
+from nerf_posenc_kinds import photos
 from nerf_posenc_kinds.data.captures import _LADDER, _copy, capture_folder, reconstruct
 from nerf_posenc_kinds.data.room import room_camera, room_poses, take_photographs
 from scenes import SceneError, open_scene

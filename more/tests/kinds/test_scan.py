@@ -12,10 +12,10 @@ from skimage.transform import radon
 from torch import Tensor
 
 import train_fit
-from more.tests.kinds.signals import resumed_to_the_bit
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc_kinds.scan import ScanKind, ScanOptions, line_integrals, pixel_centers
 from nerf_posenc_kinds.tomography import algebraic_reconstruction, back_projection
+from tests.signals import resumed_to_the_bit
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 

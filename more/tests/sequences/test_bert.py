@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from more.tests.sequences.texts import made_text
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.bert_model import BertModel
 from nerf_posenc_sequences.system import System, SystemOptions
 from nerf_posenc_sequences.systems.bert import BertSystem
+from tests.texts import made_text
 
 LENGTH = 20
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from more.tests.sequences.texts import made_text
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.attention import Attention
@@ -19,6 +18,7 @@ from nerf_posenc_sequences.system import System, SystemOptions
 from nerf_posenc_sequences.systems.language import LanguageSystem
 from nerf_posenc_sequences.task import SequenceKind, SequenceOptions
 from tests.fits import fitted
+from tests.texts import made_text
 
 
 def system(model: str = "transformer", **options: int) -> LanguageSystem:

@@ -10,8 +10,6 @@ import pytest
 import torch
 
 import train_fit
-from more.tests.kinds.signals import resumed_to_the_bit, run_with_signal
-from more.tests.sequences.texts import made_text
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import Measure
 from nerf_posenc_app.blocks import Curve, Evaluation, FitName, HeatMap
@@ -22,7 +20,9 @@ from nerf_posenc_sequences import load_models, open_sequence
 from nerf_posenc_sequences.system import SystemOptions
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
+from tests.signals import resumed_to_the_bit, run_with_signal
 from tests.small import SMALL_SEQUENCE
+from tests.texts import made_text
 
 pytestmark = pytest.mark.usefixtures("own_folder", "text")
 

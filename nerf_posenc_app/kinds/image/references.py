@@ -33,10 +33,8 @@ def reference_result(image: Image, name: str) -> Result:
         name: one of ``REFERENCES``.
     """
     started, scores = time.perf_counter(), {}
-    if name in _SCATTERED:
-        values = _SCATTERED[name](image)
-    else:
-        values = interpolate_held_out(image, name)
+    scattered = _SCATTERED.get(name)
+    values = interpolate_held_out(image, name) if scattered is None else scattered(image)
     seconds = time.perf_counter() - started
     truth = image.evaluated.pixels
     if image.evaluated.is_large:

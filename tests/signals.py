@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 import train_fit
-from more.tools.soak import content, same
+from nerf_posenc.training.checkpoints import load_checkpoint
 from nerf_posenc_app.runs.train import _Session
 
 
@@ -33,6 +35,40 @@ def run_with_signal(
     with monkeypatch.context() as patch:
         patch.setattr(_Session, "save_if_due", save_and_signal)
         return train_fit.main(arguments)
+
+
+def content(run: Path) -> dict[str, Any]:
+    """What must be equal to the bit: scores, losses, pixels, samples and weights, by file."""
+    found: dict[str, Any] = {}
+    for file in sorted(run.rglob("*")):
+        name = str(file.relative_to(run))
+        if any(part.startswith(".") for part in file.relative_to(run).parts):
+            continue
+        if file.name == "metrics.json":
+            metrics = json.loads(file.read_text())
+            scores = [measure["name"] for measure in metrics["measures"]]
+            found[name] = [
+                (
+                    fit["encoding"],
+                    [fit.get(score) for score in scores],
+                    [record[metrics["training"]["name"]] for record in fit["history"]],
+                )
+                for fit in metrics["fits"]
+            ]
+        elif file.suffix in (".png", ".wav") and file.stem not in ("curves", "comparison"):
+            found[name] = file.read_bytes()
+        elif file.suffix == ".safetensors":
+            found[name] = load_checkpoint(file)["fit"]["model"]
+    return found
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, tensors to the bit."""
+    if isinstance(a, Tensor):
+        return isinstance(b, Tensor) and torch.equal(a, b)
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    return bool(a == b)
 
 
 def require_same_bits(part: str, whole: str) -> None:

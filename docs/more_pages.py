@@ -1,0 +1,74 @@
+"""Hook of the site: the pages and images of the companion, more/README.md and more/docs, as more/.
+
+Links between the pages are those of the repository, so that they work on GitHub; here they become
+those of the site.
+"""
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+_LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the companion's pages and images to those of the site."""
+    from mkdocs.structure.files import File
+
+    paths = [ROOT / "more/README.md", *sorted((ROOT / "more/docs").rglob("*.*"))]
+    for path in paths:
+        place = site_path(path.relative_to(ROOT).as_posix())
+        assert place is not None
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Let the links to and from the companion's pages lead to their places in the site."""
+    return with_site_links(markdown, page.file.src_uri)
+
+
+def with_site_links(markdown: str, place: str) -> str:
+    """A page with the links of the repository replaced by those of the site.
+
+    Args:
+        markdown: the page.
+        place: its path in the site's sources, such as ``more/audio.md``.
+
+    Examples:
+        >>> with_site_links("[a](../../more/docs/audio.md#x)", "howto/image.md")
+        '[a](../more/audio.md#x)'
+        >>> with_site_links("[b](../../docs/howto/image.md)", "more/audio.md")
+        '[b](../howto/image.md)'
+        >>> with_site_links("[c](scenes.md)", "index.md")
+        '[c](scenes.md)'
+    """
+    folder = posixpath.dirname(_repository_path(place))
+
+    def replaced(link: re.Match[str]) -> str:
+        if ":" in link[1]:
+            return link[0]
+        target = site_path(posixpath.normpath(posixpath.join(folder, link[1])))
+        if target is None:
+            return link[0]
+        return f"]({posixpath.relpath(target, posixpath.dirname(place) or '.')}{link[2] or ''})"
+
+    return _LINK.sub(replaced, markdown)
+
+
+def site_path(path: str) -> str | None:
+    """Where a file of the repository lies in the site's sources; None if it is not of the site."""
+    if path in ("README.md", "more/README.md"):
+        return path.replace("README", "index")
+    if path.startswith("more/docs/"):
+        return "more/" + path.removeprefix("more/docs/")
+    return path.removeprefix("docs/") if path.startswith("docs/") else None
+
+
+def _repository_path(place: str) -> str:
+    """Where a page of the site lies in the repository."""
+    if place == "more/index.md":
+        return "more/README.md"
+    return place.replace("more/", "more/docs/", 1) if place.startswith("more/") else f"docs/{place}"

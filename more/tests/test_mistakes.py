@@ -1,0 +1,59 @@
+"""Mistakes at the command line about the kinds of the companion."""
+
+import pytest
+
+from tests.mistakes import require_one_line
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+# A command line, and words of its error.
+MISTAKES = """
+--task stories --depth 3 => --depth is for transformer
+--align nowhere.png => no image at nowhere.png
+--align cat --size 20 => 32 x 32 pixels are needed
+--align cat --encodings none-eased => no encoding 'none-eased'; did you mean lines-eased
+--align cat --encodings vector-matrix => an alignment takes none
+--align cat --disturbance 3 => --disturbance must be 0 to 0.5
+--scan shepp-logan --bands 4 6 => '6' belongs to no option
+--scan shepp-logan --encodings vector-matrix => a scan takes none, fourier, gaussian, hash
+--scan shepp-logan --sigma 3 => --sigma is for the encoding gaussian
+--scan shepp-logan --projections 0 => --projections must be 1
+--scan shepp-logan --held-out => --held-out is for --image, not for --scan
+--task empty.txt => empty
+--task binary.txt => binary
+--task short.txt => use a longer text or a smaller --context
+--task folder => folder
+--task babi => question
+--task one.tsv => column
+--task novel => built-in
+--task text.txt --model gpt => none of the models
+--task text.txt --model memn2n => does not fit
+--task text.txt --model conv --encodings rotary => takes the encodings none, sinusoidal, learned
+--task text.txt --bands 4 => --bands is for --image
+--image cat --hops 3 => --hops is for --task
+--task text.txt --beam 3 => --beam is for pairs
+--task text.txt --hops 3 => --hops is for memn2n
+--task text.txt --model causal --beam 4 => --beam is for transformer, conv
+--task text.txt --penalty 0 => --penalty is for self-attentive
+--task chapters --penalty -1 => must be 0 or more
+--task table.csv => table.csv is no text to read
+--task text.txt --image cat => give one of
+--task text.txt --seeds 0 => --seeds must be 1 to 100
+--task text.txt --context 0 => --context must be 1
+--task topics --turntable 3 => --turntable is for --scene, not for --task
+--image cat --beam 2 => --beam is for --task, not for --image
+--shape brick --eikonal -1 => --eikonal must be 0 or more
+--shape brick --encodings vector-matrix => a shape takes none, fourier
+--max-resolution 64 --task topics => --max-resolution is for --image
+check => check needs one file or more
+identify nowhere.json => nowhere.json
+vectors xyzzy --out vectors => no preset mentions 'xyzzy'
+"""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.strip().splitlines())
+def test_a_mistake_gets_one_line_status_2_and_writes_nothing(
+    mistake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_one_line(mistake, capsys)
