@@ -12,25 +12,31 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _CAT = ["--image", "cat", "--size", "96", "--steps", "60"]
-_SPHERES = ["--scene", "spheres", "--size", "32", "--steps", "20", "--bands", "6"]
+_SPHERES = ["--scene", "spheres", "--size", "32", "--steps", "20", "--turntable", "0"]
 
 RUNS = {
     "cat": [*_CAT, "--bands", "8", "--encodings", "none", "fourier", "gaussian", "hash"],
-    "cat, SIREN": [*_CAT, "--encodings", "siren"],
-    "spheres": [*_SPHERES, "--turntable", "0", "--encodings", "none", "fourier"],
-    "phrase": ["--audio", "phrase", "--duration", "0.3", "--steps", "40"],
-    "scan": ["--scan", "shepp-logan", "--size", "64", "--projections", "8", "--steps", "40"],
-    "align": ["--align", "cat", "--size", "96", "--steps", "40", "--batch-size", "512"],
+    "cat, networks": [*_CAT, "--encodings", "siren", "wire"],
+    "cat, bands": [*_CAT, "--bands", "4", "6"],
+    "cat, observed": [*_CAT, "--observed", "0.1", "--bands", "auto"],
+    "cat, noise": [*_CAT, "--noise", "0.1"],
+    "spheres": [*_SPHERES, "--bands", "6", "--encodings", "none", "fourier"],
+    "factored": [*_SPHERES, "--field", "factored"],
+    "proposal": [*_SPHERES, "--field", "proposal", "--encodings", "hash"],
+    "mip": [*_SPHERES, "--field", "mip"],
+    "topics": ["--sequence", "topics", "--steps", "30"],
 }
-"""Arguments of train_fit.py by the name of the run."""
+"""Arguments of train_fit.py by the name of the run; the companion's are in its own script."""
 
 
-def main() -> None:
+def main(runs: Mapping[str, Sequence[str]] = RUNS) -> None:
+    """Make small runs and print a hash of each loss curve."""
     with tempfile.TemporaryDirectory() as folder:
-        for i, (name, arguments) in enumerate(RUNS.items()):
+        for i, (name, arguments) in enumerate(runs.items()):
             out = Path(folder, str(i))
             common = ["--device", "cpu", "--video", "0", "--quiet", "--out", str(out)]
             subprocess.run([sys.executable, "train_fit.py", *arguments, *common], check=True)
@@ -41,7 +47,7 @@ def main() -> None:
                 # The score that the curves are of, as a function of the loss.
                 losses = [record[metrics["training"]["name"]] for record in fit["history"]]
                 digest = hashlib.sha256(json.dumps(losses).encode()).hexdigest()
-                print(f"{name:10}  {fit['name']:8}  {digest[:16]}  last score {losses[-1]!r}")
+                print(f"{name:13}  {fit['name']:8}  {digest[:16]}  last score {losses[-1]!r}")
 
 
 if __name__ == "__main__":

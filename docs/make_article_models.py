@@ -1,7 +1,8 @@
 """Train the four language models that the article runs: ``python -m docs.make_article_models``.
 
 Writes docs/article/models.json: the weights as float32 in base64, by the order of ``shapes``, and
-windows of text that no model has seen, the help topics held out. It takes two minutes.
+windows of text that no model has seen, the help topics held out. It takes two minutes, and needs the
+companion.
 """
 
 import base64
@@ -27,7 +28,7 @@ def main() -> None:
     options = SystemOptions(model="causal", width=WIDTH, depth=DEPTH, heads=HEADS, context=CONTEXT)
     system = open_sequence("topics", options)
     shape = ["--width", WIDTH, "--depth", DEPTH, "--heads", HEADS, "--context", CONTEXT]
-    command = ["--sequence", "topics", "--model", "causal", *shape, "--steps", STEPS]
+    command = ["--task", "topics", "--model", "causal", *shape, "--steps", STEPS]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         arguments = [*command, "--encodings", *ENCODINGS, "--video", 0, "--out", run]

@@ -94,7 +94,7 @@ document.getElementById("search-presets").addEventListener("input", (event) => {
 HEAD = """# One line for each library
 
 Each line gives the numbers of the library or model on its left. They were computed by running the
-library itself (`python -m tools.vectors`; tiny-cuda-nn's from the formulas of its kernels, and
+library itself (`python -m more.tools.vectors`; tiny-cuda-nn's from the formulas of its kernels, and
 VGGT's by CroCo's code, which it has; those of released configurations by functions taken out of
 the libraries, or by a port of the formula where the version says so), and `pytest
 tests/equivalents` compares every line with them; this page is written by `python -m

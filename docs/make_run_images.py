@@ -2,9 +2,10 @@
 
     python -m docs.make_run_images [NAME ...]
 
-Writes the comparison of each run of the gallery; of the default run also the training video, a
+Writes the comparison of each run of the galleries; of the default run also the training video, a
 screenshot of the report; and `PAGES`, in which its fits run. All take ten minutes; needs
-Chromium (``CHROMIUM``, or the one of the path), playwright and the extra ``shapes``.
+Chromium (``CHROMIUM``, or the one of the path), playwright and the extra ``references``, and for
+`MORE` the companion with its extras ``shapes`` and ``medical``.
 """
 
 import contextlib
@@ -22,7 +23,6 @@ import train_fit
 from nerf_posenc_app.report import video
 
 DOCS = Path(__file__).resolve().parent
-IMAGES = DOCS / "images"
 RUNS = {
     "zone-plate": [
         *("--image", "zone-plate", "--size", "256", "--bands", "3", "5", "7"),
@@ -44,14 +44,22 @@ RUNS = {
         *("--steps", "1500"),
     ],
     "observed": [
-        *("--image", "coffee", "--size", "384", "--observed", "0.1", "--sigma", "auto"),
+        *("--image", "cat", "--size", "384", "--observed", "0.1", "--sigma", "auto"),
         *("--encodings", "none", "gaussian", "--references", "given", "linear"),
     ],
     "clip": ["--clip", "spheres", "--steps", "1000"],
 }
 """Command lines by the name of the image that is made of each."""
+MORE = ("phrase", "brick", "scan", "volume", "align", "clip")
+"""Those of the companion, whose images are on its own pages."""
 PAGES = {"comparison": "fit.html", "spheres": "orbit.html"}
 _WIDTH = 1600
+
+
+def image_path(name: str) -> Path:
+    """Where the image of a run is kept."""
+    folder = DOCS.parent / "more/docs" if name in MORE else DOCS
+    return folder / "images" / f"{name}.png"
 
 
 def screenshot(page: Path, out: Path) -> None:
@@ -88,10 +96,10 @@ def main(names: list[str]) -> None:
             assert train_fit.main([*RUNS[name], "--out", str(run)]) == 0
             with Image.open(run / "comparison.png") as image:
                 image.thumbnail((_WIDTH, 4 * _WIDTH))
-                image.convert("RGB").quantize(255).save(IMAGES / f"{name}.png", optimize=True)
+                image.convert("RGB").quantize(255).save(image_path(name), optimize=True)
             if name == "comparison":
-                shutil.copy(run / "learning.webp", IMAGES / "learning.webp")
-                screenshot(run / "report.html", IMAGES / "report.png")
+                shutil.copy(run / "learning.webp", image_path(name).with_name("learning.webp"))
+                screenshot(run / "report.html", image_path("report"))
             if name in PAGES:
                 page = ["--page", "--out", str(DOCS / PAGES[name]), "--overwrite"]
                 assert train_fit.main(["export", str(run), *page]) == 0

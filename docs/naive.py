@@ -3,15 +3,20 @@
 For teaching (why_sinusoids.md); networks use `nerf_posenc.SinusoidalEncoder`.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 Scheme = Callable[[int], Tensor]
 """From the length of a sequence to the embeddings of its positions, ``(length, dim)``."""

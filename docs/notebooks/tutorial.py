@@ -7,23 +7,25 @@
 # and an exercise; try it before you read the next cell, which is the answer. It runs offline, on a
 # CPU, in less than a minute.
 #
-# The first cell installs what is missing, as in Colab, and leaves the torch that is there. Where
-# `ipywidgets` is installed, two figures have sliders.
+# The first cell installs nerf_posenc if it is missing, and leaves the torch that is there: from the
+# clone that the notebook lies in, or in Colab from the address of the repository. Where `ipywidgets`
+# is installed, two figures have sliders.
 
 # %%
 import importlib.util
 import subprocess
 import sys
 
+REPOSITORY = ""  # In Colab: its address, such as https://github.com/OWNER/NAME
+
 if importlib.util.find_spec("nerf_posenc") is None:
-    pip = [sys.executable, "-m", "pip", "install", "-q", "nerf_posenc[app]"]
-    subprocess.run(pip, check=True)
+    source = f"nerf_posenc[app] @ git+{REPOSITORY}" if REPOSITORY else "../..[app]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
 
 # %%
 import time
 
 import matplotlib.pyplot as plt
-import skimage.data
 import torch
 from torch import nn
 
@@ -32,6 +34,7 @@ from nerf_posenc.core.encoder import Identity
 from nerf_posenc.images import Image
 from nerf_posenc.networks.mlp import MLP
 from nerf_posenc.radiance.volume_rendering import weights_from_density
+from scenes import open_image
 
 try:
     from ipywidgets import IntSlider, interact
@@ -67,7 +70,7 @@ def fit(encoder, inputs, targets, *, steps, width=64, record=None):
     return model
 
 
-cat = torch.from_numpy(skimage.data.chelsea()[:, 75:375]).float() / 255
+cat = open_image("cat").rgb[:, 75:375]
 image = Image.from_rgb(cat, name="cat").resized(64)
 height, width, _ = image.rgb.shape
 pixels, colors = image.coordinates.reshape(-1, 2), image.rgb.reshape(-1, 3)

@@ -1,6 +1,6 @@
 """PSNR of scans of the eight randomly perturbed phantoms of Tancik et al. 2020, by the program.
 
-    python -m benchmarks.phantoms [--encodings none fourier gaussian hash]
+    python -m more.benchmarks.phantoms [--encodings none fourier gaussian hash]
 
 The phantoms are those of their notebook (fourier-feature-networks, Experiments/2d_CT.ipynb): each
 number of the modified Shepp-Logan phantom's ellipses plus a normal one / 20, drawn and clipped to

@@ -1,0 +1,1 @@
+"""Benchmarks of the companion; see benchmarks/README.md."""
