@@ -74,7 +74,7 @@ class PluginTable(MutableMapping[str, Value]):
                     error
                 )
         self._values[name] = value
-        return cast(Value, value)
+        return value
 
     def is_imported(self, name: str) -> bool:
         """Whether a value is there, or would have to be imported first."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from nerf_posenc import __version__
-from nerf_posenc.plugins import PluginError, how_to_install
+from nerf_posenc.plugins import PluginError
 from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.distributed import (
@@ -25,7 +25,7 @@ from nerf_posenc.training.distributed import (
     leave_world,
 )
 from nerf_posenc_app.commands import COMMANDS
-from nerf_posenc_app.kinds import COMPANION, KINDS
+from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, read, require
 from nerf_posenc_app.own_encodings import with_own_encodings
@@ -67,13 +67,9 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
     both = {f"--{chosen[0]}", f"--{chosen[0]}s"} if chosen else {""}
     if both <= words:
         raise UsageError(f"give one of {' and '.join(sorted(both))}")
-    for name in COMPANION:
-        is_missing = name not in KINDS and words & {f"--{name}", f"--{name}s"}
-        require(
-            not is_missing,
-            f"--{name} is a kind of data of nerf-posenc-more: {how_to_install(companion=True)}",
-        )
-
+    for word in words:
+        if word.startswith("--"):
+            require_installed(word.removeprefix("--"))
     if not chosen and words & _HELP:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]

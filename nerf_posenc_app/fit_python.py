@@ -19,7 +19,7 @@ from nerf_posenc.fits import load_fit
 from nerf_posenc.plugins import PluginError
 from nerf_posenc_app.cli import handled_signals, parse
 from nerf_posenc_app.commands.saved import find_fit
-from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.own_encodings import with_own_encodings
@@ -143,6 +143,8 @@ def fit(options: Mapping[str, Any], experiment: Experiment) -> FittedRun:
 
 def _words(options: Mapping[str, Any]) -> list[str]:
     """Options as the words of a command line."""
+    for name in options:
+        require_installed(name)
     if not KINDS.keys() & options.keys():
         raise UsageError(
             f"what shall be fitted? Give one of {', '.join(KINDS)}, as in image=pixels"

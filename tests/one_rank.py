@@ -15,8 +15,8 @@ from unittest import mock
 
 import torch
 
+import train_fit
 from nerf_posenc.images import Image
-from nerf_posenc_app import cli
 from nerf_posenc_app.runs.train import _Session
 from scenes import open_image
 
@@ -46,10 +46,10 @@ def main(fault: str, rank: str, record: str, *arguments: str) -> int:
     opened: Callable[..., Image] = open_image
     if is_faulty and fault == "other":
 
-        def opened_rocket(name: str, **kwargs: Any) -> Image:
-            return open_image("rocket")
+        def opened_star(name: str, **kwargs: Any) -> Image:
+            return open_image("star")
 
-        opened = opened_rocket
+        opened = opened_star
 
     original = _Session.save_if_due
 
@@ -64,7 +64,7 @@ def main(fault: str, rank: str, record: str, *arguments: str) -> int:
         mock.patch.object(_Session, "save_if_due", save_and_fail),
         mock.patch("nerf_posenc_app.kinds.image.image.open_image", opened),
     ):
-        return cli.main(arguments)
+        return train_fit.main(arguments)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import torch
+from PIL import Image
 
 SMALL_RUN = [
     *("--size", "24", "--steps", "30", "--batch-size", "200"),
@@ -19,6 +21,12 @@ SMALL_SEQUENCE = [
     *("--sequence", "text.txt", "--steps", "30", "--batch-size", "4", "--context", "16"),
     *("--width", "16", "--depth", "1", "--video", "0"),
 ]
+
+
+def write_noise(path: str | Path = "noise.png", seed: int = 0) -> None:
+    """Write an image of noise, 24 x 16 pixels."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (16, 24, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
 
 
 @contextlib.contextmanager

@@ -8,18 +8,17 @@
 # CPU, in less than a minute.
 #
 # The first cell installs nerf_posenc if it is missing, and leaves the torch that is there: from the
-# clone that the notebook lies in, or in Colab from the address of the repository. Where `ipywidgets`
-# is installed, two figures have sliders.
+# clone that the notebook lies in, or in Colab from the address of the repository. Where
+# `ipywidgets` is installed, two figures have sliders.
 
 # %%
 import importlib.util
 import subprocess
 import sys
 
-REPOSITORY = ""  # In Colab: its address, such as https://github.com/OWNER/NAME
-
 if importlib.util.find_spec("nerf_posenc") is None:
-    source = f"nerf_posenc[app] @ git+{REPOSITORY}" if REPOSITORY else "../..[app]"
+    repository = ""  # In Colab: its address, such as https://github.com/OWNER/NAME
+    source = f"nerf_posenc[app] @ git+{repository}" if repository else "../..[app]"
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", source], check=True)
 
 # %%

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from nerf_posenc.training.checkpoints import CheckpointError, load_checkpoint
-from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.runs.saved import FIT_SUFFIX, FITS, Metrics, read_metrics
@@ -60,7 +60,9 @@ def kind_of_fit(file: Path) -> tuple[type[Kind[Any]], Mapping[str, Any]]:
     """
     try:
         saved = load_checkpoint(file, with_tensors=False)
-        return KINDS[saved["model"]["kind"]], saved
+        name = saved["model"]["kind"]
+        require_installed(name)
+        return KINDS[name], saved
     except (CheckpointError, OSError, ImportError) as error:
         raise UsageError(str(error)) from None
     except (KeyError, TypeError):

@@ -6,8 +6,9 @@ option that chooses it, its value a class derived from `Kind`.
 
 from typing import Any
 
-from nerf_posenc.plugins import PluginTable
+from nerf_posenc.plugins import PluginTable, how_to_install
 from nerf_posenc_app.kinds.kind import Kind
+from nerf_posenc_app.options import UsageError
 
 KINDS: PluginTable[type[Kind[Any]]] = PluginTable(
     "nerf_posenc.kinds",
@@ -21,4 +22,15 @@ KINDS: PluginTable[type[Kind[Any]]] = PluginTable(
 """
 
 COMPANION = ("photos", "audio", "shape", "scan", "volume", "align", "clip", "task")
-"""Kinds of the distribution nerf-posenc-more, to say what installs one that is missing."""
+"""Kinds of the distribution nerf-posenc-more."""
+
+
+def require_installed(name: str) -> None:
+    """Raise if a kind is one of the companion, which is not installed.
+
+    Raises:
+        UsageError: Naming the command that installs it.
+    """
+    if name in COMPANION and name not in KINDS:
+        install = how_to_install(companion=True)
+        raise UsageError(f"--{name} is a kind of data of nerf-posenc-more: {install}")

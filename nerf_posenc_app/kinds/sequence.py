@@ -119,7 +119,8 @@ class MaskedTransformer(nn.Module):
         x = math.sqrt(self.embedding.embedding_dim) * self.embedding(symbols) + self.positions
         for layer in self.layers:
             x = layer(x)
-        return self.norm(x) @ self.embedding.weight.T
+        logits: Tensor = self.norm(x) @ self.embedding.weight.T
+        return logits
 
 
 class SequenceKind(Kind[SequenceOptions]):

@@ -43,7 +43,7 @@ def own_page_only() -> Iterator[None]:
     other servers of this process are left alone. What a client sends wrongly is not printed.
     """
     import rich
-    from viser.infra import _infra as infra
+    import viser.infra._infra
     from websockets.datastructures import Headers
     from websockets.http11 import Response
 
@@ -53,6 +53,7 @@ def own_page_only() -> Iterator[None]:
     rich.get_console().quiet = True
     warnings.filterwarnings("ignore", category=UserWarning, module=r"viser\.")
     warnings.filterwarnings("ignore", message="Queued a .* on a closed connection")
+    infra: Any = viser.infra._infra
     websockets = infra.websockets
 
     def serve(*args: Any, process_request: Callable[..., Any], **kwargs: Any) -> Any:
@@ -66,7 +67,7 @@ def own_page_only() -> Iterator[None]:
 
     server = SimpleNamespace(**{**vars(websockets.asyncio.server), "serve": serve})
     checked = {**vars(websockets), "asyncio": SimpleNamespace(server=server)}
-    infra.websockets = SimpleNamespace(**checked)  # type: ignore[assignment]
+    infra.websockets = SimpleNamespace(**checked)
     try:
         yield
     finally:

@@ -16,6 +16,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -178,7 +179,7 @@ def _locked(path: Path) -> int:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        if os.name == "nt":
+        if sys.platform == "win32":
             import msvcrt
 
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)

@@ -5,21 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from nerf_posenc_app.kinds import KINDS
 from tests import kind_properties
 from tests.kind_properties import QUICK, Small, kinds, saved, written
-from tests.small import SMALL_SCENE, SMALL_SEQUENCE
+from tests.small import SMALL_SCENE, SMALL_SEQUENCE, write_noise
 from tests.texts import made_text
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull")
-
-
-def write_image(seed: int = 0) -> None:
-    """An image of noise."""
-    pixels = np.random.default_rng(seed).integers(0, 256, (16, 24, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save("a.png")
 
 
 def write_text(seed: int = 0) -> None:
@@ -32,8 +25,8 @@ SMALL = {
         ["--image", "a.png", "--encodings", "none", "fourier", *QUICK],
         ["none", "fourier"],
         [24, 16],
-        write_image,
-        lambda: write_image(1),
+        lambda: write_noise("a.png"),
+        lambda: write_noise("a.png", seed=1),
     ),
     "scene": Small([*SMALL_SCENE, "--quiet"], ["none", "fourier"], [8, 8], is_slow=True),
     "sequence": Small(

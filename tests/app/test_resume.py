@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 RUNS = {
     "image": ["--image", "cat", "--encodings", "none", "fourier", *SMALL_RUN],
     "held-out": ["--held-out", "--encodings", "fourier", *SMALL_RUN],
-    "images": ["--images", "cat", "rocket", "--encodings", "none", "fourier", *SMALL_RUN],
+    "images": ["--images", "cat", "noise.png", "--encodings", "none", "fourier", *SMALL_RUN],
     "scene": [*SMALL_SCENE, "--turntable", "1"],
     "poses": [
         *(*SMALL_SCENE, "--field", "auto", "--refine-poses", "--disturb-poses", "0.1"),

@@ -261,7 +261,7 @@ def test_damaged_files_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_missing_files_name_the_samples(tmp_path: Path) -> None:
-    with pytest.raises(SceneError, match="a sample: .*cat.*, or a pattern: "):
+    with pytest.raises(SceneError, match=r"a sample: .*cat.*, or a pattern: "):
         open_image("dragon.png")
     with pytest.raises(SceneError, match="no image at"):
         open_image(str(tmp_path / "cat.png"))

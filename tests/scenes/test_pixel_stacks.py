@@ -12,7 +12,6 @@ from typing import Any
 import imageio.v3 as iio
 import numpy as np
 import pytest
-import tifffile
 import torch
 from torch import Tensor
 
@@ -26,9 +25,9 @@ ROOT = Path(__file__).parent.parent.parent
 TYPES = {
     "8 bits": (np.uint8, 3, ".png"),
     "8 bits with alpha": (np.uint8, 4, ".png"),
-    "16 bits": (np.uint16, 3, ".tif"),
-    "16 bits with alpha": (np.uint16, 4, ".tif"),
-    "floats with alpha": (np.float32, 4, ".tif"),
+    "16 bits": (np.uint16, 3, ".npy"),
+    "16 bits with alpha": (np.uint16, 4, ".npy"),
+    "floats with alpha": (np.float32, 4, ".npy"),
 }
 
 
@@ -44,9 +43,8 @@ def write_folder(folder: Path, images: list[tuple[Any, str]]) -> None:
     frames = []
     for i, pose in enumerate(hemisphere_poses(len(images))):
         pixels, suffix = images[i]
-        if suffix == ".tif":
-            extra: dict[str, Any] = {"extrasamples": ["unassalpha"]} if pixels.shape[2] == 4 else {}
-            tifffile.imwrite(folder / f"{i}.tif", pixels, photometric="rgb", **extra)
+        if suffix == ".npy":
+            np.save(folder / f"{i}.npy", pixels)
         else:
             iio.imwrite(folder / f"{i}{suffix}", pixels)
         frames.append({"file_path": f"{i}{suffix}", "transform_matrix": pose.tolist()})
@@ -140,7 +138,7 @@ def test_files_of_several_types_are_held_in_the_narrowest_that_holds_all(tmp_pat
     assert views.pixels.dtype == torch.uint16
     assert views.pixels.shape[3] == 4
     require_equal_to_floats(views, images[1:])
-    write_folder(tmp_path, [*files, (image_of(np.float32, 4, 9), ".tif")])
+    write_folder(tmp_path, [*files, (image_of(np.float32, 4, 9), ".npy")])
     views = open_scene(str(tmp_path)).train
     assert views.pixels.dtype == torch.float32
     require_equal_to_floats(views, [*images[1:], image_of(np.float32, 4, 9)])

@@ -16,6 +16,7 @@ from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import camera_rays
 from scenes import BUILT_IN, SceneError, open_scene
 from scenes.quadrature import hemisphere_poses, look_at_origin, render_exactly
+from tests.optional import needs
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def test_an_llff_folder_is_read(tmp_path: Path) -> None:
 
 
 def test_a_colmap_model_is_read(tmp_path: Path) -> None:
-    pytest.importorskip("pycolmap", reason="COLMAP models take the extra 'photos'")
+    needs("pycolmap")
     (tmp_path / "images").mkdir()
     model = tmp_path / "sparse/0"
     model.mkdir(parents=True)

@@ -1,0 +1,67 @@
+"""Tables that other distributions add rows to."""
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+import train_fit
+from nerf_posenc import plugins
+from nerf_posenc.plugins import PluginError, PluginTable, how_to_install
+from nerf_posenc_app.kinds import COMPANION, KINDS
+
+
+def points(*named: tuple[str, str]) -> Any:
+    """A function that gives entry points of these names and values."""
+    return lambda group: [EntryPoint(name, value, group) for name, value in named]
+
+
+def test_entry_points_are_rows_that_are_imported_when_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = points(("root", "math:sqrt"), ("lost", "math:no_such_name"))
+    monkeypatch.setattr(plugins, "entry_points", found)
+    table: PluginTable[Any] = PluginTable("group", {"two": 2})
+    assert list(table) == ["two", "lost", "root"]
+    assert not table.is_imported("root")
+    assert table["root"](9.0) == 3.0
+    assert table.is_imported("root")
+    with pytest.raises(PluginError, match=r"lost \(math:no_such_name\) cannot be imported"):
+        table["lost"]
+    with pytest.raises(KeyError):
+        table["none"]
+
+
+def test_a_name_of_this_project_cannot_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "entry_points", points(("two", "math:pi")))
+    table: PluginTable[Any] = PluginTable("group", {"two": 2})
+    assert table["two"] == 2
+    assert len(table) == 1
+
+
+def test_rows_are_added_and_removed_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "entry_points", points())
+    table: PluginTable[int] = PluginTable("group", {"two": 2})
+    table["three"] = 3
+    assert dict(table) == {"two": 2, "three": 3}
+    del table["two"]
+    assert "two" not in table
+
+
+def test_a_kind_of_the_companion_says_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in COMPANION:
+        if name in KINDS:
+            monkeypatch.delitem(KINDS, name)
+    assert train_fit.main(["--photos", "folder"]) == 2
+    assert "--photos is a kind of data of nerf-posenc-more" in capsys.readouterr().err
+    assert train_fit.main(["--audio", "phrase"]) == 2
+    error = capsys.readouterr().err
+    assert error == (
+        "train_fit.py: error: --audio is a kind of data of nerf-posenc-more: "
+        f"{how_to_install(companion=True)}\n"
+    )
+    assert "pip install ./more" in error
+    with pytest.raises(ValueError, match="audio is a kind of data of nerf-posenc-more"):
+        train_fit.fit(audio="phrase")
