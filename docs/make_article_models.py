@@ -1,8 +1,8 @@
 """Train the four language models that the article runs: ``python -m docs.make_article_models``.
 
 Writes docs/article/models.json: the weights as float32 in base64, by the order of ``shapes``, and
-windows of text that no model has seen, the help topics held out. It takes two minutes, and needs the
-companion.
+windows of text that no model has seen, the help topics held out. It needs the companion, and takes
+two minutes.
 """
 
 import base64

@@ -11,6 +11,8 @@ cell, several processes. ``PretendedGpu("mps")`` is that of a Mac, which has no 
 torch knows the device for the rest of the process, so give it its own:
 
     python -m tests.pretended_gpu [cuda|mps] [NAME ...]
+
+The name encoders stands for the comparison of every encoder with the CPU.
 """
 
 # What is private to torch has no types.
@@ -25,22 +27,18 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
-import numpy as np
 import torch
-import trimesh
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 import train_fit
-from more.tests.sequences.small_stories import task, write_stories
 from nerf_posenc.training import loop
-from nerf_posenc_app.kinds import shape
 from nerf_posenc_app.runs.stop import Stop
 from tests import small
 from tests.corpora import image_corpus, scene_corpus
@@ -455,19 +453,18 @@ class PretendedGpu:
         return named
 
 
-_QUICK = "--video 0 --quiet --device cuda"
-_PLAIN = f"--steps 10 --batch-size 200 --width 16 --depth 1 {_QUICK}"
-_IMAGE = f"--size 24 {_PLAIN}"
+QUICK = "--video 0 --quiet --device cuda"
+PLAIN = f"--steps 10 --batch-size 200 --width 16 --depth 1 {QUICK}"
+_IMAGE = f"--size 24 {PLAIN}"
 _VIEWS = f"--turntable 0 --test-views 1 {_IMAGE}"
 _SCENE = f"--scene synthetic {_VIEWS}"
-SEQUENCE = f"--steps 10 --batch-size 8 --width 16 {_QUICK}"
-_ONE_LAYER = f"--depth 1 {SEQUENCE}"
+SEQUENCE = f"--steps 10 --batch-size 8 --width 16 {QUICK}"
 RUNS = {
     "image": f"--image cat --encodings none fourier gaussian hash {_IMAGE}",
-    "16 bits": f"--image deep.png --encodings fourier {_IMAGE}",
+    "16 bits": f"--image deep.npy --encodings fourier {_IMAGE}",
     "siren": f"--image cat --encodings siren {_IMAGE}",
     "held out": f"--image cat --held-out --optimizer adam --encodings gaussian {_IMAGE}",
-    "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 10 {_QUICK}",
+    "auto": f"--image cat --encodings auto --optimizer adam --size 24 --steps 10 {QUICK}",
     "images": f"--images cat noise.png --encodings fourier hash {_IMAGE}",
     "mlp": f"--encodings fourier {_SCENE} --turntable 1",
     "lens": f"--scene transforms --encodings fourier {_VIEWS}",
@@ -477,39 +474,24 @@ RUNS = {
     "proposal": f"--field proposal --encodings hash {_SCENE}",
     "points": f"--scene colmap --field proposal --encodings hash {_VIEWS}",
     "poses": f"--field proposal --encodings vector-matrix --refine-poses {_SCENE}",
-    "audio": f"--audio phrase --duration 0.1 --encodings fourier {_PLAIN}",
-    "shape": f"--shape box.ply --encodings hash --eikonal 0.1 {_PLAIN}",
-    "scan": f"--scan shepp-logan --size 24 --projections 6 --encodings hash {_PLAIN}",
-    "volume": f"--volume volume.npy --encodings fourier hash {_PLAIN}",
-    "clip": f"--clip spheres --size 16 --num-frames 4 --encodings hash {_PLAIN}",
-    "align": f"--align cat --size 64 --encodings fourier-eased lines-eased {_PLAIN}",
-    "text": f"--sequence text.txt --encodings none sinusoidal rotary {_ONE_LAYER}",
-    "bert": f"--sequence text.txt --model bert {_ONE_LAYER}",
-    "causal": f"--sequence text.txt --model causal --encodings alibi learned {_ONE_LAYER}",
-    "convolutional text": f"--sequence text.txt --model conv {_ONE_LAYER}",
-    "stories": f"--sequence stories {SEQUENCE}",
-    "pairs": f"--sequence pairs.tsv --model conv --seeds 2 {_ONE_LAYER}",
+    "text": f"--sequence text.txt --depth 1 {SEQUENCE}",
 }
-"""Command lines of every kind, field and model; `sources` has an LSTM, which is not there."""
+"""Command lines of every kind and field."""
+NEEDS = {"points": ("pycolmap",)}
+"""Packages of the optional ones of them."""
 
 
-MOST_WAITS = {"mlp": 4, "lens": 4, "factored": 5, "scan": 1}
+MOST_WAITS = {"mlp": 4, "lens": 4, "factored": 5}
 """Waits for the device that a training step takes: whatever is not named here takes none."""
 
 
 def write_data() -> None:
     """Write what `RUNS` read to the current folder."""
-    Path("deep.png").write_bytes(image_corpus()["deep.png"])
+    Path("deep.npy").write_bytes(image_corpus()["deep.npy"])
     for scene in ("synthetic", "transforms", "colmap"):
         shutil.copytree(scene_corpus()[scene], scene)
-    trimesh.creation.box((2.0, 2.0, 1.0)).export("box.ply")
-    np.save("volume.npy", np.random.default_rng(0).random((5, 12, 16), np.float32))
     Path("text.txt").write_text(made_text(6000))
-    pairs = (f"{word} {word[::-1]}\t{' '.join(word)}\n" for word in made_text(60).split())
-    Path("pairs.tsv").write_text("".join(pairs))
-    Path("stories").mkdir()
-    for part in ("train", "test"):
-        Path(f"stories/qa1_{part}.txt").write_text(write_stories(task("1", 40).train))
+    small.write_noise()
 
 
 def interrupted_and_resumed(arguments: list[str]) -> None:
@@ -552,21 +534,30 @@ def encoders_agree(device: str) -> None:
             )
 
 
-def main() -> None:
-    """Run some of `RUNS`, and print what waited or was copied in their training steps."""
-    # Millions of points, one operation after the other, would take minutes here.
-    shape._POOL, shape._SCORED, shape._NODES = 1 << 13, 1 << 13, 24
-    shape._VIEW_SIDE, shape._PREVIEW_SIDE = 24, 24
+def main(
+    runs: Mapping[str, str] = RUNS,
+    write: Callable[[], None] = write_data,
+    most_waits: Mapping[str, int] = MOST_WAITS,
+    on_host: Collection[str] = (),
+) -> None:
+    """Run some of the command lines, and print what waited or was copied in their training steps.
+
+    Args:
+        runs: command lines by name.
+        write: writes what they read to the current folder.
+        most_waits: waits that a step may take, by name; none by default.
+        on_host: names of those whose data lie on the host, and are copied in each step.
+    """
     asked = sys.argv[1:]
     device = asked.pop(0) if asked[:1] in (["cuda"], ["mps"]) else "cuda"
-    if not asked or "encoders" in asked:
+    if "encoders" in asked:
         with PretendedGpu(device):
             encoders_agree(device)
-    for name in (name for name in asked or RUNS if name != "encoders"):
+    for name in (name for name in asked or runs if name != "encoders"):
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            write_data()
+            write()
             with PretendedGpu(device) as gpu:
-                words = RUNS[name].replace("--device cuda", f"--device {device}").split()
+                words = runs[name].replace("--device cuda", f"--device {device}").split()
                 interrupted_and_resumed(words)
             steps = 10 * len(list(Path("run").rglob("*.safetensors")))
         counts = collections.Counter[str]()
@@ -577,10 +568,9 @@ def main() -> None:
         for (kind, place), count in gpu.in_steps.most_common(12):
             print(f"    {kind} {count / steps:.1f} {place}")
         if device == "cuda":
-            assert waits < MOST_WAITS.get(name, 0) + 0.5
-            # Data of a sequence lie on the host.
-            assert copies < 1 or "--sequence" in RUNS[name]
+            assert waits < most_waits.get(name, 0) + 0.5
+            assert copies < 1 or name in on_host
 
 
 if __name__ == "__main__":
-    main()
+    main(on_host=["text"])

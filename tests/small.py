@@ -57,4 +57,3 @@ def quick_report() -> Iterator[None]:
 
     with without_figures(), mock.patch("nerf_posenc_app.report.outputs.write_page", write_page):
         yield
-

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses import FakeTensor
 from torch.autograd import forward_ad
 
 if TYPE_CHECKING:
@@ -178,7 +178,20 @@ class Identity(Encoder):
 
 def has_values(tensor: Tensor) -> bool:
     """Whether a tensor has values: not under torch's FakeTensorMode, which knows shapes alone."""
+    # Imported here: the name is torch's own, and other versions may have it elsewhere.
+    from torch._subclasses import FakeTensor
+
     return not isinstance(tensor, FakeTensor)
+
+
+@contextlib.contextmanager
+def computed_with_values() -> Iterator[None]:
+    """Leave torch's FakeTensorMode, for a function that compares numbers of constants."""
+    # Imported here, as above.
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():
+        yield
 
 
 def require_counts(**counts: int) -> None:

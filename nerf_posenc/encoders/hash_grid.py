@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import _disable_current_modes
 
 from nerf_posenc.core.bands import coarse_to_fine_weight
-from nerf_posenc.core.encoder import Encoder
+from nerf_posenc.core.encoder import Encoder, computed_with_values
 from nerf_posenc.encoders.interpolation import (
     Corners,
     Interpolation,
@@ -404,7 +403,7 @@ class HashGridEncoder(_GridEncoder):
         )
 
 
-@_disable_current_modes()  # Numbers are needed, which FakeTensorMode has not.
+@computed_with_values()  # Numbers are needed, which FakeTensorMode has not.
 def grid_levels(
     in_dim: int,
     num_levels: int,

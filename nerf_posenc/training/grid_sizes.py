@@ -78,20 +78,6 @@ def level_nodes(max_resolution: int, *, base: int = COARSEST) -> tuple[int, ...]
     return tuple(level.nodes for level in levels)
 
 
-def default_features(in_dim: int, resolution: int) -> int:
-    """Features of all tables of the default grid.
-
-    Args:
-        in_dim: number of coordinates.
-        resolution: samples across [-1, 1] along the longest axis.
-
-    Examples:
-        >>> default_features(2, 512) == hash_grid(2, 512).table.numel()
-        True
-    """
-    return _num_features(in_dim, resolution, COARSEST, _LOG2_ROWS)
-
-
 def _growth(base: int, max_resolution: int) -> float:
     ratio: float = (max_resolution / base) ** (1 / (_LEVELS - 1))
     # Slightly less, so that rounding powers to float32 adds no node to the max resolution.

@@ -177,9 +177,7 @@ def errors(finished: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments",
-    [IMAGE, SCENE, FACTORED, PROPOSAL],
-    ids=["image", "scene", "factored", "proposal"],
+    "arguments", [IMAGE, SCENE, FACTORED, PROPOSAL], ids=["image", "scene", "factored", "proposal"]
 )
 def test_two_processes_have_the_losses_of_one_with_the_same_global_batch(
     arguments: list[str],

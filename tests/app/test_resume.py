@@ -13,7 +13,7 @@ from PIL import Image
 import train_fit
 from nerf_posenc_app.runs.run import resume_command
 from tests.signals import require_same_bits, run_with_signal
-from tests.small import SMALL_RUN, SMALL_SCENE
+from tests.small import SMALL_RUN, SMALL_SCENE, write_noise
 
 pytestmark = pytest.mark.usefixtures("own_folder", "no_hull", "no_report")
 
@@ -45,6 +45,7 @@ RUNS = {
 def test_a_run_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     kind: str, record: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    write_noise()
     arguments = [*RUNS[kind], "--quiet", "--out"]
     assert run_with_signal(monkeypatch, [*arguments, "part"], record) == 143
     command = resume_command(Path("part"))

@@ -24,7 +24,7 @@ from nerf_posenc.training.recipes import (
     OptimizerRecipe,
 )
 from nerf_posenc_app.report.video import write_video
-from tests.small import SMALL_RUN
+from tests.small import SMALL_RUN, write_noise
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 

@@ -102,10 +102,7 @@ def read_here(path: Path, max_pixels: int) -> Any:
 
 @pytest.mark.parametrize(
     ("module", "name", "package"),
-    [
-        ("imagecodecs", "deep.png", "imagecodecs"),
-        ("tifffile", "a.tif", "tifffile"),
-    ],
+    [("imagecodecs", "deep.png", "imagecodecs"), ("tifffile", "a.tif", "tifffile")],
 )
 def test_a_missing_package_is_named_and_no_file_is_called_damaged(
     module: str, name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

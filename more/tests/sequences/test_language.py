@@ -16,7 +16,7 @@ from nerf_posenc_sequences.layers.positions import ADDED, ENCODINGS
 from nerf_posenc_sequences.layers.symbol_loss import IGNORED
 from nerf_posenc_sequences.system import System, SystemOptions
 from nerf_posenc_sequences.systems.language import LanguageSystem
-from nerf_posenc_sequences.task import SequenceKind, SequenceOptions
+from nerf_posenc_sequences.task import TaskKind, TaskOptions
 from tests.fits import fitted
 from tests.texts import made_text
 
@@ -190,7 +190,7 @@ def test_what_does_not_fit_is_refused(options: dict[str, int], expected: str) ->
 
 
 def scores_of(encoding: str, num_seeds: int = 1, steps: int = 150) -> dict[str, float]:
-    kind = SequenceKind(SequenceOptions(), system(width=32, context=32))
+    kind = TaskKind(TaskOptions(), system(width=32, context=32))
     result = fitted(kind, encoding, steps=steps, batch_size=32, num_seeds=num_seeds)
     assert len(result.evaluation.by_seed) == num_seeds
     return dict(result.scores)

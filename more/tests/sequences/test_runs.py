@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import train_fit
+from more.tests.small import SMALL_TASK
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.results import Measure
 from nerf_posenc_app.blocks import Curve, Evaluation, FitName, HeatMap
@@ -21,7 +22,6 @@ from nerf_posenc_sequences.system import SystemOptions
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 from tests.signals import resumed_to_the_bit, run_with_signal
-from tests.small import SMALL_SEQUENCE
 from tests.texts import made_text
 
 pytestmark = pytest.mark.usefixtures("own_folder", "text")
@@ -39,7 +39,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder, made once."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "text.txt").write_text(made_text())
-    arguments = list(SMALL_SEQUENCE)
+    arguments = list(SMALL_TASK)
     arguments[1] = str(folder / "text.txt")
     assert train_fit.main([*arguments, "--quiet", "--out", str(folder / "run")]) == 0
     return folder / "run"
@@ -62,7 +62,7 @@ def fits(folder: str) -> list[dict[str, Any]]:
 def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert train_fit.main([*SMALL_SEQUENCE, "--out", "run"]) == 0
+    assert train_fit.main([*SMALL_TASK, "--out", "run"]) == 0
     printed = capsys.readouterr().out
     assert "characters to train" in printed
     assert "too short to compare: 30 steps; the default is 800" in printed
@@ -95,7 +95,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
 def test_a_sequence_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = [*SMALL_SEQUENCE, *extra]
+    arguments = [*SMALL_TASK, *extra]
     if "conv" in extra:
         arguments[3:5] = ["none", "learned"]
     resumed_to_the_bit(monkeypatch, arguments, 4)
@@ -104,7 +104,7 @@ def test_a_sequence_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted
 def test_a_text_that_has_changed_is_not_resumed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_with_signal(monkeypatch, [*SMALL_SEQUENCE, "--quiet", "--out", "run"], 1) == 143
+    assert run_with_signal(monkeypatch, [*SMALL_TASK, "--quiet", "--out", "run"], 1) == 143
     Path("text.txt").write_text(made_text(seed=5))
     capsys.readouterr()
     assert train_fit.main(["--resume", "run"]) == 2
@@ -113,7 +113,7 @@ def test_a_text_that_has_changed_is_not_resumed(
 
 @pytest.mark.slow
 def test_several_seeds_are_trained_at_once_and_their_median_is_reported() -> None:
-    assert train_fit.main([*SMALL_SEQUENCE, "--seeds", "3", "--quiet", "--out", "run"]) == 0
+    assert train_fit.main([*SMALL_TASK, "--seeds", "3", "--quiet", "--out", "run"]) == 0
     for fit in fits("run"):
         values = sorted(seed["bits_per_character"] for seed in fit["by_seed"])
         assert len(set(values)) == 3
@@ -138,8 +138,8 @@ def test_runs_of_one_model_are_compared_and_of_different_ones_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("run").rename("a")
-    assert train_fit.main([*SMALL_SEQUENCE, "--seed", "1", "--quiet", "--out", "b"]) == 0
-    assert train_fit.main([*SMALL_SEQUENCE, "--context", "20", "--quiet", "--out", "c"]) == 0
+    assert train_fit.main([*SMALL_TASK, "--seed", "1", "--quiet", "--out", "b"]) == 0
+    assert train_fit.main([*SMALL_TASK, "--context", "20", "--quiet", "--out", "c"]) == 0
     capsys.readouterr()
     assert train_fit.main(["compare", "a", "b", "--out", "ab.html"]) == 0
     rows = capsys.readouterr().out.splitlines()[3:7]
@@ -193,7 +193,7 @@ def test_damaged_metrics_are_refused_in_one_line(
 @needs_chromium
 def test_the_page_shows_text_as_text_and_the_numbers_of_the_metrics(browser: Any) -> None:
     Path("text.txt").write_text((HOSTILE + "\n" + made_text(60)) * 30)
-    assert train_fit.main([*SMALL_SEQUENCE, "--quiet", "--out", "run"]) == 0
+    assert train_fit.main([*SMALL_TASK, "--quiet", "--out", "run"]) == 0
     page = browser.new_page(viewport={"width": 1280, "height": 720})
     seen: list[str] = []
     page.on("dialog", lambda dialog: seen.append("dialog"))
@@ -224,7 +224,7 @@ def test_the_page_says_which_scores_are_better_and_what_to_cite(browser: Any) ->
     pairs = [f"{' '.join('abcdefg'[: i % 5 + 2])}\t{'xyz'[i % 3]}" for i in range(60)]
     Path("pairs.tsv").write_text("\n".join(dict.fromkeys(pairs)) + "\n")
     small = ["--width", "16", "--depth", "1", "--steps", "5", "--quiet", "--out", "run"]
-    assert train_fit.main(["--sequence", "pairs.tsv", "--encodings", "none", *small]) == 0
+    assert train_fit.main(["--task", "pairs.tsv", "--encodings", "none", *small]) == 0
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(Path("run/report.html").resolve().as_uri())
     headings = page.locator("#scores th").all_inner_texts()
@@ -244,7 +244,7 @@ def test_the_page_says_which_scores_are_better_and_what_to_cite(browser: Any) ->
 
 
 def test_a_page_cites_the_papers_of_its_own_model() -> None:
-    assert train_fit.main([*SMALL_SEQUENCE, "--model", "causal", "--quiet", "--out", "run"]) == 0
+    assert train_fit.main([*SMALL_TASK, "--model", "causal", "--quiet", "--out", "run"]) == 0
     citations = json.loads(Path("run/metrics.json").read_text())["data"]["citations"]
     keys = [citation.partition("{")[2].partition(",")[0] for citation in citations]
     assert keys == ["vaswani2017attention", "su2021roformer", "press2022train"]
@@ -287,5 +287,5 @@ def test_compare_writes_a_new_page_each_time(capsys: pytest.CaptureFixture[str])
 def test_a_fit_that_diverged_has_a_report() -> None:
     small = ["--width", "8", "--depth", "1", "--batch-size", "32", "--encodings", "none"]
     Path("pairs.tsv").write_text("".join(f"{n}\t{n} {n}\n" for n in range(400)))
-    arguments = ["--sequence", "pairs.tsv", "--steps", "1", *small, "--lr", "900", "--quiet"]
+    arguments = ["--task", "pairs.tsv", "--steps", "1", *small, "--lr", "900", "--quiet"]
     assert train_fit.main([*arguments, "--out", "run"]) in (0, 1)

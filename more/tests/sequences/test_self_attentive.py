@@ -10,7 +10,7 @@ from nerf_posenc_sequences.data.types import LabeledSentences
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.system import SystemOptions
 from nerf_posenc_sequences.systems.self_attentive import SelfAttentiveModel, SelfAttentiveSystem
-from nerf_posenc_sequences.task import SequenceKind, SequenceOptions
+from nerf_posenc_sequences.task import TaskKind, TaskOptions
 from tests.fits import blocks_of, fitted
 
 WORDS = ("wave", "band", "phase", "step", "node")
@@ -72,7 +72,7 @@ def test_the_penalty_is_zero_for_rows_on_different_words_and_grows_as_they_agree
 @pytest.mark.slow
 def test_words_are_found_by_attention_and_the_label_with_them() -> None:
     made = system()
-    kind = SequenceKind(SequenceOptions(), made)
+    kind = TaskKind(TaskOptions(), made)
     result = fitted(kind, "none", steps=60, batch_size=32, lr=0.01, num_seeds=2)
     assert result.scores["accuracy_percent"] > 95
     assert result.scores["row_similarity"] < 0.5
