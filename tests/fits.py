@@ -8,7 +8,7 @@ from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.train import fit_alone
 
 
-def resolved(kind: Kind[Any], **options: Any) -> CommonOptions:
+def resolved(kind: Kind[Any], **options: Any) -> Any:
     """Configuration of a run on the CPU with these options, as `Kind.Options` names them."""
     asked = kind.Options(**{"device": "cpu", "quiet": True, "video": 0, **options})
     config: CommonOptions = kind.resolve(asked)

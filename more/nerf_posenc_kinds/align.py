@@ -47,7 +47,7 @@ _DEFAULT = ("none", "fourier", "fourier-eased", "lines-eased")
 # Fits that open an encoding from coarse to fine, and the encoding of each.
 _EASED = {f"{encoding}-eased": encoding for encoding in ("fourier", "hash", "lines")}
 # Share of the fit until which patches are only shifted, by all of their points: with all eight
-# numbers free from the start, most seeds leave a patch in a wrong place (docs/experiments.md).
+# numbers free from the start, most seeds leave a patch in a wrong place (more/docs/experiments.md).
 _SHIFTED = 0.2
 # Share of the fit until which patches bend without perspective, which a blur does not determine.
 _BENT = 0.5

@@ -15,7 +15,12 @@ from nerf_posenc.presets.catalog import PRESETS, encoder_of
 from nerf_posenc.presets.recipes import RECIPES
 
 # Modules whose exported classes and functions are found by what their documentation names.
-_WINGS = ("nerf_posenc", "nerf_posenc.encoders", "nerf_posenc.positional", "nerf_posenc.networks")
+_PACKAGES = (
+    "nerf_posenc",
+    "nerf_posenc.encoders",
+    "nerf_posenc.positional",
+    "nerf_posenc.networks",
+)
 # Presets of three axes alone; the others have as many as are asked for.
 _THREE_AXES = ("cogvideox-sincos", "prithvi")
 
@@ -49,11 +54,13 @@ def index() -> tuple[Found, ...]:
         presets.append(Found(name, _line(name, row), also, about))
     recipes = [Found(row.names, row.line) for row in RECIPES]
     classes: dict[str, Found] = {}
-    for wing in _WINGS:
-        for name, value in vars(importlib.import_module(wing)).items():
+    for package in _PACKAGES:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            value = getattr(module, name)
             if (inspect.isclass(value) or inspect.isfunction(value)) and name not in classes:
                 about = inspect.getdoc(value) or ""
-                line = f"from {wing} import {name}"
+                line = f"from {package} import {name}"
                 classes[name] = Found(name, line, about=about.partition("\n\nArgs:")[0])
     return (*presets, *recipes, *classes.values())
 

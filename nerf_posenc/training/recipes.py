@@ -137,7 +137,7 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
             muon_lr_power=2.0,
             is_small=True,
         ),
-        # A registration from coarse to fine: docs/howto/align.md.
+        # A registration from coarse to fine: more/docs/align.md.
         "lines": EncodingRecipe(
             title="Products of lines",
             build=_lines,

@@ -57,11 +57,11 @@ def test_it_is_said_which_of_several_fits_was_taken(capsys: pytest.CaptureFixtur
 
 
 def test_a_crop_is_a_part_of_the_image() -> None:
-    whole, part = ["--out", "whole.png"], ["--crop", "6", "4", "12", "8", "--out", "part.tif"]
+    whole, part = ["--out", "whole.png"], ["--crop", "6", "4", "12", "8", "--out", "part.png"]
     for options in (whole, part):
         assert train_fit.main(["render", "image", "--quiet", "--encoding", "none", *options]) == 0
     expected = open_image("whole.png").rgb[4:12, 6:18]
-    assert float((open_image("part.tif").rgb - expected).abs().max()) <= 1 / 255 + 1e-6
+    assert float((open_image("part.png").rgb - expected).abs().max()) <= 1 / 255 + 1e-6
 
 
 def test_a_scene_is_rendered_from_cameras_in_a_file() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,12 +118,15 @@ def test_images_are_drawn_for_any_size(tmp_path: Path) -> None:
         results = [result("none", 20.0, height, width), result("fourier", 30.0, height, width)]
         shown = panels(results)
         save_comparison(tmp_path / "c.png", shown, results, PSNR)
-        save_charts(tmp_path / "p.png", training_charts(results, PSNR))
-        save_charts(tmp_path / "f.png", frequency_content(shown[0], results).charts)
-        for name in ("c.png", "p.png", "f.png"):
-            drawn = np.asarray(Image.open(tmp_path / name).convert("RGB"))
-            assert min(drawn.shape[:2]) > 40
-            assert drawn.std() > 0
+        drawn = np.asarray(Image.open(tmp_path / "c.png").convert("RGB"))
+        assert min(drawn.shape[:2]) > 40
+        assert drawn.std() > 0
+        frequencies = frequency_content(shown[0], results).charts
+        for name, charts in (("p", training_charts(results, PSNR)), ("f", frequencies)):
+            save_charts(tmp_path / f"{name}.svg", charts)
+            root = ElementTree.parse(tmp_path / f"{name}.svg").getroot()
+            assert root.tag == "{http://www.w3.org/2000/svg}svg"
+            assert float(root.attrib["height"]) > 40
 
 
 def test_a_training_video_has_a_frame_per_snapshot_and_repeats_the_last_of_each_fit(

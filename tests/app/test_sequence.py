@@ -16,7 +16,7 @@ from nerf_posenc_app.kinds.sequence import (
     SequenceOptions,
 )
 from nerf_posenc_app.options import UsageError
-from tests.fits import fitted
+from tests.fits import fitted, resolved
 from tests.signals import resumed_to_the_bit
 from tests.small import SMALL_SEQUENCE
 from tests.texts import made_text
@@ -68,7 +68,7 @@ def test_without_positions_the_order_of_the_characters_is_not_seen() -> None:
 
 def test_initial_weights_follow_from_the_seed_alone() -> None:
     kind = opened(made_text(600), context=16)
-    config = kind.resolve(SequenceOptions(context=16, width=16, depth=1))
+    config = resolved(kind, context=16, width=16, depth=1)
     (name, _) = kind.fit_names(config)
     models = []
     for state in (1, 2):
@@ -111,7 +111,7 @@ def test_the_page_shows_what_was_filled_in_and_a_comparison_has_both_runs(
 
 def test_hidden_characters_are_the_same_for_both_encodings() -> None:
     kind = opened(made_text(600), context=16)
-    config = kind.resolve(SequenceOptions(context=16, width=16, depth=1, batch_size=8))
+    config = resolved(kind, context=16, width=16, depth=1, batch_size=8)
     batches = []
     for name in kind.fit_names(config):
         model, description = kind.build(name, config, torch.Generator().manual_seed(0))
@@ -175,8 +175,8 @@ def test_other_encodings_are_refused(encoding: str) -> None:
         kind.resolve(SequenceOptions(encodings=("none", encoding)))
 
 
-def test_a_context_may_be_as_long_as_the_test_text() -> None:
-    # The first length that is enough by the message of the one below it.
-    with pytest.raises(UsageError, match="has 160 characters, and 161 are needed for --context 17"):
+def test_a_text_of_the_length_that_is_named_is_enough() -> None:
+    message = "has 160 characters, and 171 are needed for --context 17"
+    with pytest.raises(UsageError, match=message):
         opened(periodic(length=160), context=17)
     assert len(opened(periodic(length=171), context=17).test) == 17

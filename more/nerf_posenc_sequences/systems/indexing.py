@@ -34,7 +34,7 @@ NUM_QUESTIONS = 12
 _SHIFTS = [shift for shift in range(-MAX_SHIFT, MAX_SHIFT + 1) if shift]
 _PADDING = len(ALPHABET) + len(_SHIFTS)
 _NUM_TEST = 500
-# With 1e-2 PoPE answered 15% after 1,000 steps; docs/systems/indexing.md.
+# With 1e-2 PoPE answered 15% after 1,000 steps; more/docs/systems/indexing.md.
 _ADAM_LR = 3e-3
 _TEST_SEED = 1 << 40
 

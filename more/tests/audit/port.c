@@ -1,4 +1,4 @@
-/* A port of the vectors to C: what docs/howto/port.md says of the JSON file, as plain numbers.
+/* A port of the vectors to C: what more/docs/port.md says of the JSON file, as plain numbers.
 
    Read from standard input: 'c' or 'r' for columns or pairs, the number of rows, of axes of the
    positions, of columns of the output, and of entries of the table; the positions; then

@@ -12,6 +12,7 @@ import torch
 
 from nerf_posenc_kinds.data.meshes import Shape, open_shape
 from scenes import SceneError
+from tests.optional import needs
 
 Outline = Sequence[tuple[float, float]]
 L_SHAPE: Outline = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]
@@ -126,7 +127,9 @@ def test_polygons_are_covered_and_nothing_beside_them(
 
 @pytest.mark.parametrize("name", [*WRITERS, "a.glb", "a.stl"])
 def test_meshes_are_read_as_another_reader_does(tmp_path: Path, name: str) -> None:
-    assimp = pytest.importorskip("assimp_py", reason="Open Asset Import Library")
+    needs("assimp_py")
+    import assimp_py as assimp
+
     if name in ("b.off", "c.obj", "d.obj", "f.obj", "g.obj"):
         pytest.skip("that reader refuses comments after faces, byte order marks, and tabs before f")
     path = tmp_path / name

@@ -13,13 +13,14 @@ import pytest
 import torch
 from PIL import Image
 
-from nerf_posenc_app.cli import main
 from nerf_posenc_kinds import photos
 from nerf_posenc_kinds.data.captures import _LADDER, _copy, capture_folder, reconstruct
 from nerf_posenc_kinds.data.room import room_camera, room_poses, take_photographs
 from scenes import SceneError, open_scene
+from tests.optional import needs
+from train_fit import main
 
-pytest.importorskip("pycolmap")
+needs("pycolmap")
 pytestmark = pytest.mark.slow
 
 
@@ -269,5 +270,5 @@ def test_the_room_is_not_rendered_without_colmap(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "pycolmap", None)
     assert main(["--photos", "room"]) == 2
-    assert "pip install 'nerf_posenc[photos]'" in capsys.readouterr().err
+    assert "pip install './more[photos]'" in capsys.readouterr().err
     assert not list(tmp_path.glob("runs/photos-room*"))

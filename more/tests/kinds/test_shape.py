@@ -176,5 +176,5 @@ def test_a_mesh_without_the_library_of_distances_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "igl", None)
-    with pytest.raises(SceneError, match=r"pip install 'nerf_posenc\[shapes\]'"):
+    with pytest.raises(SceneError, match=r"pip install '\./more\[shapes\]'"):
         open_shape("brick")

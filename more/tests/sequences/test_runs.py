@@ -1,4 +1,4 @@
-"""Runs of sequences: their files, mistakes, resuming, comparing, and their page."""
+"""Runs of tasks: their files, mistakes, resuming, comparing, and their page."""
 
 import json
 import math
@@ -72,7 +72,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
         part in header for part in ("bits per character", "accuracy (%)", "bits at length 64")
     )
     metrics = read_metrics(Path("run"))
-    assert metrics.data.kind == "sequence"
+    assert metrics.data.kind == "task"
     none, rotary = metrics.fits
     assert none.scores["perplexity"] == pytest.approx(2 ** none.scores["bits_per_character"])
     entries = json.loads(Path("run/metrics.json").read_text())["fits"]
@@ -92,7 +92,7 @@ def test_a_run_prints_a_table_and_writes_what_compare_and_resume_read(
         pytest.param(["--model", "conv"], marks=pytest.mark.slow),
     ],
 )
-def test_a_sequence_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
+def test_a_task_that_is_resumed_has_the_bits_of_one_that_was_not_interrupted(
     extra: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = [*SMALL_TASK, *extra]
@@ -153,9 +153,9 @@ def test_runs_of_one_model_are_compared_and_of_different_ones_refused(
 
 
 @pytest.mark.usefixtures("run")
-def test_a_sequence_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_task_is_not_rendered(capsys: pytest.CaptureFixture[str]) -> None:
     assert train_fit.main(["render", "run"]) == 2
-    assert "is the fit of a sequence, which has nothing to render" in capsys.readouterr().err
+    assert "is the fit of a task, which has nothing to render" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("run")

@@ -1,6 +1,6 @@
 """Make tests/data/library_vectors.npz and .json: encodings computed by the libraries themselves.
 
-    OMP_NUM_THREADS=1 python -m tools.vectors [--sources DIR] [--only NAME ...] [--check]
+    OMP_NUM_THREADS=1 python -m more.tools.vectors [--sources DIR] [--only NAME ...] [--check]
 
 Libraries from PyPI are imported: ``pip install torch numpy scipy jax sympy pandas scikit-learn
 pillow einops rotary-embedding-torch`` and light dependencies, then ``pip install --no-deps
