@@ -105,7 +105,7 @@ class Run:
     originals: Sequence[Tensor] = ()
     watchers: Sequence[Watcher] = ()
     # Batch size of the fit in progress, if that of the run was too large for the memory.
-    _halved_batch_size: int | None = None
+    _halved_batch_size: int | None = field(default=None, init=False)
 
     def fit_file(self, name: FitName) -> FitFile:
         """Where a fit is saved."""
