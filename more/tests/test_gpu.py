@@ -5,8 +5,8 @@ python -m pytest -m slow more/tests/test_gpu.py
 
 import pytest
 
-from more.tests.pretended_gpu import RUNS, SEQUENCE, write_data
-from tests.pretended_gpu import interrupted_and_resumed
+from more.tests.pretended_gpu import RUNS, write_data
+from tests.pretended_gpu import SEQUENCE, interrupted_and_resumed
 from tests.test_gpu import pytestmark as pytestmark
 from tests.test_gpu import require_whole_run
 

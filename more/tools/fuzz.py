@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import train_fit
+from more.tests.kinds.test_volume_files import made, write_nifti, write_series
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app.commands.comparison import write_comparison
@@ -40,7 +41,6 @@ from scenes import SceneError, open_image, open_scene
 from scenes.hdr import SUFFIXES, write_hdr
 from scenes.worker import read_file
 from tests.corpora import image_corpus, scene_corpus
-from tests.scenes.test_volume_files import made, write_nifti, write_series
 
 _SECONDS, _BYTES = 10.0, 4 << 30
 _REFUSALS = (SceneError, UsageError, CheckpointError, ValueError)

@@ -12,7 +12,7 @@ def test_scores_and_previews_of_every_fit_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs("tensorboard")
-    from tensorboard.backend.event_processing import event_accumulator as events
+    from tensorboard.backend.event_processing import event_accumulator as events  # type: ignore[import-untyped]
 
     monkeypatch.chdir(tmp_path)
     few = "--width 8 --depth 1 --size 24 --video 0 --quiet --out run --tensorboard"

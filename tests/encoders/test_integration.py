@@ -17,6 +17,7 @@ from nerf_posenc.encoders import column_order, icosahedron_basis
 from nerf_posenc.positional import MemN2NPositionEncoder
 from nerf_posenc.presets import mrope_axes
 from tests.encoders.test_family import CASES, encoded
+from tests.optional import needs
 
 MAKERS: dict[str, Callable[[], nn.Module]] = {name: case.make for name, case in CASES.items()}
 EACH = pytest.mark.parametrize("name", sorted(CASES))
@@ -160,10 +161,10 @@ def test_a_pretrained_model_of_transformers_loads_with_an_encoder_inside(tmp_pat
     needs("transformers")
     import transformers
 
-    class Config(transformers.PretrainedConfig):  # type: ignore[misc, name-defined]
+    class Config(transformers.PretrainedConfig):
         model_type = "encoded"
 
-    class Model(transformers.PreTrainedModel):  # type: ignore[misc, name-defined]
+    class Model(transformers.PreTrainedModel):
         config_class = Config
 
         def __init__(self, config: Config) -> None:
@@ -196,7 +197,6 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 import nerf_posenc as ne
-from tests.optional import needs
 
 rank, rendezvous = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2)

@@ -119,6 +119,7 @@ def test_debertas_buckets_are_its_equation() -> None:
 def test_biases_have_the_values_of_transformers() -> None:
     needs("transformers")
     from transformers.models.deberta_v2 import modeling_deberta_v2 as deberta
+    from transformers.models.phi4_multimodal import configuration_phi4_multimodal as phi4_options
     from transformers.models.phi4_multimodal import modeling_phi4_multimodal as phi4
     from transformers.models.swin import modeling_swin as swin
 
@@ -130,7 +131,7 @@ def test_biases_have_the_values_of_transformers() -> None:
     offsets = torch.arange(-1023, 1024)
     log_buckets = deberta.make_log_bucket_position(offsets, 256, 512).long()
     assert torch.equal(deberta_buckets(offsets), log_buckets)
-    config = phi4.Phi4MultimodalAudioConfig(bias_max_distance=4, num_attention_heads=2)
+    config = phi4_options.Phi4MultimodalAudioConfig(bias_max_distance=4, num_attention_heads=2)
     audio = phi4.Phi4MultimodalAudioRelativeAttentionBias(config)
     clipped = ClippedRelativeBias(2, ends=(-4, 3))
     clipped.bias.load_state_dict(audio.bias_values.state_dict())
