@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import os
 import signal
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -106,13 +107,16 @@ def _description() -> str:
             about = (KINDS[name].Options.__doc__ or "").splitlines()[0]
         except PluginError as error:
             about = str(error)
-        lines.append(f"  --{name + ' --help':17} {about}")
-    kinds = "\n".join(lines)
+        lines.append((f"--{name} --help", about))
+    lines.append(("--resume RUN", "Go on with a run that was interrupted."))
+    commands = f"Use what was saved, or other files: {', '.join(COMMANDS)}."
+    lines.append(("COMMAND --help", commands))
+    listed = "\n".join(
+        textwrap.fill(about, 80, initial_indent=f"  {words:19} ", subsequent_indent=" " * 22)
+        for words, about in lines
+    )
     return (
-        "Fit a small network without and with an encoding, and show what it recovers.\n\n"
-        f"{kinds}\n"
-        "  --resume RUN        Go on with a run that was interrupted.\n"
-        f"  COMMAND --help      Use what was saved: {', '.join(COMMANDS)}."
+        f"Fit a small network without and with an encoding, and show what it recovers.\n\n{listed}"
     )
 
 

@@ -28,7 +28,7 @@ _LAST_RECORDS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions(CommonOptions, SystemOptions):
-    """Fit a system of the papers to a task on sequences, without and with positions.
+    """Fit a system of the papers to a task on sequences.
 
     Encodings, as the model takes them: none sinusoidal learned rotary and others; a wrong name
     lists all.

@@ -53,7 +53,7 @@ _GIVEN = -100
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceOptions(CommonOptions):
-    """Fill in hidden characters of a text without and with positions.
+    """Fill in hidden characters, without and with positions.
 
     Encodings: none sinusoidal.
 
@@ -108,6 +108,9 @@ class MaskedTransformer(nn.Module):
         nn.init.normal_(self.embedding.weight, std=width**-0.5, generator=generator)
         for matrix in self.matrices():
             nn.init.xavier_uniform_(matrix, generator=generator)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.zeros_(layer.bias)
 
     def matrices(self) -> list[nn.Parameter]:
         """Weights of attention and of the feed-forward networks."""
