@@ -48,4 +48,5 @@ from nerf_posenc.positional.xpos import XPosEncoder as XPosEncoder
 from nerf_posenc.presets.catalog import preset as preset
 from nerf_posenc.presets.index import find_encodings as find_encodings
 
+__all__: list[str]
 __version__: str

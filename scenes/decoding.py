@@ -42,7 +42,6 @@ _OTHERS = (
     *((344, mark, "NIfTI; --volume reads it") for mark in (b"n+1\0", b"ni1\0")),
     (0, b"\x1f\x8b", "compressed by gzip, as NIfTI often is; --volume reads NIfTI"),
     (0, b"PK\x03\x04", f"an archive, as .npz and .zip are; {_AS_ARRAY}"),
-    (0, b"\x93NUMPY", "a NumPy array; --scan reads it"),
 )
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")

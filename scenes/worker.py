@@ -285,6 +285,8 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             }
         except SceneError as error:
             answer, arrays = {"refused": str(error)}, []
+        except ImportError as error:
+            answer, arrays = {"refused": f"cannot read {path}: {error}"}, []
         except MemoryError:
             answer, arrays = {"limit": "it takes more than {1:.1f} GB of memory"}, []
         answer["seconds"] = time.process_time() - start

@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import builtins
 import contextlib
 import os
 from collections.abc import Iterator
@@ -17,6 +18,14 @@ from tests import small
 
 # Modules of checks that several test modules share.
 pytest.register_assert_rewrite("tests.kind_properties", "tests.mistakes", "tests.signals")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--jaxtyping-packages"):
+        # The library imports them for type checkers alone; its annotations are strings, in which
+        # beartype looks the names up when a function is checked.
+        for name in ("Bool", "Float", "Inexact", "Int", "Num", "Shaped", "UInt"):
+            setattr(builtins, name, getattr(jaxtyping, name))
 
 
 @pytest.fixture(autouse=True)

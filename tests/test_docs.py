@@ -51,7 +51,7 @@ def test_every_block_of_code_runs_alone_and_prints_what_is_shown(
 
 def run_code(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Run every block of a page alone, and compare what it prints."""
-    tables: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    tables: list[tuple[Any, dict[str, Any]]] = [
         (table, dict(table)) for table in (ENCODINGS, NETWORKS)
     ]
     for line, block, output in code_blocks(page):

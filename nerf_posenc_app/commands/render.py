@@ -1,5 +1,6 @@
 """``train_fit.py render RUN``: a saved fit at any resolution, from any camera."""
 
+import importlib.util
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -217,6 +218,8 @@ def _require_format(out: Path, rendered: Rendered) -> None:
             raise UsageError(f"--out {out}: this fit is none of linear light; write a .png")
         if suffix not in (*_IMAGES, *HDR_SUFFIXES):
             raise UsageError(f"--out {out}: an image is written as {', '.join(_IMAGES)}")
+        if suffix in (".tif", ".tiff") and importlib.util.find_spec("tifffile") is None:
+            raise UsageError(f"--out {out}: TIFF needs tifffile: {how_to_install('images')}")
     elif suffix not in ("", *_VIDEOS):
         raise UsageError(
             f"--out {out}: {num_frames} frames are written as {', '.join(_VIDEOS)} or to a folder"

@@ -154,7 +154,7 @@ class SequenceKind(Kind[SequenceOptions]):
         number = {character: i for i, character in enumerate(self.alphabet)}
         symbols = torch.tensor([number[character] for character in text])
         self.train, self.test = symbols[:cut], symbols[cut:]
-        needed = round(options.context / _TEST_SHARE) + 1
+        needed = round(options.context / _TEST_SHARE)
         require(
             len(self.test) >= options.context,
             f"--sequence {options.sequence} has {len(text):,} characters, and {needed:,} are "
@@ -174,7 +174,9 @@ class SequenceKind(Kind[SequenceOptions]):
         """Choose the model and the length of the training."""
         encodings = options.encodings or ENCODINGS
         unknown = [name for name in encodings if name not in ENCODINGS]
-        require(not unknown, f"--sequence takes {' and '.join(ENCODINGS)}, not {unknown}")
+        require(
+            not unknown, f"--sequence takes {' and '.join(ENCODINGS)}, not {', '.join(unknown)}"
+        )
         width = options.width or 96
         require(width % _HEADS == 0, f"--width must be a multiple of {_HEADS}; got {width}")
         return replace(

@@ -46,7 +46,7 @@ def read_volume(path: Path, most: int) -> tuple[npt.NDArray[np.float32], dict[st
     elif path.name.lower().endswith(_NIFTI):
         values, spacing = _read_nifti(path, most)
     else:
-        if (name := other_format(path)) is not None and not name.startswith("a NumPy"):
+        if (name := other_format(path)) is not None:
             raise SceneError(f"cannot read {path} as a volume: it is {name}")
         values, spacing = read_array(path, most), [1.0, 1.0, 1.0]
         if values.ndim == 2:
