@@ -148,7 +148,7 @@ def test_the_built_in_text_gives_way_to_a_file_of_its_name() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"too short", "has 9 characters, and 321 are needed for --context 32"),
+        (b"too short", "has 9 characters, and 320 are needed for --context 32"),
         (bytes(range(256)) * 40, "is not UTF-8 text (byte 129)"),
         (b"a\0" * 4000, "is a binary file"),
         (None, "there is no such file"),
@@ -176,7 +176,7 @@ def test_other_encodings_are_refused(encoding: str) -> None:
 
 
 def test_a_text_of_the_length_that_is_named_is_enough() -> None:
-    message = "has 160 characters, and 171 are needed for --context 17"
+    message = "has 160 characters, and 170 are needed for --context 17"
     with pytest.raises(UsageError, match=message):
         opened(periodic(length=160), context=17)
-    assert len(opened(periodic(length=171), context=17).test) == 17
+    assert len(opened(periodic(length=170), context=17).test) == 17
