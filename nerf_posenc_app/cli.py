@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from nerf_posenc import __version__
-from nerf_posenc.plugins import PluginError
+from nerf_posenc.plugins import PluginError, how_to_install
 from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.distributed import (
@@ -25,7 +25,7 @@ from nerf_posenc.training.distributed import (
     join_world,
     leave_world,
 )
-from nerf_posenc_app.commands import COMMANDS
+from nerf_posenc_app.commands import COMMANDS, COMPANION
 from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, read, require
@@ -191,6 +191,9 @@ def _run(arguments: Sequence[str], context: Context) -> int:
         arguments = [*arguments[1:2], "--help"]
     if arguments and not arguments[0].startswith("-"):
         name = arguments[0]
+        if name in COMPANION and name not in COMMANDS:
+            install = how_to_install(companion=True)
+            raise UsageError(f"{name} is a command of nerf-posenc-more: {install}")
         if name not in COMMANDS:
             near = difflib.get_close_matches(name, COMMANDS, n=1)
             guess = (

@@ -8,6 +8,7 @@ import pytest
 import train_fit
 from nerf_posenc import plugins
 from nerf_posenc.plugins import PluginError, PluginTable, how_to_install
+from nerf_posenc_app.commands import COMMANDS
 from nerf_posenc_app.kinds import COMPANION, KINDS
 
 
@@ -63,5 +64,10 @@ def test_a_kind_of_the_companion_says_what_installs_it(
         f"{how_to_install(companion=True)}\n"
     )
     assert "pip install ./more" in error
+    for name in ("identify", "check", "vectors"):
+        if name in COMMANDS:
+            monkeypatch.delitem(COMMANDS, name)
+    assert train_fit.main(["identify", "file.npz"]) == 2
+    assert "identify is a command of nerf-posenc-more: pip install" in capsys.readouterr().err
     with pytest.raises(ValueError, match="audio is a kind of data of nerf-posenc-more"):
         train_fit.fit(audio="phrase")

@@ -17,3 +17,6 @@ COMMANDS: PluginTable[Callable[..., int | None]] = PluginTable(
     },
 )
 """Commands by name, imported when they are named."""
+
+COMPANION = ("identify", "check", "vectors")
+"""Commands of the distribution nerf-posenc-more."""

@@ -266,7 +266,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
             names = ", ".join(result.label for result in references)
             yield f"{names}: computed from the fitted pixels, not trained on the coordinates"
         if missing := defaults.missing_references(config, self.image):
-            yield f"left out: {', '.join(missing)}, which need {how_to_install('references')}"
+            install = how_to_install("references")
+            yield f"not compared with {', '.join(missing)}; to add them: {install}"
         if config.noise is None:  # A fit that has the noise is no failure of training.
             yield from notes_on_flat_fits(results, constant_psnr([self._truth]), config)
 
