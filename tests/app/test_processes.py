@@ -223,7 +223,7 @@ def test_a_run_whose_rank_dies_is_resumed_by_any_number_of_processes() -> None:
         fault = ["-m", "tests.one_rank", "die", str(rank), "4"]
         finished = torchrun(*fault, *arguments, "--out", folder)
         assert finished.returncode == 1
-        # torchrun ends the other rank once it sees that one has died, which the other may see first.
+        # torchrun ends the other rank, unless that sees first that one has died.
         resume = f"resume with: torchrun --nproc-per-node 2 train_fit.py --resume {folder}"
         ended = f"train_fit.py: error: another process of this run has ended; {resume}"
         assert errors(finished) in ([ended], [])
