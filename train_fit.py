@@ -6,7 +6,9 @@ A small ReLU network on raw coordinates learns low frequencies first. Bands of s
 `nerf_posenc.FourierEncoder`, let the same network recover fine detail: this program shows and
 measures how much. `experiment` is all that it does; each step is a method of `Run`
 (nerf_posenc_app/runs/run.py), and what is particular to an image, a scene or a sequence is in
-nerf_posenc_app/kinds.
+nerf_posenc_app/kinds. From there, nerf_posenc/training/coordinate_model.py puts encoder and network
+together, nerf_posenc/training/loop.py takes the gradient steps, and nerf_posenc/metrics/image.py
+computes PSNR.
 """
 
 import sys
@@ -44,12 +46,12 @@ def experiment(
             # A fit that diverges, or whose memory is too small, does not end the others.
             with run.failures_reported(name):
                 # The encoder, the network after it, their batches, loss and optimizer.
-                model = run.build(name)
+                untrained = run.build(name)
                 # Gradient steps, saved once a minute; those that an earlier run took are not taken
                 # again.
-                fit = run.train(model)
+                trained = run.train(untrained)
                 # PSNR and SSIM, or what measures this kind, of the reconstruction.
-                run.evaluate(fit)
+                run.evaluate(trained)
         # The page, the images, metrics.json, and the table that is printed.
         return run.write_report()
 
@@ -61,8 +63,8 @@ def fit(**options: Any) -> FittedRun:
         **options: one kind of data, and options of the command line by their names, with ``_``
             for ``-``: ``fit(image=pixels, encodings=["none", "fourier"], bands=10)``. Data is a
             path or a name, or values in memory: an ``image`` of shape ``(height, width)`` or
-            ``(height, width, 3 or 4)`` in 8 or 16 bits or in [0, 1]; as a ``scene``,
-            ``nerf_posenc.radiance.Views``. Encodings may be classes of a file of yours. A
+            ``(height, width, 3 or 4)`` in 8 or 16 bits, in [0, 1], or of linear light with values
+            above 1; as a ``scene``, ``nerf_posenc.radiance.Views``. Encodings may be classes of a file of yours. A
             ``mask``, ``weights`` and ``observed`` may be arrays. A flag is True.
 
     Returns:
@@ -81,6 +83,7 @@ def fit(**options: Any) -> FittedRun:
         >>> run.scores["fourier"]["psnr_db"]  # doctest: +SKIP
         42.96
     """
+    # It calls the experiment with the options that it has read, as `main` does.
     return fit_python.fit(options, experiment)
 
 
@@ -94,6 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 1 if a fit failed or could not be saved; 2 for a mistake in the command line; 128 and
         the number of the signal that ended it.
     """
+    # It calls the experiment once for each run: a new one, a resumed one, one for each of --images.
     return cli.main(sys.argv[1:] if arguments is None else arguments, experiment)
 
 

@@ -1,7 +1,7 @@
 """Tables that other distributions can add rows to, and how to install what is missing."""
 
 import importlib
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
 
@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class PluginError(ImportError):
-    """A value that another distribution names cannot be imported."""
+    """A value that another distribution names cannot be imported, or is of a wrong type."""
 
 
 def how_to_install(extra: str = "", *, companion: bool = False) -> str:
@@ -39,6 +39,8 @@ class PluginTable(MutableMapping[str, Value]):
     Args:
         group: group of the entry points, such as ``"nerf_posenc.kinds"``.
         own: values of this project, or where they are, as ``"package.module:name"``.
+        accept: function from what an entry point names to a value of the table; it raises TypeError
+            for what is none. None takes everything.
 
     Examples:
         >>> table = PluginTable("nerf_posenc.examples", {"sqrt": "math:sqrt", "two": 2})
@@ -46,8 +48,14 @@ class PluginTable(MutableMapping[str, Value]):
         (['sqrt', 'two'], 4.0, 2)
     """
 
-    def __init__(self, group: str, own: Mapping[str, Value | str]) -> None:
-        self.group = group
+    def __init__(
+        self,
+        group: str,
+        own: Mapping[str, Value | str],
+        *,
+        accept: Callable[[Any], Value] | None = None,
+    ) -> None:
+        self.group, self._accept = group, accept
         self._values: dict[str, Value | str | EntryPoint] = dict(own)
         self._is_complete = False
 
@@ -67,10 +75,11 @@ class PluginTable(MutableMapping[str, Value]):
         elif isinstance(value, EntryPoint):
             point: EntryPoint = value
             try:
-                value = cast(Value, point.load())
-            except (ImportError, AttributeError) as error:
+                loaded = point.load()
+                value = cast(Value, loaded) if self._accept is None else self._accept(loaded)
+            except (ImportError, AttributeError, TypeError) as error:
                 of = f" of {point.dist.name}" if point.dist is not None else ""
-                raise PluginError(f"{name} ({point.value}{of}) cannot be imported: {error}") from (
+                raise PluginError(f"{name} ({point.value}{of}) cannot be used: {error}") from (
                     error
                 )
         self._values[name] = value

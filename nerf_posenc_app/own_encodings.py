@@ -3,7 +3,7 @@
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from nerf_posenc.core.encoder import Encoder
-from nerf_posenc.training.encoding_recipe import EncoderDescription
+from nerf_posenc.training.encoding_recipe import EncoderDescription, as_recipe
 from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
 from nerf_posenc_app.options import UsageError
 
@@ -62,10 +62,7 @@ def _recipe(file: Path, name: str, word: str) -> EncodingRecipe:
             f"{word}: {file.name} has no class {name} derived from nerf_posenc.core.Encoder, and "
             f"no EncodingRecipe of this name; it has {', '.join(known) or 'none at all'}"
         )
-    if isinstance(value, EncodingRecipe):
-        return value
-    make: Callable[[int], Encoder] = value
-    return EncodingRecipe(title=f"The encoding {name}", build=lambda model, _: make(model.in_dim))
+    return as_recipe(value)
 
 
 def _is_encoding(value: object) -> bool:

@@ -174,6 +174,8 @@ ramp = "stranger.ramp:RampKind"
 count = "stranger.extras:count"
 [project.entry-points."nerf_posenc.encodings"]
 squares = "stranger.extras:SQUARES"
+plain = "stranger.extras:Squares"
+wrong = "stranger.extras:count"
 broken = "stranger.nowhere:NOTHING"
 [tool.hatch.build.targets.wheel]
 only-include = ["stranger"]
@@ -296,7 +298,7 @@ def test_a_kind_a_command_and_an_encoding_of_a_stranger_work_with_all_that_ours_
     assert len(list((tmp_path / "one" / "renders").iterdir())) == 1
     # The encoding is one of an image too, and help lists the kind and the command.
     image = ["--image", "cat", "--size", "16", "--steps", "3", "--video", "0"]
-    encodings = ["--encodings", "none", "squares"]
+    encodings = ["--encodings", "none", "squares", "plain"]
     run(*program, *image, *encodings, *few, "--out", "cat", cwd=tmp_path)
     assert "--ramp --help" in run(*program, "--help", cwd=tmp_path)
     done = subprocess.run(
@@ -315,5 +317,5 @@ def test_a_kind_a_command_and_an_encoding_of_a_stranger_work_with_all_that_ours_
         check=False,
     )
     assert done.returncode == 2
-    assert "broken (stranger.nowhere:NOTHING of stranger) cannot be imported" in done.stderr
+    assert "broken (stranger.nowhere:NOTHING of stranger) cannot be used" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import torch
 
@@ -78,3 +79,23 @@ class EncodingRecipe:
     held_out: HeldOutRecipe | None = None
     is_small: bool = False
     fields: tuple[str, ...] = ("mlp", "proposal")
+
+
+def as_recipe(value: Any) -> EncodingRecipe:
+    """A row of the table of encodings: one as it is, or one of an `Encoder` class.
+
+    Args:
+        value: the row, or a class that is called with the number of coordinates.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if isinstance(value, EncodingRecipe):
+        return value
+    if isinstance(value, type) and issubclass(value, Encoder):
+        make: Callable[[int], Encoder] = value
+        title = f"The encoding {value.__name__}"
+        return EncodingRecipe(title=title, build=lambda model, _: make(model.in_dim))
+    raise TypeError(
+        f"an encoding is an EncodingRecipe or a class derived from Encoder, not {value}"
+    )

@@ -30,6 +30,7 @@ from nerf_posenc.plugins import PluginTable
 from nerf_posenc.training.encoding_recipe import EncoderDescription as EncoderDescription
 from nerf_posenc.training.encoding_recipe import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.encoding_recipe import HeldOutRecipe as HeldOutRecipe
+from nerf_posenc.training.encoding_recipe import as_recipe
 from nerf_posenc.training.grid_sizes import hash_grid
 from nerf_posenc.training.optimizers import ADAM_LR, MUON_LR, OptimizerGroup
 from nerf_posenc.training.optimizers import adam as make_adam
@@ -155,8 +156,9 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
             fields=("factored", "proposal"),
         ),
     },
+    accept=as_recipe,
 )
-"""Encodings by name; another distribution adds an `EncodingRecipe` as an entry point of this group.
+"""Encodings by name; another distribution adds a row, or an `Encoder` class, as an entry point.
 """
 
 

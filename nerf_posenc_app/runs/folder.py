@@ -267,6 +267,8 @@ def short_name(name: str) -> str:
     """Name that any file system takes for a part of a folder's name."""
     # Windows takes none of these.
     plain = re.sub(r'[\\/:*?"<>|]', "-", printable(name))
+    # A name that begins with a dash reads as an option, one with a dot is hidden.
+    plain = plain.lstrip("-.") or "run"
     # File systems limit bytes: emoji have four each.
     return plain.encode()[:60].decode(errors="ignore")
 
