@@ -64,8 +64,8 @@ def fit(**options: Any) -> FittedRun:
             for ``-``: ``fit(image=pixels, encodings=["none", "fourier"], bands=10)``. Data is a
             path or a name, or values in memory: an ``image`` of shape ``(height, width)`` or
             ``(height, width, 3 or 4)`` in 8 or 16 bits, in [0, 1], or of linear light with values
-            above 1; as a ``scene``, ``nerf_posenc.radiance.Views``. Encodings may be classes of a file of yours. A
-            ``mask``, ``weights`` and ``observed`` may be arrays. A flag is True.
+            above 1; as a ``scene``, ``nerf_posenc.radiance.Views``. Encodings may be classes of a
+            file of yours. A ``mask``, ``weights`` and ``observed`` may be arrays. A flag is True.
 
     Returns:
         The run, whose folder is new under ``runs/`` unless ``out`` names it.
