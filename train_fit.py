@@ -33,7 +33,7 @@ def experiment(
     Args:
         kind: kind of the data: an image, a scene, a sequence.
         options: its options, as the command line or `fit` gave them.
-        context: what is common to all runs of a command: signals, several processes, resuming.
+        context: state that all runs of a command share: signals, processes, what is resumed.
         folder: run folder, if the run was begun before.
 
     Returns:

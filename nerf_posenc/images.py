@@ -421,3 +421,14 @@ def reduce_rows(
         mean = values(window).mean(0)
         reduced.append(torch.nn.functional.adaptive_avg_pool1d(mean.T[None], columns)[0].T)
     return torch.stack(reduced)
+
+
+def evenly_spaced(count: int, total: int) -> list[int]:
+    """Indices of ``count`` of ``total`` items, evenly spread; all if there are no more.
+
+    Examples:
+        >>> evenly_spaced(3, 9)
+        [0, 3, 6]
+    """
+    count = min(count, total)
+    return [i * total // count for i in range(count)]

@@ -1,6 +1,7 @@
 """Tables that other distributions can add rows to, and how to install what is missing."""
 
 import importlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, cast
@@ -64,7 +65,15 @@ class PluginTable(MutableMapping[str, Value]):
         if not self._is_complete:
             self._is_complete = True
             for point in sorted(entry_points(group=self.group)):
-                self._values.setdefault(point.name, point)
+                first = self._values.setdefault(point.name, point)
+                # Metadata of one distribution may be found twice.
+                is_same = isinstance(first, EntryPoint) and first.value == point.value
+                if first is not point and not is_same:
+                    warnings.warn(
+                        f"{point.name} = {point.value} ({self.group}) is not used: the name is "
+                        "taken",
+                        stacklevel=2,
+                    )
         return self._values
 
     def __getitem__(self, name: str) -> Value:

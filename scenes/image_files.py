@@ -50,9 +50,16 @@ class Sample:
     source: str
 
 
+def _as_sample(value: Any) -> Sample:
+    if isinstance(value, Sample):
+        return value
+    raise TypeError(f"a sample is a Sample, not {value}")
+
+
 SAMPLES: PluginTable[Sample] = PluginTable(
     "nerf_posenc.samples",
     {"cat": Sample(Path(__file__).parent / "cat.png", "Stefan van der Walt, CC0")},
+    accept=_as_sample,
 )
 """Bundled images by name; another distribution adds one as an entry point of this group."""
 

@@ -79,7 +79,7 @@ def read_file(reader: str, path: Path, *arguments: Any, allowance: Allowance | N
             the path and the arguments, and raises `SceneError` for what it cannot read.
         path: regular file, or folder whose files the function reads.
         arguments: further arguments, of the types that JSON has.
-        allowance: what reading it and other files together may take; None is that of these alone.
+        allowance: limits that reading other files shares; None for limits of its own.
 
     Returns:
         What the function returns: arrays, values that JSON has, or a tuple of both.

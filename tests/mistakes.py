@@ -38,7 +38,7 @@ def require_one_line(mistake: str, capsys: pytest.CaptureFixture[str]) -> None:
 
     Args:
         mistake: the command line, ``=>``, and words of its error.
-        capsys: what is printed.
+        capsys: fixture that captures the output.
     """
     write_files()
     before = sorted(Path().rglob("*"))

@@ -8,8 +8,10 @@ import pytest
 import train_fit
 from nerf_posenc import plugins
 from nerf_posenc.plugins import PluginError, PluginTable, how_to_install
+from nerf_posenc.training import ENCODINGS
 from nerf_posenc_app.commands import COMMANDS
 from nerf_posenc_app.kinds import COMPANION, KINDS
+from scenes import SAMPLES
 
 
 def points(*named: tuple[str, str]) -> Any:
@@ -37,7 +39,17 @@ def test_a_name_of_this_project_cannot_be_taken(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(plugins, "entry_points", points(("two", "math:pi")))
     table: PluginTable[Any] = PluginTable("group", {"two": 2})
     assert table["two"] == 2
-    assert len(table) == 1
+    with pytest.warns(UserWarning, match=r"two = math:pi \(group\) is not used"):
+        assert len(table) == 1
+
+
+@pytest.mark.parametrize("table", [KINDS, COMMANDS, SAMPLES, ENCODINGS], ids=lambda t: t.group)
+def test_a_row_of_another_type_is_refused(
+    table: PluginTable[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(table._values, "wrong", EntryPoint("wrong", "math:pi", table.group))
+    with pytest.raises(PluginError, match=r"wrong \(math:pi\) cannot be used: .* not 3.14"):
+        table["wrong"]
 
 
 def test_rows_are_added_and_removed_in_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,11 @@ from typing import Any
 
 import torch
 from PIL import Image
-from torch import Tensor
 
 import train_fit
 from nerf_posenc.training.checkpoints import load_checkpoint
 from nerf_posenc_app.runs.saved import read_metrics
+from tests.signals import content, same
 
 _PLAIN = ["--batch-size", "200", "--width", "16", "--depth", "2", "--video", "4"]
 _QUICK = ["--size", "24", *_PLAIN]
@@ -95,40 +95,6 @@ def end_by(child: int, number: int, after: float) -> int:
         wait(child)
         raise AssertionError(f"it does not end within 30 s of signal {number}")
     return status
-
-
-def content(run: Path) -> dict[str, Any]:
-    """What must be equal to the bit: scores, losses, pixels, samples and weights, by file."""
-    found: dict[str, Any] = {}
-    for file in sorted(run.rglob("*")):
-        name = str(file.relative_to(run))
-        if any(part.startswith(".") for part in file.relative_to(run).parts):
-            continue
-        if file.name == "metrics.json":
-            metrics = json.loads(file.read_text())
-            scores = [measure["name"] for measure in metrics["measures"]]
-            found[name] = [
-                (
-                    f["encoding"],
-                    [f.get(score) for score in scores],
-                    [r[metrics["training"]["name"]] for r in f["history"]],
-                )
-                for f in metrics["fits"]
-            ]
-        elif file.suffix in (".png", ".wav") and file.stem not in ("curves", "comparison"):
-            found[name] = file.read_bytes()
-        elif file.suffix == ".safetensors":
-            found[name] = load_checkpoint(file)["fit"]["model"]
-    return found
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal, tensors to the bit."""
-    if isinstance(a, Tensor):
-        return isinstance(b, Tensor) and torch.equal(a, b)
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
-    return bool(a == b)
 
 
 def check_whole(run: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-# A model of so many parameters or layers is built whatever a file says of it.
+# A model up to this number of parameters is always built. More layers than this are refused.
 _HARMLESS = 1 << 20
 _MAX_LAYERS = 1 << 10
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nerf_posenc.images import resize_area, unit_range
+from nerf_posenc.images import evenly_spaced, resize_area, unit_range
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import Rays, camera_rays
 
@@ -216,17 +216,6 @@ def over_background(
     if values.shape[-1] == 3:
         return values
     return values[..., :3] + (1 - values[..., 3:]) * background
-
-
-def evenly_spaced(count: int, total: int) -> list[int]:
-    """Indices of ``count`` of ``total`` items, evenly spread; all if there are no more.
-
-    Examples:
-        >>> evenly_spaced(3, 9)
-        [0, 3, 6]
-    """
-    count = min(count, total)
-    return [i * total // count for i in range(count)]
 
 
 def background_gray(background: Background) -> float:

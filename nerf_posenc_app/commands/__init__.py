@@ -5,8 +5,17 @@ function whose arguments are its options. It may return an exit status.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from nerf_posenc.plugins import PluginTable
+
+
+def _as_command(value: Any) -> Callable[..., int | None]:
+    if callable(value):
+        function: Callable[..., int | None] = value
+        return function
+    raise TypeError(f"a command is a function, not {value}")
+
 
 COMMANDS: PluginTable[Callable[..., int | None]] = PluginTable(
     "nerf_posenc.commands",
@@ -15,6 +24,7 @@ COMMANDS: PluginTable[Callable[..., int | None]] = PluginTable(
         "render": "nerf_posenc_app.commands.render:render",
         "export": "nerf_posenc_app.commands.export:export",
     },
+    accept=_as_command,
 )
 """Commands by name, imported when they are named."""
 

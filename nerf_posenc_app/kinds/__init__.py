@@ -10,6 +10,13 @@ from nerf_posenc.plugins import PluginTable, how_to_install
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import UsageError
 
+
+def _as_kind(value: Any) -> type[Kind[Any]]:
+    if isinstance(value, type) and issubclass(value, Kind):
+        return value
+    raise TypeError(f"a kind is a class derived from Kind, not {value}")
+
+
 KINDS: PluginTable[type[Kind[Any]]] = PluginTable(
     "nerf_posenc.kinds",
     {
@@ -17,6 +24,7 @@ KINDS: PluginTable[type[Kind[Any]]] = PluginTable(
         "scene": "nerf_posenc_app.kinds.scene:SceneKind",
         "sequence": "nerf_posenc_app.kinds.sequence:SequenceKind",
     },
+    accept=_as_kind,
 )
 """Kinds by name, imported when they are named; the first is that of a command line that names none.
 """

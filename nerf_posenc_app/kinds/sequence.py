@@ -133,8 +133,7 @@ class SequenceKind(Kind[SequenceOptions]):
     Options = SequenceOptions
     is_distributable = False
     training = TrainingScore(
-        Measure("loss", "bits per hidden character", 3, higher_is_better=False),
-        lambda loss: loss / math.log(2),
+        Measure("loss", "loss (bits)", 3, higher_is_better=False), lambda loss: loss / math.log(2)
     )
     about = (
         "Attention is blind to order: without positions the model sees which characters surround a "

@@ -95,7 +95,7 @@ def chart_svg(chart: Chart, *, is_page: bool = True) -> str:
     """Draw a chart as an SVG element with escaped text.
 
     Args:
-        chart: what to draw.
+        chart: description of the lines, the axes and the marks.
         is_page: whether it is for a page, whose script shows the values of ``data-series``.
     """
     log_x, log_y, marks = chart.log_x, chart.log_y, chart.marks
@@ -275,7 +275,7 @@ def _ticks(low: int | float, high: int | float, log: bool, *, integer: bool = Fa
     if integer:
         step = max(1, math.ceil(step))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    # Multiplied as whole numbers of steps and rounded, so that 3 times 0.1 is 0.3.
+    # Multiples of the step, rounded to 12 digits: 3 * 0.1 is 0.30000000000000004.
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 

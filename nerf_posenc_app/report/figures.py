@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from nerf_posenc.images import resize_area, unit_range
+from nerf_posenc.images import evenly_spaced, resize_area, unit_range
 from nerf_posenc.training.results import Measure
 from nerf_posenc_app.crops import Window, detail_crop
 from nerf_posenc_app.kinds.kind import Result
@@ -44,8 +44,7 @@ def save_comparison(
         results: the fits.
         measure: score in the captions.
     """
-    count = min(_ROWS, len(panels))
-    chosen = [panels[i * len(panels) // count] for i in range(count)]
+    chosen = [panels[i] for i in evenly_spaced(_ROWS, len(panels))]
     rows: list[tuple[Panel, Window | None]] = [(panel, None) for panel in chosen]
     if len(rows) == 1:
         rows.append((chosen[0], detail_crop(chosen[0].original)))

@@ -93,7 +93,7 @@ class Run:
         names: all fits of the run, in the order of its table.
         results: results of the fits so far, without those that failed.
         originals: the true images of the fits' previews.
-        watchers: what shows the fits in progress, beside the terminal.
+        watchers: functions that show the fits in progress, such as the live page.
     """
 
     kind: Kind[Any]
@@ -104,7 +104,7 @@ class Run:
     results: list[Result] = field(default_factory=list)
     originals: Sequence[Tensor] = ()
     watchers: Sequence[Watcher] = ()
-    # Batch size of the fit in progress, if that of the run was too large for the memory.
+    # Half the batch size, if the fit in progress ran out of memory with the whole.
     _halved_batch_size: int | None = field(default=None, init=False)
 
     def fit_file(self, name: FitName) -> FitFile:
@@ -123,7 +123,7 @@ class Run:
 
     @contextlib.contextmanager
     def failures_reported(self, name: FitName) -> Iterator[None]:
-        """Print why a fit failed, so that the run goes on with the next one.
+        """Catch an error that ends one fit, and print its reason; the run continues.
 
         Args:
             name: name of the fit.

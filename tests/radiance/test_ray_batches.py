@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from nerf_posenc.images import evenly_spaced
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.field_training import make_batches
@@ -12,7 +13,7 @@ from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.ray_batches import PixelSet, RayBatches, object_pixels, occupied_pixels
 from nerf_posenc.radiance.rays import ray_aabb_intersect
-from nerf_posenc.radiance.views import Background, Scene, Views, background_gray, evenly_spaced
+from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 
 UP = torch.tensor([0.0, 0.0, 1.0])
 

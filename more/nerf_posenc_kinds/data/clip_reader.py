@@ -19,7 +19,7 @@ from scenes.errors import SceneError
 _USUAL_RATE = 10.0
 _MAX_PIXELS = 1 << 27
 # What ffmpeg reads a file as, by its bytes at a place. It is never left to guess: a playlist, which
-# may have any name, would make it open other files, and any text is a film to it.
+# may have any name, would make it open other files, and it takes any text for a video.
 _DEMUXERS = (
     (4, b"ftyp", "mov"),
     (4, b"moov", "mov"),

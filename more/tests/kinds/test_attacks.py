@@ -56,7 +56,7 @@ MANIFEST = "<MPD><Period><AdaptationSet><BaseURL>file://{}</BaseURL></Adaptation
         ("x.mp4", MANIFEST.format("{private}")),
         ("x.mpd", MANIFEST.format("{private}")),
         ("x.mp4", "ffconcat version 1.0\nfile link.ts\n"),
-        ("x.ans", "any text is a film to ffmpeg's tty demuxer\n" * 50),
+        ("x.ans", "ffmpeg's tty demuxer takes any text for a video\n" * 50),
     ],
 )
 def test_no_clip_reads_another_file(name: str, text: str) -> None:
