@@ -16,12 +16,12 @@ from nerf_posenc.images import Image, image_coordinates, resize_area
 from nerf_posenc.metrics import psnr
 from nerf_posenc.training.loop import predict
 from nerf_posenc.training.recipes import default_bands
-from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.kinds.image.defaults import resolve
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.train import begin_fit, result_of, train
+from nerf_posenc_app.values.names import FitName
 from scenes import open_image
 
 OFFSETS = (-1, 0, 1, 2, 3)

@@ -20,7 +20,6 @@ from nerf_posenc.plugins import PluginError
 from nerf_posenc_app.cli import handled_signals, parse
 from nerf_posenc_app.commands.saved import find_fit
 from nerf_posenc_app.kinds import KINDS, require_installed
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.report.images import eight_bit
@@ -28,6 +27,7 @@ from nerf_posenc_app.runs.folder import REPORT
 from nerf_posenc_app.runs.run import Context, Experiment
 from nerf_posenc_app.runs.saved import SaveError, read_file_blocks, read_metrics, read_views
 from nerf_posenc_app.runs.stop import Stop, Stopped
+from nerf_posenc_app.values.results import Result
 from scenes import SceneError
 from scenes.in_memory import weights_file
 

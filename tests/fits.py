@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from nerf_posenc_app.blocks import Evaluation, FitName
-from nerf_posenc_app.kinds.kind import Kind, Result
+from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.train import fit_alone
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 
 def resolved(kind: Kind[Any], **options: Any) -> Any:

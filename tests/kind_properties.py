@@ -60,8 +60,8 @@ def require_resumed_to_the_bit(kind: str, small: Small, monkeypatch: pytest.Monk
     assert whole["data"]["kind"] == kind
     page, compared = (Path(name).read_text() for name in ("whole/report.html", "both.html"))
     for measure in whole["measures"]:
-        assert f">{measure['label']}" in page
-        assert f">{measure['label']}" in compared
+        assert f">{measure['quantity']}" in page
+        assert f">{measure['quantity']}" in compared
     for fit in whole["fits"]:
         assert fit["name"] in page
         assert f"part: {fit['name']}" in compared

@@ -14,12 +14,13 @@ from nerf_posenc.metrics.image import psnr, psnr_from_mse, ssim
 from nerf_posenc.metrics.spectrum import spectra
 from nerf_posenc.training.batches import PixelBatches, ShuffledBatches
 from nerf_posenc.training.permutations import index_permutation
-from nerf_posenc_app.blocks import View
 from nerf_posenc_app.crops import most_detailed_window
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
-from nerf_posenc_app.kinds.kind import Result, digest_of
+from nerf_posenc_app.kinds.kind import digest_of
 from nerf_posenc_app.report.images import error_map, error_scale, reduced_error
+from nerf_posenc_app.values.blocks import View
+from nerf_posenc_app.values.results import Result
 from scenes import open_image
 from tests.fits import fitted
 

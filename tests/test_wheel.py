@@ -187,7 +187,7 @@ import torch
 from torch import nn
 from nerf_posenc.fits import load_fit
 from nerf_posenc.training.batches import ShuffledBatches
-from nerf_posenc_app.blocks import Evaluation, View
+from nerf_posenc_app.values.blocks import Evaluation, View
 from nerf_posenc_app.kinds.coordinates import PSNR, CoordinateKind, with_defaults
 from nerf_posenc_app.kinds.kind import Rendered, digest_of
 from nerf_posenc_app.options import CoordinateOptions

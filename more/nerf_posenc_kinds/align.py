@@ -17,8 +17,6 @@ from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Evaluation, FitName, View
 from nerf_posenc_app.kinds.coordinates import (
     PSNR,
     CoordinateKind,
@@ -26,21 +24,26 @@ from nerf_posenc_app.kinds.coordinates import (
     suiting_encodings,
     with_defaults,
 )
-from nerf_posenc_app.kinds.kind import Fit, Problem, Result, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Problem, digest_of
 from nerf_posenc_app.options import PixelOptions, Range, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Curve, Evaluation, View
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from scenes import open_image
 
 ERROR = Measure(
     "warp_error",
     "warp error",
+    "",
     4,
     higher_is_better=False,
     meaning="Distance of the found homographies from the true ones, each as 8 numbers of sl(3): "
     "mean over the patches of its Euclidean norm, as in BARF",
 )
 PATCH_PSNR = Measure(
-    "patch_psnr_db", "PSNR of the patches (dB)", 2, meaning="-10 log10(MSE) over the patches"
+    "patch_psnr_db", "PSNR of the patches", "dB", 2, meaning="-10 log10(MSE) over the patches"
 )
 
 _DEFAULT = ("none", "fourier", "fourier-eased", "lines-eased")
@@ -417,7 +420,7 @@ class AlignKind(CoordinateKind[AlignOptions]):
         start = float(self.truth.norm(dim=-1).mean())
         yield f"the warp error, a mean over all patches, was {start:.4f} in the beginning"
         for fit in results:
-            if fit.is_complete(config) and fit.scores[ERROR.name] > start / 2 > 0:
+            if fit.is_complete and fit.scores[ERROR.name] > start / 2 > 0:
                 yield f"the fit {fit.name} has not found the positions of the patches"
 
 

@@ -17,17 +17,19 @@ from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Evaluation, FitName
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
     check_encodings,
     with_defaults,
 )
-from nerf_posenc_app.kinds.kind import Fit, Problem, RenderedFile, Result, TrainingScore, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Problem, RenderedFile, digest_of
 from nerf_posenc_app.options import CoordinateOptions, Range, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Curve, Evaluation
+from nerf_posenc_app.values.measures import Measure, TrainingScore
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.in_memory import sound_file
 from nerf_posenc_kinds.data.sounds import PHRASE, open_sound
 from nerf_posenc_kinds.sound_report import Sound, wav_bytes
@@ -35,7 +37,8 @@ from nerf_posenc_kinds.spectrogram import snr, snr_by_octave, spectrogram
 
 SNR = Measure(
     "snr_db",
-    "SNR (dB)",
+    "SNR",
+    "dB",
     2,
     meaning="10 log10 of the energy of the samples over that of their error, all channels together",
 )
@@ -221,7 +224,7 @@ class AudioKind(CoordinateKind[AudioOptions]):
     def notes(self, results: Sequence[Result], config: AudioOptions) -> Iterator[str]:
         """Name fits that are hardly better than silence."""
         for fit in results:
-            if fit.is_complete(config) and fit.scores[SNR.name] < _SILENCE_DB:
+            if fit.is_complete and fit.scores[SNR.name] < _SILENCE_DB:
                 yield f"{fit.name} is hardly better than silence, which has 0 dB"
 
     @classmethod

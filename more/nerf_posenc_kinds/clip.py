@@ -18,8 +18,6 @@ from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import mse, predict
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Evaluation, Video, View
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -30,9 +28,12 @@ from nerf_posenc_app.kinds.coordinates import (
     notes_on_flat_fits,
     with_defaults,
 )
-from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import CoordinateOptions, Range, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Curve, Evaluation, Video, View
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.clips import SPHERES, open_clip
 
 _CHUNK = 1 << 15

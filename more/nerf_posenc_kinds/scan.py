@@ -16,8 +16,6 @@ from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.image import psnr, psnr_from_mse
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, View
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -29,9 +27,12 @@ from nerf_posenc_app.kinds.coordinates import (
     notes_on_flat_fits,
     with_defaults,
 )
-from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, Result, TrainingScore, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import PixelOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Evaluation, View
+from nerf_posenc_app.values.measures import Measure, TrainingScore
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.in_memory import array_file
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from nerf_posenc_kinds.tomography import algebraic_reconstruction, back_projection
@@ -98,7 +99,7 @@ class ScanKind(CoordinateKind[ScanOptions]):
     rendered_by = ("size", "scale", "rate")
     # Of integrals, which tell little of the slice.
     training = TrainingScore(
-        Measure("projections_db", "PSNR of the projections (dB)"), psnr_from_mse
+        Measure("projections_db", "PSNR of the projections", "dB"), psnr_from_mse
     )
     about = (
         "A scanner does not see a slice but the sums along lines through it. With few projections "

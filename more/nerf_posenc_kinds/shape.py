@@ -17,30 +17,33 @@ from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import ShownLoss, predict
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, Mesh, View
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
     check_encodings,
     with_defaults,
 )
-from nerf_posenc_app.kinds.kind import Fit, Problem, Result, TrainingScore, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Problem, digest_of
 from nerf_posenc_app.options import CoordinateOptions, Range, require
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
+from nerf_posenc_app.values.blocks import Evaluation, Mesh, View
+from nerf_posenc_app.values.measures import Measure, TrainingScore
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.meshes import BRICK, open_shape
 from nerf_posenc_kinds.data.surfaces import shaded_view, surface_mesh
 
 IOU = Measure(
     "iou",
-    "IoU (%)",
+    "IoU",
+    "%",
     2,
     meaning="Intersection over union of the insides of the fit and of the mesh, over 2^19 random "
     "points of the mesh's box",
 )
 CHAMFER = Measure(
     "chamfer",
-    "chamfer (1e-3)",
+    "chamfer",
+    "1e-3",
     3,
     higher_is_better=False,
     meaning="Mean distance from the fit's surface to the mesh and back, halved, in thousandths of "
@@ -48,7 +51,8 @@ CHAMFER = Measure(
 )
 NORMALS = Measure(
     "normal_error_deg",
-    "normals (deg)",
+    "normals",
+    "deg",
     2,
     higher_is_better=False,
     meaning="Mean angle between the fit's gradient and the mesh's normal, over its surface",
@@ -104,7 +108,7 @@ class ShapeKind(CoordinateKind[ShapeOptions]):
     name = "shape"
     Options = ShapeOptions
     training = TrainingScore(
-        Measure("relative_error", "error of distances (%)", 1, higher_is_better=False),
+        Measure("relative_error", "error of distances", "%", 1, higher_is_better=False),
         lambda loss: 100 * loss,
     )
     in_dim = 3

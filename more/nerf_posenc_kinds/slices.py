@@ -8,8 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.metrics.image import ssim
-from nerf_posenc_app.blocks import Evaluation, FitName, Video, View
-from nerf_posenc_app.kinds.kind import Result
+from nerf_posenc_app.values.blocks import Evaluation, Video, View
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 SLICES_PER_SECOND = 12
 _MOST_REPEATED = 16

@@ -11,13 +11,14 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from nerf_posenc_app.blocks import Block, block_files
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.figures import save_grid
 from nerf_posenc_app.report.images import color_mapped, webp_url
 from nerf_posenc_app.report.page import SECTIONS, Section
 from nerf_posenc_app.report.sections import styles
 from nerf_posenc_app.report.template import own_template
+from nerf_posenc_app.values.blocks import Block
+from nerf_posenc_app.values.names import block_files
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.sounds import Sound as OpenedSound
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.spectrogram import spectrogram

@@ -19,8 +19,6 @@ from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -33,16 +31,22 @@ from nerf_posenc_app.kinds.coordinates import (
     notes_on_flat_fits,
     with_defaults,
 )
-from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, Result, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import PixelOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.in_memory import array_file
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from scenes import SceneError
 from scenes.worker import read_file
 
 FITTED = Measure(
-    "psnr_fitted_db", "PSNR (dB, fitted slices)", meaning="PSNR over the slices that were fitted"
+    "psnr_fitted_db",
+    "PSNR of the fitted slices",
+    "dB",
+    meaning="PSNR over the slices that were fitted",
 )
 _CHUNK = 1 << 15
 _FARTHEST = 1e6

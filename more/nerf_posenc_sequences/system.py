@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, Passage
+from nerf_posenc_app.values.blocks import Evaluation, Passage
+from nerf_posenc_app.values.measures import Measure
 
 Tying = Literal["adjacent", "layer-wise"]
 

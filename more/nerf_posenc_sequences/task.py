@@ -13,11 +13,12 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from nerf_posenc.training.batches import DrawBatch
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, FitName, Passage
-from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, TrainingScore, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
 from nerf_posenc_app.options import CommonOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Evaluation, Passage
+from nerf_posenc_app.values.measures import Measure, TrainingScore
+from nerf_posenc_app.values.names import FitName
 from nerf_posenc_sequences import SequenceError, open_sequence
 from nerf_posenc_sequences.ensemble import Ensemble, member_batches, member_losses
 from nerf_posenc_sequences.system import System, SystemOptions
@@ -72,9 +73,8 @@ class TaskKind(Kind[TaskOptions]):
         self.notes_on_data = self.system.notes()
         self.facts = {"model": self.system.model}
         unit = self.system.defaults.loss_unit
-        label = f"training loss ({unit})" if unit else "training loss"
         self.training = TrainingScore(
-            Measure("loss", label, 3, higher_is_better=False), lambda loss: loss
+            Measure("loss", "training loss", unit, 3, higher_is_better=False), lambda loss: loss
         )
 
     def summary(self, config: TaskOptions) -> list[str]:

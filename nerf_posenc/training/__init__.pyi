@@ -1,5 +1,6 @@
 from nerf_posenc.training.batches import ShuffledBatches as ShuffledBatches
 from nerf_posenc.training.loop import FitState as FitState
+from nerf_posenc.training.loop import Record as Record
 from nerf_posenc.training.loop import fit as fit
 from nerf_posenc.training.loop import mse as mse
 from nerf_posenc.training.loop import predict as predict
@@ -10,7 +11,5 @@ from nerf_posenc.training.recipes import EncoderDescription as EncoderDescriptio
 from nerf_posenc.training.recipes import EncodingRecipe as EncodingRecipe
 from nerf_posenc.training.recipes import make_encoder as make_encoder
 from nerf_posenc.training.recipes import make_optimizer as make_optimizer
-from nerf_posenc.training.results import Measure as Measure
-from nerf_posenc.training.results import Record as Record
 from nerf_posenc.training.schedules import constant as constant
 from nerf_posenc.training.schedules import cosine_decay as cosine_decay

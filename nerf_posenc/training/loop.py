@@ -14,7 +14,6 @@ from nerf_posenc.training.cuda_graph import CapturedStep
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.distributed import ALONE, World, peer_errors
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Record
 from nerf_posenc.training.schedules import cosine_decay
 
 
@@ -27,6 +26,21 @@ class ShownLoss(NamedTuple):
 
 Loss = Callable[[Any, Any], Tensor | ShownLoss]
 """From a batch's prediction and targets to a scalar, or to the loss of each of several models."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One point of a fit's history.
+
+    Attributes:
+        step: steps taken.
+        seconds: training time so far.
+        loss: mean loss over the steps since the previous record.
+    """
+
+    step: int
+    seconds: float
+    loss: float
 
 
 @dataclass

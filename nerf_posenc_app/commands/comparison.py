@@ -9,9 +9,6 @@ from typing import Any
 import torch
 
 from nerf_posenc.training.checkpoints import replacing
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Table, View, video_stem
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.options import FREE
 from nerf_posenc_app.report.outputs import TRAINING_VIDEO
 from nerf_posenc_app.report.page import About, write_page
@@ -23,6 +20,10 @@ from nerf_posenc_app.runs.saved import (
     read_views,
     video_file,
 )
+from nerf_posenc_app.values.blocks import Table, View
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import video_stem
+from nerf_posenc_app.values.results import Result
 
 _MAX_VIEWS = 6
 _MAX_SETTING = 80
@@ -109,7 +110,7 @@ def finding(
         known.sort(key=lambda fit: -sign * fit.scores[measure.name])
         if len(known) < 2:
             continue
-        first, second = (score_text(fit.scores[measure.name], measure) for fit in known[:2])
+        first, second = (score_text(fit.scores[measure.name], measure.digits) for fit in known[:2])
         of = f" of {title.rpartition(': ')[0]}" if len(groups) > 1 else ""
         names = [fit.label for fit in known[:2]]
         sentences.append(
@@ -132,7 +133,7 @@ def _common_measures(runs: Mapping[str, Metrics]) -> Sequence[Measure]:
         pairs = [(first.measures[0], run.measures[0])]
         pairs += [(columns.setdefault(own.name, own), own) for own in run.measures]
         for known, own in pairs:
-            if own.name != known.name or own.label != known.label:
+            if own.name != known.name:
                 raise ValueError(
                     f"{first_label} and {label} measure different things ({known.label} and "
                     f"{own.label}); compare runs of one kind, one model and the same lengths"

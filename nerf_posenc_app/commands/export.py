@@ -17,7 +17,6 @@ from nerf_posenc.fits import ImageFit, load_fit
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.checkpoints import CheckpointError, replacing, write_text
 from nerf_posenc.training.devices import pick_device
-from nerf_posenc_app.blocks import Mesh
 from nerf_posenc_app.commands.hub import write_hub_folder
 from nerf_posenc_app.commands.saved import (
     find_fit,
@@ -33,6 +32,7 @@ from nerf_posenc_app.options import Range, UsageError
 from nerf_posenc_app.report.tables import BASELINE
 from nerf_posenc_app.runs.processes import command_words
 from nerf_posenc_app.terminal import printable, quoted
+from nerf_posenc_app.values.blocks import Mesh
 from nerf_posenc_app.web.fit_page import fit_page, why_not
 from nerf_posenc_app.web.volume_page import volume_page
 

@@ -83,7 +83,7 @@ def note_of_choice(run: Path, encoding: str | None, chosen: str) -> str | None:
     why = "as the run is not complete"
     metrics = metrics_of(run)
     if metrics is not None:
-        why = f"the best by {metrics.measures[0].label.partition(' (')[0]}"
+        why = f"the best by {metrics.measures[0].quantity}"
     return f"note: took {chosen} of {', '.join(names)}, {why}; --encoding names another"
 
 

@@ -18,17 +18,19 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.coordinate_model import CoordinateModel, make_coordinate_model
 from nerf_posenc.training.devices import fastest_dtype
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import FitName
-from nerf_posenc_app.kinds.kind import Kind, Problem, Result
+from nerf_posenc_app.kinds.kind import Kind, Problem
 from nerf_posenc_app.options import CoordinateOptions, UsageError, require
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
 PSNR = Measure(
     "psnr_db",
-    "PSNR (dB)",
+    "PSNR",
+    "dB",
     2,
     meaning="-10 log10(MSE) over all pixels of an image that no mask leaves out, with --held-out "
     "and --observed over those that were not fitted, or its mean over the test views; values "
@@ -37,6 +39,7 @@ PSNR = Measure(
 SSIM = Measure(
     "ssim",
     "SSIM",
+    "",
     4,
     meaning="Structural similarity, 1 for equal images: Wang et al. 2004, 11 x 11 Gaussian window, "
     "sigma 1.5, mean over channels, and over all windows around pixels that no mask leaves out",
@@ -245,7 +248,7 @@ def frequency_bands(encoder: Encoder) -> list[float]:
 
 
 def notes_on_flat_fits(
-    results: Sequence[Result], flat: float, config: CoordinateOptions
+    results: Sequence[Result], flat: float, config: CoordinateOptions, measure: Measure = PSNR
 ) -> Iterator[str]:
     """Name fits that are hardly better than a constant.
 
@@ -253,11 +256,12 @@ def notes_on_flat_fits(
         results: the fits.
         flat: PSNR of a constant.
         config: configuration of the run.
+        measure: PSNR that the fits are scored by.
     """
     length = "--steps" if config.seconds is None else "--seconds"
     for fit in results:
-        is_judged = not fit.is_reference and fit.is_complete(config) and flat < _CONSTANT_DB
-        if is_judged and fit.scores[PSNR.name] < flat + _COLLAPSED_DB:
+        is_judged = not fit.is_reference and fit.is_complete and flat < _CONSTANT_DB
+        if is_judged and fit.scores[measure.name] < flat + _COLLAPSED_DB:
             yield (
                 f"the fit {fit.name} is hardly better than a constant, which has {flat:.1f} dB; "
                 f"try more {length}, another --seed or a smaller --lr"

@@ -11,21 +11,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from nerf_posenc.images import MuLaw, strips, unit_range
-from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.loop import FitState, Loss, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import cosine_decay
-from nerf_posenc_app.blocks import Evaluation, FitName, Mesh, Passage, Volume
 from nerf_posenc_app.options import CommonOptions, UsageError
+from nerf_posenc_app.values.blocks import Evaluation, Mesh, Passage, Volume
+from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result, Snapshot
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -33,106 +34,6 @@ if TYPE_CHECKING:
     from nerf_posenc.radiance.cameras import Camera
 
 Config = TypeVar("Config", bound=CommonOptions)
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Previews of a fit in progress.
-
-    Attributes:
-        step: steps taken.
-        score: training score of the last batches, by the kind's `TrainingScore`.
-        images: values in [0, 1], of the same content in every snapshot of a fit.
-    """
-
-    step: int
-    score: float
-    images: Sequence[Float[Tensor, "_height _width 3"]]
-
-
-class Point(NamedTuple):
-    """One point of a training curve.
-
-    Attributes:
-        step: steps taken.
-        seconds: training time so far.
-        score: score of the batches since the point before.
-    """
-
-    step: int
-    seconds: float
-    score: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """One fit, complete or ended early, or a reference that takes no training.
-
-    Attributes:
-        name: name of the fit, or of the reference.
-        parameters: number of trainable parameters; 0 if there is no model.
-        seconds: training time.
-        steps: steps taken.
-        evaluation: scores and blocks.
-        history: training score at each record.
-        snapshots: previews during the fit, for the training video.
-        details: further values for ``metrics.json``.
-        is_reference: whether it is a reference.
-    """
-
-    name: FitName
-    seconds: float
-    evaluation: Evaluation
-    parameters: int = 0
-    steps: int = 0
-    history: Sequence[Point] = ()
-    snapshots: Sequence[Snapshot] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
-    is_reference: bool = False
-
-    @property
-    def label(self) -> str:
-        """Name of the fit as text."""
-        return str(self.name)
-
-    @property
-    def scores(self) -> Mapping[str, float]:
-        """Scores on test data, by the name of the measure."""
-        return self.evaluation.scores
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether the fit is known to have ended early."""
-        return self.details.get("is_complete") is False
-
-    def blocks(self, kind: type) -> list[Any]:
-        """Blocks of one type."""
-        return [block for block in self.evaluation.blocks if isinstance(block, kind)]
-
-    def is_complete(self, config: CommonOptions) -> bool:
-        """Whether the fit was not ended early."""
-        if self.is_reference:
-            return True
-        if config.seconds is not None:
-            return self.seconds >= config.seconds
-        return self.steps == config.steps
-
-
-@dataclass(frozen=True)
-class TrainingScore:
-    """What the progress line, the curves and the video show of the loss of the batches.
-
-    Attributes:
-        measure: name and unit, in the units of the table where the batches have it.
-        of: function from the mean loss to the score.
-    """
-
-    measure: Measure
-    of: Callable[[float], float]
-
-
-BATCH_PSNR = TrainingScore(Measure("psnr_db", "PSNR (dB)"), psnr_from_mse)
-"""Score of a mean squared error of values in [0, 1]."""
 
 
 @dataclass(kw_only=True)

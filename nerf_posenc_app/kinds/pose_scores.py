@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor
 
 from nerf_posenc.radiance.poses import is_one_pose, pose_difference
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve
-from nerf_posenc_app.kinds.kind import Result
+from nerf_posenc_app.values.blocks import Curve
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.results import Result
 
 ROTATION = Measure(
     "rotation_deg",
-    "rotation (degrees)",
+    "rotation",
+    "degrees",
     3,
     higher_is_better=False,
     meaning="Angle between the orientations of the training views as found and as given, mean over "
@@ -19,7 +20,8 @@ ROTATION = Measure(
 )
 POSITION = Measure(
     "position_percent",
-    "position (%)",
+    "position",
+    "%",
     3,
     higher_is_better=False,
     meaning="Distance between the positions of the training views as found and as given, mean over "

@@ -46,8 +46,6 @@ from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Block, Evaluation, FitName, Video, View, Volume
 from nerf_posenc_app.crops import PREVIEW_SIDE
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
@@ -59,10 +57,14 @@ from nerf_posenc_app.kinds.coordinates import (
     notes_on_flat_fits,
     precision_for,
 )
-from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, Result, digest_of
+from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, digest_of
 from nerf_posenc_app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
 from nerf_posenc_app.options import OPEN, Open, PixelOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
+from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
 from scenes.in_memory import scene_folder
 

@@ -17,11 +17,12 @@ from torch.nn import functional as F
 from nerf_posenc import SinusoidalEncoder
 from nerf_posenc.training import muon
 from nerf_posenc.training.batches import DrawBatch
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, FitName, Passage, Token
-from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, TrainingScore, digest_of
+from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
 from nerf_posenc_app.options import CommonOptions, Range, UsageError, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Evaluation, Passage, Token
+from nerf_posenc_app.values.measures import Measure, TrainingScore
+from nerf_posenc_app.values.names import FitName
 
 TOPICS = "topics"
 """Python's help topics, a text that every Python has; an existing file of this name goes first."""
@@ -29,13 +30,14 @@ TOPICS = "topics"
 BITS = Measure(
     "bits_per_character",
     "bits per character",
+    "",
     3,
     higher_is_better=False,
     meaning="Mean of -log2 of the probability that the model gives to a hidden character of the "
     "test text",
 )
 ACCURACY = Measure(
-    "accuracy_percent", "accuracy (%)", 1, meaning="Hidden characters that are predicted rightly"
+    "accuracy_percent", "accuracy", "%", 1, meaning="Hidden characters that are predicted rightly"
 )
 
 ENCODINGS = ("none", "sinusoidal")
@@ -133,7 +135,7 @@ class SequenceKind(Kind[SequenceOptions]):
     Options = SequenceOptions
     is_distributable = False
     training = TrainingScore(
-        Measure("loss", "loss (bits)", 3, higher_is_better=False), lambda loss: loss / math.log(2)
+        Measure("loss", "loss", "bits", 3, higher_is_better=False), lambda loss: loss / math.log(2)
     )
     about = (
         "Attention is blind to order: without positions the model sees which characters surround a "

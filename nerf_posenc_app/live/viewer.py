@@ -18,8 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from nerf_posenc.training.loop import FitState
-from nerf_posenc_app.blocks import Passage
-from nerf_posenc_app.kinds.kind import BATCH_PSNR, Problem, TrainingScore
+from nerf_posenc_app.kinds.kind import Problem
 from nerf_posenc_app.live.camera import (
     FIELD_OF_VIEW,
     camera_from_client,
@@ -33,6 +32,8 @@ from nerf_posenc_app.report.images import eight_bit
 from nerf_posenc_app.report.page import passage_spans
 from nerf_posenc_app.report.palette import NUM_COLORS, PAGE_DARK, color_indices
 from nerf_posenc_app.terminal import print_to_stderr
+from nerf_posenc_app.values.blocks import Passage
+from nerf_posenc_app.values.measures import BATCH_PSNR, TrainingScore
 
 if TYPE_CHECKING:
     from jaxtyping import Float

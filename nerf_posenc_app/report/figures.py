@@ -9,9 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from nerf_posenc.images import evenly_spaced, resize_area, unit_range
-from nerf_posenc.training.results import Measure
 from nerf_posenc_app.crops import Window, detail_crop
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.images import (
     clamped,
     color_mapped,
@@ -22,6 +20,8 @@ from nerf_posenc_app.report.images import (
 )
 from nerf_posenc_app.report.sections import Panel
 from nerf_posenc_app.report.tables import BASELINE, gain_text, score_text
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.results import Result
 
 # Size of a panel and of the line above it, in pixels.
 _PANEL_SIDE = 480
@@ -72,7 +72,7 @@ def _row(
         gained = gain_text(fit, results, measure)
         suffix = "" if gained == "-" or fit.label == BASELINE else f" ({gained})"
         image = clamped(panel.fits[fit.label].cpu())[window]
-        score = score_text(fit.scores[measure.name], measure)
+        score = score_text(fit.scores[measure.name], measure.digits)
         row.append((f"{fit.label}: {score}{suffix}", unit_range(resize_area(image, _PANEL_SIDE))))
         error = (reduced_error(image, original, _PANEL_SIDE) / scale).clamp(0, 1)
         row.append((f"error, 0 to {scale:.2f}", color_mapped(error, "magma")))

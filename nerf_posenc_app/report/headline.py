@@ -5,10 +5,10 @@ import math
 from collections.abc import Sequence
 
 from nerf_posenc.training.recipes import EncodingRecipe, get_recipe
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import FitName
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.tables import BASELINE, score_text
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 
 def headline(results: Sequence[Result], measure: Measure) -> str | None:
@@ -27,14 +27,14 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
         return sign * result.scores[measure.name]
 
     def text(result: Result) -> str:
-        return score_text(result.scores[measure.name], measure) + measure.unit
+        return score_text(result.scores[measure.name], measure.digits) + measure.suffix
 
     quantity = measure.quantity
     known = [result for result in results if not math.isnan(result.scores[measure.name])]
     fits = [result for result in known if not result.is_reference]
     references = [result for result in known if result.is_reference]
     baseline = next((fit for fit in fits if fit.name == FitName(BASELINE)), None)
-    if baseline is not None and baseline.was_stopped:
+    if baseline is not None and not baseline.is_complete:
         # Nothing is gained over a fit that was stopped.
         fits, baseline = [fit for fit in fits if fit is not baseline], None
     others = [fit for fit in fits if fit is not baseline]
@@ -64,7 +64,7 @@ def headline(results: Sequence[Result], measure: Measure) -> str | None:
         )
     verb = "gain" if score(best) >= score(baseline) else "lose"
     # A difference of percentages is one of points.
-    unit = " points" if measure.unit == "%" else measure.unit
+    unit = " points" if measure.unit == "%" else measure.suffix
     digits = 1 if measure.unit else measure.digits
     amount = f"{gained:.{digits}f}{unit}" if math.isfinite(gained) else "all that is missing"
     return (

@@ -10,24 +10,21 @@ import torch
 
 from nerf_posenc.images import resize_area
 from nerf_posenc.training.checkpoints import write_text
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import FitName, block_files, file_stem
 from nerf_posenc_app.report.headline import encoding_title
 from nerf_posenc_app.report.images import read_run_image, webp_url
-from nerf_posenc_app.report.tables import BASELINE
+from nerf_posenc_app.report.tables import BASELINE, InputScores, comparable, mean_text, score_text
 from nerf_posenc_app.report.template import render
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName, block_files, file_stem
 
 _THUMBNAIL = 128
-
-Scores = Mapping[str, Mapping[str, float]]
-"""Score by data and fit; a fit that failed is left out."""
 
 
 def write_index(
     path: Path,
-    scores: Scores,
-    encodings: Sequence[str],
-    measure: Measure,
+    inputs: Mapping[str, InputScores],
+    fits: Sequence[str],
+    references: Sequence[str] = (),
     *,
     noun: str,
     command: str,
@@ -38,48 +35,62 @@ def write_index(
 
     Args:
         path: HTML file in the folder of the run, whose folders are named as the data.
-        scores: scores of all fits and references.
-        encodings: names of the fits; scores of other names are shown beside them.
-        measure: what the scores are.
+        inputs: scores of all data.
+        fits: names of the fits; means are over the data that have all of them.
+        references: names of what the fits are compared with.
         noun: what one of the data is, such as ``"image"``.
         command: command line of the run.
         report: name of the page in each folder.
         failures: messages of the data that could not be fitted.
     """
-    others = [name for by_fit in scores.values() for name in by_fit if name not in encodings]
-    columns = [*encodings, *dict.fromkeys(others)]
+    groups, columns = comparable(inputs, fits), [*fits, *references]
     rows = []
-    for name, by_fit in scores.items():
-        encoded = {e: by_fit[e] for e in encodings if e != BASELINE and e in by_fit}
-        best = max(encoded, key=lambda e: encoded[e]) if encoded and BASELINE in by_fit else None
-        gain = math.nan if best is None else by_fit[best] - by_fit[BASELINE]
+    for name, row in inputs.items():
+        best = _best(row.measure, [(e, row.scores[e]) for e in fits if e in row.scores])
+        best = best if BASELINE in row.scores else None
+        gain = math.nan if best is None else row.scores[best] - row.scores[BASELINE]
         rows.append(
             {
                 "name": name,
+                "measure": row.measure.label,
                 "link": f"{quote(name)}/{report}",
                 "thumbnail": _thumbnail(path.parent / name, best),
-                "scores": [_cell(by_fit.get(encoding, math.nan)) for encoding in columns],
-                "gain": _cell(gain, "+"),
+                "scores": [_cell(row.scores.get(column, math.nan)) for column in columns],
+                "gain": _cell(gain if row.measure.higher_is_better else -gain, "+"),
             }
         )
-    known = _known(scores, columns)
-    means = [f"{statistics.mean(v):.2f}" if v else "-" for v in known.values()]
-    spreads = [f"{statistics.stdev(v):.2f}" if len(v) > 1 else "-" for v in known.values()]
+    sums = []
+    for measure, titles in groups.items():
+        known = [[inputs[t].scores.get(column, math.nan) for t in titles] for column in columns]
+        spreads = [statistics.stdev(v) if len(v) > 1 else math.nan for v in known]
+        names = f"mean of {len(titles)}", "standard deviation"
+        for name, texts in zip(
+            names, ([mean_text(v) for v in known], [score_text(s, 2) for s in spreads]), strict=True
+        ):
+            sums.append({"name": name, "measure": measure.label, "texts": texts})
+    headlines = [_headline(inputs, titles, fits, m, noun) for m, titles in groups.items()]
     page = render(
         "index.html.j2",
         {"command": command},
         title=_count(len(rows), noun),
-        headline=_headline(scores, encodings, measure, noun),
+        headline="; ".join(filter(None, headlines)),
         noun=noun,
-        measure=measure,
+        measures=list(groups),
         encodings=columns,
-        num_fits=len(encodings),
-        has_gain=BASELINE in encodings and len(encodings) > 1,
+        has_references=bool(references),
+        has_gain=BASELINE in fits and len(fits) > 1,
         rows=rows,
         failures=failures,
-        sums=[{"name": "mean", "texts": means}, {"name": "standard deviation", "texts": spreads}],
+        sums=sums,
     )
     write_text(path, page)
+
+
+def _best(measure: Measure, scores: Sequence[tuple[str, float]]) -> str | None:
+    """Name of the best of some fits with an encoding; None if there is none."""
+    sign = 1 if measure.higher_is_better else -1
+    encoded = [(sign * score, name) for name, score in scores if name != BASELINE]
+    return max(encoded, key=lambda each: each[0])[1] if encoded else None
 
 
 def _cell(value: float, sign: str = "") -> dict[str, str]:
@@ -109,33 +120,26 @@ def _thumbnail(run: Path, best: str | None) -> str | None:
     return webp_url(resize_area(image, min(_THUMBNAIL, max(image.shape[:2]))), 80)
 
 
-def _known(scores: Scores, names: Sequence[str]) -> dict[str, list[float]]:
-    """Finite scores of all data by fit."""
-    return {
-        name: [by[name] for by in scores.values() if math.isfinite(by.get(name, math.nan))]
-        for name in names
-    }
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _headline(scores: Scores, encodings: Sequence[str], measure: Measure, noun: str) -> str | None:
-    """Mean of the best encoding beside that of the baseline."""
-    known = {e: statistics.mean(v) for e, v in _known(scores, encodings).items() if v}
-    if BASELINE not in known or len(known) < 2:
+def _headline(
+    inputs: Mapping[str, InputScores],
+    titles: Sequence[str],
+    fits: Sequence[str],
+    measure: Measure,
+    noun: str,
+) -> str | None:
+    """Mean of the best encoding beside that of the baseline, over data that have both."""
+    if BASELINE not in fits or not titles:
         return None
-    best = max((e for e in known if e != BASELINE), key=lambda e: known[e])
-    both = [
-        (by[best], by[BASELINE])
-        for by in scores.values()
-        if math.isfinite(by.get(best, math.nan)) and math.isfinite(by.get(BASELINE, math.nan))
-    ]
-    if not both:
+    means = {e: statistics.mean(inputs[t].scores[e] for t in titles) for e in fits}
+    best = _best(measure, list(means.items()))
+    if best is None:
         return None
-    reached, without = (statistics.mean(column) for column in zip(*both, strict=True))
     return (
-        f"{encoding_title(FitName(best))} reaches {reached:.1f}{measure.unit} on average over "
-        f"{_count(len(both), noun)}, {without:.1f}{measure.unit} without it"
+        f"{encoding_title(FitName(best))} reaches {measure.quantity} {means[best]:.1f}"
+        f"{measure.suffix} on average over {_count(len(titles), noun)}, "
+        f"{means[BASELINE]:.1f}{measure.suffix} without it"
     )

@@ -19,10 +19,7 @@ from torch import Tensor
 
 from nerf_posenc.images import resize_area, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Block, FitName, HeatMap, Passage, Table, Token, View, Volume
 from nerf_posenc_app.crops import Window, detail_crop, most_detailed_window
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.charts import Chart, chart_svg, drawable
 from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.images import (
@@ -60,6 +57,10 @@ from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.tiles import TilePyramid
 from nerf_posenc_app.report.video import snapshot_caption
 from nerf_posenc_app.report.volumes import shown_volumes
+from nerf_posenc_app.values.blocks import Block, HeatMap, Passage, Table, Token, View, Volume
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 _MAX_VIEWS = 6
 _CROP_SIDE = 512
@@ -213,8 +214,8 @@ def _rank(result: Result, measure: Measure) -> float:
 
 def _score(result: Result, measure: Measure) -> str:
     """A score in a caption: fewer digits, with its unit."""
-    text = score_text(result.scores[measure.name], Measure("", "", max(1, measure.digits - 1)))
-    return f"{text}{measure.unit}" if measure.unit else f"{measure.label}: {text}"
+    text = score_text(result.scores[measure.name], max(1, measure.digits - 1))
+    return f"{text}{measure.suffix}" if measure.unit else f"{measure.label}: {text}"
 
 
 def _row(
@@ -238,7 +239,7 @@ def _row(
             len(rivals) > 1 and _rank(result, m) == max(_rank(r, m) for r in rivals) > -math.inf
             for m in measures
         ],
-        "scores": [score_text(result.scores.get(m.name, math.nan), m) for m in measures],
+        "scores": [score_text(result.scores.get(m.name, math.nan), m.digits) for m in measures],
         "gain": gain_text(result, results, first),
         "spread": spread,
         "steps": f"{result.steps:,}" if result.steps else "-",
@@ -371,7 +372,7 @@ def _shown(panel: Panel, scale: float, part: _Part, whole: int) -> dict[str, Any
         decibels = psnr_from_mse(panel.mse(name, part.window))
         shown = {
             "name": name,
-            "score": f"{score_text(decibels, Measure('', '', 1))} dB",
+            "score": f"{score_text(decibels, 1)} dB",
             "url": fitted,
             "error": webp_url(color_mapped(error, "magma"), 80),
         }

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from nerf_posenc.metrics.image import squared_error
 from nerf_posenc.metrics.spectrum import Spectra, nyquist_frequency, spectra
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, View
 from nerf_posenc_app.crops import Window
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.charts import Chart, Line, Mark
 from nerf_posenc_app.report.palette import NUM_STYLES, color_indices
 from nerf_posenc_app.report.tables import score_text
+from nerf_posenc_app.values.blocks import Curve, View
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.results import Result
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Shaped
@@ -163,7 +163,7 @@ def training_charts(results: Sequence[Result], training: Measure) -> list[Chart]
 def sweep_charts(results: Sequence[Result], measures: Sequence[Measure]) -> list[Chart]:
     """Scores against the option that fits were made with several values of; the best is marked."""
     first, charts = measures[0], []
-    alike = [m for m in measures if m.quantity == first.quantity]
+    alike = [m for m in measures if m.unit == first.unit != ""]
     sign = 1 if first.higher_is_better else -1
     swept = [(*result.name.swept, result.scores) for result in results if result.name.swept]
     for field in dict.fromkeys(field for field, _, _ in swept):
@@ -305,7 +305,6 @@ def _spectrum_chart(panel: Panel, content: Spectra, style: Mapping[str, int]) ->
 
 def _octave_rows(content: Spectra, names: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
-    decibels = Measure("psnr_db", "", 1)
     for i, band in enumerate(content.bands[names[0]]):
         cells = []
         for name in names:
@@ -313,7 +312,7 @@ def _octave_rows(content: Spectra, names: Sequence[str]) -> list[dict[str, Any]]
             recovered = (
                 "-" if math.isnan(score.recovered) else f"{100 * max(0, score.recovered):.1f}"
             )
-            cells.append({"psnr": score_text(score.psnr, decibels), "percent": recovered})
+            cells.append({"psnr": score_text(score.psnr, 1), "percent": recovered})
         rows.append(
             {
                 "octave": "below" if band.octave is None else f"{band.octave}",

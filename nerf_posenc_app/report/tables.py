@@ -4,10 +4,11 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import FitName
-from nerf_posenc_app.kinds.kind import Result
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 PER_FIT = ("network", "num_bands", "optimizer", "lr")
 """Details of a fit that say how it was made, beside its encoding."""
@@ -33,7 +34,7 @@ def gain(
     """
     baseline = FitName(BASELINE, run=result.name.run)
     for other in results:
-        if other.name == baseline != result.name and not other.was_stopped:
+        if other.name == baseline != result.name and other.is_complete:
             mine, theirs = (round(each.scores[measure.name], digits) for each in (result, other))
             more = mine - theirs
             return more if measure.higher_is_better else -more
@@ -42,17 +43,15 @@ def gain(
 
 def gain_label(measure: Measure) -> str:
     """Heading of the gains, with the unit of the measure."""
-    return f"gain ({measure.unit.strip()})" if measure.unit else "gain"
+    return f"gain ({measure.unit})" if measure.unit else "gain"
 
 
-def score_text(value: float, measure: Measure) -> str:
-    """Format a score; a dash if it is undefined."""
+def score_text(value: float, digits: int) -> str:
+    """Format a score with this many digits after the point; a dash if it is undefined."""
     if math.isnan(value):
         return "-"
     # Without the sign of what rounds to 0.
-    return (
-        f"{value:z.{measure.digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
-    )
+    return f"{value:z.{digits}f}" if math.isfinite(value) else str(value).replace("inf", "∞")
 
 
 def gain_text(result: Result, results: Sequence[Result], measure: Measure) -> str:
@@ -78,7 +77,7 @@ def table(results: Sequence[Result], measures: Sequence[Measure]) -> str:
             (
                 result.label,
                 f"{result.parameters:,}" if result.parameters else "-",
-                *(score_text(result.scores.get(m.name, math.nan), m) for m in shown),
+                *(score_text(result.scores.get(m.name, math.nan), m.digits) for m in shown),
                 f"{result.seconds:.1f}",
                 gain_text(result, results, measures[0]),
             )
@@ -116,25 +115,62 @@ def as_csv(groups: Mapping[str, Sequence[Result]], measures: Sequence[Measure]) 
     return text.getvalue()
 
 
-def table_of_inputs(
-    scores: Mapping[str, Mapping[str, float]], names: Sequence[str], unit: str
-) -> str:
-    """Format the scores of several data, one row each, and their mean.
+@dataclass(frozen=True)
+class InputScores:
+    """First scores of the fits of one of several data.
+
+    Attributes:
+        measure: what the scores are; it may differ between the data of a run.
+        scores: score by the name of the fit; a fit that failed is left out.
+    """
+
+    measure: Measure
+    scores: Mapping[str, float]
+
+
+def comparable(inputs: Mapping[str, InputScores], names: Sequence[str]) -> dict[Measure, list[str]]:
+    """Data with a finite score of every fit, which a mean can be taken over, by their measure.
 
     Args:
-        scores: score by data and fit; a fit that failed is left out.
-        names: fits, one column each.
-        unit: unit of the scores in brackets, or empty.
+        inputs: scores of all data.
+        names: names of the fits.
     """
-    rows = [("data", *(f"{name}{unit and ' '}{unit}" for name in names))]
-    for title, by_fit in scores.items():
-        rows.append((title, *(f"{by_fit[n]:.2f}" if n in by_fit else "-" for n in names)))
-    means = []
-    for name in names:
-        known = [by_fit[name] for by_fit in scores.values() if name in by_fit]
-        means.append(f"{sum(known) / len(known):.2f}" if known else "-")
-    rows.append((f"mean of {len(scores)}", *means))
+    found: dict[Measure, list[str]] = {}
+    for title, row in inputs.items():
+        titles = found.setdefault(row.measure, [])
+        if all(math.isfinite(row.scores.get(name, math.nan)) for name in names):
+            titles.append(title)
+    return found
+
+
+def table_of_inputs(
+    inputs: Mapping[str, InputScores], fits: Sequence[str], references: Sequence[str] = ()
+) -> str:
+    """Format the scores of several data, one row each, and their means, one for each measure.
+
+    Args:
+        inputs: scores of all data.
+        fits: names of the fits, one column each; a mean is over the data that have all of them.
+        references: names of what they are compared with.
+    """
+    groups, names = comparable(inputs, fits), [*fits, *references]
+    is_mixed = len(groups) > 1
+    unit = "" if is_mixed else f" ({next(iter(groups)).label})"
+    rows = [("data", *["measure"] * is_mixed, *(f"{name}{unit}" for name in names))]
+    for title, row in inputs.items():
+        known = [score_text(row.scores.get(name, math.nan), 2) for name in names]
+        rows.append((title, *[row.measure.label] * is_mixed, *known))
+    for measure, titles in groups.items():
+        means = [
+            mean_text([inputs[t].scores.get(name, math.nan) for t in titles]) for name in names
+        ]
+        rows.append((f"mean of {len(titles)}", *[measure.label] * is_mixed, *means))
     return "\n".join(aligned(rows))
+
+
+def mean_text(values: Sequence[float]) -> str:
+    """Mean of scores; a dash if one is missing, or there are none."""
+    return score_text(sum(values) / len(values) if values else math.nan, 2)
 
 
 def _widest(rows: Sequence[Sequence[str]]) -> list[str]:

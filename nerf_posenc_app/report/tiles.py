@@ -13,8 +13,8 @@ import numpy.typing as npt
 from PIL import Image
 from torch import Tensor
 
-from nerf_posenc_app.blocks import file_stem
 from nerf_posenc_app.report.images import eight_bit
+from nerf_posenc_app.values.names import file_stem
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped

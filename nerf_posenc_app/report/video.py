@@ -17,9 +17,9 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.kinds.kind import Result, Snapshot
 from nerf_posenc_app.report.images import eight_bit
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.results import Result, Snapshot
 
 if TYPE_CHECKING:
     from jaxtyping import Float

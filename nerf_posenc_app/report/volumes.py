@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc_app.blocks import Volume
 from nerf_posenc_app.report.images import webp_url
+from nerf_posenc_app.values.blocks import Volume
 
 # Optical depth of a cell above which a denser one looks the same.
 _OPAQUE = 7.0

@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from nerf_posenc.training.distributed import ALONE
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError
 from nerf_posenc_app.report.index_page import write_index
-from nerf_posenc_app.report.tables import table_of_inputs
+from nerf_posenc_app.report.tables import InputScores, table_of_inputs
 from nerf_posenc_app.runs.folder import (
     REPORT,
     RunFolder,
@@ -226,23 +226,25 @@ def _write_tables(
             continue
     text = "no run is complete"
     if runs:
-        measure = next(iter(runs.values())).measures[0]
-        scores: Mapping[str, Mapping[str, float]] = {
-            name: {fit.label: fit.scores[measure.name] for fit in run.fits}
+        inputs = {
+            name: InputScores(first, {fit.label: fit.scores[first.name] for fit in run.fits})
             for name, run in runs.items()
+            for first in run.measures[:1]
         }
-        fits = dict.fromkeys(f.label for r in runs.values() for f in r.fits if not f.is_reference)
-        every = dict.fromkeys([*fits, *(f.label for r in runs.values() for f in r.fits)])
-        unit = measure.label.partition(" ")[2]
-        text = table_of_inputs(scores, list(every), unit)
+        fits, references = (
+            list(dict.fromkeys(f.label for f in every if f.is_reference is is_reference))
+            for every in [[fit for run in runs.values() for fit in run.fits]]
+            for is_reference in (False, True)
+        )
+        text = table_of_inputs(inputs, fits, references)
         command = printable(shlex.join([*command_words(), *context.arguments]))
         try:
             index = folder.path / INDEX
             write_index(
                 index,
-                scores,
-                list(fits),
-                measure,
+                inputs,
+                fits,
+                references,
                 noun=noun,
                 command=command,
                 report=REPORT,

@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nerf_posenc.training.checkpoints import synchronize
-from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.runs.saved import (
     FIT_SUFFIX,
@@ -36,6 +35,7 @@ from nerf_posenc_app.runs.saved import (
     write_state,
 )
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.names import FitName
 
 REPORT = "report.html"
 _LOCK = ".lock"

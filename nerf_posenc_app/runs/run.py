@@ -20,10 +20,8 @@ import nerf_posenc
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.json_values import as_json
-from nerf_posenc_app.kinds.kind import Fit, Kind, Result
+from nerf_posenc_app.kinds.kind import Fit, Kind
 from nerf_posenc_app.options import FREE, OPEN, PROGRAM, CommonOptions, UsageError, require_ranges
 from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.outputs import write_report
@@ -42,6 +40,9 @@ from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.tensorboard import tensorboard_log
 from nerf_posenc_app.runs.train import Watcher, begin_fit, print_ending, result_of, train
 from nerf_posenc_app.terminal import print_to_stderr, printable, quoted
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from scenes import SceneError
 
 
@@ -202,7 +203,6 @@ class Run:
         """Score a fit on the test data, and print its first score."""
         result = result_of(self.kind, fit)
         details = {
-            "is_complete": result.is_complete(self.config),
             "batch_size": self._halved_batch_size or self.config.batch_size,
             **result.details,
         }
@@ -214,7 +214,7 @@ class Run:
 
     def _say_if_stopped(self, result: Result) -> None:
         config = self.config
-        if result.is_complete(config):
+        if result.is_complete:
             return
         of = f" of {config.steps}" if config.seconds is None else ""
         folder = self.context.stop.folder or self.folder.path
@@ -464,7 +464,7 @@ def _notes(run: Run, results: Sequence[Result], shown: Sequence[Result]) -> list
     ended = [
         f"{fit.name} was ended early, after {_taken(fit, config)}"
         for fit in results
-        if not fit.is_complete(config)
+        if not fit.is_complete
     ]
     notes = [*kind.notes(shown, config), *ended, *_notes_on_seeds(shown, kind, config)]
     return notes + (_notes_on_length(kind, config) if len(results) > 1 else [])

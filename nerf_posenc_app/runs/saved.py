@@ -22,26 +22,25 @@ from nerf_posenc.training.checkpoints import (
     save_checkpoint,
     write_text,
 )
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import (
-    Block,
-    Curve,
-    Evaluation,
-    FitName,
-    HeatMap,
-    Passage,
-    Table,
-    Video,
-    View,
-    block_files,
-)
 from nerf_posenc_app.json_values import as_json, file_name, from_json, read_json
-from nerf_posenc_app.kinds.kind import Point, Result
 from nerf_posenc_app.options import PROGRAM
 from nerf_posenc_app.report.images import read_run_image
 from nerf_posenc_app.report.page import SECTIONS
 from nerf_posenc_app.report.tables import PER_FIT, gain
 from nerf_posenc_app.terminal import print_to_stderr
+from nerf_posenc_app.values.blocks import (
+    Block,
+    Curve,
+    Evaluation,
+    HeatMap,
+    Passage,
+    Table,
+    Video,
+    View,
+)
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName, block_files
+from nerf_posenc_app.values.results import Point, Result
 
 METRICS = "metrics.json"
 STATE = "run.json"
@@ -249,7 +248,7 @@ class Metrics:
     def complete_fits(self) -> dict[str, Result]:
         """Fits that took all their steps, or all their seconds, by name."""
         fits = [fit for fit in self.fits if not fit.is_reference]
-        return {fit.label: fit for fit in fits if fit.details.get("is_complete") is True}
+        return {fit.label: fit for fit in fits if fit.is_complete}
 
 
 def write_metrics(
@@ -277,6 +276,7 @@ def write_metrics(
             "encoding": result.name.encoding,
             "swept": dict([result.name.swept] if result.name.swept else []),
             "is_reference": result.is_reference,
+            "is_complete": result.is_complete,
             "parameters": result.parameters,
             **result.scores,
             "seconds": result.seconds,
@@ -385,7 +385,6 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
             for record in records
         ],
         details={
-            "is_complete": read(bool, "is_complete", False),
             "view_titles": read(list[str], "view_titles", []),
             "video_titles": read(list[str], "video_titles", []),
             **{
@@ -396,6 +395,7 @@ def _read_fit(entry: Mapping[str, Any], run: Metrics) -> Result:
             **{name: entry.get(name) for name in PER_FIT},
         },
         is_reference=read(bool, "is_reference", False),
+        is_complete=read(bool, "is_complete"),
     )
 
 

@@ -15,13 +15,14 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.distributed import ALONE, PeerError, World
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.loop import fit as fit_loop
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import FitName
-from nerf_posenc_app.kinds.kind import Fit, Kind, Point, Problem, Result, Snapshot, TrainingScore
+from nerf_posenc_app.kinds.kind import Fit, Kind, Problem
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.saved import FitFile
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.terminal import print_line, progress_bar
+from nerf_posenc_app.values.measures import Measure, TrainingScore
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Point, Result, Snapshot
 
 Config = TypeVar("Config", bound=CommonOptions)
 
@@ -144,6 +145,7 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
         history=[Point(r.step, r.seconds, kind.training.of(r.loss)) for r in fit.state.history],
         snapshots=fit.snapshots,
         details={**fit.problem.details, **evaluation.details},
+        is_complete=fit.state.is_complete,
     )
 
 
@@ -162,7 +164,7 @@ def _done(state: FitState) -> int:
 
 def print_ending(result: Result, measure: Measure, config: CommonOptions) -> None:
     """Print the steps, the seconds and the score of a fit, as the table has it."""
-    is_over, is_clocked = result.is_complete(config), config.seconds is not None
+    is_over, is_clocked = result.is_complete, config.seconds is not None
     of = "" if is_over or is_clocked else f" of {config.steps}"
     limit = "" if is_over or not is_clocked else f" of {config.seconds:g}"
     score = measure.sentence(result.scores[measure.name])

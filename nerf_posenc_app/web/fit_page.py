@@ -21,11 +21,11 @@ from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.networks.mlp import MLP, num_parameters
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.tables import BASELINE
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.runs.saved import Metrics, made_by
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_app.web.packed_weights import PackedFit, linear_layers, pack_fit
 
 if TYPE_CHECKING:

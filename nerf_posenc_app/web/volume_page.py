@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from nerf_posenc_app.blocks import Volume
 from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.template import render
 from nerf_posenc_app.report.volumes import shown_volumes
 from nerf_posenc_app.runs.saved import Metrics, made_by
+from nerf_posenc_app.values.blocks import Volume
 
 
 def volume_page(

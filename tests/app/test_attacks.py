@@ -21,12 +21,14 @@ from PIL import Image
 
 import train_fit
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, FitName
-from nerf_posenc_app.kinds.kind import Rendered, Result
+from nerf_posenc_app.kinds.kind import Rendered
 from nerf_posenc_app.report.tables import as_csv
 from nerf_posenc_app.runs.folder import short_name
 from nerf_posenc_app.runs.saved import STATE, read_metrics
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from scenes import SceneError, open_image, open_scene, worker
 from scenes.camera_path import open_cameras
 from scenes.folders import ImageFinder
@@ -145,7 +147,7 @@ def test_no_name_forges_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_cell_of_a_table_is_a_formula() -> None:
-    measure = Measure("psnr_db", "PSNR (dB)")
+    measure = Measure("psnr_db", "PSNR", "dB")
     fits = [
         Result(name=FitName("=SUM(A1)"), seconds=1.0, evaluation=Evaluation({"psnr_db": -1.5}, []))
     ]

@@ -9,10 +9,10 @@ import torch
 
 import train_fit
 from nerf_posenc.images import Image
-from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.kinds.image import auto
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
+from nerf_posenc_app.values.names import FitName
 from tests.fits import resolved
 from tests.small import quick_report
 

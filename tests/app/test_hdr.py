@@ -109,12 +109,12 @@ def test_a_run_scores_and_renders_linear_light(
     arguments = ["--image", str(path), "--encodings", "fourier", "--bands", "3", *FEW]
     assert train_fit.main([*arguments, "--out", "run"]) == 0
     run = train_fit.FittedRun("run")
-    assert set(run.scores["fourier"]) == {"psnr_db", "rmse_stops", "ssim"}
+    assert set(run.scores["fourier"]) == {"mu_psnr_db", "rmse_stops", "ssim"}
     fit = run.model("fourier")
     values = fit.render().double()  # type: ignore[union-attr, call-arg]
     truth = MuLaw(float(linear.max())).values(torch.from_numpy(linear).double())
     decibels = -10 * math.log10(float((values - truth).square().mean()))
-    assert run.scores["fourier"]["psnr_db"] == pytest.approx(decibels, abs=0.01)
+    assert run.scores["fourier"]["mu_psnr_db"] == pytest.approx(decibels, abs=0.01)
     assert train_fit.main(["render", "run", "--out", f"made{out}"]) == 0
     made = Path(f"made{out}")
     back = read_hdr(made, made.read_bytes()[:100])
@@ -124,6 +124,30 @@ def test_a_run_scores_and_renders_linear_light(
     assert train_fit.main(["--image", "cat", "--size", "16", *FEW, "--out", "plain"]) == 0
     assert train_fit.main(["render", "plain", "--out", f"no{out}"]) == 2
     assert "none of linear light" in capsys.readouterr().err
+
+
+def test_images_with_different_measures_are_not_averaged_together(
+    linear: np.ndarray[Any, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for i in range(2):
+        np.save(f"light{i}.npy", linear * (1 + i))
+    arguments = ["--images", "light0.npy", "light1.npy", "cat", "--size", "16"]
+    assert train_fit.main([*arguments, "--encodings", "none", "fourier", *FEW, "--out", "run"]) == 0
+    text = Path("run/table.txt").read_text()
+    means = {line.split()[2]: line for line in text.splitlines() if line.startswith("mean of")}
+    scores = {
+        name: train_fit.FittedRun(f"run/{folder}").scores["fourier"]
+        for name, folder in {"a": "000-light0", "b": "001-light1", "c": "002-cat"}.items()
+    }
+    light = [scores[name]["mu_psnr_db"] for name in "ab"]
+    assert means["2"].split()[-1] == f"{sum(light) / 2:.2f}"
+    assert "mu-law PSNR (dB)" in means["2"]
+    assert means["1"].split()[-1] == f"{scores['c']['psnr_db']:.2f}"
+    page = Path("run/index.html").read_text()
+    assert "<dt>mu-law PSNR (dB)</dt>" in page
+    assert "<dt>PSNR (dB)</dt>" in page
+    assert train_fit.main(["compare", "run/000-light0", "run/002-cat"]) == 2
+    assert "measure different things (mu-law PSNR (dB) and PSNR (dB))" in capsys.readouterr().err
 
 
 def test_what_is_no_light_is_refused(linear: np.ndarray[Any, Any]) -> None:

@@ -19,14 +19,17 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.schedules import constant
-from nerf_posenc_app.blocks import FitName, View
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
 from nerf_posenc_app.kinds.image.options import ImageOptions
-from nerf_posenc_app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
+from nerf_posenc_app.kinds.kind import Fit, Problem
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.train import train
+from nerf_posenc_app.values.blocks import View
+from nerf_posenc_app.values.measures import BATCH_PSNR
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from tests.fits import fitted
 from tests.small import SMALL_RUN
 

@@ -8,7 +8,7 @@ import torch
 
 import nerf_posenc
 import train_fit
-from nerf_posenc_app.blocks import Evaluation
+from nerf_posenc_app.values.blocks import Evaluation
 from tests.mistakes import require_one_line
 from tests.small import SMALL_RUN
 

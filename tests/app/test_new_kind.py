@@ -17,12 +17,13 @@ from nerf_posenc.networks import MLP
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.encoding_recipe import EncoderDescription
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Evaluation, FitName, Table
 from nerf_posenc_app.kinds import KINDS
 from nerf_posenc_app.kinds.kind import Fit, Kind, Problem, digest_of
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.report.page import SECTIONS, Section
+from nerf_posenc_app.values.blocks import Curve, Evaluation, Table
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
 from tests.signals import run_with_signal
 
 
@@ -61,7 +62,7 @@ class SignalKind(Kind[SignalOptions]):
         )
 
     def measures(self, config: SignalOptions) -> Sequence[Measure]:
-        return [Measure("psnr_db", "PSNR (dB)", 2)]
+        return [Measure("psnr_db", "PSNR", "dB", 2)]
 
     def build(
         self, name: FitName, config: SignalOptions, generator: torch.Generator

@@ -14,14 +14,15 @@ import pytest
 import torch
 from PIL import Image
 
-from nerf_posenc_app.blocks import Evaluation, FitName, View
 from nerf_posenc_app.crops import preview_windows
 from nerf_posenc_app.kinds.coordinates import ABOUT, PSNR, SSIM
-from nerf_posenc_app.kinds.kind import Point, Result, Snapshot
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.page import About, _opened, write_page
 from nerf_posenc_app.report.sections import Panel, panels
 from nerf_posenc_app.report.video import write_video
+from nerf_posenc_app.values.blocks import Evaluation, View
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Point, Result, Snapshot
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nerf_posenc.training.results import Measure
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
 from nerf_posenc_app.report.page import write_page
+from nerf_posenc_app.values.measures import Measure
 from tests.app.test_page import about, results_for, smooth_image, with_scores
 from tests.app.test_page import page as page
 from tests.app.test_page import page_file as page_file
@@ -29,7 +29,7 @@ def test_the_headline_is_that_of_the_metrics(browser: Any, tmp_path: Path) -> No
         "Positional encoding gains 7.3 dB: PSNR 27.26 dB against 20.00 dB without it, same "
         "network, same 290 steps"
     )
-    held_out = replace(PSNR, label="PSNR, held-out (dB)")
+    held_out = replace(PSNR, quantity="PSNR, held-out")
     write_page(tmp_path / "held_out.html", about(measures=(held_out, SSIM)), results)
     opened.goto((tmp_path / "held_out.html").as_uri())
     assert "PSNR, held-out 27.26 dB" in opened.locator("h1").inner_text()

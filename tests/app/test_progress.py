@@ -8,14 +8,16 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.loop import FitState
 from nerf_posenc.training.optimizers import adam
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, FitName
 from nerf_posenc_app.kinds.coordinates import PSNR
-from nerf_posenc_app.kinds.kind import BATCH_PSNR, Fit, Problem, Result
+from nerf_posenc_app.kinds.kind import Fit, Problem
 from nerf_posenc_app.options import CommonOptions
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.train import print_ending, train
 from nerf_posenc_app.terminal import progress_bar, sum_up
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.measures import BATCH_PSNR, Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -67,7 +69,7 @@ def test_a_log_has_one_line_for_each_fit(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_last_line_has_the_unit_of_the_measure(capsys: pytest.CaptureFixture[str]) -> None:
-    fit_a_line(10, measure=Measure("iou", "IoU (%)", 1))
+    fit_a_line(10, measure=Measure("iou", "IoU", "%", 1))
     assert lines(capsys)[-1].strip().endswith("s, IoU 21.9%")
 
 

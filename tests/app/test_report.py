@@ -11,10 +11,8 @@ import pytest
 import torch
 from PIL import Image, ImageSequence
 
-from nerf_posenc_app.blocks import Evaluation, FitName, View
 from nerf_posenc_app.crops import most_detailed_window
 from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
-from nerf_posenc_app.kinds.kind import Point, Result, Snapshot
 from nerf_posenc_app.report.charts import _label_rows, save_charts
 from nerf_posenc_app.report.figures import save_comparison
 from nerf_posenc_app.report.headline import headline
@@ -23,6 +21,9 @@ from nerf_posenc_app.report.sections import frequency_content, panels, training_
 from nerf_posenc_app.report.tables import gain, gain_text, table
 from nerf_posenc_app.report.video import write_training_video
 from nerf_posenc_app.runs.saved import write_metrics
+from nerf_posenc_app.values.blocks import Evaluation, View
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Point, Result, Snapshot
 
 MEASURES = (PSNR, SSIM)
 
@@ -70,7 +71,7 @@ def test_gains_are_relative_to_the_raw_coordinates_of_the_same_run() -> None:
 def test_gains_are_differences_of_what_is_shown_and_not_over_a_fit_that_was_stopped() -> None:
     none, fourier = result("none", 24.434), result("fourier", 44.177)
     assert gain_text(fourier, [none, fourier], PSNR) == "+19.75"
-    stopped = replace(none, details={"is_complete": False})
+    stopped = replace(none, is_complete=False)
     assert gain_text(fourier, [stopped, fourier], PSNR) == "-"
     said = headline([stopped, fourier], PSNR)
     assert said is not None

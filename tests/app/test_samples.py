@@ -14,10 +14,10 @@ from nerf_posenc.images import Image
 from nerf_posenc.metrics.image import psnr, ssim
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.loop import weighted_mse
-from nerf_posenc_app.blocks import View
 from nerf_posenc_app.kinds.image.image import ImageKind
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.runs.train import fit_alone
+from nerf_posenc_app.values.blocks import View
 from tests.optional import needs
 from train_fit import fit
 

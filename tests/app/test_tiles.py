@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc_app.blocks import View
 from nerf_posenc_app.report.page import write_page
 from nerf_posenc_app.report.tiles import TilePyramid, write_tiles
+from nerf_posenc_app.values.blocks import View
 from tests.app.test_page import about, results_for
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium

@@ -565,7 +565,7 @@ def test_several_numbers_of_bands_are_one_run_with_a_curve(
     page = Path("several/report.html").read_text()
     better = max((1, 2), key=lambda bands: fits["several"][f"fourier-{bands}"]["psnr_db"])
     assert f"bands {better} is best for this image" in page
-    assert "PSNR (dB, fitted pixels)" in page
+    assert "PSNR of the fitted pixels (dB)" in page
     assert train_fit.main(["render", "several", "--encoding", "fourier-1", "--quiet"]) == 0
     assert train_fit.main(["--resume", "several", "--quiet"]) == 0
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
-from nerf_posenc.training.loop import FitState
+from nerf_posenc.training.loop import FitState, Record
 from nerf_posenc.training.optimizers import adam
-from nerf_posenc.training.results import Measure, Record
-from nerf_posenc_app.blocks import Passage, Token
-from nerf_posenc_app.kinds.kind import Problem, TrainingScore
+from nerf_posenc_app.kinds.kind import Problem
+from nerf_posenc_app.values.blocks import Passage, Token
+from nerf_posenc_app.values.measures import Measure, TrainingScore
 from tests.browsers import browser as browser
 from tests.browsers import needs_chromium
 from tests.optional import needs
@@ -30,7 +30,7 @@ live = importlib.import_module("nerf_posenc_app.live.viewer")
 # The server's own threads end after its sockets.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
-LOSS = TrainingScore(Measure("loss", "training loss (nats)", 3), lambda loss: loss)
+LOSS = TrainingScore(Measure("loss", "training loss", "nats", 3), lambda loss: loss)
 
 
 def state_at(step: int) -> FitState:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from nerf_posenc_app.blocks import HeatMap
+from nerf_posenc_app.values.blocks import HeatMap
 from nerf_posenc_sequences.layers.attention import Attention, RecordedAttention
 
 _FARTHEST = 8

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.bert_model import BertModel
@@ -39,7 +39,8 @@ _SHOWN = 4
 
 _NEXT = Measure(
     "next_sentence_percent",
-    "next sentence (%)",
+    "next sentence",
+    "%",
     1,
     meaning="Test pairs for which the model tells whether the second part followed the first in "
     "the text; half did, so 50% is a guess.",
@@ -47,13 +48,15 @@ _NEXT = Measure(
 _BITS = Measure(
     "bits_per_word",
     "bits per masked word",
+    "",
     3,
     higher_is_better=False,
     meaning="Mean of -log2 of the probability that the model gives to the true word.",
 )
 _ACCURACY = Measure(
     "accuracy_percent",
-    "masked words (%)",
+    "masked words",
+    "%",
     1,
     meaning="Masked words whose most probable prediction is right.",
 )

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Evaluation, Passage, Token
+from nerf_posenc_app.values.blocks import Curve, Evaluation, Passage, Token
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Indexing
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.language_models import TransformerLM
@@ -40,13 +40,15 @@ _TEST_SEED = 1 << 40
 
 CORRECT = Measure(
     "correct_percent",
-    "correct (%)",
+    "correct",
+    "%",
     1,
     meaning="Questions about test strings that are answered with the right letter.",
 )
 BITS = Measure(
     "bits_per_answer",
     "bits per answer",
+    "",
     3,
     higher_is_better=False,
     meaning="Mean of -log2 of the probability that the model gives to the right letter.",

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.blocks import Curve, Evaluation, HeatMap, Passage
+from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap, Passage
 from nerf_posenc_sequences.data.types import Text
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.language_models import ConvolutionalLM, TransformerLM

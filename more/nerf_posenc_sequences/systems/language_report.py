@@ -7,8 +7,8 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Token
+from nerf_posenc_app.values.blocks import Curve, Token
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.layers.symbol_loss import IGNORED
 
 _MOST_POINTS = 32
@@ -16,17 +16,24 @@ _MOST_POINTS = 32
 BITS = Measure(
     "bits_per_character",
     "bits per character",
+    "",
     3,
     higher_is_better=False,
     meaning="Mean of -log2 of the probability that the model gives to the true character of test "
     "text: at 1 bit the model is as unsure as between 2 characters.",
 )
 PERPLEXITY = Measure(
-    "perplexity", "perplexity", 2, higher_is_better=False, meaning="2 to the bits per character."
+    "perplexity",
+    "perplexity",
+    "",
+    2,
+    higher_is_better=False,
+    meaning="2 to the bits per character.",
 )
 ACCURACY = Measure(
     "accuracy_percent",
-    "accuracy (%)",
+    "accuracy",
+    "%",
     1,
     meaning="Characters whose most probable prediction is right.",
 )
@@ -37,6 +44,7 @@ def bits_at(length: int) -> Measure:
     return Measure(
         "bits_at_4x",
         f"bits at length {length}",
+        "",
         3,
         higher_is_better=False,
         meaning=f"Bits per character in windows of {length} characters, four times the length of "

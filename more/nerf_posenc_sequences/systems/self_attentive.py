@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from nerf_posenc.training import schedules
 from nerf_posenc.training.batches import DrawBatch, ShuffledBatches
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Labeled, LabeledSentences
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.positions import ADDED, AddedPositions
@@ -29,11 +29,12 @@ _PADDING = 0
 _SHOWN = 4
 
 _ACCURACY = Measure(
-    "accuracy_percent", "accuracy (%)", 1, meaning="Test sentences whose label is found."
+    "accuracy_percent", "accuracy", "%", 1, meaning="Test sentences whose label is found."
 )
 _LOSS = Measure(
     "bits_per_label",
     "bits per label",
+    "",
     3,
     higher_is_better=False,
     meaning="Mean of -log2 of the probability that the model gives to the true label.",
@@ -43,6 +44,7 @@ _LOSS = Measure(
 _ALIKE = Measure(
     "row_similarity",
     "likeness of rows",
+    "",
     3,
     higher_is_better=False,
     meaning="Mean cosine similarity of two rows of attention: 1 if they weigh the words alike.",

@@ -5,22 +5,24 @@ from collections.abc import Sequence
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap, Passage, Token
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Stories, StoryTask, Words
 from nerf_posenc_sequences.systems.story_batches import StoryFormat, StoryTensors
 
 MEASURES = (
     Measure(
         "error_percent",
-        "error (%)",
+        "error",
+        "%",
         digits=1,
         higher_is_better=False,
         meaning="Share of test questions answered wrongly, the mean over tasks.",
     ),
     Measure(
         "accuracy_percent",
-        "accuracy (%)",
+        "accuracy",
+        "%",
         digits=1,
         meaning="Share of test questions answered rightly, the mean over tasks.",
     ),

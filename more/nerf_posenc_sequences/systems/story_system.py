@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Evaluation, Passage
+from nerf_posenc_app.values.blocks import Evaluation, Passage
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Stories
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.systems.base_system import BaseSystem, few_tested

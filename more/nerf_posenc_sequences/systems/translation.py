@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from nerf_posenc.training.batches import DrawBatch
 from nerf_posenc.training.optimizers import OptimizerGroup
-from nerf_posenc_app.blocks import Evaluation, HeatMap, Passage
+from nerf_posenc_app.values.blocks import Evaluation, HeatMap, Passage
 from nerf_posenc_sequences.data.types import Pair, Pairs, Words
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.layers.convolutional_seq2seq import PLACEMENTS, ConvolutionalSeq2Seq

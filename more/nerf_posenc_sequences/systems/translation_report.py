@@ -8,33 +8,37 @@ from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.plugins import how_to_install
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, HeatMap, Passage, Token
+from nerf_posenc_app.values.blocks import Curve, HeatMap, Passage, Token
+from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_sequences.data.types import Pair, Words
 from nerf_posenc_sequences.errors import SequenceError
 
 EXACT = Measure(
     "exact_percent",
-    "exact (%)",
+    "exact",
+    "%",
     1,
     meaning="Test sources whose translation is right in every symbol.",
 )
 BLEU = Measure(
     "bleu",
     "BLEU",
+    "",
     1,
     meaning="Corpus BLEU of the translations of test sources (Papineni et al. 2002), over symbols, "
     "computed by sacreBLEU; undefined where all targets have fewer than 4 symbols.",
 )
 EXACT_LONGER = Measure(
     "exact_longer_percent",
-    "exact, longer (%)",
+    "exact, longer",
+    "%",
     1,
     meaning="The same as the first column for sources that are longer than any in training.",
 )
 BITS = Measure(
     "bits_per_symbol",
     "bits per symbol",
+    "",
     3,
     higher_is_better=False,
     meaning="Mean of -log2 of the probability that the model gives to the true symbol of a test "

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import train_fit
-from nerf_posenc_app.blocks import FitName
+from nerf_posenc_app.values.names import FitName
 from nerf_posenc_kinds.align import AlignedImage, AlignKind, AlignOptions, held_cosine, warped
 
 pytestmark = pytest.mark.usefixtures("own_folder")

@@ -13,8 +13,9 @@ from torch import Tensor
 
 import train_fit
 from nerf_posenc.training.loop import ShownLoss
-from nerf_posenc_app.blocks import FitName, Mesh
 from nerf_posenc_app.commands.export import _write_mesh
+from nerf_posenc_app.values.blocks import Mesh
+from nerf_posenc_app.values.names import FitName
 from nerf_posenc_kinds.data.meshes import open_shape
 from nerf_posenc_kinds.data.surfaces import shaded_view, surface_mesh
 from nerf_posenc_kinds.shape import ShapeKind, ShapeOptions

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from nerf_posenc_app.blocks import Curve, Passage
+from nerf_posenc_app.values.blocks import Curve, Passage
 from nerf_posenc_sequences import open_sequence
 from nerf_posenc_sequences.data.types import Indexing
 from nerf_posenc_sequences.errors import SequenceError

@@ -12,11 +12,12 @@ import torch
 import train_fit
 from more.tests.small import SMALL_TASK
 from nerf_posenc.training.checkpoints import CheckpointError
-from nerf_posenc.training.results import Measure
-from nerf_posenc_app.blocks import Curve, Evaluation, FitName, HeatMap
-from nerf_posenc_app.kinds.kind import Result
 from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.runs.saved import read_metrics
+from nerf_posenc_app.values.blocks import Curve, Evaluation, HeatMap
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from nerf_posenc_sequences import load_models, open_sequence
 from nerf_posenc_sequences.system import SystemOptions
 from tests.browsers import browser as browser
@@ -262,7 +263,7 @@ def test_no_winner_is_named_where_there_is_none() -> None:
             name=FitName(encoding), parameters=1, seconds=1.0, steps=5, evaluation=evaluation
         )
 
-    measure = Measure("error", "error (%)", 1, higher_is_better=False)
+    measure = Measure("error", "error", "%", 1, higher_is_better=False)
     none = result("none", 10.0, 12.0, 14.0)
 
     def said(*others: Result) -> str | None:

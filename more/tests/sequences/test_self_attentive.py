@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from nerf_posenc_app.blocks import HeatMap, Passage
+from nerf_posenc_app.values.blocks import HeatMap, Passage
 from nerf_posenc_sequences.data.types import LabeledSentences
 from nerf_posenc_sequences.errors import SequenceError
 from nerf_posenc_sequences.system import SystemOptions

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc_app.blocks import Curve, HeatMap, Passage
+from nerf_posenc_app.values.blocks import Curve, HeatMap, Passage
 from nerf_posenc_sequences.data.numbers import make_numbers
 from nerf_posenc_sequences.data.types import Pair, Pairs
 from nerf_posenc_sequences.errors import SequenceError

@@ -15,11 +15,11 @@ from nerf_posenc.metrics.image import psnr_from_mse
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, fit, mse
 from nerf_posenc.training.recipes import default_sigma
-from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.kinds.coordinates import coordinate_encodings
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import render
 from nerf_posenc_app.kinds.kind import Problem
+from nerf_posenc_app.values.names import FitName
 
 # Share of the steps of a whole fit that a short one takes.
 _SHARE = 1 / 6

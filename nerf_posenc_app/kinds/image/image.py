@@ -20,9 +20,7 @@ from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.corner_cache import cache_corners
 from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.loop import mse, weighted_mse
-from nerf_posenc.training.results import Measure
 from nerf_posenc.training.schedules import constant
-from nerf_posenc_app.blocks import Evaluation, FitName
 from nerf_posenc_app.crops import preview_windows
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
@@ -40,17 +38,23 @@ from nerf_posenc_app.kinds.image.inputs import find_images
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.plan import PLANNED_PIXELS, plan
 from nerf_posenc_app.kinds.image.reconstruction import (
+    MU_LAW_PSNR,
     evaluated_pixels,
     fitted_pixels,
+    psnr_of,
     reconstruct,
     render,
     view_of,
 )
 from nerf_posenc_app.kinds.image.references import reference_result
 from nerf_posenc_app.kinds.image.samples import ALPHA, sample_notes, sampled, weighted
-from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, Result, digest_of
+from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import UsageError, require
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.measures import Measure
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 from scenes import open_image
 from scenes.in_memory import image_file
 
@@ -58,22 +62,24 @@ from scenes.in_memory import image_file
 _SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
 
 FITTED = Measure(
-    "psnr_fitted_db", "PSNR (dB, fitted pixels)", meaning="PSNR over the pixels that were fitted"
+    "psnr_fitted_db",
+    "PSNR of the fitted pixels",
+    "dB",
+    meaning="PSNR over the pixels that were fitted",
 )
 """Further column of fits that are scored between the pixels."""
 
 
 STOPS = Measure(
     "rmse_stops",
-    "RMSE (stops)",
+    "RMSE",
+    "stops",
     3,
     higher_is_better=False,
     meaning="root mean square of the differences of log2 of linear light, which counts as the peak "
     "over mu where it is less",
 )
 """Further column of images of linear light."""
-MU_LAW = replace(PSNR, label="mu-law PSNR (dB)", meaning="PSNR of the values by the mu-law")
-"""Their first column."""
 
 
 class ImageKind(CoordinateKind[ImageOptions]):
@@ -192,7 +198,7 @@ class ImageKind(CoordinateKind[ImageOptions]):
         """PSNR and SSIM, and between the pixels the PSNR of the fitted ones."""
         fitted = (FITTED,) if self.is_split else ()
         if self.image.tone is not None:
-            return (MU_LAW, *fitted, STOPS, SSIM)
+            return (MU_LAW_PSNR, *fitted, STOPS, SSIM)
         return (PSNR, *fitted, SSIM)
 
     def problem(
@@ -236,7 +242,10 @@ class ImageKind(CoordinateKind[ImageOptions]):
         device = torch.device(fit.config.device)
         dtype = fit.problem.autocast_dtype
         values, decibels = reconstruct(self.image, fit.model, device, dtype)
-        scores = {PSNR.name: decibels, SSIM.name: ssim(values, self._truth, self.image.valid)}
+        scores = {
+            psnr_of(self.image).name: decibels,
+            SSIM.name: ssim(values, self._truth, self.image.valid),
+        }
         if (tone := self.image.tone) is not None:
             scores[STOPS.name] = _rmse_in_stops(values, self.image.evaluated, tone)
         if self.is_split:
@@ -269,7 +278,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
             install = how_to_install("references")
             yield f"not compared with {', '.join(missing)}; to add them: {install}"
         if config.noise is None:  # A fit that has the noise is no failure of training.
-            yield from notes_on_flat_fits(results, constant_psnr([self._truth]), config)
+            flat = constant_psnr([self._truth])
+            yield from notes_on_flat_fits(results, flat, config, psnr_of(self.image))
 
     @classmethod
     def file_of(cls, data: Any) -> Path:

@@ -10,9 +10,9 @@ from nerf_posenc.networks import num_parameters
 from nerf_posenc.training.batches import PixelBatches
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import FitState, fit, predict
-from nerf_posenc_app.blocks import FitName
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.kind import Kind
+from nerf_posenc_app.values.names import FitName
 
 PLANNED_PIXELS = 1 << 20
 """An image of more is announced with what its run will take."""

@@ -10,12 +10,27 @@ from nerf_posenc.images import Image, to_eight_bits, unit_range
 from nerf_posenc.metrics.image import psnr, psnr_from_mse, squared_error
 from nerf_posenc.training.devices import autocast
 from nerf_posenc.training.loop import predict
-from nerf_posenc_app.blocks import View
+from nerf_posenc_app.kinds.coordinates import PSNR
+from nerf_posenc_app.values.blocks import View
+from nerf_posenc_app.values.measures import Measure
+
+MU_LAW_PSNR = Measure(
+    "mu_psnr_db",
+    "mu-law PSNR",
+    "dB",
+    meaning="PSNR of linear light as the mu-law maps it to [0, 1]",
+)
+"""First column of images of linear light; its values are not comparable with those of `PSNR`."""
 
 # A large image is rendered this many pixels at a time.
 _STRIP_PIXELS = 1 << 18
 # Gray of what a mask leaves out.
 _MASKED = 0.5
+
+
+def psnr_of(image: Image) -> Measure:
+    """The PSNR that an image is scored by: that of the mu-law for linear light."""
+    return PSNR if image.tone is None else MU_LAW_PSNR
 
 
 def evaluated_pixels(image: Image) -> Tensor:

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from nerf_posenc.images import Image, to_eight_bits
 from nerf_posenc.metrics.image import psnr, ssim
-from nerf_posenc_app.blocks import Evaluation, FitName
-from nerf_posenc_app.kinds.coordinates import PSNR, SSIM
+from nerf_posenc_app.kinds.coordinates import SSIM
 from nerf_posenc_app.kinds.image.interpolation import interpolate_held_out, linear, radial
-from nerf_posenc_app.kinds.image.reconstruction import view_of
-from nerf_posenc_app.kinds.kind import Result
+from nerf_posenc_app.kinds.image.reconstruction import psnr_of, view_of
 from nerf_posenc_app.terminal import printable
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.names import FitName
+from nerf_posenc_app.values.results import Result
 
 NEEDED = {"linear": "scipy", "rbf": "scipy", "nl-means": "skimage"}
 """Packages of the extra ``references``, by the reference that needs one."""
@@ -39,7 +40,7 @@ def reference_result(image: Image, name: str) -> Result:
     truth = image.evaluated.pixels
     if image.evaluated.is_large:
         values = to_eight_bits(values)
-    scores[PSNR.name] = psnr(values, truth, image.evaluated.weights)
+    scores[psnr_of(image).name] = psnr(values, truth, image.evaluated.weights)
     scores[SSIM.name] = ssim(values, truth, image.valid)
     view = view_of(image, values, printable(image.name))
     return Result(

@@ -1,0 +1,71 @@
+"""What fits are scored by, and how a score is written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nerf_posenc.metrics.image import psnr_from_mse
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of the table of results.
+
+    Two measures of one name are the same quantity: their scores can be averaged and compared.
+
+    Attributes:
+        name: name in ``metrics.json``.
+        quantity: what is measured, such as ``"PSNR"``.
+        unit: its unit, such as ``"dB"``; empty for a number without one.
+        digits: digits that are shown after the point.
+        higher_is_better: whether a gain is more of it.
+        meaning: one sentence for the report.
+    """
+
+    name: str
+    quantity: str
+    unit: str = ""
+    digits: int = 2
+    higher_is_better: bool = True
+    meaning: str = ""
+
+    @property
+    def label(self) -> str:
+        """Heading of the column: ``"PSNR (dB)"``."""
+        return f"{self.quantity} ({self.unit})" if self.unit else self.quantity
+
+    @property
+    def of_batches(self) -> str:
+        """Label of the same quantity while a fit is trained."""
+        unit = f" ({self.unit})" if self.unit else ""
+        return f"{self.quantity} of the batches{unit}"
+
+    @property
+    def suffix(self) -> str:
+        """The unit as it follows a number: ``" dB"``, ``"%"``, or nothing."""
+        return self.unit if self.unit in ("", "%") else f" {self.unit}"
+
+    def sentence(self, value: float) -> str:
+        """Quantity, value and unit, as ``"PSNR 26.92 dB"``."""
+        return f"{self.quantity} {value:z.{self.digits}f}{self.suffix}"
+
+    @property
+    def direction(self) -> str:
+        """Which values are better, in words."""
+        return "higher is better" if self.higher_is_better else "lower is better"
+
+
+@dataclass(frozen=True)
+class TrainingScore:
+    """What the progress line, the curves and the video show of the loss of the batches.
+
+    Attributes:
+        measure: name and unit, in the units of the table where the batches have it.
+        of: function from the mean loss to the score.
+    """
+
+    measure: Measure
+    of: Callable[[float], float]
+
+
+BATCH_PSNR = TrainingScore(Measure("psnr_db", "PSNR", "dB"), psnr_from_mse)
+"""Score of a mean squared error of values in [0, 1]."""

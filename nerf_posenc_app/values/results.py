@@ -1,0 +1,86 @@
+"""The result of a fit: scores and blocks, its history, and previews of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nerf_posenc_app.values.blocks import Evaluation
+from nerf_posenc_app.values.names import FitName
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Previews of a fit in progress.
+
+    Attributes:
+        step: steps taken.
+        score: training score of the last batches, by the kind's `TrainingScore`.
+        images: values in [0, 1], of the same content in every snapshot of a fit.
+    """
+
+    step: int
+    score: float
+    images: Sequence[Float[Tensor, "_height _width 3"]]
+
+
+class Point(NamedTuple):
+    """One point of a training curve.
+
+    Attributes:
+        step: steps taken.
+        seconds: training time so far.
+        score: score of the batches since the point before.
+    """
+
+    step: int
+    seconds: float
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One fit, complete or ended early, or a reference that takes no training.
+
+    Attributes:
+        name: name of the fit, or of the reference.
+        parameters: number of trainable parameters; 0 if there is no model.
+        seconds: training time.
+        steps: steps taken.
+        evaluation: scores and blocks.
+        history: training score at each record.
+        snapshots: previews during the fit, for the training video.
+        details: further values for ``metrics.json``.
+        is_reference: whether it is a reference.
+        is_complete: whether it took all its steps or seconds; False if it was ended early.
+    """
+
+    name: FitName
+    seconds: float
+    evaluation: Evaluation
+    parameters: int = 0
+    steps: int = 0
+    history: Sequence[Point] = ()
+    snapshots: Sequence[Snapshot] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+    is_reference: bool = False
+    is_complete: bool = True
+
+    @property
+    def label(self) -> str:
+        """Name of the fit as text."""
+        return str(self.name)
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """Scores on test data, by the name of the measure."""
+        return self.evaluation.scores
+
+    def blocks(self, kind: type) -> list[Any]:
+        """Blocks of one type."""
+        return [block for block in self.evaluation.blocks if isinstance(block, kind)]
