@@ -1,21 +1,17 @@
 """The command line: arguments in, exit status out. Signals are handled here alone."""
 
-import contextlib
 import difflib
-import os
+import shlex
 import signal
 import textwrap
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 
 from nerf_posenc import __version__
 from nerf_posenc.plugins import PluginError, how_to_install
-from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.devices import keep_freed_memory
 from nerf_posenc.training.distributed import (
     ALONE,
@@ -26,17 +22,19 @@ from nerf_posenc.training.distributed import (
     leave_world,
 )
 from nerf_posenc_app.commands import COMMANDS, COMPANION
-from nerf_posenc_app.kinds import KINDS, require_installed
+from nerf_posenc_app.kinds import KINDS, options_of_kinds, require_data, require_installed
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError, read, require
 from nerf_posenc_app.own_encodings import with_own_encodings
 from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.other_ranks import follow
-from nerf_posenc_app.runs.resume import resume
+from nerf_posenc_app.runs.processes import command_words
+from nerf_posenc_app.runs.resume import options_of_resume, resume
 from nerf_posenc_app.runs.run import Context, Experiment, is_out_of_memory, resume_command
 from nerf_posenc_app.runs.saved import SaveError
+from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
-from nerf_posenc_app.terminal import lasting_streams, print_to_stderr
+from nerf_posenc_app.terminal import lasting_streams, print_to_stderr, printable
 
 _HELP = {"-h", "--help"}
 
@@ -75,28 +73,11 @@ def parse(arguments: Sequence[str]) -> tuple[type[Kind[Any]], CommonOptions]:
         read(CommonOptions, ["--help"], description=_description())
     kind = KINDS[chosen[0] if chosen else next(iter(KINDS))]
     asked = ["--help"] if words & _HELP else arguments
-    options = read(kind.Options, asked, others=_options_of_kinds)
-    data = str(getattr(options, kind.name))
-    require(data != "", f"--{kind.name} needs a path or a name")
-    is_address = data.startswith(("http://", "https://"))
-    require(
-        not is_address, f"--{kind.name} {data}: download it first, and give the path of the file"
-    )
-    for encoding in options.encodings or ():
-        if encoding in ENCODINGS:
-            # One of another distribution is imported once it is named.
-            ENCODINGS[encoding]
+    options = read(kind.Options, asked, others=options_of_kinds)
+    options = with_own_encodings(options, Path())
+    require_data(kind, options)
     options.check()
     return kind, options
-
-
-def _options_of_kinds() -> dict[str, type]:
-    """Options of every kind that can be imported, by the option that chooses it."""
-    found = {}
-    for name in KINDS:
-        with contextlib.suppress(PluginError):
-            found[f"--{name}"] = KINDS[name].Options
-    return found
 
 
 def _description() -> str:
@@ -139,7 +120,9 @@ def main(arguments: Sequence[str], experiment: Experiment) -> int:
         try:
             if _begins_fit(arguments):
                 world = join_world()
-            status = _run(arguments, Context(arguments, stop, experiment, world=world))
+            command = shlex.join([*command_words(), *arguments])
+            context = Context(printable(command), stop, experiment, world=world)
+            status = _run(arguments, context)
             leave_world()
         except SystemExit as ended:
             # tyro has printed the help, or what is wrong.
@@ -177,7 +160,6 @@ def _begins_fit(arguments: Sequence[str]) -> bool:
 
 def _run(arguments: Sequence[str], context: Context) -> int:
     world = context.world
-    arguments = with_own_encodings(arguments, Path())
     if not world.is_first:
         if _begins_fit(arguments):
             follow(context, KINDS)
@@ -202,7 +184,8 @@ def _run(arguments: Sequence[str], context: Context) -> int:
             raise UsageError(f"no command {name!r}; {guess} (commands: {', '.join(COMMANDS)})")
         return read(COMMANDS[name], arguments[1:], command=name) or 0
     if any(argument.split("=")[0] == "--resume" for argument in arguments):
-        return 0 if resume(arguments, context, parse) else 1
+        asked = read(options_of_resume, arguments, others=lambda: {"a new run": CommonOptions})
+        return 0 if resume(context, **asked) else 1
     kind, options = parse(arguments)
     is_single = getattr(options, f"{kind.name}s", None) is None
     fit_all = context.experiment if is_single else run_many
@@ -233,50 +216,3 @@ def _fail(
         line += f"; resume with: {resume_command(stop.folder)}"
     print_to_stderr(line, lead)
     return status
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported, as torch does in the middle of things."""
-    while frame is not None:
-        if "importlib._bootstrap" in frame.f_code.co_filename:
-            return True
-        frame = frame.f_back
-    return False
-
-
-@contextlib.contextmanager
-def handled_signals(stop: Stop) -> Iterator[list[int]]:
-    """Let signals end a fit or the run once it is saved; give the list of those that came."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        # Python delivers signals to the main thread alone.
-        yield received
-        return
-
-    several, is_ending = find_world().size > 1, False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal is_ending
-        if several and (is_ending or (stop.is_training and stop.ends_run)):
-            # torchrun passes on what the terminal or a scheduler has sent to all processes.
-            return
-        # Outside of a fit everything is saved already; a third request ends a fit unsaved.
-        if stop.is_training and not stop.ends_run:
-            received.append(number)
-            # torchrun itself ends at the first one.
-            stop.request(run=several or number != signal.SIGINT)
-        elif _is_importing(frame):
-            # An exception within an import that C++ asked for would abort the process.
-            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
-        else:
-            received.append(number)
-            is_ending = True
-            raise KeyboardInterrupt
-
-    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]
-    previous: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -17,6 +17,18 @@ _MAX_ITEMS = 1_000_000
 _MAX_TEXT = 100_000
 
 
+class JsonTypeError(ValueError):
+    """A value is not of the type that is expected.
+
+    Attributes:
+        expected: what is expected, for the message.
+    """
+
+    def __init__(self, name: str, expected: str, value: Any) -> None:
+        super().__init__(f"{name} must be {expected}; it is {value!r:.80}")
+        self.expected = expected
+
+
 def as_json(value: Any) -> Any:
     """Plain containers that JSON takes: infinite numbers become strings, and NaN becomes null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -73,7 +85,11 @@ def from_json(kind: Any, value: Any, name: str) -> Any:
     if origin in (list, tuple) or (isinstance(origin, type) and issubclass(origin, Sequence)):
         is_list = isinstance(value, list) and len(value) <= _MAX_ITEMS
         _checked(value, is_list, f"a list of at most {_MAX_ITEMS:,} items", name)
-        return [from_json(arguments[0], item, name) for item in value]
+        if origin is not tuple:
+            return [from_json(arguments[0], item, name) for item in value]
+        if arguments[-1] is not Ellipsis:
+            _checked(value, len(value) == len(arguments), f"a list of {len(arguments)}", name)
+        return tuple(from_json(arguments[0], item, name) for item in value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         _checked(value, isinstance(value, dict), "an object", name)
         return {
@@ -90,9 +106,11 @@ def _from_union(kinds: Sequence[Any], value: Any, name: str) -> Any:
         if kind is not type(None):
             try:
                 return from_json(kind, value, name)
-            except ValueError as error:
+            except JsonTypeError as error:
                 errors.append(error)
-    raise errors[-1]
+    if len(errors) == 1:
+        raise errors[0]
+    raise JsonTypeError(name, " or ".join(error.expected for error in errors), value)
 
 
 def _from_mapping(kind: Any, value: Any, name: str) -> Any:
@@ -110,13 +128,15 @@ def _from_mapping(kind: Any, value: Any, name: str) -> Any:
 
 def _from_plain(kind: Any, value: Any, name: str) -> Any:
     if kind is bool:
-        return _checked(value, isinstance(value, bool), "true or false", name)
+        return _checked(value, isinstance(value, bool), "True or False", name)
     if kind is str:
         text = _checked(value, isinstance(value, str), "a text", name)
         is_valid = (len(text) <= _MAX_TEXT and text.isascii()) or _is_unicode(text)
         return _checked(text, is_valid, f"a Unicode text of at most {_MAX_TEXT:,} characters", name)
+    if kind is Path:
+        return Path(_from_plain(str, value, name))
     if isinstance(value, bool):
-        raise ValueError(f"{name} must be a number; it is {value}")
+        raise JsonTypeError(name, "an integer" if kind is int else "a number", value)
     if kind is int:
         is_count = isinstance(value, int) and abs(value) < 1 << 53
         return _checked(value, is_count, "an integer", name)
@@ -138,7 +158,7 @@ def _is_unicode(text: str) -> bool:
 
 def _checked(value: Any, is_valid: bool, expected: str, name: str) -> Any:
     if not is_valid:
-        raise ValueError(f"{name} must be {expected}; it is {value!r:.80}")
+        raise JsonTypeError(name, expected, value)
     return value
 
 

@@ -15,7 +15,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
@@ -24,6 +24,8 @@ import tyro
 from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.recipes import OPTIMIZERS
+from nerf_posenc_app.in_memory import InMemory
+from nerf_posenc_app.json_values import from_json
 from nerf_posenc_app.terminal import printable
 
 SCRIPT = "train_fit.py"
@@ -34,7 +36,7 @@ PROGRAM = _INSTALLED if Path(sys.argv[0]).stem == _INSTALLED else SCRIPT
 """The program as it was started."""
 _STARTED = f"{PROGRAM} fit" if PROGRAM == _INSTALLED else PROGRAM
 
-FREE = (
+NOT_COMPARED = (
     *(
         "device",
         "out",
@@ -53,10 +55,15 @@ FREE = (
 it is written. A resumed run may have others, and a comparison does not name them."""
 
 Asked = TypeVar("Asked")
+Options = TypeVar("Options", bound="CommonOptions")
 
 
 class UsageError(Exception):
-    """A mistake in the command line; the message says how to correct it."""
+    """A mistake in the options; the message says how to correct it, for the command line."""
+
+    def for_python(self) -> str:
+        """The message with arguments of `fit` for options: ``batch_size`` for --batch-size."""
+        return re.sub(r"--([a-z][a-z-]*)", lambda found: found[1].replace("-", "_"), str(self))
 
 
 @dataclass(frozen=True)
@@ -95,15 +102,15 @@ Value = TypeVar("Value")
 
 if typing.TYPE_CHECKING:
     # As resolved: no configuration has it open.
-    Open = Annotated[Value, None]
+    Resolved = Annotated[Value, None]
 else:
     # As asked for: None leaves it to the kind, the model or the data.
-    Open = Optional
+    Resolved = Optional
 
-OPEN: Any = None
+UNSET: Any = None
 """Value of an option that is left open, which `Kind.resolve` replaces."""
 
-Count = Annotated[Open[int], Range(1)]
+Count = Annotated[Resolved[int], Range(1)]
 """Option that counts something."""
 Seconds = Annotated[float | None, Range(0, is_open=True)]
 
@@ -116,7 +123,7 @@ _MOST_WEIGHTS = 1 << 29
 class CommonOptions:
     """What holds for all kinds of data."""
 
-    encodings: Open[tuple[str, ...]] = OPEN
+    encodings: Resolved[tuple[str, ...]] = UNSET
     """What to fit with, of those named above, or FILE.py:CLASS."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
@@ -125,13 +132,13 @@ class CommonOptions:
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
     """Hidden layers; 4, of grids 2; of scenes by field."""
 
-    steps: Count = OPEN
+    steps: Count = UNSET
     """Training steps of each fit; by the data, some minutes in all."""
 
     seconds: Seconds = None
     """Seconds of training of each fit, not steps."""
 
-    batch_size: Count = OPEN
+    batch_size: Count = UNSET
     """Pixels, rays or examples per step; by the data and the device."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
@@ -207,6 +214,10 @@ class CommonOptions:
             f"--tensorboard needs tensorboard: {how_to_install('tensorboard')}",
         )
 
+    def in_memory(self) -> dict[str, InMemory]:
+        """Data that Python holds, by the name of the option."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, InMemory)}
+
     def log(self, line: str) -> None:
         """Print a line, unless ``--quiet``."""
         if not self.quiet:
@@ -217,7 +228,7 @@ class CommonOptions:
 class CoordinateOptions(CommonOptions):
     """What holds for networks on coordinates."""
 
-    num_bands: Annotated[Open[int], Range(1, 100), tyro.conf.arg(name="bands")] = OPEN
+    num_bands: Annotated[Resolved[int], Range(1, 100), tyro.conf.arg(name="bands")] = UNSET
     """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1."""
 
     sigma: Annotated[float | None, Range(0, 1e6, is_open=True)] = None
@@ -262,6 +273,62 @@ def option_names(asked: Any) -> dict[str, str]:
         names = names[1:] if len(names) > 1 and names[1] else names[:1]
         found |= {"--" + name.lstrip("-").replace("_", "-"): field for name in names if name}
     return found
+
+
+def from_values(
+    options: type[Options],
+    given: Mapping[str, Any],
+    others: Callable[[], Mapping[str, type]] = dict,
+) -> Options:
+    """Make options of values, as the command line makes them of words.
+
+    Args:
+        options: dataclass of the options.
+        given: values by the name of the field or of the option, with ``_`` for ``-``; arrays where
+            an option names a file. None leaves an option at its default.
+        others: function that gives the options of the other kinds of data, by the option that
+            chooses the kind; called to explain an unknown name.
+
+    Raises:
+        UsageError: If a name is unknown or given twice, or a value is of another type.
+    """
+    names = option_names(options)
+    fields_by_option = names | {
+        f"--{field.name.replace('_', '-')}": field.name for field in fields(options)
+    }
+    hints = typing.get_type_hints(options, include_extras=True)
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if option not in fields_by_option:
+            raise UsageError(unknown_option(option, options, others()))
+        field = fields_by_option[option]
+        if field in values:
+            raise UsageError(f"{option} and {_option_of(names, field)} are one option; give one")
+        if value is None:
+            continue
+        if InMemory in getattr(hints[field], "__metadata__", ()):
+            # A number is a word of the command line: observed=0.1.
+            is_word = isinstance(value, str | Path | int | float)
+            values[field] = str(value) if is_word else InMemory(value)
+            continue
+        try:
+            values[field] = from_json(hints[field], _plain(value), option)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+    return options(**values)
+
+
+def _option_of(names: Mapping[str, str], field: str) -> str:
+    return next(option for option, name in names.items() if name == field)
+
+
+def _plain(value: Any) -> Any:
+    """A value of NumPy or torch, a tuple or a path as JSON has it."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) and not isinstance(value, str) else value
 
 
 def require_ranges(asked: Any, values: Mapping[str, Any]) -> None:
@@ -364,16 +431,23 @@ def _refuse(
             f"{word!r} belongs to no option; an option takes one value, unless --help shows "
             f"several (see {program} --help)"
         )
-    word = word.split("=")[0]
     given = next((name for name in others if name in arguments), "")
     page = f"{program} {given}".strip()
+    raise UsageError(f"{unknown_option(word.split('=')[0], asked, others)} (see {page} --help)")
+
+
+def unknown_option(option: str, asked: Any, others: Mapping[str, type]) -> str:
+    """Say which kind of data has an unknown option, or which option is spelled like it.
+
+    Args:
+        option: the unknown option, as ``--bnads``.
+        asked: dataclass or function that lacks it.
+        others: dataclasses of the options of all kinds of data, by the option that chooses a kind.
+    """
+    chosen = next((name for name, other in others.items() if other is asked), "this")
     for choice, other in others.items():
-        if word in option_names(other):
-            raise UsageError(
-                f"{word} is for {choice}, not for {given or 'this'} (see {page} --help)"
-            )
-    known = [asked] if given else [asked, *others.values()]
-    names = [name.strip("-") for each in known for name in option_names(each)]
-    near = difflib.get_close_matches(word.strip("-"), names, n=1)
-    guess = f"; did you mean --{near[0]}?" if near else ""
-    raise UsageError(f"there is no option {word}{guess} (see {page} --help)")
+        if option in option_names(other):
+            return f"{option} is for {choice}, not for {chosen}"
+    names = [name.strip("-") for name in option_names(asked)]
+    near = difflib.get_close_matches(option.strip("-"), names, n=1)
+    return f"there is no option {option}" + (f"; did you mean --{near[0]}?" if near else "")

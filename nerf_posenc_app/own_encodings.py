@@ -1,68 +1,167 @@
-"""Encodings of a user's own file: ``--encodings none ./mine.py:CubicEncoder``."""
+"""Encodings of a user's own: ``--encodings none ./mine.py:CubicEncoder``, or a class in Python.
 
+The file is code, and importing it runs it. That happens only where the user names the file in this
+very call: a saved run names its encodings and their files, and never imports them.
+"""
+
+import ast
+import hashlib
 import importlib.util
+import inspect
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from nerf_posenc.core.encoder import Encoder
 from nerf_posenc.training.encoding_recipe import EncoderDescription, as_recipe
 from nerf_posenc.training.recipes import ENCODINGS, EncodingRecipe
-from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.options import CommonOptions, UsageError
 
-_SPECIFIED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
+_NAMED = re.compile(r"(?P<file>.+\.py):(?P<name>[^\W\d]\w*)")
 
-# Files of the encodings that were added, by name.
-_ADDED: dict[str, Path] = {}
+Options = TypeVar("Options", bound=CommonOptions)
 
 
-def with_own_encodings(words: Sequence[str], folder: Path) -> list[str]:
-    """Add encodings of files to ``ENCODINGS``, and name them as the files do.
+@dataclass(frozen=True)
+class OwnFile:
+    """Where an encoding of a user's own is from.
+
+    Attributes:
+        path: its file; empty for a class that is in no file, as in a notebook.
+        digest: SHA-256 of the file.
+    """
+
+    path: str
+    digest: str
+
+
+# Encodings that were added in this process, by name.
+_ADDED: dict[str, OwnFile] = {}
+
+
+def with_own_encodings(options: Options, folder: Path) -> Options:
+    """Import the files that ``--encodings`` names, and name their encodings as the files do.
 
     Args:
-        words: words of the command line; ``FILE.py:NAME`` is an `Encoder` class, which is called
-            with the number of coordinates, or an `EncodingRecipe`.
+        options: options of a run.
+        folder: folder that relative paths start from.
+
+    Raises:
+        UsageError: If a file cannot be imported, or lacks the encoding.
+    """
+    if options.encodings is None:
+        return options
+    return replace(options, encodings=tuple(imported(name, folder) for name in options.encodings))
+
+
+def imported(name: str, folder: Path = Path()) -> str:
+    """Add the encoding of a file to ``ENCODINGS``.
+
+    Args:
+        name: name of an encoding; or ``FILE.py:NAME``, where ``NAME`` is an `Encoder` class, which
+            is called with the number of coordinates, or an `EncodingRecipe`.
         folder: folder that relative paths start from.
 
     Returns:
-        The words, with ``NAME`` for each ``FILE.py:NAME``.
+        The name of the encoding.
 
     Raises:
         UsageError: If there is no such file or name, the file raises an error, or what it names is
             neither of both or encodes no coordinates.
     """
-    named = []
-    for word in words:
-        found = _SPECIFIED.fullmatch(word)
-        if found is not None:
-            file, name = folder / found["file"], found["name"]
-            if name in ENCODINGS and _ADDED.get(name) != file.resolve():
-                raise UsageError(f"{word}: there is an encoding {name} already; rename yours")
-            recipe = _recipe(file, name, word)
-            _try(name, recipe, word)
-            ENCODINGS[name], _ADDED[name] = recipe, file.resolve()
-        elif word.endswith(".py") and (folder / word).is_file():
-            known = [n for n, v in vars(_module(folder / word, word)).items() if _is_encoding(v)]
-            raise UsageError(f"{word} needs a name: {' or '.join(f'{word}:{n}' for n in known)}")
-        named.append(word if found is None else found["name"])
-    return named
-
-
-def _recipe(file: Path, name: str, word: str) -> EncodingRecipe:
-    values = vars(_module(file, word))
-    value: Any = values.get(name)
+    found = _NAMED.fullmatch(name)
+    if found is None:
+        if name.endswith(".py") and (folder / name).is_file():
+            known = " or ".join(f"{name}:{each}" for each in _classes(folder / name))
+            raise UsageError(f"{name} needs the name of a class in it: {known or 'it has none'}")
+        if name in ENCODINGS:
+            # One of another distribution is imported once it is named.
+            ENCODINGS[name]
+        return name
+    file = folder / found["file"]
+    values = vars(_module(file, name))
+    value: Any = values.get(found["name"])
     if not _is_encoding(value):
-        known = [each for each, found in values.items() if _is_encoding(found)]
+        known = ", ".join(each for each, value in values.items() if _is_encoding(value))
         raise UsageError(
-            f"{word}: {file.name} has no class {name} derived from nerf_posenc.core.Encoder, and "
-            f"no EncodingRecipe of this name; it has {', '.join(known) or 'none at all'}"
+            f"{name}: {file.name} has no class {found['name']} derived from "
+            f"nerf_posenc.core.Encoder, and no EncodingRecipe of this name; it has "
+            f"{known or 'none at all'}"
         )
-    return as_recipe(value)
+    return _added(found["name"], value, file, name)
+
+
+def add_class(value: type) -> str:
+    """Add a class that Python holds to ``ENCODINGS``, and return its name.
+
+    Raises:
+        UsageError: If it is no `Encoder`, or encodes no coordinates.
+    """
+    name = value.__name__
+    if not _is_encoding(value):
+        raise UsageError(f"--encodings: {name} is not derived from nerf_posenc.core.Encoder")
+    try:
+        file = Path(inspect.getfile(value))
+    except (OSError, TypeError):
+        file = None
+    return _added(name, value, file, name)
+
+
+def own_files(names: Iterable[str]) -> dict[str, OwnFile]:
+    """Files of those of some encodings that are a user's own."""
+    return {name: _ADDED[name] for name in names if name in _ADDED and name in ENCODINGS}
+
+
+def require_same_files(saved: Mapping[str, OwnFile], run: Path) -> None:
+    """Check that the own encodings of a saved run were added in this process, unchanged.
+
+    Raises:
+        UsageError: Naming the encoding, its file, and the option that imports it.
+    """
+    added = own_files(saved)
+    for name, file in saved.items():
+        if name not in added and not file.path:
+            raise UsageError(
+                f"--resume {run}: its encoding {name} was defined in a session of Python, not in a "
+                "file, and is lost; begin a new run"
+            )
+        if name not in added:
+            raise UsageError(
+                f"--resume {run}: its encoding {name} is code, which runs only if you name it: add "
+                f"--encodings {file.path}:{name}"
+            )
+        if added[name].digest != file.digest:
+            raise UsageError(
+                f"--resume {run}: {added[name].path or name} has changed since the run began; "
+                "begin a new one"
+            )
+
+
+def _added(name: str, value: Any, file: Path | None, given: str) -> str:
+    path = "" if file is None else str(file.resolve())
+    if name in ENCODINGS and (name not in _ADDED or _ADDED[name].path != path):
+        raise UsageError(f"{given}: there is an encoding {name} already; rename yours")
+    recipe = as_recipe(value)
+    _try(name, recipe, given)
+    content = file.read_bytes() if file is not None and file.is_file() else b""
+    ENCODINGS[name] = recipe
+    _ADDED[name] = OwnFile(path, hashlib.sha256(content).hexdigest())
+    return name
+
+
+def _classes(file: Path) -> Sequence[str]:
+    """Names of the classes of a file, which is not run."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
 def _is_encoding(value: object) -> bool:
@@ -71,7 +170,7 @@ def _is_encoding(value: object) -> bool:
     return isinstance(value, EncodingRecipe) or (is_class and value is not Encoder)
 
 
-def _try(name: str, recipe: EncodingRecipe, word: str) -> None:
+def _try(name: str, recipe: EncodingRecipe, given: str) -> None:
     """Encode two points with it, before anything is fitted.
 
     Raises:
@@ -95,20 +194,20 @@ def _try(name: str, recipe: EncodingRecipe, word: str) -> None:
                 return
         except Exception as error:
             problems.append(f"{type(error).__name__}: {error}")
-    raise UsageError(f"{word}: {name} encodes no coordinates: {problems[0].splitlines()[0]}")
+    raise UsageError(f"{given}: {name} encodes no coordinates: {problems[0].splitlines()[0]}")
 
 
-def _module(file: Path, word: str) -> ModuleType:
+def _module(file: Path, given: str) -> ModuleType:
     """Import a file."""
     key = f"nerf_posenc_encodings_{file.stem}"
     spec = importlib.util.spec_from_file_location(key, file)
     if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(f"{word}: there is no file {file}")
+        raise UsageError(f"{given}: there is no file {file}")
     module = importlib.util.module_from_spec(spec)
     # Where a dataclass looks for the names of its annotations.
     sys.modules[key] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UsageError(f"{word}: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{given}: {type(error).__name__}: {error}") from error
     return module

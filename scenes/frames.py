@@ -20,7 +20,7 @@ from scenes.masks import Mask, mask_beside, read_masks
 from scenes.pixel_stacks import mapped_note, stack_images
 from scenes.worker import Allowance
 
-_HOLD_OUT = 8
+HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.
 _RIGID_TOLERANCE = 1e-3
 # Image and camera may differ so much in the ratio of their sides.
@@ -126,7 +126,7 @@ def load_scene(folder: Path, found: PosedImages, *, max_pixels: int, size: int |
         )
     turned: dict[str, int] = {}
     train_views = _load_views(train, box, max_pixels, size, turned)
-    blind = _blind_views(train_views, folder)
+    blind = blind_views(train_views, str(folder))
     test_views = _load_views(test, box, max_pixels, size, turned)
     cameras = [*train_views.cameras, *test_views.cameras]
     notes = [*notes, *_remarks(cameras, [*train, *test], turned)]
@@ -325,7 +325,7 @@ def _reduced(image: Tensor, size: int | None) -> Tensor:
     return resize_area(premultiplied(image)[None], size)[0]
 
 
-def _blind_views(views: Views, folder: Path) -> int:
+def blind_views(views: Views, folder: str) -> int:
     """Number of views of which no ray meets the box.
 
     Raises:
@@ -358,13 +358,13 @@ def require_views(count: int, where: object) -> None:
 
 def split_frames(frames: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
     """Split frames into training frames and test frames, every eighth."""
-    train = [frame for i, frame in enumerate(frames) if i % _HOLD_OUT]
-    return train, [frame for i, frame in enumerate(frames) if i % _HOLD_OUT == 0]
+    train = [frame for i, frame in enumerate(frames) if i % HOLD_OUT]
+    return train, [frame for i, frame in enumerate(frames) if i % HOLD_OUT == 0]
 
 
 def held_out_note(count: int) -> str:
     """Remark on how the views were split."""
-    return f"every {_HOLD_OUT}th view is held out for testing, {count} in all"
+    return f"every {HOLD_OUT}th view is held out for testing, {count} in all"
 
 
 def require_rigid(pose: npt.NDArray[np.float64], where: str) -> None:

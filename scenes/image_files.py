@@ -107,23 +107,41 @@ def open_image(
     if is_folder:
         raise SceneError(f"{path} is a folder; give the path of an image in it")
     if exists:
-        rgb, is_transparent = _rgb_from_file(path, max_pixels, background)
-        image = Image.from_rgb(rgb, name=path.stem, source=str(path))
-        if is_transparent:
-            gray = {0.0: "black", 1.0: "white"}.get(background, f"gray {background:g}")
-            image = replace(image, notes=(f"transparent pixels are laid over {gray}",))
-        return image.tone_mapped() if rgb.is_floating_point() and float(rgb.max()) > 1 else image
+        pixels, _ = read_image(path, max_pixels)
+        return image_from_pixels(pixels, name=path.stem, source=str(path), background=background)
     if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
         sample = SAMPLES[path.stem]
         source = f"bundled sample {path.stem} ({sample.source})"
-        rgb, _ = _rgb_from_file(sample.file, max_pixels, background)
-        return Image.from_rgb(rgb, name=path.stem, source=source)
+        pixels, _ = read_image(sample.file, max_pixels)
+        return image_from_pixels(pixels, name=path.stem, source=source, background=background)
     if (pattern := open_pattern(name_or_path, pattern_size)) is not None:
         return pattern
     raise SceneError(
         f"no image at {path}; give an image file, a sample: {', '.join(sorted(SAMPLES))}, or a "
         f"pattern: {', '.join(PATTERNS)}"
     )
+
+
+def image_from_pixels(
+    pixels: PixelArray, *, name: str, source: str, background: float = 1.0
+) -> Image:
+    """Make an image of decoded pixels.
+
+    Args:
+        pixels: ``(height, width, channels)``: gray, gray and alpha, RGB or RGBA.
+        name: name of the image.
+        source: where the pixels are from, for messages.
+        background: gray in [0, 1] that transparent pixels are laid over.
+
+    Raises:
+        SceneError: If all pixels are transparent.
+    """
+    rgb, is_transparent = _rgb_from_pixels(pixels, source, background)
+    image = Image.from_rgb(rgb, name=name, source=source)
+    if is_transparent:
+        gray = {0.0: "black", 1.0: "white"}.get(background, f"gray {background:g}")
+        image = replace(image, notes=(f"transparent pixels are laid over {gray}",))
+    return image.tone_mapped() if rgb.is_floating_point() and float(rgb.max()) > 1 else image
 
 
 def open_alpha(path: Path, *, max_pixels: int = MAX_PIXELS) -> Float[Tensor, "height width"] | None:
@@ -180,18 +198,17 @@ def stored_pixels(
     return torch.from_numpy(stored), orientation
 
 
-def _rgb_from_file(path: Path, max_pixels: int, background: float) -> tuple[Tensor, bool]:
-    """RGB over a gray, in the type that the file has or that its values need.
+def _rgb_from_pixels(pixels: PixelArray, source: str, background: float) -> tuple[Tensor, bool]:
+    """RGB over a gray, in the type that the pixels have or that their values need.
 
     Returns:
         The values, and whether some are transparent.
     """
-    pixels, _ = read_image(path, max_pixels)
     height, width, channels = pixels.shape
     has_alpha = channels in (2, 4)
     if has_alpha and not pixels[..., -1].any():
         raise SceneError(
-            f"{path} is fully transparent: its alpha is 0 everywhere; save it without alpha"
+            f"{source} is fully transparent: its alpha is 0 everywhere; save it without alpha"
         )
     if pixels.dtype in (np.uint8, np.uint16) and not has_alpha:
         kept = np.empty((height, width, 3), dtype=pixels.dtype)

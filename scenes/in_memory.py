@@ -1,38 +1,35 @@
-"""Data that Python holds, as files that the readers read back without loss.
+"""Images, masks and posed views of values that Python holds, as the readers of files make them."""
 
-A resumed run reads them again. They lie in ``runs/data/``, in folders that are named by a checksum
-of the values: what is fitted twice is written once.
-"""
+from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from nerf_posenc.images import Image
 from scenes.errors import SceneError
+from scenes.image_files import image_from_pixels
 
-_FOLDER = Path("runs", "data")
-# Parameters of a lens by OpenCV's names.
-_LENS = ("k1", "k2", "p1", "p2")
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from nerf_posenc.radiance.views import Scene
 
 
-def image_file(pixels: Any) -> Path:
-    """Write an image.
+def image_in_memory(pixels: Any) -> Image:
+    """Make an image of an array or a tensor.
 
     Args:
-        pixels: array or tensor ``(height, width)`` or ``(height, width, 3 or 4)``, of 8 or 16 bits
-            or in [0, 1]; colors are not multiplied by the opacity.
-
-    Returns:
-        The file, an array of NumPy.
+        pixels: ``(height, width)`` or ``(height, width, 3 or 4)``. Booleans count as 0 and 1;
+            unsigned integers of 8 or 16 bits as shares of the largest; floating-point values are in
+            [0, 1], or linear light with values above 1. Colors are not multiplied by the opacity.
 
     Raises:
-        SceneError: If it is of another shape, or the file cannot be written.
+        SceneError: If they are of another shape or type, negative or not finite.
     """
     array = numbers(pixels, "an image")
     if array.dtype.kind == "i" or array.dtype.itemsize > 4:
@@ -45,106 +42,82 @@ def image_file(pixels: Any) -> Path:
         raise SceneError(
             f"an image must be (height, width) or (height, width, 3 or 4); got {array.shape}"
         )
-    return write_once("image.npy", [array], lambda folder: np.save(folder / "image.npy", array))
+    array = array[..., None] if array.ndim == 2 else array
+    return image_from_pixels(array, name="image", source="image in memory")
 
 
-def weights_file(values: Any) -> Path:
-    """Write a mask or weights ``(height, width)`` in [0, 1]; 8 or 16 bits count as shares of 1.
+def weights_in_memory(values: Any) -> Float[Tensor, "height width"]:
+    """Make a mask or weights of an array: shares in [0, 1], in 8 or 16 bits shares of the largest.
 
     Raises:
-        SceneError: If they are no numbers, or the file cannot be written.
+        SceneError: If they are of another shape, or out of range.
     """
-    array = numbers(values, "a mask")
-    # Integers of a mask may also be 0 and 1.
-    if array.dtype in (np.uint8, np.uint16) and int(array.max()) > 1:
-        array = array / np.float32(np.iinfo(array.dtype).max)
-    return write_once("weights.npy", [array], lambda folder: np.save(folder / "weights.npy", array))
+    array = shares(values, "a mask")
+    if array.ndim != 2:
+        raise SceneError(f"a mask must be (height, width); got {array.shape}")
+    return torch.from_numpy(array)
 
 
-def scene_folder(views: Any) -> Path:
-    """Write posed images.
+def scene_in_memory(views: Any, *, size: int | None = None) -> Scene:
+    """Make a scene of posed images, of which every eighth is held out for testing.
 
     Args:
-        views: the images, in coordinates in which the scene lies in [-1, 1]^3.
-
-    Returns:
-        The folder, with a ``transforms.json``.
+        views: `nerf_posenc.radiance.Views`, or what its ``as_plain`` returned.
+        size: longer side of the views in pixels, which are averaged down to it; None for theirs.
 
     Raises:
-        SceneError: If it is something else, or the folder cannot be written.
+        SceneError: If it is something else, or has fewer than 2 views, or most of them do not see
+            the box [-1, 1]^3.
     """
     # Imported here: an image needs no views.
-    from nerf_posenc.radiance.views import Views
+    from nerf_posenc.radiance.views import Scene, Views
+    from scenes.frames import HOLD_OUT, blind_views, held_out_note
 
+    views = Views.from_plain(views) if isinstance(views, Mapping) else views
     if not isinstance(views, Views):
         raise SceneError(
             "a scene must be a path, a name or nerf_posenc.radiance.Views; got "
             f"{type(views).__name__}"
         )
-    images = [numbers(image, "a view") for image in views.pixels]
-    frames = [
-        {
-            "file_path": f"{i:04}.npy",
-            "transform_matrix": pose,
-            **{"w": camera.width, "h": camera.height, "fl_x": camera.fx, "fl_y": camera.fy},
-            **{"cx": camera.cx, "cy": camera.cy},
-            **dict(zip(_LENS, camera.distortion, strict=True)),
-        }
-        for i, (pose, camera) in enumerate(
-            zip(views.world_from_camera.tolist(), views.cameras, strict=True)
-        )
-    ]
-    # By instant-ngp's convention this is the box [-1, 1]^3.
-    text = json.dumps({"scale": 0.5, "offset": 0.5, "aabb_scale": 1, "frames": frames})
-
-    def write(folder: Path) -> None:
-        for i, image in enumerate(images):
-            np.save(folder / f"{i:04}.npy", _straight(image))
-        (folder / "transforms.json").write_text(text, encoding="utf-8")
-
-    return write_once("", [*images, np.frombuffer(text.encode(), np.uint8)], write)
+    if len(views) < 2:
+        raise SceneError("a scene needs 2 views or more: one to fit, and one to test")
+    number = torch.arange(len(views))
+    train, test = views.select(number % HOLD_OUT > 0), views.select(number % HOLD_OUT == 0)
+    notes = [held_out_note(len(test))]
+    if blind := blind_views(train, "the scene in memory"):
+        notes.append(f"{blind} of the {len(train)} views to fit see nothing of the box [-1, 1]^3")
+    scene = Scene("scene", train, test, f"{len(views)} views in memory", notes=tuple(notes))
+    return scene if size is None else scene.resized(size)
 
 
-def _straight(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Colors that are not multiplied by their opacity, as those of files are not.
+def shares(values: Any, name: str) -> npt.NDArray[np.float32]:
+    """Values in [0, 1] of an array: integers of 8 or 16 bits count as shares of the largest.
 
-    Floating-point views are premultiplied (`nerf_posenc.radiance.Views`), and 8 bits are not.
+    Integers that are all 0 or 1 stay what they are.
+
+    Raises:
+        SceneError: If they are no numbers in that range, naming what they are for.
     """
-    if image.dtype.kind != "f" or image.shape[-1] != 4:
-        return image
-    colors, alpha = np.split(image, [3], axis=-1)
-    straight = np.divide(colors, alpha, out=np.zeros_like(colors), where=alpha > 0)
-    return np.concatenate([straight.clip(max=1), alpha], axis=-1)
+    array = numbers(values, name)
+    if array.dtype in (np.uint8, np.uint16) and int(array.max()) > 1:
+        array = array / np.float32(np.iinfo(array.dtype).max)
+    array = array.astype(np.float32)
+    low, high = float(array.min()), float(array.max())
+    if not (low >= 0 and high <= 1):
+        raise SceneError(
+            f"{name} must hold values in [0, 1]; got {low:.9g} to {high:.9g}: map the least to 0 "
+            "and the largest to 1"
+        )
+    return array
 
 
 def numbers(data: Any, name: str) -> npt.NDArray[Any]:
-    """Values of an array or a tensor; those of 64 bits in 32.
+    """Values of an array or a tensor: booleans as 0.0 and 1.0, floating-point numbers in float32.
 
     Raises:
         SceneError: If they are no numbers, naming what they are for.
     """
     array = data.detach().cpu().numpy() if isinstance(data, torch.Tensor) else np.asarray(data)
-    array = array.astype(np.uint8) if array.dtype == bool else array
-    if array.dtype.kind not in "fiu" or array.size == 0:
+    if array.dtype.kind not in "fiub" or array.size == 0:
         raise SceneError(f"{name} must be a path or numbers; got {array.dtype} {array.shape}")
-    return array.astype(np.float32) if array.dtype.kind == "f" else array
-
-
-def write_once(
-    name: str, arrays: Sequence[npt.NDArray[Any]], write: Callable[[Path], None]
-) -> Path:
-    """Path of a file, or of a folder of files without a name, written if it is not there."""
-    checksum = hashlib.blake2b(digest_size=8)
-    for array in arrays:
-        checksum.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-    folder = _FOLDER / checksum.hexdigest()
-    partial = folder.with_suffix(".partial")
-    if not folder.exists():
-        try:
-            partial.mkdir(parents=True, exist_ok=True)
-            write(partial)
-            # Complete or not there: a process that was killed leaves no half of a file.
-            partial.rename(folder)
-        except OSError as error:
-            raise SceneError(f"cannot write to {folder}: {error.strerror or error}") from None
-    return folder / name
+    return array.astype(np.float32) if array.dtype.kind in "fb" else array

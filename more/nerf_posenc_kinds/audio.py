@@ -17,6 +17,7 @@ from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     CoordinateKind,
@@ -30,8 +31,7 @@ from nerf_posenc_app.values.blocks import Curve, Evaluation
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from nerf_posenc_kinds.data.in_memory import sound_file
-from nerf_posenc_kinds.data.sounds import PHRASE, open_sound
+from nerf_posenc_kinds.data.sounds import PHRASE, open_sound, sound_in_memory
 from nerf_posenc_kinds.sound_report import Sound, wav_bytes
 from nerf_posenc_kinds.spectrogram import snr, snr_by_octave, spectrogram
 
@@ -64,7 +64,7 @@ class AudioOptions(CoordinateOptions):
     Example: train_fit.py --audio song.wav --duration 5
     """
 
-    audio: str = PHRASE
+    audio: Annotated[str, InMemory] = PHRASE
     """WAV, FLAC or OGG file; or phrase, which is synthesized."""
 
     duration: Annotated[float | None, Range(0, is_open=True)] = None
@@ -96,7 +96,10 @@ class AudioKind(CoordinateKind[AudioOptions]):
     )
 
     def __init__(self, options: AudioOptions) -> None:
-        self.sound = open_sound(options.audio, duration=options.duration)
+        if isinstance(options.audio, InMemory):
+            self.sound = sound_in_memory(options.audio.values, duration=options.duration)
+        else:
+            self.sound = open_sound(options.audio, duration=options.duration)
         self.title, self.source = printable(self.sound.name), printable(self.sound.source)
         length, self.out_dim = self.sound.samples.shape
         self.size = (length,)
@@ -226,11 +229,6 @@ class AudioKind(CoordinateKind[AudioOptions]):
         for fit in results:
             if fit.is_complete and fit.scores[SNR.name] < _SILENCE_DB:
                 yield f"{fit.name} is hardly better than silence, which has 0 dB"
-
-    @classmethod
-    def file_of(cls, data: Any) -> Path:
-        """Write samples and their rate."""
-        return sound_file(data)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> RenderedFile:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from filelock import FileLock
 
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc_app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
-from nerf_posenc_app.options import Open, UsageError
+from nerf_posenc_app.options import Resolved, UsageError
 from nerf_posenc_kinds.data.captures import (
     capture_folder,
     import_pycolmap,
@@ -44,7 +44,7 @@ class PhotosOptions(ViewsOptions):
     size: int | None = _SIZE
     """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
 
-    field: Open[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = "auto"
+    field: Resolved[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = "auto"
     """Field as for --scene; auto is the one for the best images."""
 
 
@@ -54,8 +54,9 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     name = "photos"
     Options = PhotosOptions
 
-    def opened(self, options: PhotosOptions) -> Scene:
-        """Views whose cameras COLMAP has found, now or before."""
+    @classmethod
+    def open(cls, options: PhotosOptions) -> Self:
+        """Open views whose cameras COLMAP has found, now or before."""
         photos = Path(options.photos)
         # Beside the run, where it is found from any folder.
         runs = _RUNS if options.out is None else options.out.parent
@@ -80,10 +81,14 @@ class PhotosKind(ViewsKind[PhotosOptions]):
             raise
         except OSError as error:
             raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from None
-        self._brightness_spread = capture.brightness_spread
         scene = open_scene(str(folder), size=options.size)
         notes = (*capture.notes, f"cameras in {folder}, for --scene", *scene.notes)
-        return replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)
+        scene = replace(scene, name=photos.resolve().name, source=options.photos, notes=notes)
+        return cls(options, scene, capture.brightness_spread)
+
+    def __init__(self, options: PhotosOptions, scene: Scene, brightness_spread: float) -> None:
+        super().__init__(options, scene)
+        self._brightness_spread = brightness_spread
 
     def resolve(self, options: PhotosOptions) -> PhotosOptions:
         """Choose as for a scene, and exposures where the photographs vary in brightness."""

@@ -16,6 +16,7 @@ from nerf_posenc.fits import CoordinateFit, load_fit
 from nerf_posenc.metrics.image import psnr, psnr_from_mse
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -33,10 +34,10 @@ from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation, View
 from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.results import Result
-from nerf_posenc_kinds.data.in_memory import array_file
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from nerf_posenc_kinds.tomography import algebraic_reconstruction, back_projection
 from scenes import SceneError, open_image
+from scenes.in_memory import shares
 from scenes.worker import read_file
 
 PHANTOM = "shepp-logan"
@@ -72,7 +73,7 @@ class ScanOptions(PixelOptions):
     Example: train_fit.py --scan slice.png --projections 40
     """
 
-    scan: str = PHANTOM
+    scan: Annotated[str, InMemory] = PHANTOM
     """Gray image, or .npy slice or volume of values in [0, 1]; or shepp-logan, the phantom."""
 
     projections: Annotated[int, Range(1, 10_000)] = 20
@@ -238,11 +239,6 @@ class ScanKind(CoordinateKind[ScanOptions]):
         ]
 
     @classmethod
-    def file_of(cls, data: Any) -> Path:
-        """Write a slice or a volume."""
-        return array_file(data)
-
-    @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
         """Render a slice at any resolution, or all slices of a volume as frames."""
         fit = load_fit(path, device=device)
@@ -380,6 +376,10 @@ def _read(
         UsageError: If there is none.
     """
     try:
+        if isinstance(name, InMemory):
+            array = shares(name.values, "a scan")
+            require(array.ndim in (2, 3), f"--scan must have 2 or 3 axes; got {array.shape}")
+            return torch.from_numpy(array), ()
         if name.lower().endswith(".npy"):
             values = read_file("scenes.arrays:read_array", Path(name), max_pixels)
             return torch.from_numpy(values), ()

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -19,6 +21,7 @@ from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import predict
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -37,9 +40,9 @@ from nerf_posenc_app.terminal import printable
 from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
-from nerf_posenc_kinds.data.in_memory import array_file
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from scenes import SceneError
+from scenes.in_memory import shares
 from scenes.worker import read_file
 
 FITTED = Measure(
@@ -65,7 +68,7 @@ class VolumeOptions(PixelOptions):
     Example: train_fit.py --volume head.nii.gz
     """
 
-    volume: str
+    volume: Annotated[str, InMemory]
     """.npy (depth, height, width) in [0, 1]; with the extra medical .nii, .nii.gz, or a
     folder with one DICOM series."""
 
@@ -256,11 +259,6 @@ class VolumeKind(CoordinateKind[VolumeOptions]):
         ]
 
     @classmethod
-    def file_of(cls, data: Any) -> Path:
-        """Write a volume."""
-        return array_file(data)
-
-    @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
         """Render all slices as frames, as far apart as their pixels."""
         fit = load_fit(path, device=device)
@@ -328,6 +326,15 @@ def _are_distances(spacing: Sequence[float]) -> bool:
     return all(0 < distance < _FARTHEST for distance in spacing)
 
 
+def _in_memory(volume: str) -> tuple[npt.NDArray[np.float32], dict[str, Any]] | None:
+    """Values that Python holds, and their spacing and range; None for the name of a file."""
+    if not isinstance(volume, InMemory):
+        return None
+    array = shares(volume.values, "a volume")
+    require(array.ndim == 3, f"--volume must be (depth, height, width); got {array.shape}")
+    return array, {"spacing": [1.0, 1.0, 1.0], "range": [0.0, 1.0]}
+
+
 def _opened(options: VolumeOptions) -> tuple[Float[Tensor, "depth height width"], dict[str, Any]]:
     """The values, and their ``spacing`` along (x, y, z) and ``range``.
 
@@ -335,7 +342,7 @@ def _opened(options: VolumeOptions) -> tuple[Float[Tensor, "depth height width"]
         UsageError: If they cannot be opened.
     """
     try:
-        array, facts = read_file(
+        array, facts = _in_memory(options.volume) or read_file(
             "nerf_posenc_kinds.data.volume_reader:read_volume",
             Path(options.volume),
             options.max_pixels,

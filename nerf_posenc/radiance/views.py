@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -139,7 +139,20 @@ class Views:
         """Select views, evenly spread, without points; all if there are no more than ``count``."""
         if count >= len(self):
             return self
-        chosen = evenly_spaced(count, len(self))
+        is_chosen = torch.zeros(len(self), dtype=torch.bool)
+        is_chosen[evenly_spaced(count, len(self))] = True
+        return replace(self.select(is_chosen), points=None)
+
+    def select(self, is_chosen: Bool[Tensor, " views"]) -> "Views":
+        """Select views, with the points that they show."""
+        chosen = is_chosen.nonzero()[:, 0]
+        points = self.points
+        if points is not None:
+            # The views that stay are numbered anew.
+            number, kept = is_chosen.cumsum(0) - 1, is_chosen[points.view]
+            points = SurfacePoints(
+                number[points.view[kept]], points.place[kept], points.position[kept]
+            )
         return replace(
             self,
             pixels=self.pixels[chosen],
@@ -147,9 +160,30 @@ class Views:
             world_from_camera=self.world_from_camera[chosen],
             names=[self.names[i] for i in chosen],
             is_mapped=False,
-            points=None,
+            points=points,
             masks=None if self.masks is None else self.masks[chosen],
         )
+
+    def as_plain(self) -> dict[str, Any]:
+        """All fields as containers of tensors and numbers, as a checkpoint holds them."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain["cameras"] = [asdict(camera) for camera in self.cameras]
+        plain["points"] = None if self.points is None else list(self.points)
+        return plain
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> "Views":
+        """Views of what `as_plain` returned.
+
+        Raises:
+            ValueError: If a value does not suit the others.
+        """
+        cameras = [
+            Camera(**{**camera, "distortion": tuple(camera["distortion"])})
+            for camera in plain["cameras"]
+        ]
+        points = None if plain["points"] is None else SurfacePoints(*plain["points"])
+        return cls(**{**plain, "cameras": cameras, "points": points})
 
     def rays(self, view: int, *, background: float = 1.0) -> Rays:
         """Rays through all pixels of a view, row by row."""

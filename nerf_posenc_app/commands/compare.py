@@ -6,9 +6,9 @@ import tyro
 
 from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc_app.commands.comparison import write_comparison
-from nerf_posenc_app.commands.saved import require_new
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.report.tables import as_csv, table
+from nerf_posenc_app.runs.saved_fits import require_new
 from nerf_posenc_app.terminal import printable
 
 

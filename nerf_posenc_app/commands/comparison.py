@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from nerf_posenc.training.checkpoints import replacing
-from nerf_posenc_app.options import FREE
+from nerf_posenc_app.options import NOT_COMPARED
 from nerf_posenc_app.report.outputs import TRAINING_VIDEO
 from nerf_posenc_app.report.page import About, write_page
 from nerf_posenc_app.report.tables import score_text
@@ -180,7 +180,7 @@ def differing_settings(configs: Mapping[str, Mapping[str, Any]]) -> Table | None
     differing = [
         name
         for name in names
-        if name not in (*FREE, "encodings", "references")
+        if name not in (*NOT_COMPARED, "encodings", "references")
         and len({repr(c.get(name)) for c in configs.values()}) > 1
     ]
     rows = [

@@ -18,7 +18,12 @@ from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.checkpoints import CheckpointError, replacing, write_text
 from nerf_posenc.training.devices import pick_device
 from nerf_posenc_app.commands.hub import write_hub_folder
-from nerf_posenc_app.commands.saved import (
+from nerf_posenc_app.kinds.kind import Exportable
+from nerf_posenc_app.options import Range, UsageError
+from nerf_posenc_app.own_encodings import imported
+from nerf_posenc_app.report.tables import BASELINE
+from nerf_posenc_app.runs.processes import command_words
+from nerf_posenc_app.runs.saved_fits import (
     find_fit,
     fit_files,
     kind_of_fit,
@@ -27,10 +32,6 @@ from nerf_posenc_app.commands.saved import (
     note_of_progress,
     require_new,
 )
-from nerf_posenc_app.kinds.kind import Exportable
-from nerf_posenc_app.options import Range, UsageError
-from nerf_posenc_app.report.tables import BASELINE
-from nerf_posenc_app.runs.processes import command_words
 from nerf_posenc_app.terminal import printable, quoted
 from nerf_posenc_app.values.blocks import Mesh
 from nerf_posenc_app.web.fit_page import fit_page, why_not
@@ -62,7 +63,8 @@ def export(
         mesh: The surface of a shape, by marching cubes, in the units of its file: PLY, OBJ or STL.
         hub: A folder for the Hugging Face Hub: weights, configuration and a model card.
         nodes: Nodes of the grid of --mesh along each axis.
-        encoding: Which fit; the best by default, and all for a page.
+        encoding: Which fit, or FILE.py:CLASS for one of your own encoding (default: the best, for a
+            page all).
         out: File to write; NAME.onnx or page.html in the run folder by default.
         overwrite: Let --out exist already.
 
@@ -73,6 +75,7 @@ def export(
     if onnx + page + mesh + hub != 1:
         count = "one" if onnx or page or mesh else "a"
         raise UsageError(f"export needs {count} format: --onnx, --page, --mesh or --hub")
+    encoding = None if encoding is None else imported(encoding)
     if page:
         _export_page(run, encoding, out, overwrite=overwrite)
         return

@@ -16,19 +16,20 @@ import tyro
 from nerf_posenc.images import MuLaw
 from nerf_posenc.plugins import how_to_install
 from nerf_posenc.training.checkpoints import CheckpointError, replacing
-from nerf_posenc_app.commands.saved import (
+from nerf_posenc_app.kinds import KINDS
+from nerf_posenc_app.kinds.kind import Kind, Rendered, RenderedFile
+from nerf_posenc_app.options import Range, UsageError
+from nerf_posenc_app.own_encodings import imported
+from nerf_posenc_app.report.images import WEBP_SIDE, eight_bit
+from nerf_posenc_app.report.video import has_ffmpeg, write_frames
+from nerf_posenc_app.runs.run import resolve_device
+from nerf_posenc_app.runs.saved_fits import (
     find_fit,
     kind_of_fit,
     note_of_choice,
     note_of_progress,
     require_new,
 )
-from nerf_posenc_app.kinds import KINDS
-from nerf_posenc_app.kinds.kind import Kind, Rendered, RenderedFile
-from nerf_posenc_app.options import Range, UsageError
-from nerf_posenc_app.report.images import WEBP_SIDE, eight_bit
-from nerf_posenc_app.report.video import has_ffmpeg, write_frames
-from nerf_posenc_app.runs.run import resolve_device
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
 from scenes import SceneError
 from scenes.hdr import SUFFIXES as HDR_SUFFIXES
@@ -64,7 +65,7 @@ def render(
 
     Args:
         run: Run folder, or the file of a fit.
-        encoding: Which fit; the best by default.
+        encoding: Which fit, or FILE.py:CLASS for one of your own encoding (default: the best).
         size: Pixels along the longer side; one per fitted pixel by default.
         scale: Pixels per fitted pixel along each side, instead of --size.
         crop: Part of an image: left, top, width and height in its pixels.
@@ -85,6 +86,7 @@ def render(
         raise UsageError("--size and --scale both set the size; give one of them")
     if out is not None:
         require_new(out, overwrite=overwrite)
+    encoding = None if encoding is None else imported(encoding)
     name, file, folder = find_fit(run, encoding)
     kind, saved = kind_of_fit(file)
     asked = {

@@ -4,11 +4,12 @@ A kind of another distribution is an entry point of the group ``nerf_posenc.kind
 option that chooses it, its value a class derived from `Kind`.
 """
 
+import contextlib
 from typing import Any
 
-from nerf_posenc.plugins import PluginTable, how_to_install
+from nerf_posenc.plugins import PluginError, PluginTable, how_to_install
 from nerf_posenc_app.kinds.kind import Kind
-from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.options import CommonOptions, UsageError
 
 
 def _as_kind(value: Any) -> type[Kind[Any]]:
@@ -42,3 +43,25 @@ def require_installed(name: str) -> None:
     if name in COMPANION and name not in KINDS:
         install = how_to_install(companion=True)
         raise UsageError(f"--{name} is a kind of data of nerf-posenc-more: {install}")
+
+
+def options_of_kinds() -> dict[str, type[CommonOptions]]:
+    """Options of every kind that can be imported, by the option that chooses it."""
+    found = {}
+    for name in KINDS:
+        with contextlib.suppress(PluginError):
+            found[f"--{name}"] = KINDS[name].Options
+    return found
+
+
+def require_data(kind: type[Kind[Any]], options: CommonOptions) -> None:
+    """Check that the option of a kind names data that is on this machine.
+
+    Raises:
+        UsageError: If it is empty, or an address.
+    """
+    data = getattr(options, kind.name)
+    if data == "":
+        raise UsageError(f"--{kind.name} needs a path or a name")
+    if str(data).startswith(("http://", "https://")):
+        raise UsageError(f"--{kind.name} {data}: download it first, and give the path of the file")

@@ -22,6 +22,7 @@ from nerf_posenc.training.checkpoints import bytes_of
 from nerf_posenc.training.loop import FitState, Loss, mse
 from nerf_posenc.training.optimizers import OptimizerGroup
 from nerf_posenc.training.schedules import cosine_decay
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions, UsageError
 from nerf_posenc_app.values.blocks import Evaluation, Mesh, Passage, Volume
 from nerf_posenc_app.values.measures import BATCH_PSNR, Measure, TrainingScore
@@ -29,6 +30,8 @@ from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result, Snapshot
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from jaxtyping import Float
 
     from nerf_posenc.radiance.cameras import Camera
@@ -194,14 +197,18 @@ class Kind(ABC, Generic[Config]):
     num_rows: int | None = None
     poses: Tensor | None = None
 
-    @abstractmethod
     def __init__(self, options: Config) -> None:
-        """Open the data.
+        raise NotImplementedError
+
+    @classmethod
+    def open(cls, options: Config) -> Self:
+        """Open the data that options name; by default the constructor opens it.
 
         Raises:
             SceneError: If it cannot be opened.
             UsageError: If it is not what the options need.
         """
+        return cls(options)
 
     @abstractmethod
     def summary(self, config: Config) -> list[str]:
@@ -289,22 +296,10 @@ class Kind(ABC, Generic[Config]):
         raise NotImplementedError
 
     @classmethod
-    def file_of(cls, data: Any) -> Path:
-        """Write data that Python holds to a file, without loss, for kinds that take it.
-
-        Args:
-            data: the values.
-
-        Raises:
-            SceneError: If they are no such values.
-            UsageError: If the kind takes none.
-        """
-        raise UsageError(f"{cls.name} must be a path or a name; got {type(data).__name__}")
-
-    @classmethod
     def relocated(cls, options: Config, found: Callable[[str], str]) -> Config:
         """Options whose paths are found from another folder; by default that of ``--name``."""
-        changed: dict[str, Any] = {cls.name: found(getattr(options, cls.name))}
+        data = getattr(options, cls.name)
+        changed: dict[str, Any] = {} if isinstance(data, InMemory) else {cls.name: found(data)}
         return replace(options, **changed)
 
     @classmethod

@@ -47,6 +47,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import fastest_dtype
 from nerf_posenc_app.crops import PREVIEW_SIDE
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
     CITATIONS,
@@ -59,16 +60,18 @@ from nerf_posenc_app.kinds.coordinates import (
 )
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Kind, Problem, Rendered, digest_of
 from nerf_posenc_app.kinds.pose_scores import POSITION, ROTATION, notes_on_poses, pose_scores
-from nerf_posenc_app.options import OPEN, Open, PixelOptions, Range, UsageError, require
+from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, UsageError, require
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
 from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
 from scenes import BUILT_IN, SceneError, open_cameras, open_scene
-from scenes.in_memory import scene_folder
+from scenes.in_memory import scene_in_memory
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from jaxtyping import Float
 
 _TURNTABLE = 60
@@ -85,7 +88,7 @@ _DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
 class ViewsOptions(PixelOptions):
     """What holds for radiance fields, whatever their views come from."""
 
-    field: Open[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = OPEN
+    field: Resolved[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = UNSET
     """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), factored (TensoRF), or
     proposal (mip-NeRF 360's sampling); mlp for images with an opacity, else proposal, which fits
     what lies behind a scene too. auto, for the best images in the shortest time: factored for
@@ -174,7 +177,7 @@ class SceneOptions(ViewsOptions):
     Example: train_fit.py --scene FOLDER --encodings none fourier hash
     """
 
-    scene: str = "spheres"
+    scene: Annotated[str, InMemory] = "spheres"
     """Folder of posed images; or blocks, cloud, spheres, wall."""
 
 
@@ -190,8 +193,7 @@ class ViewsKind(Kind[AskedViews]):
     citations = CITATIONS
     evaluated_on = "test views"
 
-    def __init__(self, options: AskedViews, scene: Scene | None = None) -> None:
-        scene = scene or self.opened(options)
+    def __init__(self, options: AskedViews, scene: Scene) -> None:
         self.scene = _with_printable_names(
             replace(scene, test=scene.test.subset(options.test_views))
         )
@@ -211,14 +213,6 @@ class ViewsKind(Kind[AskedViews]):
         self.facts = {"size": self.scene.train.size}
         self.notes_on_data = self.scene.notes
         self.poses = poses
-
-    def opened(self, options: AskedViews) -> Scene:
-        """Views that the options name.
-
-        Raises:
-            SceneError: If they cannot be read.
-        """
-        raise NotImplementedError
 
     def summary(self, config: AskedViews) -> list[str]:
         """Source, size and number of views."""
@@ -467,11 +461,6 @@ class ViewsKind(Kind[AskedViews]):
         yield from notes_on_flat_fits(results, flat, config)
 
     @classmethod
-    def file_of(cls, data: Any) -> Path:
-        """Write posed images."""
-        return scene_folder(data)
-
-    @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:
         """Render a field from cameras of a file, or around the scene."""
         fit = load_fit(path, device=device)
@@ -527,12 +516,16 @@ class SceneKind(ViewsKind[SceneOptions]):
     name = "scene"
     Options = SceneOptions
 
-    def opened(self, options: SceneOptions) -> Scene:
-        """Views of the folder, or of the built-in scene."""
+    @classmethod
+    def open(cls, options: SceneOptions) -> Self:
+        """Open the views of a folder, of a built-in scene, or those that Python holds."""
+        if isinstance(options.scene, InMemory):
+            return cls(options, scene_in_memory(options.scene.values, size=options.size))
         is_built_in = options.scene in BUILT_IN and not Path(options.scene).is_dir()
         if is_built_in and not options.quiet:
             print(f"rendering the built-in scene {options.scene} ...")
-        return open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
+        scene = open_scene(options.scene, size=options.size, max_pixels=options.max_pixels)
+        return cls(options, scene)
 
 
 def _mean(values: Iterable[float]) -> float:

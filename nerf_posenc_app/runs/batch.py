@@ -1,16 +1,17 @@
 """Runs of several data, one after the other."""
 
 import hashlib
-import shlex
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from nerf_posenc.training.checkpoints import write_text
 from nerf_posenc.training.distributed import ALONE
+from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import PROGRAM, CommonOptions, UsageError
+from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.report.index_page import write_index
 from nerf_posenc_app.report.tables import InputScores, table_of_inputs
 from nerf_posenc_app.runs.folder import (
@@ -22,13 +23,12 @@ from nerf_posenc_app.runs.folder import (
     short_name,
 )
 from nerf_posenc_app.runs.processes import (
-    command_words,
     report_error,
     require_distributable,
     require_own_gpu,
     require_same_data,
 )
-from nerf_posenc_app.runs.run import Context, resolve_device
+from nerf_posenc_app.runs.run import Context, resolve_device, versions
 from nerf_posenc_app.runs.saved import STATE, Metrics, RunState, SaveError, read_metrics
 from nerf_posenc_app.terminal import print_to_stderr, printable
 
@@ -58,7 +58,7 @@ def run_many(
     """
     if context.world.size > 1:
         require_distributable(kind, options)
-    context.world.broadcast((kind.name, options, context.arguments, context.cwd))
+    context.world.broadcast((kind.name, options, own_files(options.encodings or ())))
     require_own_gpu(resolve_device(options.device), context.world)
     resumed = context.resumed
     files = list(resumed.files if resumed is not None and resumed.files else _inputs(kind, options))
@@ -68,8 +68,17 @@ def run_many(
         folder = create_run_folder(options.out, "several", overwrite=options.overwrite)
         with closed_on_error(folder):
             try:
-                state = RunState(arguments=context.arguments, cwd=context.cwd, files=files)
-                folder.begin(replace(state, digest=_digest(files)))
+                state = RunState(
+                    kind=kind.name,
+                    options=as_json(asdict(options)),
+                    own_encodings=own_files(options.encodings or ()),
+                    command=context.command,
+                    cwd=context.cwd,
+                    files=files,
+                    digest=_digest(files),
+                    versions=versions(),
+                )
+                folder.begin(state)
             except OSError as error:
                 raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     elif resumed is not None and resumed.digest != _digest(files):
@@ -78,7 +87,7 @@ def run_many(
         )
     context.stop.folder = folder.path
     with closed_on_error(folder):
-        shared = (folder.path, files, context.arguments, context.cwd, context.resumed)
+        shared = (folder.path, files, context.command, context.cwd, context.resumed)
         context.world.broadcast(shared)
         _require_shared(folder.path, context)
         names, own = _fit_share(kind, files, folder, options, context)
@@ -123,8 +132,8 @@ def fit_dealt(kind: type[Kind[Any]], options: CommonOptions, context: Context) -
         Stopped: If the run was asked to end.
         UsageError: If a rank has no device, or does not see the run folder.
     """
-    path, files, arguments, cwd, resumed = context.world.broadcast()
-    context = replace(context, arguments=arguments, cwd=cwd, resumed=resumed)
+    path, files, command, cwd, resumed = context.world.broadcast()
+    context = replace(context, command=command, cwd=cwd, resumed=resumed)
     context.stop.folder = path
     try:
         require_own_gpu(resolve_device(options.device), context.world)
@@ -237,7 +246,6 @@ def _write_tables(
             for is_reference in (False, True)
         )
         text = table_of_inputs(inputs, fits, references)
-        command = printable(shlex.join([*command_words(), *context.arguments]))
         try:
             index = folder.path / INDEX
             write_index(
@@ -246,7 +254,7 @@ def _write_tables(
                 fits,
                 references,
                 noun=noun,
-                command=command,
+                command=context.command,
                 report=REPORT,
                 failures=failures,
             )

@@ -18,12 +18,14 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nerf_posenc.training.checkpoints import synchronize
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_app.runs.saved import (
+    DATA,
     FIT_SUFFIX,
     FITS,
     METRICS,
@@ -59,7 +61,7 @@ class RunFolder:
     ) -> None:
         self.path, self.token = path, token or secrets.token_hex(8)
         self._is_new = is_new
-        for name in (FITS, STATE, METRICS, _LOCK):
+        for name in (FITS, DATA, STATE, METRICS, _LOCK):
             if (path / name).is_symlink():
                 raise UsageError(f"{path / name} is a link, which no run follows; remove it")
         self._lock = None if is_joined else _locked(path / _LOCK)
@@ -89,12 +91,19 @@ class RunFolder:
             raise SaveError(f"{path} is no file of this run; remove it")
         return path
 
-    def begin(self, state: RunState) -> None:
+    def begin(self, state: RunState, held: Mapping[str, InMemory] | None = None) -> None:
         """Write what was asked.
+
+        Args:
+            state: what was asked.
+            held: data that Python holds, by the name of the option.
 
         Raises:
             OSError: If it cannot be written.
         """
+        for name, data in (held or {}).items():
+            (self.path / DATA).mkdir(exist_ok=True)
+            data.save(self.path / DATA, name)
         write_state(self.path / STATE, state, self.token)
 
     @contextlib.contextmanager
@@ -161,7 +170,8 @@ class RunFolder:
                 self.remove_leftovers()
                 if self.fits.is_dir():
                     self.fits.rmdir()
-                if {file.name for file in self.path.iterdir()} <= {STATE, _LOCK}:
+                if {file.name for file in self.path.iterdir()} <= {STATE, DATA, _LOCK}:
+                    shutil.rmtree(self.path / DATA, ignore_errors=True)
                     (self.path / STATE).unlink(missing_ok=True)
                     (self.path / _LOCK).unlink(missing_ok=True)
                     self.path.rmdir()

@@ -6,13 +6,12 @@ fit as it begins; they open the data themselves.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app.kinds.kind import Kind
 from nerf_posenc_app.options import UsageError
-from nerf_posenc_app.own_encodings import with_own_encodings
+from nerf_posenc_app.own_encodings import imported
 from nerf_posenc_app.runs.batch import fit_dealt
 from nerf_posenc_app.runs.processes import report_error, require_own_gpu, require_same_data
 from nerf_posenc_app.runs.run import Context, open_data, resolve_device
@@ -36,8 +35,9 @@ def follow(context: Context, kinds: Mapping[str, type[Kind[Any]]]) -> None:
     begun = world.broadcast()
     if begun is None:
         return
-    name, options, arguments, cwd = begun
-    with_own_encodings(arguments, Path(cwd))
+    name, options, own_encodings = begun
+    for encoding, file in own_encodings.items():
+        imported(f"{file.path}:{encoding}")
     kind_class, options = kinds[name], replace(options, quiet=True, live=False, open=False)
     if kind_class.inputs(options) is not None:
         fit_dealt(kind_class, options, context)

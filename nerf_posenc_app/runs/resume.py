@@ -1,25 +1,28 @@
-"""``train_fit.py --resume RUN``: go on with a run that was interrupted."""
+"""Go on with a run that was interrupted, with the options that its folder holds."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from nerf_posenc.training.checkpoints import CheckpointError
+from nerf_posenc_app.in_memory import InMemory
+from nerf_posenc_app.json_values import from_json
+from nerf_posenc_app.kinds import KINDS, require_installed
 from nerf_posenc_app.kinds.kind import Kind
-from nerf_posenc_app.options import CommonOptions, Seconds, UsageError, read
-from nerf_posenc_app.own_encodings import with_own_encodings
+from nerf_posenc_app.options import CommonOptions, Seconds, UsageError
+from nerf_posenc_app.own_encodings import imported, require_same_files
 from nerf_posenc_app.runs.batch import run_many
 from nerf_posenc_app.runs.folder import REPORT, open_run_folder
 from nerf_posenc_app.runs.run import Context
-from nerf_posenc_app.runs.saved import FIT_SUFFIX, FITS, RunState, read_metrics
+from nerf_posenc_app.runs.saved import DATA, FIT_SUFFIX, FITS, RunState, read_metrics
 from nerf_posenc_app.terminal import printable
 
-Parse = Callable[[Sequence[str]], tuple[type[Kind[Any]], CommonOptions]]
 
-
-def asked_of_resume(
+def options_of_resume(
     resume: Path,
     *,
+    encodings: tuple[str, ...] = (),
     save_every: Seconds = None,
     device: str | None = None,
     live: bool = False,
@@ -29,42 +32,72 @@ def asked_of_resume(
 
     Args:
         resume: Run folder.
-        save_every: Seconds between two saves of a fit; as before by default.
-        device: Where to compute; as before by default.
+        encodings: The run's own encodings, as FILE.py:CLASS: code runs only if you name it.
+        save_every: Seconds between two saves of a fit (default: as before).
+        device: Where to compute (default: as before).
         live: Show the fits in progress on a page at 127.0.0.1.
         quiet: Print errors only.
     """
     return locals()
 
 
-def resume(arguments: Sequence[str], context: Context, parse: Parse) -> bool:
+def resume(
+    context: Context,
+    resume: Path,
+    *,
+    encodings: Sequence[str],
+    save_every: float | None,
+    device: str | None,
+    live: bool,
+    quiet: bool,
+) -> bool:
     """Go on with all that is missing in a run; return whether every fit is complete.
 
     Args:
-        arguments: words of the command line.
         context: what the runs of one command have in common.
-        parse: reads the command line of the run.
+        resume: run folder.
+        encodings: the run's encodings of files, as ``FILE.py:CLASS``, which are imported.
+        save_every: seconds between two saves of a fit; None as before.
+        device: where to compute; None as before.
+        live: whether to show the fits in progress on a page.
+        quiet: whether to print errors only.
 
     Raises:
         SaveError: If a fit or the run folder cannot be written.
         Stopped: If the run was asked to end.
-        UsageError: If there is no such run, or its data has changed.
+        UsageError: If there is no such run, its data has changed, or it needs an encoding of a file
+            that is not named.
     """
-    asked = read(asked_of_resume, arguments, others=lambda: {"a new run": CommonOptions})
-    path = asked["resume"]
-    folder, state = open_run_folder(path)
+    folder, state = open_run_folder(resume)
     try:
         if state.is_part:
-            parent = path.resolve().parent
-            raise UsageError(f"--resume {path}: it is one of several; resume {parent}")
-        kind, options = _options(asked, state, parse)
-        context = replace(context, arguments=state.arguments, cwd=state.cwd, resumed=state)
-        context.stop.folder = path
+            parent = resume.resolve().parent
+            raise UsageError(f"--resume {resume}: it is one of several; resume {parent}")
+        if not state.digest:
+            raise UsageError(f"--resume {resume}: its run.json has no checksum of the data")
+        for name in encodings:
+            if imported(name) not in state.own_encodings:
+                raise UsageError(f"--resume {resume}: it has no encoding {name} of a file")
+        require_same_files(state.own_encodings, resume)
+        kind, options = _saved_options(resume, state)
+        options = replace(
+            options,
+            out=resume,
+            overwrite=False,
+            open=False,
+            save_every=save_every or options.save_every,
+            device=device or options.device,
+            live=live,
+            quiet=quiet,
+        )
+        options.check()
+        context = replace(context, command=state.command, cwd=state.cwd, resumed=state)
+        context.stop.folder = resume
         if state.files is not None:
             return run_many(kind, options, context, folder)
-        if _is_complete(path, state):
-            if not options.quiet:
-                print(printable(f"{path} is complete: nothing is missing"))
+        if _is_complete(resume, state):
+            if not quiet:
+                print(printable(f"{resume} is complete: nothing is missing"))
             context.world.broadcast(None)
             return True
         return context.experiment(kind, options, context, folder)
@@ -83,34 +116,24 @@ def _is_complete(folder: Path, state: RunState) -> bool:
         return False
 
 
-def _options(
-    asked: Mapping[str, Any], state: RunState, parse: Parse
-) -> tuple[type[Kind[Any]], CommonOptions]:
-    """Options of the run, with paths that are found from this folder."""
-    if not state.digest:
-        raise UsageError(f"--resume {asked['resume']}: its run.json has no checksum of the data")
+def _saved_options(run: Path, state: RunState) -> tuple[type[Kind[Any]], CommonOptions]:
+    """Options that a run was begun with, with paths that are found from this folder."""
     try:
-        words = [word for word in state.arguments if word not in ("-h", "--help")]
-        kind, options = parse(with_own_encodings(words, Path(state.cwd)))
-    except UsageError as error:
-        raise UsageError(f"--resume {asked['resume']}: {error}") from None
-    except SystemExit:
-        raise UsageError(f"--resume {asked['resume']}: its command line cannot be read") from None
+        require_installed(state.kind)
+        if state.kind not in KINDS:
+            raise UsageError(f"there is no kind of data {state.kind!r}")
+        kind = KINDS[state.kind]
+        options = from_json(kind.Options, state.options, "options")
+        # Names of options alone: another text could lead out of the run folder.
+        names = [field.name for field in fields(options) if field.name in state.in_memory]
+        options = replace(options, **{name: InMemory.load(run / DATA, name) for name in names})
+        options.check()
+    except (UsageError, ValueError, ImportError, OSError, CheckpointError) as error:
+        raise UsageError(f"--resume {run}: {error}") from None
 
     def found(name: str) -> str:
         path = Path(state.cwd, name)
         is_here = Path(state.cwd) == Path.cwd()
         return str(path) if not is_here and path.exists() else name
 
-    chosen = replace(
-        kind.relocated(options, found),
-        out=asked["resume"],
-        overwrite=False,
-        open=False,
-        save_every=asked["save_every"] or options.save_every,
-        device=asked["device"] or options.device,
-        live=asked["live"],
-        quiet=asked["quiet"],
-    )
-    chosen.check()
-    return kind, chosen
+    return kind, kind.relocated(options, found)

@@ -17,12 +17,21 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
+from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.devices import describe, pick_device
 from nerf_posenc.training.distributed import ALONE, World
 from nerf_posenc_app.json_values import as_json
 from nerf_posenc_app.kinds.kind import Fit, Kind
-from nerf_posenc_app.options import FREE, OPEN, PROGRAM, CommonOptions, UsageError, require_ranges
+from nerf_posenc_app.options import (
+    NOT_COMPARED,
+    PROGRAM,
+    UNSET,
+    CommonOptions,
+    UsageError,
+    require_ranges,
+)
+from nerf_posenc_app.own_encodings import own_files
 from nerf_posenc_app.report.headline import headline
 from nerf_posenc_app.report.outputs import write_report
 from nerf_posenc_app.report.page import About
@@ -51,7 +60,7 @@ class Context:
     """What the runs of one command have in common.
 
     Attributes:
-        arguments: words of the command line.
+        command: the command line, or the call of `fit`, for people to read.
         stop: what a signal asked for.
         experiment: makes a run.
         cwd: folder that relative paths start from.
@@ -60,7 +69,7 @@ class Context:
         is_part: whether the run is part of a run of several data.
     """
 
-    arguments: Sequence[str]
+    command: str
     stop: Stop
     experiment: "Experiment"
     cwd: str = field(default_factory=os.getcwd)
@@ -88,6 +97,7 @@ class Run:
 
     Attributes:
         kind: the data.
+        options: options as they were given.
         config: configuration of the run, complete.
         folder: folder of the run, created.
         context: what the runs of one command have in common.
@@ -98,6 +108,7 @@ class Run:
     """
 
     kind: Kind[Any]
+    options: CommonOptions
     config: CommonOptions
     folder: RunFolder
     context: Context
@@ -310,7 +321,7 @@ def open_run(
     world = context.world
     if world.size > 1:
         require_distributable(kind_class, options)
-    world.broadcast((kind_class.name, options, context.arguments, context.cwd))
+    world.broadcast((kind_class.name, options, own_files(options.encodings or ())))
     prepared = prepare(kind_class, options, context, folder)
     with contextlib.closing(prepared.folder), contextlib.ExitStack() as stack:
         world.broadcast((prepared.config, prepared.folder.path))
@@ -367,7 +378,7 @@ def prepare(
     if folder is None:
         folder = create_run_folder(options.out, kind.title, overwrite=options.overwrite)
         folder.clear(names)
-    prepared = Run(kind, config, folder, context, names)
+    prepared = Run(kind, options, config, folder, context, names)
     with closed_on_error(folder):
         lines = [*kind.summary(config), *(f"note: {note}" for note in kind.notes_on_data)]
         size = context.world.size
@@ -389,7 +400,7 @@ def open_data(kind_class: type[Kind[Any]], options: CommonOptions) -> Kind[Any]:
         UsageError: If it cannot be opened, or is not what the options need.
     """
     try:
-        return kind_class(options)
+        return kind_class.open(options)
     except SceneError as error:
         raise UsageError(str(error)) from None
 
@@ -419,9 +430,13 @@ def _begin(prepared: Run) -> None:
     context, folder, kind = prepared.context, prepared.folder, prepared.kind
     config = as_json(asdict(prepared.config))
     state = RunState(
-        arguments=list(context.arguments),
+        kind=kind.name,
+        options=as_json(asdict(prepared.options)),
+        in_memory=list(prepared.options.in_memory()),
+        own_encodings=own_files(prepared.config.encodings),
+        command=context.command,
         cwd=context.cwd,
-        config={name: value for name, value in config.items() if name not in FREE},
+        config={name: value for name, value in config.items() if name not in NOT_COMPARED},
         fits=[str(name) for name in prepared.names],
         digest=kind.digest(),
         is_part=context.is_part,
@@ -451,7 +466,7 @@ def _begin(prepared: Run) -> None:
             prepared.config.log(f"note: the run was begun with {'; '.join(changed)}")
     else:
         try:
-            folder.begin(state)
+            folder.begin(state, prepared.options.in_memory())
         except OSError as error:
             raise UsageError(f"cannot write to {folder.path}: {error.strerror}") from None
     if not context.is_part:
@@ -478,7 +493,7 @@ def _taken(fit: Result, config: CommonOptions) -> str:
 
 def _notes_on_length(kind: Kind[Any], config: CommonOptions) -> list[str]:
     """Whether fits were asked to be much shorter than is usual."""
-    usual = kind.resolve(replace(config, steps=OPEN, quiet=True)).steps
+    usual = kind.resolve(replace(config, steps=UNSET, quiet=True)).steps
     if config.seconds is not None or 2 * config.steps >= usual:
         return []
     return [f"too short to compare: {config.steps:,} steps; the default is {usual:,}"]
@@ -513,9 +528,8 @@ def versions() -> dict[str, str]:
 def _run_details(prepared: Run) -> dict[str, Any]:
     """Everything that reproduces a run: command, configuration, data and versions."""
     kind, config = prepared.kind, replace(prepared.config, out=prepared.folder.path)
-    words = shlex.join([*command_words(), *prepared.context.arguments])
     details = {
-        "command": words,
+        "command": prepared.context.command,
         "config": asdict(config),
         "all_fits": [str(name) for name in prepared.names],
         "data": {
@@ -546,7 +560,10 @@ def resume_command(folder: Path) -> str:
     """Command that goes on with a run, in this terminal."""
     names = ("python", "python3")
     python = next((n for n in names if shutil.which(n) == sys.executable), sys.executable)
-    return shlex.join([*command_words(python), "--resume", str(folder)])
+    # The encodings of the user's own files that this process has imported.
+    own = [f"{file.path}:{name}" for name, file in own_files(ENCODINGS).items() if file.path]
+    encodings = ["--encodings", *own] if own else []
+    return shlex.join([*command_words(python), "--resume", str(folder), *encodings])
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -2,6 +2,7 @@
 
 ```text
 RUN/run.json                what was asked, written first: enough to resume the run
+RUN/data/OPTION.safetensors data that Python held, for a resumed run
 RUN/fits/NAME.safetensors   one checkpoint per fit
 RUN/metrics.json            written last: without it the run is not complete
 ```
@@ -24,6 +25,7 @@ from nerf_posenc.training.checkpoints import (
 )
 from nerf_posenc_app.json_values import as_json, file_name, from_json, read_json
 from nerf_posenc_app.options import PROGRAM
+from nerf_posenc_app.own_encodings import OwnFile
 from nerf_posenc_app.report.images import read_run_image
 from nerf_posenc_app.report.page import SECTIONS
 from nerf_posenc_app.report.tables import PER_FIT, gain
@@ -45,10 +47,11 @@ from nerf_posenc_app.values.results import Point, Result
 METRICS = "metrics.json"
 STATE = "run.json"
 FITS = "fits"
+DATA = "data"
 FIT_SUFFIX = ".safetensors"
 
 FORMAT = "nerf_posenc run"
-VERSION = 2
+VERSION = 3
 
 # What a fit's entry has of its blocks, besides the titles of those that have files.
 _PLAIN: Mapping[str, Any] = {"curves": Curve, "passages": Passage, "tables": Table}
@@ -65,8 +68,12 @@ class RunState:
     """What was asked of a run, so that it can be resumed.
 
     Attributes:
-        arguments: words of the command line.
-        cwd: folder that its relative paths start from.
+        kind: name of the kind of data.
+        options: options as they were given.
+        in_memory: names of the options that hold data of Python, which is in the folder ``data``.
+        own_encodings: files of the user's own encodings, by the name of the encoding.
+        command: the command line, or the call of `fit`, for people to read.
+        cwd: folder that relative paths start from.
         config: the resolved configuration; empty for a run of several data.
         fits: names of all fits.
         digest: checksum of the data.
@@ -76,7 +83,11 @@ class RunState:
         versions: versions of what the run was begun with.
     """
 
-    arguments: Sequence[str] = ()
+    kind: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    in_memory: Sequence[str] = ()
+    own_encodings: Mapping[str, OwnFile] = field(default_factory=dict)
+    command: str = ""
     cwd: str = ""
     config: dict[str, Any] = field(default_factory=dict)
     fits: Sequence[str] = ()
@@ -107,14 +118,26 @@ def read_state(file: Path) -> RunState:
     values = read_json(file)
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         raise ValueError(f"its format is not {FORMAT!r}")
-    if values.get("version") != VERSION:
-        raise ValueError(
-            f"it is of version {values.get('version')!r}, and this program reads {VERSION}"
-        )
+    _require_version(values)
     state: RunState = from_json(RunState, values, STATE)
     if not (state.token.isalnum() and 8 <= len(state.token) <= 64):
         raise ValueError("its token is none of this program")
     return state
+
+
+def _require_version(values: Mapping[str, Any]) -> None:
+    """Check that this version of the program wrote a file.
+
+    Raises:
+        ValueError: Naming the version that wrote it.
+    """
+    if values.get("version") != VERSION:
+        versions = values.get("versions")
+        writer = versions.get("nerf_posenc") if isinstance(versions, dict) else None
+        raise ValueError(
+            f"nerf_posenc {writer or 'of an unknown version'} wrote it in version "
+            f"{values.get('version')!r} of its format, and this program reads version {VERSION}"
+        )
 
 
 class FitFile:
@@ -306,6 +329,8 @@ def write_metrics(
         "history": "mean over the batches of the steps since the previous point",
     }
     values = {
+        "format": FORMAT,
+        "version": VERSION,
         **run,
         "training": training,
         "definitions": definitions,
@@ -331,6 +356,7 @@ def read_metrics(folder: Path) -> Metrics:
         resume = "; go on with it by --resume" if (folder / STATE).is_file() else ""
         raise ValueError(f"it has no {METRICS}: the run is not complete{resume}")
     values = from_json(dict[str, Any], read_json(file), METRICS)
+    _require_version(values)
     entries = from_json(list[dict[str, Any]], values.pop("fits", None), "fits")
     run: Metrics = from_json(Metrics, values, METRICS)
     if not run.measures or any(not 0 <= measure.digits <= 10 for measure in run.measures):

@@ -44,7 +44,7 @@ def write_capture(folder: Path) -> None:
 def test_opaque_views_are_compared_on_the_proposal_field_and_objects_on_the_small_one() -> None:
     write_capture(Path("capture"))
     asked = SceneOptions(scene="capture", device="cpu")
-    kind = SceneKind(asked)
+    kind = SceneKind.open(asked)
     config = kind.resolve(asked)
     assert (config.field, config.steps) == ("proposal", 700)
     assert config.encodings == ("none", "fourier", "hash")
@@ -54,13 +54,13 @@ def test_opaque_views_are_compared_on_the_proposal_field_and_objects_on_the_smal
     with pytest.raises(UsageError, match="--field proposal does not take lines; use --field mlp"):
         kind.resolve(lines)
     asked = SceneOptions(scene="spheres", size=8, device="cpu", quiet=True)
-    config = SceneKind(asked).resolve(asked)
+    config = SceneKind.open(asked).resolve(asked)
     assert (config.field, config.encodings) == ("mlp", ("none", "fourier"))
 
 
 def test_long_fits_refine_poses_by_more_rays() -> None:
     asked = SceneOptions(scene="spheres", size=8, device="cpu", field="auto", refine_poses=True)
-    kind = SceneKind(asked)
+    kind = SceneKind.open(asked)
 
     def rays(**lengths: Any) -> int | None:
         return kind.resolve(replace(asked, **lengths)).batch_size

@@ -1,8 +1,13 @@
 """Fits from Python, and the data in memory that they take."""
 
+import dataclasses
 import html
+import inspect
+import json
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +18,12 @@ import torch
 import train_fit
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.radiance import Camera, Views
+from nerf_posenc.radiance.views import SurfacePoints
 from nerf_posenc.training.checkpoints import CheckpointError
-from scenes import open_image, open_scene
-from scenes.in_memory import image_file, scene_folder
+from nerf_posenc_app.in_memory import InMemory
+from nerf_posenc_app.options import CommonOptions
+from scenes import analytic_scene, open_image
+from scenes.in_memory import image_in_memory, scene_in_memory
 from scenes.quadrature import hemisphere_poses
 from train_fit import FittedRun, fit
 
@@ -35,8 +43,8 @@ def pixels() -> np.ndarray[Any, Any]:
 def test_a_fit_in_python_is_that_of_the_command_line(pixels: np.ndarray[Any, Any]) -> None:
     run = fit(image=pixels, encodings=["none", "fourier"], bands=3, **FEW)
     words = "--encodings none fourier --bands 3 --steps 3 --width 8 --depth 1 --batch-size 64"
-    (file,) = Path("runs", "data").glob("*/image.npy")
-    given = ["--image", str(file), *words.split(), "--video", "0", "--quiet", "--out", "there"]
+    np.save("pixels.npy", pixels)
+    given = ["--image", "pixels.npy", *words.split(), "--video", "0", "--quiet", "--out", "there"]
     assert train_fit.main(given) == 0
     other = FittedRun("there")
     assert run.scores == other.scores
@@ -45,6 +53,52 @@ def test_a_fit_in_python_is_that_of_the_command_line(pixels: np.ndarray[Any, Any
     np.testing.assert_array_equal(run.original(), pixels)
     np.testing.assert_array_equal(run.reconstruction("fourier"), other.reconstruction("fourier"))
     assert "fourier" in repr(run)
+    # Both spellings of an option, and values of NumPy and of torch.
+    for bands in ({"num_bands": 3}, {"bands": np.int64(3)}, {"bands": torch.tensor(3)}):
+        again = fit(image=pixels, encodings=("none", "fourier"), **bands, **FEW)
+        assert again.scores == run.scores
+
+
+def test_the_typed_arguments_of_fit_have_the_defaults_of_the_options() -> None:
+    defaults = {field.name: field.default for field in dataclasses.fields(CommonOptions)}
+    for name, argument in inspect.signature(fit).parameters.items():
+        if name != "options":
+            assert argument.default == defaults.pop(name), name
+    assert set(defaults) == {"open"}
+
+
+def test_a_run_of_python_is_resumed_in_a_process_of_its_own(pixels: np.ndarray[Any, Any]) -> None:
+    mask = np.ones((20, 24), bool)
+    mask[:5] = False
+    run = fit(image=pixels, mask=mask, encodings=["none", "fourier"], bands=2, out="run", **FEW)
+    scores = run.scores
+    Path("run/metrics.json").unlink()
+    Path("run/fits/fourier.safetensors").unlink()
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 0
+    assert FittedRun("run").scores == scores
+    state = json.loads(Path("run/run.json").read_text())
+    assert state["command"].startswith("fit(image=ndarray, mask=ndarray, bands=2, ")
+    assert not Path("runs").exists()
+    # Names in run.json lead to no other file.
+    Path("run/run.json").write_text(json.dumps({**state, "in_memory": ["../../secret"]}))
+    assert train_fit.main(["--resume", "run", "--quiet"]) == 2
+
+
+def test_fits_run_in_threads_and_leave_the_streams_alone(pixels: np.ndarray[Any, Any]) -> None:
+    streams = sys.stdout, sys.stderr
+    found: list[Any] = []
+
+    def one() -> None:
+        found.append(fit(image=pixels, encodings=["fourier"], bands=3, **FEW))
+
+    threads = [threading.Thread(target=one) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({str(run.folder) for run in found}) == 3
+    assert len({run.scores["fourier"]["psnr_db"] for run in found}) == 1
+    assert (sys.stdout, sys.stderr) == streams
 
 
 def test_a_run_gives_its_models_and_its_page(pixels: np.ndarray[Any, Any]) -> None:
@@ -62,43 +116,82 @@ def test_a_run_gives_its_models_and_its_page(pixels: np.ndarray[Any, Any]) -> No
         run.reconstruction("fourier", view=1)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint16", "float32", "float64"])
 @pytest.mark.parametrize("shape", [(9, 7), (9, 7, 3)])
-def test_values_reach_the_program_as_they_are(dtype: str, shape: tuple[int, ...]) -> None:
+def test_an_array_is_the_image_that_its_file_is(dtype: str, shape: tuple[int, ...]) -> None:
     values = np.random.default_rng(1).uniform(0, 1, shape)
     largest = {"uint8": 255, "uint16": 65535}.get(dtype, 1)
-    array = (values * largest).astype(dtype)
-    read = open_image(str(image_file(array))).rgb
+    array = (values * largest).round(0 if dtype == "bool" else 9).astype(dtype)
     expected = np.broadcast_to((array / largest).reshape(9, 7, -1), (9, 7, 3))
-    np.testing.assert_allclose(read, expected, atol=1e-7)
-    assert str(image_file(torch.from_numpy(array))) == str(image_file(array))
+    for given in (array, torch.from_numpy(array), array[::-1][::-1]):
+        np.testing.assert_allclose(image_in_memory(given).rgb, expected, atol=1e-7)
+    if dtype not in ("bool", "float64"):
+        np.save("file.npy", array)
+        torch.testing.assert_close(image_in_memory(array).pixels, open_image("file.npy").pixels)
 
 
-def test_posed_views_of_memory_are_the_scene_that_a_folder_is() -> None:
-    cameras = [Camera(24, 16, 30.5, 31, 11, 8.5, (0.01, 0, 0, 0))] * 3
-    poses = hemisphere_poses(3)
-    rgba = torch.rand(3, 16, 24, 4)
-    # Colors multiplied by their opacity.
-    rgba[..., :3] *= rgba[..., 3:]
-    for pixels in (rgba, (255 * torch.rand(3, 16, 24, 3)).to(torch.uint8)):
-        views = Views(pixels, cameras, poses, ["a", "b", "c"])
-        read = open_scene(str(scene_folder(views))).train
-        first = [0, 1, 2].index(int((poses - read.world_from_camera[0]).abs().sum((1, 2)).argmin()))
-        torch.testing.assert_close(read.over(0, 1.0), views.over(first, 1.0), atol=1e-6, rtol=0)
-        torch.testing.assert_close(read.world_from_camera[0], poses[first], atol=1e-6, rtol=0)
-        assert read.cameras[0] == cameras[0]
+@pytest.mark.parametrize("channels", [3, 4])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_posed_views_keep_every_field(channels: int, dtype: torch.dtype) -> None:
+    pixels = torch.rand(10, 8, 12, channels)
+    if channels == 4:
+        pixels[..., :3] *= pixels[..., 3:]
+    pixels = pixels if dtype == torch.float32 else (255 * pixels).to(dtype)
+    cameras = [Camera(12, 8, 15.5, 16 + i, 5.5, 4, (0.01, 0, 0, 0)) for i in range(10)]
+    view = torch.tensor([0, 3, 3, 8, 9])
+    points = SurfacePoints(view, torch.rand(5, 2), torch.rand(5, 3) - 0.5)
+    masks = torch.rand(10, 8, 12) > 0.3
+    views = Views(
+        pixels, cameras, hemisphere_poses(10), list("abcdefghij"), 0.3, points=points, masks=masks
+    )
+    held = InMemory(views)
+    held.save(Path(), "scene")
+    for values in (views, InMemory.load(Path(), "scene").values):
+        scene = scene_in_memory(values)
+        for part, numbers in ((scene.test, [0, 8]), (scene.train, [1, 2, 3, 4, 5, 6, 7, 9])):
+            for field in dataclasses.fields(Views):
+                found, whole = getattr(part, field.name), getattr(views, field.name)
+                if field.name in ("pixels", "world_from_camera", "masks"):
+                    assert bool((found == whole[numbers]).all())
+                elif field.name in ("cameras", "names"):
+                    assert list(found) == [whole[i] for i in numbers]
+                elif field.name == "points":
+                    kept = [i for i, v in enumerate(view.tolist()) if v in numbers]
+                    assert [numbers[i] for i in found.view.tolist()] == view[kept].tolist()
+                    assert bool((found.position == whole.position[kept]).all())
+                else:
+                    assert found == whole
+
+
+def test_views_in_memory_are_fitted_under_their_masks() -> None:
+    views = analytic_scene("spheres", size=12).train
+    masks = torch.ones(len(views), 12, 12, dtype=torch.bool)
+    masks[:, :4] = False
+    run = fit(
+        scene=replace(views, masks=masks), encodings=["none"], turntable=0, test_views=2, **FEW
+    )
+    # Gray is what is neither fitted nor scored.
+    assert bool((run.original()[:4] == 128).all())
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (dict(image="cat", bands="ten"), "Error parsing --bands"),
-        (dict(image="cat", bnads=3), "there is no option --bnads; did you mean --bands"),
-        (dict(image="cat", steps=0), "--steps must be 1 or more; got 0"),
+        (dict(image="cat", bands="ten"), "bands must be an integer or a list .* or one of auto"),
+        (dict(image="cat", bands=4.0), "bands must be an integer or .*; it is 4.0"),
+        (dict(image="cat", held_out=1), "held_out must be True or False; it is 1"),
+        (dict(image="cat", bands=3, num_bands=3), "num_bands and bands are one option"),
+        (dict(image="cat", turntable=3), "turntable is for scene, not for image"),
+        (dict(image="cat", encodings="none"), "encodings must be a list"),
+        (dict(image="cat", held_out=True, noise=0.1), "noise and held_out exclude each other"),
+        (dict(image="cat", scene="wall"), "what shall be fitted"),
+        (dict(image="cat", mask=np.full((9, 9), 2.0)), r"a mask must hold values in \[0, 1\]"),
+        (dict(image="cat", bnads=3), "there is no option bnads; did you mean bands"),
+        (dict(image="cat", steps=0), "^steps must be 1 or more; got 0$"),
         (dict(image=np.zeros((3, 40, 40))), r"\(height, width, 3 or 4\); got \(3, 40, 40\)"),
         (dict(image=["cat"]), "must be a path or numbers"),
         (dict(scene=np.zeros((8, 8))), "must be a path, a name or nerf_posenc.radiance.Views"),
-        (dict(sequence=np.zeros(8)), "sequence must be a path or a name; got ndarray"),
+        (dict(sequence=np.zeros(8)), "sequence must be a text; it is"),
         (dict(image="cat", images=["cat"]), "call fit for each"),
         (dict(bands=3), "what shall be fitted"),
         (
@@ -107,8 +200,8 @@ def test_posed_views_of_memory_are_the_scene_that_a_folder_is() -> None:
         ),
         (dict(image=np.full((9, 9), np.nan)), "finite numbers, 0 or more"),
         (
-            dict(image="cat", encodings=[type("Mine", (), {"__module__": "nowhere"})]),
-            "Mine is of no file",
+            dict(image="cat", encodings=[type("Mine", (), {})]),
+            "Mine is not derived from nerf_posenc.core.Encoder",
         ),
         (dict(image="no.png"), "no.png"),
     ],
@@ -116,7 +209,7 @@ def test_posed_views_of_memory_are_the_scene_that_a_folder_is() -> None:
 def test_a_mistake_is_one_error_of_python(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         fit(**options, quiet=True)
-    assert not list(Path("runs").glob("[!d]*"))
+    assert not Path("runs").exists()
 
 
 @pytest.mark.slow

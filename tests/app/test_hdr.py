@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import train_fit
+from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, MuLaw
 from scenes import SceneError, open_image
 from scenes.hdr import read_hdr, write_hdr
@@ -111,7 +112,8 @@ def test_a_run_scores_and_renders_linear_light(
     run = train_fit.FittedRun("run")
     assert set(run.scores["fourier"]) == {"mu_psnr_db", "rmse_stops", "ssim"}
     fit = run.model("fourier")
-    values = fit.render().double()  # type: ignore[union-attr, call-arg]
+    assert isinstance(fit, ImageFit)
+    values = fit.render().double()
     truth = MuLaw(float(linear.max())).values(torch.from_numpy(linear).double())
     decibels = -10 * math.log10(float((values - truth).square().mean()))
     assert run.scores["fourier"]["mu_psnr_db"] == pytest.approx(decibels, abs=0.01)

@@ -15,9 +15,9 @@ import torch
 
 import train_fit
 from nerf_posenc.training.distributed import World
-from nerf_posenc_app import cli
 from nerf_posenc_app.cli import parse
 from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.runs import signals
 from nerf_posenc_app.runs.processes import (
     command_words,
     report_error,
@@ -116,7 +116,7 @@ def test_all_processes_stop_if_one_of_them_was_asked_to() -> None:
 def test_torchrun_may_repeat_a_signal_that_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     as_from_torchrun(monkeypatch)
     stop = Stop()
-    with cli.handled_signals(stop) as received:
+    with signals.handled_signals(stop) as received:
         with pytest.raises(Stopped), stop.training():
             interrupt(3)
         assert stop.ends_run

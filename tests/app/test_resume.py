@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import train_fit
+from nerf_posenc import __version__
 from nerf_posenc_app.runs.run import resume_command
 from tests.signals import require_same_bits, run_with_signal
 from tests.small import SMALL_RUN, SMALL_SCENE, write_noise
@@ -121,10 +122,11 @@ def test_only_the_run_that_was_begun_is_resumed(
     refused("no image at mine.png")
     state = json.loads(Path("run/run.json").read_text())
     for change, message in (
-        ({"version": 99}, "of version 99, and this program reads 2"),
+        ({"version": 99}, f"{__version__} wrote it in version 99 of its format, and this"),
         ({"format": "soup"}, "its format is not 'nerf_posenc run'"),
-        ({"arguments": [3]}, "arguments must be a text; it is 3"),
-        ({"arguments": ["--steps", "0"]}, "--steps must be 1 or more"),
+        ({"options": {**state["options"], "steps": "3"}}, "steps must be an integer; it is '3'"),
+        ({"options": {**state["options"], "steps": 0}}, "--steps must be 1 or more"),
+        ({"kind": "soup"}, "there is no kind of data 'soup'"),
         ({"is_part": True}, "it is one of several"),
         ({"digest": ""}, "no checksum of the data"),
     ):

@@ -35,7 +35,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(**options: Any) -> Image:
-    return ImageKind(ImageOptions(image="a.png", **options)).image
+    return ImageKind.open(ImageOptions(image="a.png", **options)).image
 
 
 @pytest.mark.parametrize("encoding", ["fourier", "hash"])
@@ -140,7 +140,7 @@ def test_an_observed_share_is_exact_seeded_and_disjoint() -> None:
 
 def test_noise_is_of_its_deviation_and_scores_are_against_the_clean_image() -> None:
     Pillow.fromarray(np.full((200, 200, 3), 128, dtype=np.uint8)).save("flat.png")
-    image = ImageKind(ImageOptions(image="flat.png", noise=0.1)).image
+    image = ImageKind.open(ImageOptions(image="flat.png", noise=0.1)).image
     noise = image.rgb - image.evaluated.rgb
     assert float(noise.std()) == pytest.approx(0.1, rel=0.01)
     assert float(noise.mean()) == pytest.approx(0, abs=0.002)
@@ -176,7 +176,7 @@ def test_alpha_is_a_mask_and_colors_are_those_beneath() -> None:
     rgba[:, 12:, 3] = 0
     rgba[:, :12, 3] = np.maximum(rgba[:, :12, 3], 128)
     Pillow.fromarray(rgba).save("alpha.png")
-    image = ImageKind(ImageOptions(image="alpha.png", mask="alpha")).image
+    image = ImageKind.open(ImageOptions(image="alpha.png", mask="alpha")).image
     assert image.num_fitted == 16 * 12
     expected = torch.from_numpy(rgba[:, :12, :3]).float() / 255
     torch.testing.assert_close(image.rgb[:, :12], expected, atol=1e-5, rtol=0)
@@ -193,7 +193,7 @@ def test_auto_judges_by_fitted_values_that_are_held_out(options: dict[str, Any])
         device="cpu",
         quiet=True,
     )
-    image = ImageKind(asked).image
+    image = ImageKind.open(asked).image
     assert image.held_out is not None
     chosen = []
     for clean in (image.held_out.rgb, torch.full_like(image.rgb, float("nan"))):

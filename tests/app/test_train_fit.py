@@ -427,7 +427,7 @@ class Blind(Encoder):
 
 
 @pytest.mark.usefixtures("own_folder", "no_report")
-def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
+def test_an_encoding_of_a_file_is_imported_where_it_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("CubicEncoder", "Small"):
@@ -446,7 +446,15 @@ def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
     Path("run/metrics.json").unlink()
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    assert train_fit.main(["--resume", "../run", "--quiet"]) == 0
+    assert train_fit.main(["--resume", "../run", "--quiet"]) == 2
+    assert "CubicEncoder is code, which runs only if you name it" in capsys.readouterr().err
+    assert "CubicEncoder" not in ENCODINGS
+    own = [f"../mine.py:{name}" for name in ("CubicEncoder", "Small")]
+    Path("../mine.py").write_text(OWN + "\n")
+    assert train_fit.main(["--resume", "../run", "--encodings", *own]) == 2
+    assert "mine.py has changed since the run began" in capsys.readouterr().err
+    Path("../mine.py").write_text(OWN)
+    assert train_fit.main(["--resume", "../run", "--quiet", "--encodings", *own]) == 0
     ENCODINGS.pop("CubicEncoder")
     assert train_fit.main(["render", "../run", "--encoding", "CubicEncoder"]) == 2
     assert "--encoding FILE.py:CubicEncoder" in capsys.readouterr().err
@@ -456,7 +464,7 @@ def test_an_encoding_of_a_file_is_fitted_resumed_and_rendered(
         "../mine.py:fourier": "there is an encoding fourier already",
         "../mine.py:broken": "has no class broken derived from",
         "../mine.py:missing": "it has CubicEncoder, Small",
-        "../mine.py": "../mine.py needs a name: ../mine.py:CubicEncoder or ../mine.py:Small",
+        "../mine.py": "../mine.py needs the name of a class in it: ../mine.py:CubicEncoder",
         "../bad.py:Narrow": "Narrow encodes no coordinates: its out_dim is 3, and it gives (2, 2)",
         "../bad.py:Endless": "Endless encodes no coordinates: its features are not finite",
         "../bad.py:Blind": "Blind encodes no coordinates: TypeError: ",

@@ -1,15 +1,18 @@
 """Sound files, and a phrase that is synthesized: samples in [-1, 1] with their sampling rate."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from nerf_posenc.core.sinusoids import sincos
 from scenes.errors import SceneError
+from scenes.in_memory import numbers
 from scenes.worker import read_file
 
 PHRASE = "phrase"
@@ -62,7 +65,39 @@ def open_sound(
         values, rate = read_file(reader, path, MAX_SAMPLES, duration)
         samples = torch.from_numpy(values)
         source = str(path)
-    length = len(samples) if duration is None else max(1, round(duration * rate))
+    return _shortened(
+        Sound(path.stem, source, samples, rate), duration, may_be_silent=may_be_silent
+    )
+
+
+def sound_in_memory(data: Any, *, duration: float | None = None) -> Sound:
+    """Make a sound of values that Python holds.
+
+    Args:
+        data: samples, ``(n,)`` or ``(n, channels)``, and their rate per second: floating-point
+            values in [-1, 1], or 16-bit integers, which count as shares of 32768.
+        duration: seconds from the beginning; None for all of it.
+
+    Raises:
+        SceneError: If they are of another shape or type, silent, or not finite.
+    """
+    if not (isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], int)):
+        raise SceneError("a sound must be a path, or (samples, samples per second)")
+    samples, rate = numbers(data[0], "a sound"), data[1]
+    if samples.ndim not in (1, 2) or samples.dtype not in (np.float32, np.int16) or rate < 1:
+        raise SceneError(
+            "a sound must be (n,) or (n, channels) samples of float or int16, and a rate of 1 or "
+            f"more; got {samples.dtype} {samples.shape} and {rate}"
+        )
+    values = samples / np.float32(1 << 15) if samples.dtype == np.int16 else samples
+    columns = torch.from_numpy(values).reshape(len(values), -1)
+    return _shortened(Sound("sound", "sound in memory", columns, rate), duration)
+
+
+def _shortened(sound: Sound, duration: float | None, *, may_be_silent: bool = False) -> Sound:
+    """The beginning of a sound, checked."""
+    samples, source = sound.samples, sound.source
+    length = len(samples) if duration is None else max(1, round(duration * sound.rate))
     samples = samples[:length]
     if len(samples) < 64:
         raise SceneError(f"{source} has {len(samples)} samples to fit; 64 are needed")
@@ -70,7 +105,7 @@ def open_sound(
         raise SceneError(f"{source} has samples that are not finite; export it anew")
     if float(samples.abs().max()) == 0 and not may_be_silent:
         raise SceneError(f"{source} is silent; there is nothing to fit")
-    return Sound(path.stem, source, samples, rate)
+    return replace(sound, samples=samples)
 
 
 def synthesized_phrase() -> Float[Tensor, "samples 1"]:

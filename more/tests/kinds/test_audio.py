@@ -101,7 +101,7 @@ def test_a_fit_is_rendered_at_another_rate_between_its_own_samples() -> None:
 
 def test_bands_reach_the_frequency_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     wavfile.write("a.wav", RATE, tone(200, seconds=1.0).astype(np.float32))
-    kind = AudioKind(AudioOptions(audio="a.wav"))
+    kind = AudioKind.open(AudioOptions(audio="a.wav"))
     # sin(2^k pi t) has 2^k / 2 cycles per unit, of which the second of sound is two.
     assert kind.hertz(1) == 1
     assert kind.hertz(kind.enough_bands) >= RATE / 2 > kind.hertz(kind.enough_bands - 1)

@@ -1,7 +1,7 @@
 """What is left to the program as ``auto``: encodings, bands and sigma of an image by short fits."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,9 +12,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from nerf_posenc.analysis.choose import choose, choose_sigma
 from nerf_posenc.images import Image, unit_range
 from nerf_posenc.metrics.image import psnr_from_mse
+from nerf_posenc.training import recipes
 from nerf_posenc.training.coordinate_model import CoordinateModel
 from nerf_posenc.training.loop import FitState, fit, mse
-from nerf_posenc.training.recipes import default_sigma
 from nerf_posenc_app.kinds.coordinates import coordinate_encodings
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.kinds.image.reconstruction import render
@@ -49,6 +49,52 @@ class OpenedImage(Protocol):
     ) -> Problem:
         """What its training needs."""
         ...
+
+
+def choose_open(
+    config: ImageOptions, image: Image, opened: Callable[[ImageOptions, Image], OpenedImage]
+) -> tuple[ImageOptions, dict[str, str]]:
+    """Replace each ``auto`` by what short fits choose, and print what was tried.
+
+    Args:
+        config: configuration with every other option resolved.
+        image: the image to fit.
+        opened: makes the kind of an image, which builds its models.
+
+    Returns:
+        The complete configuration, and what was tried, for ``metrics.json``.
+    """
+    tried: dict[str, str] = {}
+    if config.sigma == "auto":
+        config.log("choosing sigma by held-out pixels ...")
+        device = torch.device(config.device)
+        sigma, errors = sigma_between_pixels(image, device, seed=config.seed)
+        config.log(f"sigma    {sigma:.2f} cycles per unit; {errors}")
+        config = replace(config, sigma=sigma)
+    if config.num_bands != "auto" and config.encodings != ("auto",):
+        return config, tried
+    judge, octaves = image, 0
+    if image.held_out is not None:
+        # The pixels that are scored must not choose: the fitted ones are split once more.
+        judge = replace(image, held_out=None)
+        if config.held_out:
+            # Every second pixel of those that are fitted leaves an octave less.
+            judge, octaves = judge.split_held_out(), 1
+        else:
+            judge = split_at_random(judge, config.seed)
+    kind = opened(config, judge)
+    if config.num_bands == "auto":
+        start = recipes.default_bands(judge.resolution)
+        num_bands, errors = choose_bands(kind, config, most=start + 1, start=start)
+        config = replace(config, num_bands=num_bands + octaves)
+        config.log(f"bands    {errors}: {config.num_bands}")
+        tried["auto_bands"] = errors
+    if config.encodings == ("auto",):
+        encoding, errors = choose_encoding(kind, config)
+        config = replace(config, encodings=("none", encoding))
+        config.log(f"auto     {errors}")
+        tried["auto"] = errors
+    return config, tried
 
 
 def choose_encoding(kind: OpenedImage, config: ImageOptions) -> tuple[str, str]:
@@ -145,7 +191,7 @@ def sigma_between_pixels(image: Image, device: torch.device, *, seed: int = 0) -
     weights = torch.ones(image.pixels.shape[:2]) if image.weights is None else image.weights
     points = torch.cat([image.coordinates_at(*tile)[weights[tile] > 0] for tile in tiles])
     if len(points) < _MIN_SAMPLES:
-        return default_sigma(image.resolution), "the default, for a few pixels"
+        return recipes.default_sigma(image.resolution), "the default, for a few pixels"
     targets = torch.cat([unit_range(image.pixels[tile])[weights[tile] > 0] for tile in tiles])
     choice = choose_sigma(points.to(device), targets.to(device), seed=seed)
     # Relative errors, since the values were scaled to one spread.

@@ -1,11 +1,13 @@
 """Images: a network from coordinates (x, y) to RGB, evaluated on all pixels or on held-out ones."""
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +24,7 @@ from nerf_posenc.training.devices import return_freed_memory
 from nerf_posenc.training.loop import mse, weighted_mse
 from nerf_posenc.training.schedules import constant
 from nerf_posenc_app.crops import preview_windows
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     ABOUT,
     CITATIONS,
@@ -47,7 +50,7 @@ from nerf_posenc_app.kinds.image.reconstruction import (
     view_of,
 )
 from nerf_posenc_app.kinds.image.references import reference_result
-from nerf_posenc_app.kinds.image.samples import ALPHA, sample_notes, sampled, weighted
+from nerf_posenc_app.kinds.image.samples import sample_notes, sampled, weighted
 from nerf_posenc_app.kinds.kind import Exportable, Fit, Problem, Rendered, digest_of
 from nerf_posenc_app.options import UsageError, require
 from nerf_posenc_app.terminal import printable
@@ -56,7 +59,10 @@ from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
 from scenes import open_image
-from scenes.in_memory import image_file
+from scenes.in_memory import image_in_memory
+
+if TYPE_CHECKING:
+    from typing import Self
 
 # Option of which a run may fit several values, by the encoding that it is for.
 _SWEPT = {"fourier": "num_bands", "gaussian": "sigma"}
@@ -92,19 +98,26 @@ class ImageKind(CoordinateKind[ImageOptions]):
     about = ABOUT
     citations = CITATIONS
 
-    def __init__(self, options: ImageOptions, image: Image | None = None) -> None:
-        if image is None:
+    @classmethod
+    def open(cls, options: ImageOptions) -> Self:
+        """Open the image, with the masks and the samples that the options ask for."""
+        if isinstance(options.image, InMemory):
+            image = image_in_memory(options.image.values)
+        else:
             name = options.image
             is_folder = os.path.isdir(name)
             require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
             image = open_image(
                 name, max_pixels=options.max_pixels, pattern_size=options.size or 512
             )
-            if options.mask is not None or options.weights is not None:
-                image = weighted(options, image)
-            image = image if options.size is None else image.resized(options.size)
-            if options.held_out or options.observed or options.noise:
-                image = sampled(options, image)
+        if options.mask is not None or options.weights is not None:
+            image = weighted(options, image)
+        image = image if options.size is None else image.resized(options.size)
+        if options.held_out or options.observed or options.noise:
+            image = sampled(options, image)
+        return cls(options, image)
+
+    def __init__(self, options: ImageOptions, image: Image) -> None:
         self.image, self.size, self.start = image, image.whole_size, image.mean_color()
         self.title, self.source = printable(image.name), printable(image.source)
         self.facts: dict[str, Any] = {"size": self.size}
@@ -146,41 +159,8 @@ class ImageKind(CoordinateKind[ImageOptions]):
     def resolve(self, options: ImageOptions) -> ImageOptions:
         """Choose encodings, bands, sigma, steps and batches by the size of the image."""
         config = defaults.resolve(options, self.image)
-        if "auto" in (config.sigma, config.num_bands, *config.encodings):
-            config = self._chosen(config)
-        return config
-
-    def _chosen(self, config: ImageOptions) -> ImageOptions:
-        """Replace each ``auto`` by what short fits choose, and say what was tried."""
-        if config.sigma == "auto":
-            config.log("choosing sigma by held-out pixels ...")
-            device = torch.device(config.device)
-            sigma, tried = auto.sigma_between_pixels(self.image, device, seed=config.seed)
-            config.log(f"sigma    {sigma:.2f} cycles per unit; {tried}")
-            config = replace(config, sigma=sigma)
-        if config.num_bands != "auto" and config.encodings != ("auto",):
-            return config
-        judge, octaves = self, 0
-        if self.image.held_out is not None:
-            # Those that are scored must not choose: the fitted ones are split once more.
-            fitted = replace(self.image, held_out=None)
-            if config.held_out:
-                # It leaves an octave less.
-                judge, octaves = ImageKind(config, fitted.split_held_out()), 1
-            else:
-                judge = ImageKind(config, auto.split_at_random(fitted, config.seed))
-        if config.num_bands == "auto":
-            start = recipes.default_bands(judge.resolution)
-            most = start + 1
-            num_bands, tried = auto.choose_bands(judge, config, most, start)
-            config = replace(config, num_bands=num_bands + octaves)
-            config.log(f"bands    {tried}: {config.num_bands}")
-            self.facts["auto_bands"] = tried
-        if config.encodings == ("auto",):
-            encoding, tried = auto.choose_encoding(judge, config)
-            config = replace(config, encodings=("none", encoding))
-            config.log(f"auto     {tried}")
-            self.facts["auto"] = tried
+        config, tried = auto.choose_open(config, self.image, opened=type(self))
+        self.facts |= tried
         return config
 
     def fit_names(self, config: ImageOptions) -> Sequence[FitName]:
@@ -282,11 +262,6 @@ class ImageKind(CoordinateKind[ImageOptions]):
             yield from notes_on_flat_fits(results, flat, config, psnr_of(self.image))
 
     @classmethod
-    def file_of(cls, data: Any) -> Path:
-        """Write the pixels of an image."""
-        return image_file(data)
-
-    @classmethod
     def inputs(cls, options: ImageOptions) -> Sequence[str] | None:
         """Files and samples of ``--images``."""
         if options.images is None:
@@ -301,13 +276,15 @@ class ImageKind(CoordinateKind[ImageOptions]):
     @classmethod
     def relocated(cls, options: ImageOptions, found: Callable[[str], str]) -> ImageOptions:
         """Find the files from another folder."""
-        images = None if options.images is None else tuple(map(found, options.images))
-        mask = options.mask if options.mask in (None, ALPHA) else found(options.mask)
-        weights = None if options.weights is None else Path(found(str(options.weights)))
-        options = replace(options, images=images, mask=mask, weights=weights)
-        if options.observed is not None and os.path.exists(found(options.observed)):
-            options = replace(options, observed=found(options.observed))
-        return super().relocated(options, found)
+        changed: dict[str, Any] = {}
+        for name in ("mask", "weights", "observed"):
+            file = getattr(options, name)
+            # A share of the pixels, or the word alpha, is no file.
+            if file is not None and not isinstance(file, InMemory) and os.path.exists(found(file)):
+                changed[name] = found(file)
+        if options.images is not None:
+            changed["images"] = tuple(map(found, options.images))
+        return super().relocated(replace(options, **changed), found)
 
     @classmethod
     def render(cls, path: Path, device: torch.device, asked: Mapping[str, Any]) -> Rendered:

@@ -1,18 +1,18 @@
 """Options of a run that fits images, and which encodings it fits unless they are named."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     check_encodings,
     coordinate_encodings,
     suiting_encodings,
 )
 from nerf_posenc_app.kinds.image.interpolation import INTERPOLATIONS
-from nerf_posenc_app.options import OPEN, Open, PixelOptions, Range, require
+from nerf_posenc_app.options import UNSET, PixelOptions, Range, Resolved, require
 
 REFERENCES = (*INTERPOLATIONS, "given", "linear", "rbf", "nl-means")
 """What a fit is compared with, without training."""
@@ -32,7 +32,7 @@ class ImageOptions(PixelOptions):
     Example: train_fit.py --image photo.jpg --bands 10
     """
 
-    image: str = "cat"
+    image: Annotated[str, InMemory] = "cat"
     """Image file, a bundled sample, or a pattern: star, zone-plate, bandlimited[:SHARE]."""
 
     images: tuple[str, ...] | None = None
@@ -41,27 +41,27 @@ class ImageOptions(PixelOptions):
     held_out: bool = False
     """Fit every second pixel of every second row, and evaluate on those between."""
 
-    mask: str | None = None
+    mask: Annotated[str | None, InMemory] = None
     """Gray image whose white is fitted and scored, or alpha: the opacity of --image."""
 
-    weights: Path | None = None
+    weights: Annotated[str | None, InMemory] = None
     """A .npy of the weight of each pixel in loss and scores, in [0, 1]."""
 
-    observed: str | None = None
+    observed: Annotated[str | None, InMemory] = None
     """Fit a share of the pixels and score the others: 0.1, columns:0.2, or a mask."""
 
     noise: Annotated[float | None, Range(0, 10, is_open=True)] = None
     """Fit values with Gaussian noise of this deviation, and score against those without."""
 
-    references: Open[tuple[str, ...]] = OPEN
+    references: Resolved[tuple[str, ...]] = UNSET
     """What fits are compared with, without training: bilinear, bicubic, lanczos
     (with --held-out); given, linear, rbf (with --observed), nl-means (with --noise)."""
 
     num_bands: Annotated[
-        Open[int | tuple[int, ...] | Literal["auto"]],
+        Resolved[int | tuple[int, ...] | Literal["auto"]],
         Range(1, 100),
         tyro.conf.arg(name="bands", metavar="INT ...|auto"),
-    ] = OPEN  # type: ignore[assignment]
+    ] = UNSET  # type: ignore[assignment]
     """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; by default those
     that the pixels hold.
     Several: a fit with each; auto: chosen by short fits."""

@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.images import Image, resize_area
+from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.options import UsageError, require
 from scenes import open_image
 from scenes.image_files import open_alpha
+from scenes.in_memory import weights_in_memory
 from scenes.worker import read_file
 
 ALPHA = "alpha"
@@ -39,7 +41,7 @@ def weighted(options: ImageOptions, image: Image) -> Image:
     if found is not None:
         _require_size(found, image, f"--mask {options.mask}")
     if options.weights is not None:
-        weights = _read_array(options.weights, options.max_pixels)
+        weights = _read_weights(options.weights, options.max_pixels)
         _require_size(weights, image, f"--weights {options.weights}")
         found = weights if found is None else found * weights
     assert found is not None
@@ -117,9 +119,11 @@ def _straight(image: Image) -> Image:
 
 def _mask(file: str, max_pixels: int) -> Tensor:
     """Mask of a gray image or an array: 1 where it is above a half, else 0."""
+    if isinstance(file, InMemory):
+        return (weights_in_memory(file.values) > 0.5).float()
     require(Path(file).is_file(), f"--mask or --observed {file}: there is no such file")
     if file.lower().endswith(".npy"):
-        return (_read_array(Path(file), max_pixels) > 0.5).float()
+        return (_read_weights(file, max_pixels) > 0.5).float()
     rgb = open_image(file, max_pixels=max_pixels).rgb
     is_gray = bool((rgb == rgb[..., :1]).all())
     require(is_gray, f"--mask {file} has colors; white is fitted, black is left out")
@@ -139,7 +143,8 @@ def _observed(options: ImageOptions, image: Image) -> Tensor:
     """Pixels that are observed: a random share, columns, or those of a mask."""
     asked, (width, height) = options.observed or "", image.size
     generator = torch.Generator().manual_seed(options.seed)
-    if (share := _share(asked.removeprefix(_COLUMNS))) is None:
+    share = None if isinstance(asked, InMemory) else _share(asked.removeprefix(_COLUMNS))
+    if share is None:
         found = _mask(asked, options.max_pixels)
         # As the image was reduced: a pixel is observed if all of it is.
         kept = resize_area(found[..., None], max(image.size))[..., 0] > 1 - _ROUNDING
@@ -162,6 +167,8 @@ def _share(text: str) -> float | None:
     return share
 
 
-def _read_array(path: Path, most: int) -> Tensor:
-    """Values of a ``.npy`` file."""
-    return torch.from_numpy(read_file("scenes.arrays:read_array", path, most))
+def _read_weights(file: str, most: int) -> Tensor:
+    """Values of a ``.npy`` file, or of an array in memory."""
+    if isinstance(file, InMemory):
+        return weights_in_memory(file.values)
+    return torch.from_numpy(read_file("scenes.arrays:read_array", Path(file), most))

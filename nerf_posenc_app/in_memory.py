@@ -1,0 +1,83 @@
+"""Data that Python holds, as the value of an option that names a file on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nerf_posenc.training.checkpoints import load_checkpoint, save_checkpoint
+
+_SUFFIX = ".safetensors"
+
+
+class InMemory(str):
+    """Data that Python holds, where an option otherwise names a file.
+
+    It is a string, so that options, messages and pages treat it as the name of a file: it reads
+    ``array (512, 512, 3)``. A field of options that takes it is annotated with this class.
+
+    Attributes:
+        values: the data: an array, a tensor, a tuple of both and numbers, or an object with a
+            method ``as_plain`` that returns a mapping of such values.
+    """
+
+    values: Any
+
+    def __new__(cls, values: Any) -> InMemory:
+        """Name data by their type and shape."""
+        made = super().__new__(cls, _described(values))
+        made.values = values
+        return made
+
+    def __deepcopy__(self, memo: Any) -> InMemory:
+        # `dataclasses.asdict` copies the values of fields; the data need no second copy.
+        return self
+
+    def __getnewargs__(self) -> tuple[Any]:
+        return (self.values,)
+
+    def save(self, folder: Path, option: str) -> None:
+        """Write the data for a resumed run.
+
+        Args:
+            folder: folder of the run's data, which exists.
+            option: name of the option.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
+        values = self.values.as_plain() if hasattr(self.values, "as_plain") else self.values
+        save_checkpoint(folder / f"{option}{_SUFFIX}", {"values": _as_tensors(values)})
+
+    @classmethod
+    def load(cls, folder: Path, option: str) -> InMemory:
+        """Read data that `save` wrote; a mapping for objects.
+
+        Raises:
+            CheckpointError: If the file is damaged.
+            OSError: If it cannot be read.
+        """
+        return cls(load_checkpoint(folder / f"{option}{_SUFFIX}")["values"])
+
+
+def _as_tensors(values: Any) -> Any:
+    if isinstance(values, Mapping):
+        return {name: _as_tensors(value) for name, value in values.items()}
+    if isinstance(values, tuple | list) and not all(isinstance(v, int | float) for v in values):
+        return [_as_tensors(value) for value in values]
+    if isinstance(values, torch.Tensor):
+        return values.detach().cpu().contiguous()
+    return (
+        torch.from_numpy(values).contiguous() if hasattr(values, "__array_interface__") else values
+    )
+
+
+def _described(values: Any) -> str:
+    if hasattr(values, "shape"):
+        return f"array {tuple(values.shape)}"
+    if isinstance(values, tuple) and values and hasattr(values[0], "shape"):
+        return f"array {tuple(values[0].shape)}"
+    return type(values).__name__

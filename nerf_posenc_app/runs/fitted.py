@@ -1,0 +1,105 @@
+"""A complete run, read back in Python: its scores, reconstructions and models."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from nerf_posenc.fits import load_fit
+from nerf_posenc_app.options import UsageError
+from nerf_posenc_app.report.images import eight_bit
+from nerf_posenc_app.runs.folder import REPORT
+from nerf_posenc_app.runs.saved import read_file_blocks, read_metrics, read_views
+from nerf_posenc_app.runs.saved_fits import find_fit
+from nerf_posenc_app.values.results import Result
+
+if TYPE_CHECKING:
+    from nerf_posenc.fits import CoordinateFit, SceneFit
+
+
+class FittedRun:
+    """What a run left: scores, reconstructions and models by the name of the fit.
+
+    In a notebook it shows itself as the page of the comparison.
+
+    Args:
+        folder: folder of a complete run, from Python or from the command line.
+
+    Raises:
+        OSError: If it cannot be read.
+        ValueError: If it is no folder of a complete run.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._metrics = read_metrics(self.folder)
+        self._fits = {fit.label: fit for fit in self._metrics.fits}
+
+    @property
+    def scores(self) -> dict[str, dict[str, float]]:
+        """Scores of every fit and reference by the name of the measure, such as ``psnr_db``."""
+        return {name: dict(fit.scores) for name, fit in self._fits.items()}
+
+    def reconstruction(self, name: str, view: int = 0) -> npt.NDArray[Any]:
+        """What a fit gives where the data is, as the page shows it.
+
+        Args:
+            name: name of a fit or a reference.
+            view: number of the view, of a scene or of another kind that has several.
+
+        Returns:
+            ``(height, width, 3)`` in 8 bits; of a sound ``(samples, channels)`` in [-1, 1]. A
+            `model` gives values that are not rounded.
+
+        Raises:
+            ValueError: If there is no such fit or view.
+        """
+        return self._shown(name, view)[1]
+
+    def original(self, view: int = 0) -> npt.NDArray[Any]:
+        """What `reconstruction` is compared with, of the same shape."""
+        return self._shown(next(iter(self._fits)), view)[0]
+
+    def model(self, name: str) -> CoordinateFit | SceneFit:
+        """Load the model of a fit, to be evaluated anywhere; see `nerf_posenc.fits`.
+
+        Raises:
+            ValueError: If there is no such fit, or it is of a kind that is not rebuilt from a file:
+                a sequence.
+        """
+        try:
+            return load_fit(find_fit(self.folder, self._fit(name).label)[1])
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+
+    def _fit(self, name: str) -> Result:
+        if name not in self._fits:
+            raise ValueError(f"{self.folder} has no fit {name!r}; it has {', '.join(self._fits)}")
+        return self._fits[name]
+
+    def _shown(self, name: str, view: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        fit = self._fit(name)
+        for block in read_file_blocks(self.folder, fit):
+            original, reconstruction = vars(block)["original"], vars(block)["reconstruction"]
+            return original.numpy(), reconstruction.numpy()
+        views = read_views(self.folder, fit, view + 1)
+        if not 0 <= view < len(views):
+            raise ValueError(f"{name} has {len(fit.details['view_titles'])} views; got {view}")
+        shown = views[view]
+        return eight_bit(shown.original), eight_bit(shown.reconstruction)
+
+    def __repr__(self) -> str:
+        first = self._metrics.measures[0]
+        found = (
+            f"{name} {fit.scores[first.name]:.{first.digits}f}" for name, fit in self._fits.items()
+        )
+        return f"FittedRun({str(self.folder)!r}: {first.label}: {', '.join(found)})"
+
+    def _repr_html_(self) -> str:
+        # In a sandbox: the page may be of a stranger's run, and a notebook trusts what it shows.
+        page = html.escape((self.folder / REPORT).read_text(encoding="utf-8"))
+        style = "width: 100%; height: 720px; border: 0"
+        return f'<iframe sandbox="allow-scripts" srcdoc="{page}" style="{style}"></iframe>'

@@ -1,0 +1,59 @@
+"""Signals of a run: what Ctrl-C, a terminal that closes, or a scheduler asks for."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from nerf_posenc.training.distributed import find_world
+from nerf_posenc_app.runs.stop import Stop
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported, as torch does in the middle of things."""
+    while frame is not None:
+        if "importlib._bootstrap" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextlib.contextmanager
+def handled_signals(stop: Stop) -> Iterator[list[int]]:
+    """Let signals end a fit or the run once it is saved; give the list of those that came."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        # Python delivers signals to the main thread alone.
+        yield received
+        return
+
+    several, is_ending = find_world().size > 1, False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
+        if several and (is_ending or (stop.is_training and stop.ends_run)):
+            # torchrun passes on what the terminal or a scheduler has sent to all processes.
+            return
+        # Outside of a fit everything is saved already; a third request ends a fit unsaved.
+        if stop.is_training and not stop.ends_run:
+            received.append(number)
+            # torchrun itself ends at the first one.
+            stop.request(run=several or number != signal.SIGINT)
+        elif _is_importing(frame):
+            # An exception within an import that C++ asked for would abort the process.
+            threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        else:
+            received.append(number)
+            is_ending = True
+            raise KeyboardInterrupt
+
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if os.name == "posix" else [])]
+    previous: dict[int, Any] = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
