@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from nerf_posenc.presets.catalog import PRESETS
-from nerf_posenc.presets.index import index
+from nerf_posenc.catalog.index import index
+from nerf_posenc.catalog.presets import PRESETS
 from tests.equivalents.equivalent import Equivalent
 from tests.equivalents.equivalents import EQUIVALENTS, SECTIONS
 from tests.equivalents.vectors import source
@@ -22,7 +22,7 @@ library.
 
 ```python
 from nerf_posenc import find_encodings, preset
-from nerf_posenc.presets.catalog import PRESETS
+from nerf_posenc.catalog.presets import PRESETS
 
 print(find_encodings("dust3r")[0].line)
 print(preset("nerf", 3, 10).out_dim)  # coordinates, bands
@@ -52,7 +52,7 @@ aria-label="Search the index" style="border: 1px solid; border-radius: 3px; padd
 | name | also | line | source, and what to watch out for |
 |---|---|---|---|
 """
-# The ranking of `nerf_posenc.presets.index`: whole words of names, of the text, then parts of them.
+# The ranking of `nerf_posenc.catalog.index`: whole words of names, of the text, then parts of them.
 SEARCH = """
 <script>
 document.getElementById("search-presets").addEventListener("input", (event) => {

@@ -1,3 +1,5 @@
+from nerf_posenc.catalog.index import find_encodings as find_encodings
+from nerf_posenc.catalog.presets import preset as preset
 from nerf_posenc.core.bands import geometric_bands as geometric_bands
 from nerf_posenc.core.bands import linear_bands as linear_bands
 from nerf_posenc.core.bands import octave_bands as octave_bands
@@ -45,8 +47,6 @@ from nerf_posenc.positional.sinusoidal import SinusoidalEncoder as SinusoidalEnc
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder as GridSinusoidalEncoder
 from nerf_posenc.positional.window_bias import LogCPBBias as LogCPBBias
 from nerf_posenc.positional.xpos import XPosEncoder as XPosEncoder
-from nerf_posenc.presets.catalog import preset as preset
-from nerf_posenc.presets.index import find_encodings as find_encodings
 
 __all__: list[str]
 __version__: str

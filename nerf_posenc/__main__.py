@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from nerf_posenc.presets.index import find_encodings, index, similar_names
+from nerf_posenc.catalog.index import find_encodings, index, similar_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from nerf_posenc.training.checkpoints import load_checkpoint, save_checkpoint
@@ -68,16 +69,14 @@ def _as_tensors(values: Any) -> Any:
         return {name: _as_tensors(value) for name, value in values.items()}
     if isinstance(values, tuple | list) and not all(isinstance(v, int | float) for v in values):
         return [_as_tensors(value) for value in values]
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu().contiguous()
-    return (
-        torch.from_numpy(values).contiguous() if hasattr(values, "__array_interface__") else values
-    )
+    if isinstance(values, np.ndarray):
+        # A copy: an array may be read-only, and torch knows the byte order of the machine alone.
+        return torch.from_numpy(np.array(values, dtype=values.dtype.newbyteorder("=")))
+    return values.detach().cpu().contiguous() if isinstance(values, torch.Tensor) else values
 
 
 def _described(values: Any) -> str:
-    if hasattr(values, "shape"):
-        return f"array {tuple(values.shape)}"
-    if isinstance(values, tuple) and values and hasattr(values[0], "shape"):
-        return f"array {tuple(values[0].shape)}"
+    first = values[0] if isinstance(values, tuple | list) and values else values
+    if isinstance(first, np.ndarray | torch.Tensor):
+        return f"array {tuple(first.shape)}"
     return type(values).__name__

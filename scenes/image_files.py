@@ -130,7 +130,7 @@ def image_from_pixels(
     Args:
         pixels: ``(height, width, channels)``: gray, gray and alpha, RGB or RGBA.
         name: name of the image.
-        source: where the pixels are from, for messages.
+        source: file or other origin of the pixels, for messages.
         background: gray in [0, 1] that transparent pixels are laid over.
 
     Raises:

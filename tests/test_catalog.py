@@ -20,9 +20,9 @@ from nerf_posenc import (
     presets,
 )
 from nerf_posenc.__main__ import main
+from nerf_posenc.catalog.index import Found, index
+from nerf_posenc.catalog.presets import PRESETS
 from nerf_posenc.presets import FOURIER, GRID, ROTARY, SEQUENCE
-from nerf_posenc.presets.catalog import PRESETS
-from nerf_posenc.presets.index import Found, index
 
 
 def test_names_and_aliases_are_of_one_preset_each() -> None:

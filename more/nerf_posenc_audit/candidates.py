@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nerf_posenc.catalog.presets import PRESETS, preset
 from nerf_posenc.core.columns import LAYOUTS, column_labels
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.encoders.random_fourier import GaussianEncoder
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
-from nerf_posenc.presets.catalog import PRESETS, preset
 from nerf_posenc.presets.fourier import FOURIER
 from nerf_posenc.presets.grid import GRID
 from nerf_posenc.presets.rotary import ROTARY

@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 
 from nerf_posenc import find_encodings
-from nerf_posenc.presets.catalog import PRESETS
+from nerf_posenc.catalog.presets import PRESETS
 from nerf_posenc_app.options import UsageError
 from nerf_posenc_audit.conformance import check_file, identify_file, make_vector
 

@@ -29,12 +29,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nerf_posenc.catalog.presets import PRESETS, encoder_of
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal import SinusoidalEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets import Preset
-from nerf_posenc.presets.catalog import PRESETS, encoder_of
 from nerf_posenc_audit.search import Match, identify
 from nerf_posenc_audit.tables import Column, Pair, rotation_pairs, sinusoid_columns
 

@@ -1,6 +1,6 @@
 """A page in the browser that shows fits in progress, served to this machine alone.
 
-It draws what a fit's `Problem` can show: images, what a camera sees, or a passage with predictions.
+It draws what a fit in progress can show: images, what a camera sees, or a passage with predictions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 from torch import Tensor
 
 from nerf_posenc.training.loop import FitState
-from nerf_posenc_app.kinds.kind import Problem
 from nerf_posenc_app.live.camera import (
     FIELD_OF_VIEW,
     camera_from_client,
@@ -34,6 +33,7 @@ from nerf_posenc_app.report.palette import NUM_COLORS, PAGE_DARK, color_indices
 from nerf_posenc_app.terminal import print_to_stderr
 from nerf_posenc_app.values.blocks import Passage
 from nerf_posenc_app.values.measures import BATCH_PSNR, TrainingScore
+from nerf_posenc_app.values.results import InProgress
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -169,7 +169,7 @@ class LivePage:
             self.server.stop()
 
     @_errors_as_warnings
-    def show(self, name: str, state: FitState, problem: Problem) -> None:
+    def show(self, name: str, state: FitState, fit: InProgress) -> None:
         """Show a fit; a [Watcher][nerf_posenc_app.runs.train.Watcher]."""
         record = state.history[-1]
         steps, scores = self._curves.setdefault(name, ([], []))
@@ -178,22 +178,22 @@ class LivePage:
         line = self._state_line(name, state)
         self._status.value = f"{name}: {line}"
         self._update_plot(state)
-        if problem.render is not None:
-            self._show_cameras(name, line, problem)
+        if fit.render is not None:
+            self._show_cameras(name, line, fit)
         elif self._is_due(state):
-            if problem.passage is not None:
-                self._show_passage(f"{name}: {line}", name, problem.passage())
-            elif problem.originals:
-                self._show_images(name, line, problem)
+            if fit.passage is not None:
+                self._show_passage(f"{name}: {line}", name, fit.passage())
+            elif fit.originals:
+                self._show_images(name, line, fit)
             self._shown_at = time.monotonic()
 
-    def _show_images(self, name: str, line: str, problem: Problem) -> None:
+    def _show_images(self, name: str, line: str, fit: InProgress) -> None:
         """Show the first preview of every fit beside the original."""
         if not self._panels:
-            original = eight_bit(problem.originals[0])
+            original = eight_bit(fit.originals[0])
             size = f"{original.shape[1]} x {original.shape[0]}"
             self._panels["original"] = LivePanel(f"{self._title}: original", size, original)
-        preview = eight_bit(problem.preview()[0])
+        preview = eight_bit(fit.preview()[0])
         self._panels[name] = LivePanel(name, line, preview, self._color(name))
         for client in self.server.get_clients().values():
             with _gone:
@@ -201,9 +201,9 @@ class LivePage:
                 canvas = draw_canvas(width, height, list(self._panels.values()))
                 client.scene.set_background_image(canvas, format="png")
 
-    def _show_cameras(self, name: str, line: str, problem: Problem) -> None:
+    def _show_cameras(self, name: str, line: str, fit: InProgress) -> None:
         """Render what each browser's camera sees, at once if it has moved."""
-        assert problem.render is not None
+        assert fit.render is not None
         for number, client in self.server.get_clients().items():
             view = None
             with _gone:
@@ -213,7 +213,7 @@ class LivePage:
             sent_at, sent = self._sent.get(number, (-math.inf, -math.inf))
             if view is None or (sent == moved_at and time.monotonic() - sent_at < _SECONDS):
                 continue
-            panel = LivePanel(name, line, eight_bit(problem.render(*view)), self._color(name))
+            panel = LivePanel(name, line, eight_bit(fit.render(*view)), self._color(name))
             with _gone:
                 client.scene.set_background_image(draw_view(*window, panel), format="jpeg")
             self._sent[number] = time.monotonic(), moved_at

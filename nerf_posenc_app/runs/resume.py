@@ -57,8 +57,8 @@ def resume(
         context: what the runs of one command have in common.
         resume: run folder.
         encodings: the run's encodings of files, as ``FILE.py:CLASS``, which are imported.
-        save_every: seconds between two saves of a fit; None as before.
-        device: where to compute; None as before.
+        save_every: seconds between two saves of a fit; None to leave them as they were.
+        device: name of the device to compute on; None for that of the options.
         live: whether to show the fits in progress on a page.
         quiet: whether to print errors only.
 
@@ -124,9 +124,11 @@ def _saved_options(run: Path, state: RunState) -> tuple[type[Kind[Any]], CommonO
             raise UsageError(f"there is no kind of data {state.kind!r}")
         kind = KINDS[state.kind]
         options = from_json(kind.Options, state.options, "options")
-        # Names of options alone: another text could lead out of the run folder.
-        names = [field.name for field in fields(options) if field.name in state.in_memory]
-        options = replace(options, **{name: InMemory.load(run / DATA, name) for name in names})
+        # Only names of options: another text could lead out of the run folder.
+        if unknown := set(state.in_memory) - {field.name for field in fields(options)}:
+            raise ValueError(f"in_memory names no option: {', '.join(sorted(unknown))}")
+        held = {name: InMemory.load(run / DATA, name) for name in state.in_memory}
+        options = replace(options, **held)
         options.check()
     except (UsageError, ValueError, ImportError, OSError, CheckpointError) as error:
         raise UsageError(f"--resume {run}: {error}") from None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from nerf_posenc.presets.catalog import PRESETS
+from nerf_posenc.catalog.presets import PRESETS
 from nerf_posenc_audit.conformance import make_vector
 from train_fit import main
 

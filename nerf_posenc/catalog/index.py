@@ -7,12 +7,12 @@ import inspect
 import re
 from dataclasses import dataclass
 
+from nerf_posenc.catalog.presets import PRESETS, encoder_of
+from nerf_posenc.catalog.recipes import RECIPES
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets import Preset
-from nerf_posenc.presets.catalog import PRESETS, encoder_of
-from nerf_posenc.presets.recipes import RECIPES
 
 # Modules whose exported classes and functions are found by what their documentation names.
 _PACKAGES = (
