@@ -5,9 +5,17 @@
 """
 
 import importlib.util
+from pathlib import Path
 
+import scenes
 from nerf_posenc.plugins import how_to_install
 
 for _package in ("imageio", "jinja2", "safetensors", "tqdm", "tyro"):
     if importlib.util.find_spec(_package) is None:
         raise ImportError(f"train_fit.py needs {_package}: {how_to_install('app')}")
+
+# Where a user's project has a package `scenes` that was imported first, the modules of ours are
+# found beside its own.
+_own = str(Path(__file__).parent.parent / "scenes")
+if _own not in scenes.__path__:
+    scenes.__path__ = [*scenes.__path__, _own]

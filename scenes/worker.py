@@ -183,11 +183,12 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the program alone.
-                # It finds the modules that this process finds.
+                # It finds the modules that this process finds, and this package before others
+                # of its name.
                 env={
                     **os.environ,
                     "OPENBLAS_NUM_THREADS": "1",
-                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)]),
                 },
             )
         requests, answers = self._process.stdin, self._process.stdout
@@ -228,6 +229,7 @@ class _Worker:
             self._process = None
 
 
+_ROOT = Path(__file__).resolve().parent.parent
 _WORKER = _Worker()
 
 

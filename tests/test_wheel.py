@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.own_packages import require_both_importable
+
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.slow
 
@@ -80,6 +82,16 @@ def test_a_wheel_holds_its_packages_and_nothing_else(
     }
     held = {name for name in names if ".dist-info/" not in name}
     assert held == ours | ({"train_fit.py"} if project == ROOT else set())
+
+
+@pytest.mark.parametrize("order", ["ours first", "theirs first"])
+@pytest.mark.parametrize("has_init", [True, False])
+def test_packages_of_the_users_project_are_left_alone(
+    order: str, has_init: bool, wheel: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        opened.extractall(tmp_path / "site")
+    require_both_importable(tmp_path / "project", order, tmp_path / "site", has_init=has_init)
 
 
 def test_a_clone_that_is_installed_runs_its_own_files(tmp_path: Path) -> None:

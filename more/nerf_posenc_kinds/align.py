@@ -31,7 +31,7 @@ from nerf_posenc_app.values.blocks import Curve, Evaluation, View
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes import open_image
+from scenes.image_files import open_image
 
 ERROR = Measure(
     "warp_error",

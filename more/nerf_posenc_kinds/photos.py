@@ -16,7 +16,7 @@ from nerf_posenc_kinds.data.captures import (
     video_photos,
 )
 from nerf_posenc_kinds.data.room import room_poses, take_photographs
-from scenes import open_scene
+from scenes.open import open_scene
 
 ROOM = "room"
 """Built-in photographs, where no folder has that name."""

@@ -36,7 +36,8 @@ from nerf_posenc_app.values.measures import Measure, TrainingScore
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from nerf_posenc_kinds.tomography import algebraic_reconstruction, back_projection
-from scenes import SceneError, open_image
+from scenes.errors import SceneError
+from scenes.image_files import open_image
 from scenes.in_memory import shares
 from scenes.worker import read_file
 

@@ -22,7 +22,7 @@ from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.sounds import Sound as OpenedSound
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.spectrogram import spectrogram
-from scenes import SceneError
+from scenes.errors import SceneError
 
 
 @dataclass(frozen=True)

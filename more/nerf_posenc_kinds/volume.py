@@ -41,7 +41,7 @@ from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
-from scenes import SceneError
+from scenes.errors import SceneError
 from scenes.in_memory import shares
 from scenes.worker import read_file
 

@@ -31,7 +31,7 @@ from nerf_posenc_app.runs.saved_fits import (
     require_new,
 )
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
-from scenes import SceneError
+from scenes.errors import SceneError
 from scenes.hdr import SUFFIXES as HDR_SUFFIXES
 from scenes.hdr import write_hdr
 

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, reduce_rows, to_eight_bits, unit_range
-from scenes import SceneError
+from scenes.errors import SceneError
 from scenes.worker import read_image
 
 if TYPE_CHECKING:

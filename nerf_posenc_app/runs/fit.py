@@ -16,7 +16,7 @@ from nerf_posenc_app.runs.run import Context, Experiment
 from nerf_posenc_app.runs.saved import SaveError
 from nerf_posenc_app.runs.signals import handled_signals
 from nerf_posenc_app.runs.stop import Stop, Stopped
-from scenes import SceneError
+from scenes.errors import SceneError
 
 
 def fit(given: Mapping[str, Any], experiment: Experiment) -> FittedRun:

@@ -52,7 +52,7 @@ from nerf_posenc_app.terminal import print_to_stderr, printable, quoted
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes import SceneError
+from scenes.errors import SceneError
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from nerf_posenc_app.options import CommonOptions
 from scenes import analytic_scene, open_image
 from scenes.in_memory import image_in_memory, scene_in_memory
 from scenes.quadrature import hemisphere_poses
+from tests.own_packages import require_both_importable
 from train_fit import FittedRun, fit
 
 FEW: dict[str, Any] = dict(steps=3, width=8, depth=1, batch_size=64, video=0, quiet=True)
@@ -244,20 +245,12 @@ def test_masks_and_weights_may_be_arrays(pixels: np.ndarray[Any, Any]) -> None:
         np.testing.assert_array_equal(run.original()[:, :12], pixels[:, :12])
 
 
-@pytest.mark.parametrize("imports", ["import train_fit, app.mine", "import app.mine, train_fit"])
-def test_a_package_app_of_the_user_is_left_alone(imports: str, tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
-    (tmp_path / "app" / "mine.py").write_text("value = 3")
-    script = f"{imports}; from train_fit import fit; print(app.mine.value)"
-    paths = f"{tmp_path}:{Path(train_fit.__file__).parent}"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PYTHONPATH": paths},
-    )
-    assert done.stdout == "3\n", done.stderr
+@pytest.mark.parametrize("order", ["ours first", "theirs first"])
+@pytest.mark.parametrize("has_init", [True, False])
+def test_packages_of_the_users_project_are_left_alone(
+    order: str, has_init: bool, tmp_path: Path
+) -> None:
+    require_both_importable(tmp_path, order, Path(train_fit.__file__).parent, has_init=has_init)
 
 
 def test_a_sequence_says_that_its_model_is_not_rebuilt() -> None:

@@ -58,7 +58,7 @@ from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes import open_image
+from scenes.image_files import open_image
 from scenes.in_memory import image_in_memory
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nerf_posenc_app.options import UsageError, require
-from scenes import SceneError, open_image
-from scenes.image_files import images_in
+from scenes.errors import SceneError
+from scenes.image_files import images_in, open_image
 
 
 def find_images(names: Sequence[str], max_pixels: int) -> list[str]:

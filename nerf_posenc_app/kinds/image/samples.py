@@ -10,8 +10,7 @@ from nerf_posenc.images import Image, resize_area
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.options import UsageError, require
-from scenes import open_image
-from scenes.image_files import open_alpha
+from scenes.image_files import open_alpha, open_image
 from scenes.in_memory import weights_in_memory
 from scenes.worker import read_file
 
