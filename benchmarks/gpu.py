@@ -27,15 +27,9 @@ from nerf_posenc import FourierEncoder, octave_bands
 from nerf_posenc.core import SinCos
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
+from nerf_posenc.radiance.base_renderer import photometric_loss
 from nerf_posenc.radiance.build import make_renderer
-from nerf_posenc.radiance.field_training import (
-    forward_for,
-    make_batches,
-    make_field_optimizer,
-    update_renderer,
-)
 from nerf_posenc.radiance.occupancy import visual_hull
-from nerf_posenc.radiance.renderers import photometric_loss
 from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.corner_cache import cache_corners
@@ -290,16 +284,16 @@ def fields(device: torch.device, size: int, batch: int, steps: int) -> Iterator[
     scene = open_scene("spheres", size=size)
     for name, options in FIELDS.items():
         renderer = make_renderer(options, scene.train, hull=visual_hull(scene.train)).to(device)
-        batches = make_batches(renderer, scene.train, batch, seed=0, device=device)
-        optimizer = make_field_optimizer(renderer, "muon")
+        batches = renderer.batches(scene.train, batch, seed=0, device=device)
+        optimizer = renderer.make_optimizer("muon")
         train = partial(
             fit,
             draw_batch=batches,
             loss_fn=photometric_loss,
-            forward=forward_for(renderer),
+            forward=renderer.render_batch,
             autocast_dtype=torch.bfloat16,
             captured=name == "proposal",
-            after_step=update_renderer(renderer, autocast_dtype=torch.bfloat16),
+            after_step=renderer.after_step(autocast_dtype=torch.bfloat16),
         )
         train(FitState(renderer, optimizer, steps))
         state = train(FitState(renderer, optimizer, steps))

@@ -23,21 +23,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder
 from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.base_renderer import Renderer, photometric_loss
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views
-from nerf_posenc.radiance.field_training import make_batches, make_field_optimizer, update_renderer
 from nerf_posenc.radiance.fields import RadianceField, hash_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.rays import Rays, camera_rays
-from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
+from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.scene_spaces import space_for
 from nerf_posenc.radiance.views import Background, Scene, Views
 from nerf_posenc.training.batches import DrawBatch
@@ -67,28 +67,28 @@ _TURN = 2.0
 class Recipe:
     """A way to fit a field: its renderer, optimizer and rays per step; None for a whole view."""
 
-    renderer: Callable[[Views], nn.Module]
-    optimizer: Callable[[nn.Module], OptimizerGroup]
+    renderer: Callable[[Views], Renderer]
+    optimizer: Callable[[Renderer], OptimizerGroup]
     rays: int | None
     background: Background = "white"
 
 
-def small(encoding: str, num_bands: int = 10) -> Callable[[Views], nn.Module]:
+def small(encoding: str, num_bands: int = 10) -> Callable[[Views], Renderer]:
     """Our field."""
 
-    def make(views: Views) -> nn.Module:
+    def make(views: Views) -> Renderer:
         options = FieldOptions(encoding, field="mlp", num_bands=num_bands, num_samples=NUM_SAMPLES)
         return make_renderer(options, views)
 
     return make
 
 
-def by_muon(renderer: nn.Module) -> OptimizerGroup:
+def by_muon(renderer: Renderer) -> OptimizerGroup:
     """Our optimizer."""
-    return make_field_optimizer(renderer, "muon")
+    return renderer.make_optimizer("muon")
 
 
-def tiny_nerf(views: Views) -> nn.Module:
+def tiny_nerf(views: Views) -> Renderer:
     """The field of bmild's tiny_nerf.ipynb: no directions, the raw position before the sines."""
     field = RadianceField(
         FourierEncoder(3, 6, include_input="front"),
@@ -103,7 +103,7 @@ def tiny_nerf(views: Views) -> nn.Module:
     return HierarchicalRenderer(field, num_coarse=64, num_fine=0)
 
 
-def small_nerf(views: Views) -> nn.Module:
+def small_nerf(views: Views) -> Renderer:
     """A NeRF for a small machine."""
     field = RadianceField(
         FourierEncoder(3, 10, include_input="front"),
@@ -113,20 +113,20 @@ def small_nerf(views: Views) -> nn.Module:
     return HierarchicalRenderer(field, num_coarse=64, num_fine=0)
 
 
-def instant_ngp(views: Views) -> nn.Module:
+def instant_ngp(views: Views) -> Renderer:
     """Instant-NGP's field as published: 16 levels of 2 features to 2,048 nodes, 2^19 rows."""
     return GridRenderer(hash_field(), OccupancyGrid())
 
 
-def by_ngp_adam(renderer: nn.Module) -> OptimizerGroup:
+def by_ngp_adam(renderer: Renderer) -> OptimizerGroup:
     """Adam as instant-NGP has it (Müller et al. 2022, section 4)."""
     return adam(renderer, lr=1e-2, betas=(0.9, 0.99))
 
 
-def ours(field: str) -> Callable[[Views], nn.Module]:
+def ours(field: str) -> Callable[[Views], Renderer]:
     """One of ``FIELDS``, in the space that suits the views."""
 
-    def make(views: Views) -> nn.Module:
+    def make(views: Views) -> Renderer:
         space = space_for(views) if field != "mlp" else "box"
         return make_renderer(replace(FIELDS[field], space=space), views)
 
@@ -242,8 +242,7 @@ class InterleavedFit:
         self.renderer = recipe.renderer(train).to(self._device)
         self._draw: DrawBatch = whole_views(train, self._device)
         if recipe.rays is not None:
-            self._draw = make_batches(
-                self.renderer,
+            self._draw = self.renderer.batches(
                 train,
                 recipe.rays,
                 seed=0,
@@ -254,7 +253,7 @@ class InterleavedFit:
         self.state = FitState(
             self.renderer, recipe.optimizer(self.renderer), 1 << 40, limit_seconds=seconds
         )
-        self._update = update_renderer(self.renderer, autocast_dtype=self._dtype)
+        self._update = self.renderer.after_step(autocast_dtype=self._dtype)
 
     def turn(self, seconds: float) -> None:
         """Go on for so long, or to the end of the fit."""

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from filelock import FileLock
 
+from nerf_posenc.radiance.build import get_field
 from nerf_posenc.radiance.views import Scene
-from nerf_posenc_app.kinds.scene import WITH_SPACES, ViewsKind, ViewsOptions
-from nerf_posenc_app.options import Resolved, UsageError
+from nerf_posenc_app.kinds.scene import FieldOption, ViewsKind, ViewsOptions
+from nerf_posenc_app.options import UsageError
 from nerf_posenc_kinds.data.captures import (
     capture_folder,
     import_pycolmap,
@@ -44,7 +45,7 @@ class PhotosOptions(ViewsOptions):
     size: int | None = _SIZE
     """Longer side in pixels of the views that are fitted; cameras are found at 1600."""
 
-    field: Resolved[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = "auto"
+    field: FieldOption = "auto"
     """Field as for --scene; auto is the one for the best images."""
 
 
@@ -93,7 +94,7 @@ class PhotosKind(ViewsKind[PhotosOptions]):
     def resolve(self, options: PhotosOptions) -> PhotosOptions:
         """Choose as for a scene, and exposures where the photographs vary in brightness."""
         config = super().resolve(options)
-        varies = config.field in WITH_SPACES and self._brightness_spread >= _VARIED
+        varies = get_field(config.field).takes_exposures and self._brightness_spread >= _VARIED
         if config.exposure or not varies:
             return config
         config.log(

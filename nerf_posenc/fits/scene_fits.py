@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nerf_posenc.fits.plausible import require_plausible
-from nerf_posenc.radiance.build import FieldOptions, fields_of, renderer_for
+from nerf_posenc.radiance.base_renderer import Renderer
+from nerf_posenc.radiance.build import FieldOptions, renderer_for
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.poses import align_poses
-from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.views import Scene
 from nerf_posenc.radiance.volume_rendering import Rendering
 
@@ -45,7 +45,7 @@ class SceneFit:
         given_poses: poses as the scene's file gives them, where ``world_from_camera`` was refined.
     """
 
-    renderer: nn.Module
+    renderer: Renderer
     options: FieldOptions
     camera: Camera
     world_from_camera: Float[Tensor, "views 4 4"]
@@ -59,7 +59,7 @@ class SceneFit:
     @property
     def field(self) -> RadianceField | FactoredField:
         """The radiance field, the last one if there are a coarse and a fine one."""
-        return fields_of(self.renderer)[-1]
+        return self.renderer.fields[-1]
 
     def render(
         self,
@@ -143,8 +143,8 @@ def scene_fit(
         raise ValueError(f"num_poses is {options.num_poses!r}, not the {len(poses)} of the views")
     renderer = renderer_for(options)
     renderer.load_state_dict(weights)
-    if isinstance(renderer, ProposalRenderer) and renderer.poses is not None:
-        given, poses = given_poses, renderer.poses.corrections @ poses
+    if renderer.poses is not None:
+        given, poses = given_poses, renderer.found_poses(poses)
     values = dict(model["camera"])
     values["distortion"] = tuple(values["distortion"])
     x, y, z = (float(v) for v in model["center"])

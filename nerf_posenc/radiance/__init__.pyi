@@ -1,7 +1,10 @@
+from nerf_posenc.radiance.base_renderer import Renderer as Renderer
+from nerf_posenc.radiance.base_renderer import render as render
+from nerf_posenc.radiance.build import FIELDS as FIELDS
+from nerf_posenc.radiance.build import FieldRecipe as FieldRecipe
 from nerf_posenc.radiance.cameras import Camera as Camera
 from nerf_posenc.radiance.evaluation import ViewScore as ViewScore
 from nerf_posenc.radiance.evaluation import evaluate_views as evaluate_views
-from nerf_posenc.radiance.evaluation import render as render
 from nerf_posenc.radiance.factored_field import FactoredField as FactoredField
 from nerf_posenc.radiance.fields import RadianceField as RadianceField
 from nerf_posenc.radiance.fields import hash_field as hash_field

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.build import Renderer, fields_of
+from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.rays import camera_rays
@@ -65,9 +65,8 @@ def bake(
         resolution: cells along each axis.
     """
     device = next(renderer.parameters()).device
-    field, space = fields_of(renderer)[-1], getattr(renderer, "space", BoxSpace())
+    field, space, grid = renderer.fields[-1], renderer.space, renderer.grid
     centers = cell_centers(resolution, device=device)
-    grid: nn.Module | None = getattr(renderer, "grid", None)
     cells = torch.arange(len(centers), device=device)
     if grid is not None:
         # A fit hardly trains what it takes for empty: the field may have any density there.

@@ -1,36 +1,33 @@
-"""The fields by name: their renderers, optimizers, batches and losses."""
+"""The radiance fields by name: what each is built of, and what the program has to know of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from nerf_posenc.core.encoder import Identity
+from nerf_posenc.core.encoder import Identity, unknown_name
 from nerf_posenc.encoders.spherical_harmonics import SphericalHarmonicsEncoder
+from nerf_posenc.radiance.base_renderer import DEFAULT_RATES, FieldRates, Renderer
 from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, visual_hull
-from nerf_posenc.radiance.packed import PackedRenderer
+from nerf_posenc.radiance.packed import STRIDES, PackedRenderer
 from nerf_posenc.radiance.poses import is_one_pose
 from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.refinement import SEARCH_FROM_ONE
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
-from nerf_posenc.radiance.scene_spaces import SpaceName, make_space
+from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, make_space
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training import recipes
 from nerf_posenc.training.encoding_recipe import EncoderDescription
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
-
-FieldName = Literal["mlp", "nerf", "mip", "factored", "proposal"]
-WITH_OCCUPANCY: tuple[FieldName, ...] = ("mlp", "factored")
-"""Fields that are rendered in the occupied cells of a grid."""
-Renderer = GridRenderer | HierarchicalRenderer | PackedRenderer | ProposalRenderer
 
 # Nodes of the factored field along each axis, per pixel of a view's longer side.
 _NODES_PER_PIXEL = 0.4
@@ -44,9 +41,6 @@ _THRESHOLD = 0.08
 # Bounds of the nodes per axis at the max resolution of the proposal field's hash grid.
 _FEWEST_HASH_NODES = 256
 _MOST_HASH_NODES = 1024
-STRIDES = (4, 2, 1)
-"""Of the factored field, from one node in use to the next: at first, and as it is refined."""
-
 # Integrated encoding damps bands above a sample's resolution, so that mip-NeRF can have more.
 _MIP_EXTRA_BANDS = 6
 
@@ -56,19 +50,13 @@ class FieldOptions(EncoderDescription):
     """Which field to fit; with the encoding ``"none"`` directions are raw too.
 
     Attributes:
-        field: ``"mlp"``, with an occupancy grid; ``"nerf"``, the coarse and the fine network of
-            the NeRF paper; ``"mip"``, mip-NeRF's cones; ``"factored"``, TensoRF's grids, which
-            has an encoding of its own, ``"vector-matrix"``; or ``"proposal"``, mip-NeRF 360's
-            sampling with any encoding.
-        width: units per layer; None for 128 in the MLP and the proposal field, 64 in the factored
-            and after a grid, and 256 in the others.
-        depth: layers of the trunk, or hidden layers of the factored field's color; None for 4 in
-            the MLP and the proposal field, 2 in the factored, 1 after a grid and 8 in the
-            others.
-        num_exposures: training views whose exposures the last two fields learn; 0 for none.
-        num_poses: training views whose poses the last field refines; 0 for none.
-        space: coordinates of the last two fields: ``"box"``, ``"contracted"`` or
-            ``"forward-facing"``.
+        field: name of a row of ``FIELDS``.
+        width: units per layer; None for those of the row.
+        depth: layers of the trunk, or hidden layers of the factored field's color; None for those
+            of the row.
+        num_exposures: training views whose exposures are learned; 0 for none.
+        num_poses: training views whose poses are refined; 0 for none.
+        space: coordinates of the field: ``"box"``, ``"contracted"`` or ``"forward-facing"``.
         num_samples: samples along a ray; None for 96 in the MLP field, 64 and 128 more in NeRF,
             and twice 128 in mip-NeRF, 16 after 48 of the proposal. The factored field has one per
             cell.
@@ -77,7 +65,7 @@ class FieldOptions(EncoderDescription):
 
     _: KW_ONLY
     in_dim: int = 3
-    field: FieldName = "mlp"
+    field: str = "mlp"
     width: int | None = None
     depth: int | None = None
     num_samples: int | None = None
@@ -89,15 +77,76 @@ class FieldOptions(EncoderDescription):
     @property
     def layers(self) -> tuple[int, int]:
         """Width and depth of the trunk."""
+        row = get_field(self.field)
         # A small network reads a grid.
-        proposal = (64, 1) if self.encoding in ("hash", "vector-matrix") else (128, 4)
-        width, depth = {"mlp": (128, 4), "factored": (64, 2), "proposal": proposal}.get(
-            self.field, (256, 8)
-        )
+        is_grid = self.encoding in ("hash", "vector-matrix")
+        width, depth = row.grid_layers if is_grid and row.grid_layers else row.layers
         return (
             width if self.width is None else self.width,
             depth if self.depth is None else self.depth,
         )
+
+
+class FieldParts(NamedTuple):
+    """What a field is built with, beside its options.
+
+    Attributes:
+        generator: random number generator of the initial weights.
+        hull: cells that may be occupied; None for all.
+        space: space in which the cube of the field is the scene.
+    """
+
+    generator: torch.Generator
+    hull: Bool[Tensor, " cells"] | None
+    space: BoxSpace
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldRecipe:
+    """One row of the table of radiance fields.
+
+    Attributes:
+        about: what the field is, in a few words for ``--help``.
+        build: makes the field in its renderer.
+        layers: default width and depth.
+        grid_layers: the same after a grid that is an encoding; None for no difference.
+        encodings: function that lists the encodings that it takes.
+        default_encodings: encodings that it is fitted with by default. The last one is the best.
+        rates: learning rates.
+        has_grid: whether it has an occupancy grid, which starts as the visual hull of the views.
+        takes_spaces: whether it takes scenes outside of a box, in the space that suits the views.
+        by_disparity: whether contracted space has its steps equal in disparity.
+        takes_exposures: whether it learns the exposures of the training views.
+        takes_poses: whether it refines the poses of the training views.
+        steps: default number of training steps on a CPU, where it is the only model that is fitted.
+        batch_size: default number of rays per step on a GPU.
+    """
+
+    about: str
+    build: Callable[[FieldOptions, FieldParts], Renderer]
+    layers: tuple[int, int] = (256, 8)
+    grid_layers: tuple[int, int] | None = None
+    encodings: Callable[[], Sequence[str]] = recipes.general_encodings
+    default_encodings: tuple[str, ...] = ("none", "fourier")
+    rates: FieldRates = DEFAULT_RATES
+    has_grid: bool = False
+    takes_spaces: bool = False
+    by_disparity: bool = False
+    takes_exposures: bool = False
+    takes_poses: bool = False
+    steps: int = 700
+    batch_size: int = 8192
+
+
+def get_field(name: str) -> FieldRecipe:
+    """Look up a field's row of the table.
+
+    Raises:
+        ValueError: If the name is unknown.
+    """
+    if name not in FIELDS:
+        raise ValueError(unknown_name("field", name, FIELDS))
+    return FIELDS[name]
 
 
 def make_renderer(
@@ -123,83 +172,87 @@ def make_renderer(
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844
     """
-    if options.space == "box" and options.field in WITH_OCCUPANCY and hull is None:
+    if options.space == "box" and get_field(options.field).has_grid and hull is None:
         hull = visual_hull(views)
-    options = replace(options, resolution=max(views.size))
-    renderer = renderer_for(options, hull)
-    if isinstance(renderer, PackedRenderer):
-        renderer.space = make_space(options.space, views)
-    if isinstance(renderer, ProposalRenderer):
-        renderer.space = make_space(options.space, views, by_disparity=True)
-        if renderer.poses is not None and is_one_pose(views.world_from_camera):
-            renderer.poses.search = SEARCH_FROM_ONE
+    renderer = renderer_for(replace(options, resolution=max(views.size)), hull, views)
+    if renderer.poses is not None and is_one_pose(views.world_from_camera):
+        renderer.poses.search = SEARCH_FROM_ONE
     return renderer
 
 
-def renderer_for(options: FieldOptions, hull: Bool[Tensor, " cells"] | None = None) -> Renderer:
+def renderer_for(
+    options: FieldOptions, hull: Bool[Tensor, " cells"] | None = None, views: Views | None = None
+) -> Renderer:
     """Build a field and its renderer without views, as for weights that were saved.
 
     Args:
         options: kind of field to build, and its sizes; its resolution is the longer side of the
             training views in pixels.
         hull: cells that may be occupied, of fields with an occupancy grid; None for all.
+        views: views that the space encloses; None for one whose state is loaded.
 
     Raises:
         ValueError: If the field or encoding is unknown, or they do not fit together.
     """
-    if options.field not in get_args(FieldName):
-        raise ValueError(f"no field {options.field!r}; known are {', '.join(get_args(FieldName))}")
-    if options.field not in recipes.get_recipe(options.encoding).fields:
+    row = get_field(options.field)
+    recipes.get_recipe(options.encoding)
+    if options.encoding not in row.encodings():
+        taken_by = (name for name in FIELDS if options.encoding in FIELDS[name].encodings())
         raise ValueError(
             f"the {options.field} field does not take the encoding {options.encoding!r}; use the "
-            f"{(recipes.get_recipe(options.encoding).fields or ('mlp',))[0]} field"
+            f"{next(taken_by, 'mlp')} field"
         )
+    space = options.space if row.takes_spaces else "box"
+    parts = FieldParts(
+        torch.Generator().manual_seed(options.seed),
+        hull,
+        make_space(space, views, by_disparity=row.by_disparity),
+    )
+    renderer = row.build(options, parts)
+    renderer.rates = row.rates
+    return renderer
+
+
+def _in_grid(options: FieldOptions, parts: FieldParts) -> Renderer:
+    num_samples = 96 if options.num_samples is None else options.num_samples
+    grid = OccupancyGrid(possible=parts.hull)
+    return GridRenderer(_mlp_field(options, parts), grid, num_samples=num_samples)
+
+
+def _mlp_field(options: FieldOptions, parts: FieldParts) -> RadianceField:
     width, depth = options.layers
-    generator = torch.Generator().manual_seed(options.seed)
-    if options.field == "mlp":
-        field = _mlp_field(options, generator)
-        grid = OccupancyGrid(possible=hull)
-        num_samples = 96 if options.num_samples is None else options.num_samples
-        return GridRenderer(field, grid, num_samples=num_samples)
-    if options.field == "factored":
-        return _packed_renderer(options, hull, generator)
-    if options.field == "proposal":
-        return _proposal_renderer(options, generator)
-    is_mip = options.field == "mip"
-    bands = options.num_bands + (_MIP_EXTRA_BANDS if is_mip else 0)
-    make = partial(
-        mip_field if is_mip else nerf_field,
-        None if options.encoding == "none" else bands,
+    return RadianceField(
+        recipes.make_encoder(options, parts.generator),
+        Identity(3) if options.encoding == "none" else SphericalHarmonicsEncoder(4),
         width=width,
         depth=depth,
-        generator=generator,
+        generator=parts.generator,
     )
-    num_coarse = options.num_samples
-    if num_coarse is None:
-        num_coarse = 128 if is_mip else 64
-    if is_mip:
-        return HierarchicalRenderer(make(), num_coarse=num_coarse, num_fine=num_coarse, cones=True)
+
+
+def _nerf(options: FieldOptions, parts: FieldParts) -> Renderer:
+    make = _of_bands(nerf_field, options, 0, parts)
+    num_coarse = 64 if options.num_samples is None else options.num_samples
     return HierarchicalRenderer(make(), make(), num_coarse=num_coarse, num_fine=2 * num_coarse)
 
 
-def _mlp_field(options: FieldOptions, generator: torch.Generator) -> RadianceField:
-    encoder = recipes.make_encoder(options, generator)
-    is_raw = options.encoding == "none"
+def _mip(options: FieldOptions, parts: FieldParts) -> Renderer:
+    make = _of_bands(mip_field, options, _MIP_EXTRA_BANDS, parts)
+    count = 128 if options.num_samples is None else options.num_samples
+    return HierarchicalRenderer(make(), num_coarse=count, num_fine=count, cones=True)
+
+
+def _of_bands(
+    make: Callable[..., RadianceField], options: FieldOptions, more_bands: int, parts: FieldParts
+) -> Callable[[], RadianceField]:
+    bands = None if options.encoding == "none" else options.num_bands + more_bands
     width, depth = options.layers
-    return RadianceField(
-        encoder,
-        Identity(3) if is_raw else SphericalHarmonicsEncoder(4),
-        width=width,
-        depth=depth,
-        generator=generator,
-    )
+    return partial(make, bands, width=width, depth=depth, generator=parts.generator)
 
 
-def _packed_renderer(
-    options: FieldOptions, hull: Bool[Tensor, " cells"] | None, generator: torch.Generator
-) -> PackedRenderer:
-    threshold = _THRESHOLD_IN_BOX if options.space == "box" else _THRESHOLD
-    grid = OccupancyGrid(threshold=threshold, possible=hull)
+def _factored(options: FieldOptions, parts: FieldParts) -> Renderer:
+    threshold = _THRESHOLD_IN_BOX if parts.space.is_box else _THRESHOLD
+    grid = OccupancyGrid(threshold=threshold, possible=parts.hull)
     width, depth = options.layers
     nodes = _NODES_PER_PIXEL * options.resolution
     nodes = min(max(nodes, _FEWEST_NODES), _MOST_NODES)
@@ -209,13 +262,13 @@ def _packed_renderer(
         width=width,
         depth=depth,
         box=grid.occupied_box(),
-        generator=generator,
+        generator=parts.generator,
     )
-    space = make_space(options.space)
-    return PackedRenderer(field, grid, space, num_exposures=options.num_exposures)
+    return PackedRenderer(field, grid, parts.space, num_exposures=options.num_exposures)
 
 
-def _proposal_renderer(options: FieldOptions, generator: torch.Generator) -> ProposalRenderer:
+def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
+    width, depth = options.layers
     if options.encoding == "hash":
         # Contracted space has half of the cube for what lies between the cameras.
         max_resolution = min(max(4 * options.resolution, _FEWEST_HASH_NODES), _MOST_HASH_NODES)
@@ -224,22 +277,61 @@ def _proposal_renderer(options: FieldOptions, generator: torch.Generator) -> Pro
             features_per_level=4,
             log2_table_size=17,
             max_resolution=max_resolution,
-            width=options.layers[0],
-            depth=options.layers[1],
-            generator=generator,
+            width=width,
+            depth=depth,
+            generator=parts.generator,
         )
     else:
-        field = _mlp_field(options, generator)
+        field = _mlp_field(options, parts)
     return ProposalRenderer(
         field,
-        make_space(options.space, by_disparity=True),
+        parts.space,
         num_samples=16 if options.num_samples is None else options.num_samples,
         num_exposures=options.num_exposures,
         num_poses=options.num_poses,
-        generator=generator,
+        generator=parts.generator,
     )
 
 
-def fields_of(renderer: nn.Module) -> list[RadianceField | FactoredField]:
-    """Radiance fields of a renderer: a coarse and a fine one, or one."""
-    return [m for m in renderer.modules() if isinstance(m, RadianceField | FactoredField)]
+FIELDS: dict[str, FieldRecipe] = {
+    "mlp": FieldRecipe(
+        about="with an occupancy grid", build=_in_grid, layers=(128, 4), has_grid=True
+    ),
+    "nerf": FieldRecipe(
+        about="the coarse and the fine network of the NeRF paper",
+        build=_nerf,
+        encodings=lambda: ("none", "fourier"),
+        batch_size=1024,
+    ),
+    "mip": FieldRecipe(
+        about="mip-NeRF's cones", build=_mip, encodings=lambda: ("none", "fourier"), batch_size=1024
+    ),
+    "factored": FieldRecipe(
+        about="TensoRF's grids",
+        build=_factored,
+        layers=(64, 2),
+        encodings=lambda: ("vector-matrix",),
+        default_encodings=("vector-matrix",),
+        # Where no box bounds the scene, a larger rate of the grids leaves fog.
+        rates=FieldRates({"muon": 0.02, "adam": 0.01}, adam=0.02, endless_adam=0.01),
+        has_grid=True,
+        takes_spaces=True,
+        takes_exposures=True,
+        steps=3000,
+    ),
+    "proposal": FieldRecipe(
+        about="mip-NeRF 360's sampling",
+        build=_proposal,
+        layers=(128, 4),
+        grid_layers=(64, 1),
+        encodings=lambda: [name for name in recipes.ENCODINGS if name != "lines"],
+        default_encodings=("none", "fourier", "hash"),
+        rates=FieldRates(adam=0.02),
+        takes_spaces=True,
+        by_disparity=True,
+        takes_exposures=True,
+        takes_poses=True,
+        steps=3000,
+    ),
+}
+"""Radiance fields by name; one of your own is one row more."""

@@ -7,13 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.metrics.image import psnr, ssim
+from nerf_posenc.radiance.base_renderer import Renderer, render
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.packed import PackedRenderer
-from nerf_posenc.radiance.proposals import ProposalRenderer
 from nerf_posenc.radiance.ray_batches import RayBatches, object_pixels
-from nerf_posenc.radiance.rays import Rays, camera_rays
+from nerf_posenc.radiance.rays import camera_rays
 from nerf_posenc.radiance.refinement import PoseRefinement
-from nerf_posenc.radiance.renderers import GridRenderer
 from nerf_posenc.radiance.views import Background, Views
 from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.devices import autocast
@@ -21,31 +19,14 @@ from nerf_posenc.training.loop import mse
 from nerf_posenc.training.schedules import cosine_decay
 
 
-@torch.no_grad()
-def render(
-    renderer: Callable[[Rays], Rendering], rays: Rays, *, chunk_size: int = 4096
-) -> Rendering:
-    """Render any number of rays, in chunks.
-
-    Args:
-        renderer: module from rays to a rendering.
-        rays: any number.
-        chunk_size: rays in a chunk.
-    """
-    starts = range(0, max(1, len(rays.origins)), chunk_size)
-    chunks = [renderer(rays.rows(slice(start, start + chunk_size))) for start in starts]
-    return Rendering(*(torch.cat(parts) for parts in list(zip(*chunks, strict=True))[:3]))
-
-
-def default_chunk_size(renderer: nn.Module) -> int:
-    """Rays to render at once: on a CPU few enough for its cache."""
-    is_sparse = isinstance(renderer, GridRenderer) and renderer.grid is not None
-    rays = 4096 if is_sparse or isinstance(renderer, PackedRenderer | ProposalRenderer) else 256
-    return rays if next(renderer.parameters()).device.type == "cpu" else 16 * rays
+def default_chunk_size(renderer: Renderer) -> int:
+    """Rays to render at once on the device of a renderer."""
+    on_cpu = next(renderer.parameters()).device.type == "cpu"
+    return renderer.chunk_size * (1 if on_cpu else 16)
 
 
 def render_camera(
-    renderer: nn.Module,
+    renderer: Renderer,
     camera: Camera,
     world_from_camera: Tensor,
     *,
@@ -91,7 +72,7 @@ class ViewScore:
 
 
 def evaluate_views(
-    renderer: nn.Module,
+    renderer: Renderer,
     views: Views,
     *,
     background: float = 1.0,

@@ -6,16 +6,18 @@ is of the size rays x samples. nerfacc (Li et al. 2023) names the layout.
 
 from __future__ import annotations
 
+from bisect import bisect
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from nerf_posenc.radiance.base_renderer import OPAQUE, PADDED_ROWS, Renderer
 from nerf_posenc.radiance.factored_field import FactoredField, GridCorners
 from nerf_posenc.radiance.occupancy import OccupancyGrid
+from nerf_posenc.radiance.ray_batches import RayBatch
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
-from nerf_posenc.radiance.renderers import PADDED_ROWS
 from nerf_posenc.radiance.sampling import Jitter, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
 from nerf_posenc.radiance.volume_rendering import Rendering, exposed
@@ -26,8 +28,13 @@ if TYPE_CHECKING:
 # Cells of the occupancy grid along an edge of a coarse cell.
 _COARSE = 4
 
-# Samples behind this optical depth are skipped: less than a thousandth of their light gets through.
-_OPAQUE = 7.0
+STRIDES = (4, 2, 1)
+"""Steps between the nodes of the factored field that are in use: at first, and as it is refined."""
+# Shares of the fit after which the field gets its next stride, in a box: early, since the visual
+# hull carves it from the start.
+_REFINE_AT_IN_BOX = (0.13, 0.27)
+# The same in other spaces: late, since coarse grids must first find the surfaces.
+_REFINE_AT = (0.4, 0.8)
 
 # So many samples of each ray are queried before it is known which of the next are hidden.
 _AT_ONCE = 24
@@ -174,7 +181,7 @@ def packed_weights(
     return torch.exp(-depth) * -torch.expm1(-thickness), depth
 
 
-class PackedRenderer(nn.Module):
+class PackedRenderer(Renderer):
     """Render with packed samples: density first, then color where it is seen.
 
     The step is a cell of the field's grids, and shrinks with it as the field is refined.
@@ -187,6 +194,9 @@ class PackedRenderer(nn.Module):
             photographs with automatic exposure and white balance; 0 for none.
     """
 
+    grid: OccupancyGrid
+    grid_update = (16, 0.125)
+
     def __init__(
         self,
         field: FactoredField,
@@ -195,11 +205,20 @@ class PackedRenderer(nn.Module):
         *,
         num_exposures: int = 0,
     ) -> None:
-        super().__init__()
+        super().__init__(space, num_exposures=num_exposures)
         self.field = field
         self.grid = grid
-        self.space = BoxSpace() if space is None else space
-        self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
+
+    def render_batch(self, batch: RayBatch) -> Rendering:
+        """Forward pass of a training step, with the exposures of the batch's views."""
+        return self.forward(batch.rays, batch.generator, views=batch.views)
+
+    def refine(self, progress: float) -> None:
+        """Make the grids of the field finer after fixed shares of the fit."""
+        shares = _REFINE_AT_IN_BOX if self.space.is_box else _REFINE_AT
+        stride = STRIDES[bisect(shares, progress)]
+        if stride < self.field.stride:
+            self.field.refine(stride)
 
     def forward(
         self, rays: Rays, generator: Jitter | None = None, *, views: Int[Tensor, " n"] | None = None
@@ -252,7 +271,7 @@ class PackedRenderer(nn.Module):
             corners = self.field.corners(samples.positions)
             density = self.field.density_at(corners)
             _, before = packed_weights(density, step, samples.rays, num_rays)
-            kept = (before < _OPAQUE).nonzero()[:, 0]
+            kept = (before < OPAQUE).nonzero()[:, 0]
             return samples.rows(kept), corners.points(kept), density[kept]
         parts: list[tuple[Tensor, GridCorners, Tensor]] = []
         depth = samples.along.new_zeros(num_rays)
@@ -260,13 +279,13 @@ class PackedRenderer(nn.Module):
         for first in range(0, int(order.max()) + 1 if len(order) else 1, _AT_ONCE):
             is_next = (order >= first) & (order < first + _AT_ONCE)
             # The next samples of rays that are not opaque so far.
-            rows = (is_next & (depth < _OPAQUE)[samples.rays]).nonzero()[:, 0]
+            rows = (is_next & (depth < OPAQUE)[samples.rays]).nonzero()[:, 0]
             part = samples.rows(rows)
             corners = self.field.corners(part.positions)
             density = self.field.density_at(corners)
             _, before = packed_weights(density, step, part.rays, num_rays)
             # Of them, those in front of which little enough lies, in this part and before it.
-            reached = before + depth[part.rays] < _OPAQUE
+            reached = before + depth[part.rays] < OPAQUE
             depth = depth.index_add(0, part.rays, density * step)
             kept = reached.nonzero()[:, 0]
             parts.append((rows[kept], corners.points(kept), density[kept]))

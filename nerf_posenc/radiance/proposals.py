@@ -7,6 +7,7 @@ which no pruning has to find first: that suits rooms, where hardly any space is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,11 +16,14 @@ from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import require_counts
 from nerf_posenc.encoders.vector_matrix import VectorMatrixEncoder
+from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.factored_field import density_of_features
+from nerf_posenc.radiance.ray_batches import RayBatch, object_pixels
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
 from nerf_posenc.radiance.refinement import SEARCH, SEARCH_IN_BOX, SEARCH_IN_SPACE, PoseRefinement
 from nerf_posenc.radiance.sampling import Jitter, importance_samples, stratified_edges, uniform
 from nerf_posenc.radiance.scene_spaces import BoxSpace
+from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import (
     Rendering,
     composite,
@@ -28,7 +32,7 @@ from nerf_posenc.radiance.volume_rendering import (
 )
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 # Features of each axis of the proposal's grid: it only has to say where density is.
 _FEATURES = 4
@@ -44,13 +48,11 @@ _ENDLESS = 1e10
 # Of the distortion loss, relative to the squared error of the colors.
 _DISTORTION = 1e-3
 
-KNOWN_SHARE = 1 / 8
-"""Of the rays of a step: those that show points whose distances are known, if there are any."""
 # Of the loss of those distances, relative to the squared error of the colors.
 _KNOWN = 0.16
 
 
-class ProposalRenderer(nn.Module):
+class ProposalRenderer(Renderer):
     """Render with intervals that a proposal chooses along each ray.
 
     Args:
@@ -69,6 +71,8 @@ class ProposalRenderer(nn.Module):
         ValueError: If a number of samples is below 1.
     """
 
+    known_share = 1 / 8
+
     def __init__(
         self,
         field: nn.Module,
@@ -80,16 +84,22 @@ class ProposalRenderer(nn.Module):
         num_poses: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(space, num_exposures=num_exposures)
         require_counts(num_proposals=num_proposals, num_samples=num_samples)
         self.field = field
         self.proposal = VectorMatrixEncoder(_FEATURES, resolution=_NODES, generator=generator)
-        self.space = BoxSpace() if space is None else space
         self.num_proposals = num_proposals
         self.num_samples = num_samples
-        self.log_gains = nn.Parameter(torch.zeros(num_exposures, 3)) if num_exposures else None
         search = SEARCH_IN_BOX if self.space.is_box else SEARCH_IN_SPACE
         self.poses = PoseRefinement(num_poses, search) if num_poses else None
+
+    def live_pixels(self, views: Views) -> Iterable[Bool[Tensor, "height width"]] | None:
+        """Pixels of each view to draw rays from: those of `object_pixels`; all of opaque views."""
+        return None if views.is_opaque else object_pixels(views)
+
+    def render_batch(self, batch: RayBatch) -> Rendering:
+        """Forward pass of a training step, with the batch's views and known distances."""
+        return self.forward(batch.rays, batch.generator, views=batch.views, known=batch.distances)
 
     def forward(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from nerf_posenc.core.encoder import require_counts
+from nerf_posenc.radiance.base_renderer import OPAQUE, PADDED_ROWS, Renderer
+from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.rays import Rays, ray_aabb_intersect
@@ -21,23 +21,14 @@ from nerf_posenc.radiance.sampling import (
 )
 from nerf_posenc.radiance.volume_rendering import Rendering, composite, weights_from_density
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
-
-# A CPU's matrix library sets up every new number of rows, which takes longer than the product
-# itself; rows are padded to a multiple of this.
-PADDED_ROWS = 512
-
 # Length of NeRF's last interval, which absorbs all remaining light.
 _ENDLESS = 1e10
 
-# Samples behind this optical depth are skipped: less than a thousandth of their light gets through.
-# It is accumulated from the front, this many intervals at a time.
-_OPAQUE = 7.0
+# Intervals at a time by which optical depth is accumulated from the front.
 _CHUNK = 32
 
 
-class GridRenderer(nn.Module):
+class GridRenderer(Renderer):
     """Render with one sample per bin, in occupied cells alone.
 
     Samples hidden behind opaque ones are found by density alone and then skipped, as in
@@ -60,6 +51,8 @@ class GridRenderer(nn.Module):
         self.field = field
         self.grid = grid
         self.num_samples = num_samples
+        if grid is None:
+            self.chunk_size = HierarchicalRenderer.chunk_size
 
     def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
         """Render rays; with a generator, jitter the samples within their bins."""
@@ -97,10 +90,10 @@ class GridRenderer(nn.Module):
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         chunks = (part.split(_CHUNK, dim=1) for part in (positions, widths, occupied))
         for points, width, is_occupied in zip(*chunks, strict=True):
-            queried = is_occupied & (depth < _OPAQUE)[:, None]
+            queried = is_occupied & (depth < OPAQUE)[:, None]
             density, rgb = self._query(points, directions, queried)
             reached = depth[:, None] + (density * width).cumsum(-1)
-            parts.append((queried & (reached - density * width < _OPAQUE), density, rgb))
+            parts.append((queried & (reached - density * width < OPAQUE), density, rgb))
             depth = reached[:, -1]
         visible, density, rgb = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
         return visible, density, rgb
@@ -125,7 +118,7 @@ class GridRenderer(nn.Module):
         return densities.index_put(chosen, density), colors
 
 
-class HierarchicalRenderer(nn.Module):
+class HierarchicalRenderer(Renderer):
     """Hierarchical sampling: a coarse pass, then importance samples from its weights.
 
     Without cones this is NeRF (Mildenhall et al. 2020, section 5.2): a coarse field at stratified
@@ -144,6 +137,8 @@ class HierarchicalRenderer(nn.Module):
         ValueError: If a number of samples is out of its range.
     """
 
+    chunk_size = 256
+
     def __init__(
         self,
         coarse: RadianceField,
@@ -160,6 +155,13 @@ class HierarchicalRenderer(nn.Module):
         self.num_coarse = num_coarse
         self.num_fine = num_fine
         self.cones = cones
+        # mip-NeRF, equation 17.
+        self.coarse_weight = 0.1 if cones else 1.0
+
+    @property
+    def fields(self) -> list[RadianceField | FactoredField]:
+        """The coarse and the fine field, or the one for both passes."""
+        return [self.coarse] if self.fine is None else [self.coarse, self.fine]
 
     def forward(self, rays: Rays, generator: Jitter | None = None) -> Rendering:
         """Render rays; with a generator, jitter the samples within their bins."""
@@ -220,21 +222,3 @@ def _blurred(weights: Tensor) -> Tensor:
     padded = torch.cat([weights[..., :1], weights, weights[..., -1:]], dim=-1)
     largest = torch.maximum(padded[..., :-1], padded[..., 1:])
     return (largest[..., :-1] + largest[..., 1:]) / 2 + 0.01
-
-
-def photometric_loss(
-    rendering: Rendering, target: Float[Tensor, "n 3"], *, coarse_weight: float = 1.0
-) -> Float[Tensor, ""]:
-    """Mean squared error of the colors, plus that of the coarse pass and the penalty if there are.
-
-    Args:
-        rendering: rendered rays.
-        target: their true colors.
-        coarse_weight: weight of the coarse pass: 1 in NeRF (equation 6), 0.1 in mip-NeRF.
-    """
-    loss = (rendering.rgb - target).square().mean()
-    if rendering.coarse_rgb is not None:
-        loss = loss + coarse_weight * (rendering.coarse_rgb - target).square().mean()
-    if rendering.penalty is not None:
-        loss = loss + rendering.penalty
-    return loss

@@ -66,7 +66,7 @@ class EncodingRecipe:
             are as long as the rate, so a long fit converges only if it falls faster than Adam's.
         held_out: learning rates for evaluation between the fitted pixels; None for the usual ones.
         is_small: whether the network is so small that bfloat16 is no faster on a CPU.
-        fields: radiance fields that take the encoding; images take those of ``"mlp"``.
+        is_general: whether the encoding takes any number of coordinates, such as those of images.
     """
 
     title: str
@@ -78,7 +78,7 @@ class EncodingRecipe:
     muon_lr_power: float = 1.0
     held_out: HeldOutRecipe | None = None
     is_small: bool = False
-    fields: tuple[str, ...] = ("mlp", "proposal")
+    is_general: bool = True
 
 
 def as_recipe(value: Any) -> EncodingRecipe:

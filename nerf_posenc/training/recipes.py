@@ -115,15 +115,12 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
     "nerf_posenc.encodings",
     {
         "none": EncodingRecipe(
-            title="A network on raw coordinates",
-            build=lambda model, _: Identity(model.in_dim),
-            fields=("mlp", "nerf", "mip", "proposal"),
+            title="A network on raw coordinates", build=lambda model, _: Identity(model.in_dim)
         ),
         "fourier": EncodingRecipe(
             title="Positional encoding",
             build=lambda model, _: FourierEncoder(model.in_dim, model.num_bands),
             held_out=HeldOutRecipe(),
-            fields=("mlp", "nerf", "mip", "proposal"),
         ),
         "gaussian": EncodingRecipe(
             title="Random Fourier features", build=_gaussian, held_out=HeldOutRecipe()
@@ -145,7 +142,6 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
             layers=(64, 2),
             lrs={"muon": 0.02, "adam": 0.01},
             is_small=True,
-            fields=("mlp",),
         ),
         "vector-matrix": EncodingRecipe(
             title="A factored grid",
@@ -153,7 +149,7 @@ ENCODINGS: PluginTable[EncodingRecipe] = PluginTable(
             layers=(64, 2),
             lrs={"muon": 0.02, "adam": 0.01},
             muon_adam_lr=0.02,
-            fields=("factored", "proposal"),
+            is_general=False,
         ),
     },
     accept=as_recipe,
@@ -230,17 +226,19 @@ def implicit_networks() -> list[str]:
     return [name for name in NETWORKS if name != "relu"]
 
 
-def encodings_for(*fields: str) -> list[str]:
-    """Names of the encodings that one of some radiance fields takes; images take those of ``mlp``.
+def general_encodings() -> list[str]:
+    """Names of the encodings of coordinates in general; ``"vector-matrix"`` is for scenes alone.
 
-    Rows of other distributions that have not been imported are taken to have the default fields.
+    Rows of other distributions that have not been imported are taken to be general.
     """
-    default = EncodingRecipe.fields
     return [
-        name
-        for name in ENCODINGS
-        if {*fields} & {*(ENCODINGS[name].fields if ENCODINGS.is_imported(name) else default)}
+        name for name in ENCODINGS if not ENCODINGS.is_imported(name) or ENCODINGS[name].is_general
     ]
+
+
+def encodings_for(_field: str) -> list[str]:
+    """`general_encodings`, for callers that still name the field ``"mlp"``."""
+    return general_encodings()
 
 
 def get_recipe(encoding: str) -> EncodingRecipe:
@@ -251,7 +249,7 @@ def get_recipe(encoding: str) -> EncodingRecipe:
     """
     if encoding in implicit_networks():
         raw, network = ENCODINGS["none"], NETWORKS[encoding]
-        return replace(raw, title=network.title, network=encoding, fields=())
+        return replace(raw, title=network.title, network=encoding)
     if encoding not in ENCODINGS:
         raise ValueError(
             f"{unknown_name('encoding', encoding, ENCODINGS)}; one of your own is first added to "

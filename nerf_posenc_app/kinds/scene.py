@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import torch
+import tyro
 from torch import Tensor, nn
 
+from nerf_posenc.core.encoder import unknown_name
 from nerf_posenc.fits import SceneFit, describe_scene_fit, load_fit
 from nerf_posenc.radiance.baking import bake
-from nerf_posenc.radiance.build import (
-    WITH_OCCUPANCY,
-    FieldName,
-    FieldOptions,
-    Renderer,
-    make_renderer,
-)
+from nerf_posenc.radiance.base_renderer import Renderer
+from nerf_posenc.radiance.build import FIELDS, FieldOptions, get_field, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import (
     ViewScore,
@@ -28,19 +25,9 @@ from nerf_posenc.radiance.evaluation import (
     render_camera,
     with_refined_poses,
 )
-from nerf_posenc.radiance.field_training import (
-    field_lr,
-    forward_for,
-    make_batches,
-    make_field_optimizer,
-    make_loss,
-    schedule_for,
-    update_renderer,
-)
 from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.radiance.poses import align_poses, exp_se3, find_orbit, is_one_pose, orbit_poses
-from nerf_posenc.radiance.proposals import ProposalRenderer
-from nerf_posenc.radiance.scene_spaces import BoxSpace, SpaceName, space_for
+from nerf_posenc.radiance.scene_spaces import SpaceName, space_for
 from nerf_posenc.radiance.views import Background, Scene, Views, background_gray
 from nerf_posenc.radiance.volume_rendering import visible_depth
 from nerf_posenc.training import recipes
@@ -79,10 +66,14 @@ if TYPE_CHECKING:
 
 _TURNTABLE = 60
 
-# Another name of a field.
-_ALIASES: dict[str, FieldName] = {"small": "mlp"}
-# Fields that take the coordinates that suit the views, and learn exposures.
-WITH_SPACES = ("factored", "proposal")
+FIELD_HELP = (
+    f"Radiance field: {'; '.join(f'{name}, {row.about}' for name, row in FIELDS.items())}. Default "
+    "is mlp for images with an opacity, else proposal, which fits what lies behind a scene too. "
+    "auto, for the best images in the shortest time: factored for images with an opacity, else "
+    "proposal with a hash grid."
+)
+FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
+"""Name of a row of ``FIELDS``, or ``auto``."""
 # Options that describe a field, under the same names.
 _DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
@@ -91,11 +82,7 @@ _DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
 class ViewsOptions(PixelOptions):
     """What holds for radiance fields, whatever their views come from."""
 
-    field: Resolved[Literal["auto", "mlp", "small", "nerf", "mip", "factored", "proposal"]] = UNSET
-    """mlp (with an occupancy grid; also called small), nerf, mip (mip-NeRF), factored (TensoRF), or
-    proposal (mip-NeRF 360's sampling); mlp for images with an opacity, else proposal, which fits
-    what lies behind a scene too. auto, for the best images in the shortest time: factored for
-    images with an opacity, else proposal with a hash grid."""
+    field: FieldOption = UNSET
 
     background: Literal["auto", "white", "black", "random"] = "auto"
     """Background; random during training only. auto: white for images with an opacity, else random,
@@ -126,11 +113,15 @@ class ViewsOptions(PixelOptions):
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
-        field = self.field and _ALIASES.get(self.field, self.field)
+        field, row = self.field, FIELDS.get(self.field or "")
         require(
-            not self.refine_poses or field in (None, "auto", "proposal"),
-            "--refine-poses is for --field proposal or auto; --field proposal --encodings "
-            "vector-matrix fits factored grids",
+            field in (None, "auto") or row is not None,
+            f"--field: {unknown_name('field', field, ['auto', *FIELDS])}",
+        )
+        require(
+            not self.refine_poses or row is None or row.takes_poses,
+            f"--refine-poses is for --field {_fields_that('takes_poses')}; --field proposal "
+            "--encodings vector-matrix fits factored grids",
         )
         require(
             not self.unknown_poses or self.refine_poses,
@@ -141,8 +132,8 @@ class ViewsOptions(PixelOptions):
             "--unknown-poses leaves no poses to disturb; leave --disturb-poses out",
         )
         require(
-            not self.exposure or field in (None, *WITH_SPACES, "auto"),
-            "--exposure is for --field factored, proposal or auto",
+            not self.exposure or row is None or row.takes_exposures,
+            f"--exposure is for --field {_fields_that('takes_exposures')}",
         )
         if field == "auto":
             require(not self.encodings, "--field auto chooses the encoding; leave --encodings out")
@@ -154,17 +145,18 @@ class ViewsOptions(PixelOptions):
             super().check()
             return
         # The views say which of both it is, unless an option says it.
-        possible = {field} if field else {"mlp", "proposal"}
-        suiting = recipes.encodings_for(*possible)
+        possible = [row] if row else [FIELDS["mlp"], FIELDS["proposal"]]
+        taken = {name for each in possible for name in each.encodings()}
+        suiting = [name for name in recipes.ENCODINGS if name in taken]
         others = [name for name in self.encodings or () if name not in suiting]
-        mlp = [name for name in others if name in recipes.encodings_for("mlp")]
+        mlp = [name for name in others if name in FIELDS["mlp"].encodings()]
         require(not mlp, f"--field {field} does not take {', '.join(mlp)}; use --field mlp")
         require(
-            field != "factored" or self.num_bands is None,
-            "--bands is for the fourier encoding, and --field factored has an encoding of its own; "
-            "leave one of them out",
+            "fourier" in suiting or self.num_bands is None,
+            f"--bands is for the fourier encoding, and --field {field} takes "
+            f"{', '.join(suiting)}; leave one of them out",
         )
-        built = self.encodings or ("none", "fourier")
+        built = self.encodings or (row or FIELDS["mlp"]).default_encodings
         what = f"--field {field}" if field else "a scene"
         check_encodings(self, what, suiting=suiting, built=built)
         super().check()
@@ -252,24 +244,20 @@ class ViewsKind(Kind[AskedViews]):
             is_proposal = is_opaque or options.refine_poses or options.exposure
             field = "proposal" if is_proposal else "mlp"
             replace(options, field=field).check()
-        field = _ALIASES.get(field, field)
-        if field == "auto":
+        if is_auto := field == "auto":
             is_box = space_for(self.scene.train) == "box"
             field = "factored" if is_box and not options.refine_poses else "proposal"
-            encodings: tuple[str, ...] = ("hash",) if field == "proposal" else ("vector-matrix",)
-        elif field == "factored":
-            encodings = ("vector-matrix",)
-        else:
-            encodings = ("none", "fourier", "hash") if field == "proposal" else ("none", "fourier")
+        row = get_field(field)
+        encodings = row.default_encodings[-1:] if is_auto else row.default_encodings
         if on_cpu:
             # One field alone is meant to look best; several are compared.
             is_alone = len(options.encodings or encodings) == 1
-            steps = 3000 if field in WITH_SPACES and is_alone else 700
+            steps = row.steps if is_alone else min(row.steps, 700)
             # With time for it, less noise leaves poses half as far off.
             is_long = options.seconds is None and (options.steps or steps) >= 3000
             batch_size = 4096 if options.refine_poses and is_long else 1024
         else:
-            steps, batch_size = 5000, (1024 if field in ("nerf", "mip") else 8192)
+            steps, batch_size = 5000, row.batch_size
         background: Background = "random" if is_opaque else "white"
         return replace(
             options,
@@ -294,12 +282,12 @@ class ViewsKind(Kind[AskedViews]):
 
     def _field(self, name: FitName, config: AskedViews) -> FieldOptions:
         """Describe the field of a fit: the options of the same names, and what the views say."""
-        train = self.scene.train
-        space: SpaceName = space_for(train) if config.field in WITH_SPACES else "box"
+        train, takes_spaces = self.scene.train, get_field(config.field).takes_spaces
+        space: SpaceName = space_for(train) if takes_spaces else "box"
         # Of poses that are not known, a frustum would move with them, and the box of a file is
         # around what its own poses see.
         is_moved = config.refine_poses and space == "forward-facing"
-        if config.field in WITH_SPACES and (is_moved or is_one_pose(train.world_from_camera)):
+        if takes_spaces and (is_moved or is_one_pose(train.world_from_camera)):
             space = "contracted"
         described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
         return FieldOptions(
@@ -332,7 +320,7 @@ class ViewsKind(Kind[AskedViews]):
         """A field and its renderer."""
         field = self._field(name, config)
         with self._usage_errors():
-            hull = self._hull if field.field in WITH_OCCUPANCY else None
+            hull = self._hull if get_field(field.field).has_grid else None
             return make_renderer(field, self.scene.train, hull=hull), field
 
     def _dtype(self, config: AskedViews) -> torch.dtype:
@@ -344,10 +332,9 @@ class ViewsKind(Kind[AskedViews]):
         device, renderer = torch.device(config.device), cast(Renderer, model)
         background = cast(Background, config.background)
         gray, dtype = background_gray(background), self._dtype(config)
-        lr = config.lr or field_lr(description.field, config.optimizer)
+        lr = config.lr or renderer.default_lr(config.optimizer)
         with self._usage_errors():
-            batches = make_batches(
-                renderer,
+            batches = renderer.batches(
                 self.scene.train,
                 config.batch_size,
                 seed=config.seed,
@@ -360,26 +347,24 @@ class ViewsKind(Kind[AskedViews]):
         preview = shown.subset(1).resized(PREVIEW_SIDE // 4)
 
         def pose_of_preview() -> Tensor:
-            poses = self._found_poses(renderer) if config.refine_poses else shown.world_from_camera
-            return poses[0]
+            poses = shown.world_from_camera
+            return (renderer.found_poses(poses) if config.refine_poses else poses)[0]
 
         def render(camera: Camera, pose: Tensor) -> Tensor:
             return render_camera(renderer, camera, pose, background=gray, autocast_dtype=dtype).rgb
 
         return Problem(
             draw_batch=batches,
-            optimizer=make_field_optimizer(renderer, config.optimizer, lr),
+            optimizer=renderer.make_optimizer(config.optimizer, lr),
             description=describe_scene_fit(
                 description, self.scene, gray, given_poses=self.given_poses
             ),
-            loss=make_loss(description),
-            forward=forward_for(renderer),
-            after_step=update_renderer(renderer, batches, autocast_dtype=dtype),
-            schedule=schedule_for(renderer),
+            loss=renderer.loss,
+            forward=renderer.render_batch,
+            after_step=renderer.after_step(batches, autocast_dtype=dtype),
+            schedule=renderer.schedule,
             autocast_dtype=dtype,
-            # Grids of occupied cells give each batch another number of samples, and poses that are
-            # refined open the encoding from coarse to fine and restart the field.
-            captured=description.field not in WITH_OCCUPANCY and not description.num_poses,
+            captured=renderer.has_fixed_shapes,
             preview=lambda: [render(preview.cameras[0], pose_of_preview())],
             originals=[preview.over(0, gray)],
             render=render,
@@ -391,12 +376,12 @@ class ViewsKind(Kind[AskedViews]):
 
         Views are rendered in the precision of the training.
         """
-        config = fit.config
+        config, renderer = fit.config, cast(Renderer, fit.model)
         gray = background_gray(cast(Background, config.background))
         evaluate = partial(
-            evaluate_views, fit.model, background=gray, autocast_dtype=self._dtype(config)
+            evaluate_views, renderer, background=gray, autocast_dtype=self._dtype(config)
         )
-        poses = self._found_poses(fit.model)
+        poses = renderer.found_poses(self.scene.train.world_from_camera)
         test, errors, blocks = self.scene.test, dict[str, float](), list[Block]()
         details = dict[str, Any]()
         if self._compares_poses(config):
@@ -407,7 +392,7 @@ class ViewsKind(Kind[AskedViews]):
             test = replace(test, world_from_camera=aligned)
         if config.refine_poses:
             details["psnr_db_at_aligned_poses"] = _mean(score.psnr for score in evaluate(test))
-            test = with_refined_poses(fit.model, test, background="white" if gray else "black")
+            test = with_refined_poses(renderer, test, background="white" if gray else "black")
         with progress_bar(f"{fit.name} test views", len(test), "view", quiet=config.quiet) as bar:
             scores = evaluate(test, on_view=partial(bar.update, 1))
             sum_up(bar)
@@ -416,7 +401,7 @@ class ViewsKind(Kind[AskedViews]):
         if config.turntable:
             scene = self.scene.train
             with progress_bar(f"{fit.name} orbit", 1, "field", quiet=config.quiet) as bar:
-                volume = make_volume(fit.model, scene.cameras[0], poses, gray)
+                volume = make_volume(renderer, scene.cameras[0], poses, gray)
                 bar.update()
                 sum_up(bar)
             moving = [volume, self._turntable(fit, poses, gray)]
@@ -433,22 +418,16 @@ class ViewsKind(Kind[AskedViews]):
             },
         )
 
-    def _found_poses(self, model: nn.Module) -> Tensor:
-        """Poses of the training views as a fit has refined them."""
-        poses = self.scene.train.world_from_camera
-        if isinstance(model, ProposalRenderer) and model.poses is not None:
-            return model.poses.corrections.cpu() @ poses
-        return poses
-
     def _turntable(self, fit: Fit[AskedViews], found: Tensor, gray: float) -> Video:
         """An orbit around the scene."""
         poses = orbit_poses(found, fit.config.turntable)
         camera, frames = self.scene.train.cameras[0], []
+        renderer, dtype = cast(Renderer, fit.model), self._dtype(fit.config)
         label, quiet = f"{fit.name} turntable", fit.config.quiet
         with progress_bar(label, len(poses), "frame", quiet=quiet) as bar:
             for pose in poses:
                 rendering = render_camera(
-                    fit.model, camera, pose, background=gray, autocast_dtype=self._dtype(fit.config)
+                    renderer, camera, pose, background=gray, autocast_dtype=dtype
                 )
                 frames.append(rendering.rgb)
                 bar.update()
@@ -531,6 +510,12 @@ class SceneKind(ViewsKind[SceneOptions]):
         return cls(options, scene)
 
 
+def _fields_that(flag: str) -> str:
+    """Names of the fields that do something, and auto, for a message."""
+    names = [name for name, row in FIELDS.items() if getattr(row, flag)]
+    return f"{', '.join(names)} or auto"
+
+
 def _mean(values: Iterable[float]) -> float:
     values = list(values)
     return sum(values) / len(values)
@@ -545,11 +530,10 @@ def _view(test: Views, i: int, score: ViewScore, gray: float) -> View:
     return View(score.name, truth, rgb, visible_depth(score.rendering), scored=mask)
 
 
-def make_volume(model: nn.Module, camera: Camera, poses: Tensor, gray: float) -> Volume:
+def make_volume(renderer: Renderer, camera: Camera, poses: Tensor, gray: float) -> Volume:
     """A field as a block of the report, seen by a camera on an orbit."""
     orbit = find_orbit(poses.cpu())
-    density, rgb = bake(cast(Renderer, model), camera, poses)
-    space = getattr(model, "space", BoxSpace())
+    density, rgb = bake(renderer, camera, poses)
     tangents = [camera.width / camera.fx / 2, camera.height / camera.fy / 2]
     # An apex and four corners of each camera, an eighth as deep as what it sees is far.
     poses = poses.cpu()
@@ -564,7 +548,7 @@ def make_volume(model: nn.Module, camera: Camera, poses: Tensor, gray: float) ->
         "Orbit",
         density,
         rgb,
-        space.as_json(),
+        renderer.space.as_json(),
         {
             **vectors,
             "is_around": orbit.is_around,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 
 import train_fit
 from nerf_posenc.core.encoder import Identity
 from nerf_posenc.radiance.baking import bake
-from nerf_posenc.radiance.build import fields_of
+from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.fields import RadianceField
@@ -54,11 +54,11 @@ class Ball(RadianceField):
         return self.density(positions), 0.5 + 0.5 * torch.sin(6 * positions)
 
 
-def scene_of(space: str) -> tuple[nn.Module, Camera, Tensor]:
+def scene_of(space: str) -> tuple[Renderer, Camera, Tensor]:
     """A renderer, a camera and poses from which its ball is seen."""
     camera = Camera.from_angle(64, 48, 0.8)
     if space == "box":
-        renderer: nn.Module = GridRenderer(
+        renderer: Renderer = GridRenderer(
             Ball((0.1, -0.2, 0.1), 0.5), OccupancyGrid(32), num_samples=512
         )
         return renderer, camera, around(torch.zeros(3), 3.0).world_from_camera
@@ -79,7 +79,7 @@ def test_a_baked_field_has_the_values_at_the_centers_of_the_cells() -> None:
     baked = bake(renderer, camera, poses, 16)  # type: ignore[arg-type]
     i, j, k = 9, 6, 7
     center = (torch.tensor([[i, j, k]]) + 0.5) / 8 - 1
-    field = fields_of(renderer)[0]
+    field = renderer.fields[0]
     density, rgb = field(center, center)
     assert float(baked.density[i, j, k]) == pytest.approx(float(density))
     torch.testing.assert_close(baked.rgb[i, j, k], rgb[0])

@@ -9,14 +9,8 @@ from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.radiance.build import FieldName, FieldOptions, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, renderer_for
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.field_training import (
-    make_batches,
-    make_field_optimizer,
-    make_loss,
-    update_renderer,
-)
 from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
@@ -122,7 +116,7 @@ def test_a_hash_field_goes_from_16_nodes_to_its_finest_in_16_levels() -> None:
     ("field", "expected"), [("nerf", (10, 4, 64, 128)), ("mip", (16, 4, 128, 128))]
 )
 def test_the_papers_fields_have_their_bands_and_samples(
-    field: FieldName, expected: tuple[int, int, int, int]
+    field: str, expected: tuple[int, int, int, int]
 ) -> None:
     # mip-NeRF, the authors' code: max_deg_point 16, 6 more than NeRF.
     renderer = renderer_for(FieldOptions(field=field, width=4, depth=1, resolution=8))
@@ -170,28 +164,29 @@ def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> No
 @pytest.mark.usefixtures("unchecked")
 def test_a_field_without_a_name_in_the_table_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="no field 'large'; known are mlp, nerf, mip, factored, proposal"
+        ValueError, match="no field 'large'; there are factored, mip, mlp, nerf, proposal"
     ):
-        renderer_for(FieldOptions(field="large", resolution=8))  # type: ignore[arg-type]
+        renderer_for(FieldOptions(field="large", resolution=8))
 
 
 def test_muon_steps_the_hidden_matrices_of_every_field() -> None:
     renderer = renderer_for(FieldOptions(field="nerf", width=4, depth=2, resolution=8))
-    group = make_field_optimizer(renderer, "muon")
+    group = renderer.make_optimizer("muon")
     matrices, rest = (part.param_groups[0] for part in group.optimizers)
     # Two layers of the trunk, the feature vector and the head, in both fields.
     assert len(matrices["params"]) == 2 * 4
     assert len(rest["params"]) == len(list(renderer.parameters())) - 8
     assert (matrices["lr"], rest["lr"]) == (0.02, 0.01)
-    assert make_field_optimizer(renderer, "adam").optimizers[0].param_groups[0]["lr"] == 5e-4
-    assert make_field_optimizer(renderer, "adam", 0.3).optimizers[0].param_groups[0]["lr"] == 0.3
+    assert renderer.make_optimizer("adam").optimizers[0].param_groups[0]["lr"] == 5e-4
+    assert renderer.make_optimizer("adam", 0.3).optimizers[0].param_groups[0]["lr"] == 0.3
 
 
 def test_only_mip_nerf_weights_its_coarse_pass() -> None:
     # Barron et al. 2021, equation 17: lambda = 0.1.
     target, none = torch.zeros(1, 3), torch.zeros(1)
     rendering = Rendering(target, none, none, torch.ones(1, 3))
-    losses = [make_loss(FieldOptions(field=name))(rendering, target) for name in ("nerf", "mip")]
+    fields = [FieldOptions(field=name, width=4, depth=1) for name in ("nerf", "mip")]
+    losses = [renderer_for(field).loss(rendering, target) for field in fields]
     assert [float(each.loss) for each in losses] == pytest.approx([1.0, 0.1])
     # What is shown is the error of the colors alone.
     assert [float(each.shown) for each in losses] == [0.0, 0.0]
@@ -213,8 +208,8 @@ def test_the_grid_is_updated_every_32_steps_from_step_100_on_by_quarters() -> No
     assert isinstance(renderer, GridRenderer)
     grid = Recorded()
     renderer.grid = grid
-    state = FitState(renderer, make_field_optimizer(renderer, "adam"), 300)
-    update = update_renderer(renderer)
+    state = FitState(renderer, renderer.make_optimizer("adam"), 300)
+    update = renderer.after_step()
     for state.step in range(200):
         update(state)
     assert grid.calls == [(128, 0.25), (160, 0.25), (192, 0.25)]
@@ -233,11 +228,11 @@ def test_rays_are_drawn_of_the_pixels_that_meet_an_occupied_cell() -> None:
     assert renderer.grid is not None
     # Only the right half of the cube is occupied.
     renderer.grid.occupied.copy_(renderer.grid.centers()[:, 0] > 0)
-    _, drawn = make_batches(renderer, views, 100, seed=0)(0)
+    _, drawn = renderer.batches(views, 100, seed=0)(0)
     found = set((drawn[:, 0] * 16).long().tolist())
     assert found >= {2, 3, 6, 7, 10, 11, 14, 15}
     # A cell may cover the next pixel, but no more than that.
     assert not found & {0, 4, 8, 12}
     renderer.grid = None
-    _, drawn = make_batches(renderer, views, 300, seed=0)(0)
+    _, drawn = renderer.batches(views, 300, seed=0)(0)
     assert len(drawn[:, 0].unique()) == 16

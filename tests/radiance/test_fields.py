@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,22 +12,16 @@ from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, OneBlobEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.radiance.build import FieldName, FieldOptions, make_renderer
+from nerf_posenc.radiance.base_renderer import Renderer, photometric_loss, render
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.evaluation import evaluate_views, render
-from nerf_posenc.radiance.field_training import (
-    make_batches,
-    make_field_optimizer,
-    make_loss,
-    update_renderer,
-)
+from nerf_posenc.radiance.evaluation import evaluate_views
 from nerf_posenc.radiance.fields import RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers, visual_hull
-from nerf_posenc.radiance.ray_batches import RayBatch, RayBatches
+from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
-from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, photometric_loss
+from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
-from nerf_posenc.radiance.volume_rendering import Rendering
 from nerf_posenc.training.loop import FitState, fit
 from scenes.analytic import analytic_scene
 from scenes.quadrature import look_at_origin
@@ -159,7 +152,7 @@ class Fog(RadianceField):
         HierarchicalRenderer(Fog(0.7), num_coarse=32, num_fine=0, cones=True),
     ],
 )
-def test_fog_is_rendered_as_beer_and_lambert_have_it(renderer: nn.Module) -> None:
+def test_fog_is_rendered_as_beer_and_lambert_have_it(renderer: Renderer) -> None:
     rays = camera_rays(Camera.from_angle(8, 8, 0.3), look_at_origin(0.4, 0.5))
     near, far = ray_aabb_intersect(rays.origins, rays.directions)
     opacity = 1 - torch.exp(-0.7 * (far - near))
@@ -209,7 +202,7 @@ def test_what_an_opaque_wall_hides_is_not_queried_and_not_missed(
         # Rows that fill a block lie at 0. Without gradients positions are queried in chunks.
         behind = queried[queried.any(-1), 0].min()
         assert float(behind) > (0.05 if training else 0.1 - 32 * 2 / 256)
-        monkeypatch.setattr("nerf_posenc.radiance.renderers._OPAQUE", math.inf)
+        monkeypatch.setattr("nerf_posenc.radiance.renderers.OPAQUE", math.inf)
         field.queried.clear()
         everything = renderer(rays)
     assert float(torch.cat(field.queried)[:, 0].min()) < -0.9
@@ -256,14 +249,6 @@ def test_padding_the_places_changes_no_gradient() -> None:
     torch.testing.assert_close(
         field.density_output.bias.grad[0], expected.double(), rtol=1e-3, atol=1e-5
     )
-
-
-def forward_of(renderer: nn.Module) -> Callable[[RayBatch], Rendering]:
-    def forward(batch: RayBatch) -> Rendering:
-        rendering: Rendering = renderer(batch.rays, batch.generator)
-        return rendering
-
-    return forward
 
 
 @functools.cache
@@ -337,18 +322,18 @@ def test_no_pixel_to_draw_from_is_an_error() -> None:
         for encoding in ("none", "fourier")
     ],
 )
-def test_every_field_is_fitted_and_beats_a_blank_view(field: FieldName, encoding: str) -> None:
+def test_every_field_is_fitted_and_beats_a_blank_view(field: str, encoding: str) -> None:
     views = small_views()
     options = FieldOptions(encoding, field=field, num_bands=4, width=32, depth=2, num_samples=16)
     renderer = make_renderer(options, views)
-    batches = make_batches(renderer, views, 128, seed=0)
-    state = FitState(renderer, make_field_optimizer(renderer, "muon"), 60)
+    batches = renderer.batches(views, 128, seed=0)
+    state = FitState(renderer, renderer.make_optimizer("muon"), 60)
     fit(
         state,
         batches,
-        make_loss(options),
-        forward=forward_of(renderer),
-        after_step=update_renderer(renderer),
+        renderer.loss,
+        forward=renderer.render_batch,
+        after_step=renderer.after_step(),
     )
     scores = evaluate_views(renderer, views.subset(2))
     truth = torch.stack([views.subset(2).over(i, 1.0) for i in range(2)])
@@ -377,16 +362,18 @@ def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
 
     def fresh() -> FitState:
         renderer = make_renderer(options, views, hull=hull)
-        return FitState(renderer, make_field_optimizer(renderer, "muon"), 140)
+        return FitState(renderer, renderer.make_optimizer("muon"), 140)
 
     def go_on(state: FitState, until: int) -> FitState:
-        batches = make_batches(fresh().model, views, 64, seed=0)
-        upkeep = update_renderer(state.model)
+        renderer = state.model
+        assert isinstance(renderer, Renderer)
+        batches = renderer.batches(views, 64, seed=0)
+        upkeep = renderer.after_step()
         return fit(
             state,
             batches,
             photometric_loss,
-            forward=forward_of(state.model),
+            forward=renderer.render_batch,
             after_step=upkeep,
             should_stop=lambda: state.step >= until,
         )
@@ -409,14 +396,14 @@ def test_pruning_hides_nothing_that_the_field_shows() -> None:
     options = FieldOptions(num_bands=5, width=32, depth=2, num_samples=48)
     renderer = make_renderer(options, views)
     assert isinstance(renderer, GridRenderer)
-    batches = make_batches(renderer, views, 256, seed=0)
-    state = FitState(renderer, make_field_optimizer(renderer, "muon"), 180)
+    batches = renderer.batches(views, 256, seed=0)
+    state = FitState(renderer, renderer.make_optimizer("muon"), 180)
     fit(
         state,
         batches,
         photometric_loss,
-        forward=forward_of(renderer),
-        after_step=update_renderer(renderer),
+        forward=renderer.render_batch,
+        after_step=renderer.after_step(),
     )
     with_grid = evaluate_views(renderer, views.subset(2))
     assert renderer.grid is not None

@@ -9,7 +9,6 @@ from torch import Tensor
 from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.factored_field import FactoredField
-from nerf_posenc.radiance.field_training import make_field_optimizer, update_renderer
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples, packed_weights
 from nerf_posenc.radiance.rays import Rays
@@ -176,8 +175,8 @@ def views() -> Views:
 def test_a_fit_refines_its_field_and_ends_on_all_nodes(space: SpaceName, first: int) -> None:
     renderer = make_renderer(FieldOptions("vector-matrix", field="factored", space=space), views())
     assert isinstance(renderer, PackedRenderer)
-    update = update_renderer(renderer)
-    state = FitState(renderer, make_field_optimizer(renderer, "muon"), num_steps=100)
+    update = renderer.after_step()
+    state = FitState(renderer, renderer.make_optimizer("muon"), num_steps=100)
     strides = []
     for step in range(100):
         state.step = step

@@ -8,7 +8,6 @@ import torch
 from nerf_posenc.images import evenly_spaced
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.field_training import make_batches
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.ray_batches import PixelSet, RayBatches, object_pixels, occupied_pixels
@@ -124,7 +123,7 @@ def test_a_proposal_draws_objects_their_surroundings_and_a_lattice() -> None:
     # Whatever is drawn of a transparent view is spread over all of it.
     assert bool((nothing.float().unfold(0, 3, 3).unfold(1, 3, 3).sum((-1, -2)) == 1).all())
     renderer = make_renderer(FieldOptions("hash", field="proposal"), views)
-    _, rgb = make_batches(renderer, views, 4000, seed=0)(0)
+    _, rgb = renderer.batches(views, 4000, seed=0)(0)
     # 36 pixels of 144 + 384 in one view and 400 in the other.
     assert abs(float((rgb < 1).all(-1).float().mean()) - 36 / 928) < 0.015
 

@@ -14,7 +14,6 @@ from nerf_posenc.encoders.hash_grid import HashGridEncoder
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import with_refined_poses
-from nerf_posenc.radiance.field_training import make_batches, make_field_optimizer, update_renderer
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.poses import align_poses, exp_se3, look_at, pose_difference
 from nerf_posenc.radiance.proposals import ProposalRenderer
@@ -272,9 +271,9 @@ def test_the_field_restarts_once_its_poses_are_found_resumed_or_not() -> None:
 
     def begin() -> tuple[FitState, RayBatches, Callable[[FitState], None]]:
         renderer = make_renderer(FieldOptions("hash", field="proposal", num_poses=3), views)
-        batches = make_batches(renderer, views, 16, seed=0, background="white")
-        state = FitState(renderer, make_field_optimizer(renderer, "adam"), num_steps)
-        return state, batches, update_renderer(renderer, batches)
+        batches = renderer.batches(views, 16, seed=0, background="white")
+        state = FitState(renderer, renderer.make_optimizer("adam"), num_steps)
+        return state, batches, renderer.after_step(batches)
 
     def whites(batches: RayBatches) -> bool:
         return bool((batches(0)[0].rays.background == 1).all())

@@ -8,23 +8,14 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.encoder import Identity
+from nerf_posenc.radiance.base_renderer import photometric_loss, render
 from nerf_posenc.radiance.cameras import Camera
-from nerf_posenc.radiance.evaluation import (
-    default_chunk_size,
-    evaluate_views,
-    render,
-    render_camera,
-)
+from nerf_posenc.radiance.evaluation import default_chunk_size, evaluate_views, render_camera
 from nerf_posenc.radiance.fields import RadianceField
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
 from nerf_posenc.radiance.poses import look_at
 from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
-from nerf_posenc.radiance.renderers import (
-    GridRenderer,
-    HierarchicalRenderer,
-    _blurred,
-    photometric_loss,
-)
+from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer, _blurred
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.radiance.volume_rendering import Rendering, visible_depth
 

@@ -24,7 +24,7 @@ from nerf_posenc_app.kinds.image.auto import sigma_between_pixels
 
 @pytest.mark.parametrize("name", list(ENCODINGS))
 def test_every_name_is_an_encoder(name: str) -> None:
-    in_dim = 2 if "mlp" in ENCODINGS[name].fields else 3
+    in_dim = 2 if ENCODINGS[name].is_general else 3
     encoder = make_encoder(EncoderDescription(name, in_dim=in_dim, resolution=300))
     features = encoder(torch.rand(5, in_dim))
     assert features.shape == (5, encoder.out_dim)

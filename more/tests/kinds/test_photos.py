@@ -167,7 +167,7 @@ def test_photographs_are_fitted_in_one_command_and_resumed(
     shutil.copytree(captured[1], folder)
     arguments = ["--photos", str(given), "--size", "40", "--steps", "20", "--out", "run"]
     arguments += ["--width", "16", "--depth", "1", "--batch-size", "64"]
-    assert main([*arguments, "--field", "small", "--turntable", "0", "--video", "0"]) == 0
+    assert main([*arguments, "--field", "mlp", "--turntable", "0", "--video", "0"]) == 0
     printed = capsys.readouterr().out
     assert "COLMAP found the cameras of 10 of 10 photographs" in printed
     assert str(folder) in printed
@@ -201,7 +201,7 @@ def test_exposures_are_learned_where_the_photographs_vary(
     assert found is not None
     assert float(found[1]) == pytest.approx(35, abs=7)
     assert json.loads((tmp_path / "run/metrics.json").read_text())["config"]["exposure"] is True
-    assert main([*arguments[:-2], "--field", "small", "--out", "other", "--steps", "2"]) == 0
+    assert main([*arguments[:-2], "--field", "mlp", "--out", "other", "--steps", "2"]) == 0
     assert json.loads((tmp_path / "other/metrics.json").read_text())["config"]["exposure"] is False
 
 
@@ -214,7 +214,7 @@ def test_a_room_is_photographed_where_no_folder_has_that_name(
     few = partial(take_photographs, width=320, height=240)
     monkeypatch.setattr(photos, "take_photographs", few)
     arguments = ["--photos", "room", "--size", "24", "--steps", "5", "--encodings", "none"]
-    arguments += ["--field", "small", "--width", "16", "--depth", "1", "--batch-size", "64"]
+    arguments += ["--field", "mlp", "--width", "16", "--depth", "1", "--batch-size", "64"]
     assert main([*arguments, "--turntable", "0", "--video", "0"]) == 0
     assert "COLMAP found the cameras of 8 of 8 photographs" in capsys.readouterr().out
     (tmp_path / "room").mkdir()
