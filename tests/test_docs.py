@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from docs.make_equivalents import presets_page
+from nerf_posenc.radiance import FIELDS
 from nerf_posenc.training import ENCODINGS
 from nerf_posenc.training.recipes import NETWORKS
 
@@ -52,7 +53,7 @@ def test_every_block_of_code_runs_alone_and_prints_what_is_shown(
 def run_code(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Run every block of a page alone, and compare what it prints."""
     tables: list[tuple[Any, dict[str, Any]]] = [
-        (table, dict(table)) for table in (ENCODINGS, NETWORKS)
+        (table, dict(table)) for table in (ENCODINGS, NETWORKS, FIELDS)
     ]
     for line, block, output in code_blocks(page):
         capsys.readouterr()
@@ -60,7 +61,7 @@ def run_code(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
             # Names of its own: a reader pastes one block alone.
             exec(compile("\n" * line + block, str(page), "exec"), {"__name__": "page"})
         finally:
-            # Architecture adds one to each.
+            # Extend adds one to each.
             for table, rows in tables:
                 table.clear()
                 table.update(rows)

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.base_renderer import OPAQUE
 from nerf_posenc_app.report.images import webp_url
 from nerf_posenc_app.values.blocks import Volume
 
+# Optical depth of a cell above which a denser one looks the same.
+_OPAQUE = 7.0
 # Slices side by side in an image: a column of 128 would be longer than WebP allows.
 _SIDE_BY_SIDE = 8
 # Cells by which colors are spread into empty ones, from which the browser interpolates.
@@ -29,8 +30,7 @@ def shown_volumes(volumes: Mapping[str, Volume]) -> list[dict[str, Any]]:
     shown = []
     for name, volume in volumes.items():
         cells = len(volume.density)
-        # A cell of more optical depth looks the same.
-        limit = math.log1p(OPAQUE * cells / 2)
+        limit = math.log1p(_OPAQUE * cells / 2)
         codes = (torch.log1p(volume.density) / limit).clamp(0, 1)
         shown.append(
             {
