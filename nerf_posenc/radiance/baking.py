@@ -69,7 +69,7 @@ def bake(
     centers = cell_centers(resolution, device=device)
     cells = torch.arange(len(centers), device=device)
     if grid is not None:
-        # A fit hardly trains what it takes for empty: the field may have any density there.
+        # Cells that are marked empty are hardly trained: the field may have any density there.
         cells = cells[grid(centers)]
     density = centers.new_zeros(len(centers))
     for part in cells.split(_CHUNK):
@@ -81,7 +81,7 @@ def bake(
     if not space.is_box:
         seen = _seen_cells(density, space, camera, world_from_camera, resolution)
         density[~seen] = 0
-        # The outermost cells have a color even where they are empty: rays end in them.
+        # The outermost cells need a color even where they are empty, since rays end in them.
         is_colored = (density > 0) | (centers.abs().amax(-1) > 1 - 2 / resolution)
     every = max(1, -(-len(world_from_camera) // _CAMERAS))
     poses = world_from_camera[::every].to(device)
@@ -89,10 +89,10 @@ def bake(
         points = space.scene_positions(centers[part])
         total = torch.full_like(density[part], 1e-9)
         for pose in poses:
-            along = F.normalize(points - pose[:3, 3], dim=-1)
+            directions = F.normalize(points - pose[:3, 3], dim=-1)  # (n, 3)
             # Views that look straight at a point count most; each counts a little.
-            weight = (along @ -pose[:3, 2]).clamp(min=1e-3) ** 2
-            _, seen = field(centers[part], along)
+            weight = (directions @ -pose[:3, 2]).clamp(min=1e-3) ** 2
+            _, seen = field(centers[part], directions)
             rgb[part] += weight[:, None] * seen.float()
             total += weight
         rgb[part] /= total[:, None]
@@ -116,9 +116,9 @@ def _seen_cells(
         along = paths.near[:, None] + step * torch.arange(count, device=density.device)
         inside = space.positions(paths.origins[:, None], paths.directions[:, None], along)
         cells = grid.cells(inside)
-        depth = density[cells] * step
-        # Optical depth before each step, which the light has come through.
-        is_reached = (depth.cumsum(-1) - depth < _OPAQUE) & (along <= paths.far[:, None])
+        thickness = density[cells] * step
+        optical_depth = thickness.cumsum(-1) - thickness  # In front of each step.
+        is_reached = (optical_depth < _OPAQUE) & (along <= paths.far[:, None])
         seen[cells[is_reached]] = 1
     spread = F.max_pool3d(seen.view(1, *[resolution] * 3), 3, stride=1, padding=1)
     return spread.flatten() > 0

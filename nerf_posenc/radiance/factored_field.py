@@ -19,8 +19,8 @@ from nerf_posenc.radiance.fields import at_least_float32
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-# Density of 1 / length per unit of the features, as in TensoRF's code, and what is taken from them
-# first, so that a new field is nearly transparent.
+# Density of 1 / length per unit of the features, as in TensoRF's code, and what is subtracted from
+# the features first, so that a new field is nearly transparent.
 _DENSITY_SCALE = 25.0
 _DENSITY_SHIFT = 5.0
 
@@ -177,8 +177,8 @@ class FactoredField(nn.Module):
             directions: unit vectors along the viewing rays.
         """
         features = self.basis(self.color_encoder.interpolate(*corners))
-        along = self.direction_encoder(directions).to(features.dtype)
-        hidden = torch.cat([features, along], dim=-1)
+        toward = self.direction_encoder(directions).to(features.dtype)
+        hidden = torch.cat([features, toward], dim=-1)
         for layer in self.layers:
             hidden = F.relu(layer(hidden))
         return torch.sigmoid(at_least_float32(self.rgb_output(hidden)))

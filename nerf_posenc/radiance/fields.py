@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Density = Literal["relu", "softplus", "exp"]
 
-# The exponential of more would be opaque within a millionth of the scene, and later overflow.
+# Bound of the logarithm of a density: with this one a millionth of the scene is opaque, and larger
+# ones would overflow.
 _MAX_LOG_DENSITY = 15.0
 
 # mip-NeRF lets colors exceed [0, 1] a little, so that its sigmoid need not saturate.

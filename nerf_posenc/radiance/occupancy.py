@@ -71,7 +71,7 @@ class OccupancyGrid(nn.Module):
                 f"possible must have shape ({num_cells},), one value per cell; got "
                 f"{tuple(possible.shape)}"
             )
-        # Infinite until a cell is evaluated, so that none counts as empty before.
+        # Infinite until a cell is evaluated, so that it counts as occupied until then.
         self.register_buffer("density", torch.full((num_cells,), torch.inf))
         self.register_buffer("possible", possible.clone())
         self.register_buffer("occupied", possible.clone())
@@ -130,7 +130,7 @@ class OccupancyGrid(nn.Module):
             drawn = torch.rand(len(cells), generator=generator, device=device) < share
             cells = cells[drawn]
         offsets = torch.rand(len(cells), 3, generator=generator, device=device)
-        # A point at random in each cell, so that in time all of the cell is seen.
+        # A random point of each cell: over several updates they cover the cell.
         positions = self.centers(cells) + (2 * offsets - 1) / self.resolution
         chunks = positions.split(1 << 15) if len(cells) else ()
         densities = [density_at(chunk).float().view(-1) for chunk in chunks]
@@ -181,7 +181,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
     for view, camera in enumerate(views.cameras):
         opacity = views.opacity(view)
         if views.masks is not None:
-            # What is masked may be anything: it carves nothing out of the hull.
+            # Masked pixels are unknown, and carve nothing out of the hull.
             opacity = opacity.where(views.masks[view].to(opacity.device), 1.0)
         if not len(left) or bool((opacity > _TRANSPARENT).all()):
             continue
@@ -193,7 +193,7 @@ def visual_hull(views: Views, resolution: int = 128) -> Bool[Tensor, " cells"]:
         reach = footprint_reach(points[in_front], camera, half_diagonal)
         if reach is None:
             continue
-        # Now one look at the center's pixel tells of the whole footprint.
+        # After this, the pixel of a cell's center has the largest opacity in its footprint.
         opacity = _largest_within(opacity, reach + 1)
         column, row = camera.project(points).unbind(-1)
         contained = (column > reach) & (column < camera.width - reach)

@@ -36,10 +36,10 @@ _REFINE_AT_IN_BOX = (0.13, 0.27)
 # The same in other spaces: late, since coarse grids must first find the surfaces.
 _REFINE_AT = (0.4, 0.8)
 
-# So many samples of each ray are queried before it is known which of the next are hidden.
+# Samples of each ray that are queried at a time, before hidden ones behind them are skipped.
 _AT_ONCE = 24
 
-# Samples that weigh less get no color.
+# Weight below which the color of a sample is not evaluated.
 _VISIBLE = 1e-3
 
 
@@ -134,8 +134,8 @@ class _CoarseOccupancy:
         grown = F.max_pool3d(any_occupied[None, None], 3, stride=1, padding=1)[0, 0]
         self.grown = grown.flatten() > 0
         self.size, self.cell = size, 2 / size
-        # First and last slab of each axis that has an occupied cell. A list of the cells would
-        # have a length that the host waits for.
+        # First and last slab of each axis that has an occupied cell: a list of the occupied cells
+        # would make the host wait for its length.
         has_any = torch.stack([any_occupied.amax(axes) > 0 for axes in ((1, 2), (0, 2), (0, 1))])
         index = torch.arange(size, device=has_any.device)
         low = torch.where(has_any, index, size).amin(1)
@@ -173,12 +173,13 @@ def packed_weights(
     if not len(rays):
         return density, density
     thickness = density * step
-    # Over all rays in float64, which MPS lacks, less what lies before each ray's first sample.
+    # One sum over the samples of all rays, minus its value at the first sample of each ray. In
+    # float64, which MPS lacks, since the difference cancels.
     wide = thickness if thickness.device.type == "mps" else thickness.double()
     before = wide.cumsum(0) - thickness
     first = _first_of_rays(rays, num_rays).clamp(max=len(rays) - 1)
-    depth = (before - before[first][rays]).to(density.dtype)
-    return torch.exp(-depth) * -torch.expm1(-thickness), depth
+    optical_depth = (before - before[first][rays]).to(density.dtype)
+    return torch.exp(-optical_depth) * -torch.expm1(-thickness), optical_depth
 
 
 class PackedRenderer(Renderer):
@@ -238,7 +239,7 @@ class PackedRenderer(Renderer):
             samples, corners, density = self._visible(samples, step, num_rays)
         if torch.is_grad_enabled():
             density = self.field.density_at(corners)
-        # Colors of the samples that are seen, padded to a number of rows that is already set up.
+        # Colors of the visible samples, whose number is padded.
         weights, _ = packed_weights(density, step, samples.rays, num_rays)
         shown = (weights.detach() > _VISIBLE).nonzero()[:, 0]
         ray = samples.rays[shown]
@@ -274,22 +275,21 @@ class PackedRenderer(Renderer):
             kept = (before < OPAQUE).nonzero()[:, 0]
             return samples.rows(kept), corners.points(kept), density[kept]
         parts: list[tuple[Tensor, GridCorners, Tensor]] = []
-        depth = samples.along.new_zeros(num_rays)
+        optical_depth = samples.along.new_zeros(num_rays)
         order = _order_in_ray(samples.rays, num_rays)
         for first in range(0, int(order.max()) + 1 if len(order) else 1, _AT_ONCE):
             is_next = (order >= first) & (order < first + _AT_ONCE)
             # The next samples of rays that are not opaque so far.
-            rows = (is_next & (depth < OPAQUE)[samples.rays]).nonzero()[:, 0]
+            rows = (is_next & (optical_depth < OPAQUE)[samples.rays]).nonzero()[:, 0]
             part = samples.rows(rows)
             corners = self.field.corners(part.positions)
             density = self.field.density_at(corners)
             _, before = packed_weights(density, step, part.rays, num_rays)
-            # Of them, those in front of which little enough lies, in this part and before it.
-            reached = before + depth[part.rays] < OPAQUE
-            depth = depth.index_add(0, part.rays, density * step)
-            kept = reached.nonzero()[:, 0]
+            # Keep those that are not hidden by this part and those before it.
+            kept = (before + optical_depth[part.rays] < OPAQUE).nonzero()[:, 0]
+            optical_depth = optical_depth.index_add(0, part.rays, density * step)
             parts.append((rows[kept], corners.points(kept), density[kept]))
-        # Parts hold samples of all rays: back to the order of the list, ray by ray.
+        # A part has samples of all rays: sort all parts by ray again.
         rows, order = torch.cat([part[0] for part in parts]).sort()
         return (
             samples.rows(rows),
@@ -305,5 +305,5 @@ def _order_in_ray(rays: Tensor, num_rays: int) -> Tensor:
 
 def _first_of_rays(rays: Tensor, num_rays: int) -> Tensor:
     """Number of the first sample of each ray; of the next one's for a ray without samples."""
-    # Counting them would have a GPU waited for.
+    # Without counting, for which the host would wait.
     return torch.searchsorted(rays, torch.arange(num_rays, device=rays.device))

@@ -1,8 +1,8 @@
 """Proposal sampling: a small density decides where along each ray the field is evaluated.
 
 mip-NeRF 360 (Barron et al. 2022, section 3 and 4): the proposal is not trained to render, but to
-bound the weights of the field from above. A ray costs the same number of samples in every scene,
-which no pruning has to find first: that suits rooms, where hardly any space is known to be empty.
+bound the weights of the field from above. Every ray has the same number of samples, and no empty
+space has to be found first: that suits rooms, whose views do not say which space is empty.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from nerf_posenc.radiance.volume_rendering import (
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
-# Features of each axis of the proposal's grid: it only has to say where density is.
+# Features of each axis of the proposal's grid: few, since it has a density alone.
 _FEATURES = 4
 # Nodes along each axis of the proposal's grid: coarse, so that it is cheap to query 48 times a ray.
 _NODES = 65
 
-# What every interval of the proposal weighs at least when the field's intervals are drawn from it.
+# Added to the proposal's weights before intervals are drawn, so that any may be drawn.
 _LEAST_WEIGHT = 0.01
 
-# Length of the last interval where the scene has no end: all remaining light ends there.
+# Length of the last interval in an endless space: it absorbs all remaining light.
 _ENDLESS = 1e10
 
-# Of the distortion loss, relative to the squared error of the colors.
+# Weight of the distortion loss, relative to the squared error of the colors.
 _DISTORTION = 1e-3
 
-# Of the loss of those distances, relative to the squared error of the colors.
+# Weight of the loss of known distances, relative to the squared error of the colors.
 _KNOWN = 0.16
 
 
@@ -122,7 +122,7 @@ class ProposalRenderer(Renderer):
         if self.poses is not None and views is not None:
             rays = self.poses(rays, views)
         paths = self.space.paths(rays)
-        # Poses learn from the field alone, at intervals that are given.
+        # Intervals are constants: poses get gradients by the positions in them alone.
         near, far = paths.near.detach(), paths.far.detach()
         if self.space.is_box:
             near, far = ray_aabb_intersect(paths.origins.detach(), paths.directions.detach())
@@ -132,7 +132,8 @@ class ProposalRenderer(Renderer):
             origins, directions = paths.origins[:, None], paths.directions[:, None]
             return along, self.space.positions(origins, directions, along)
 
-        # The proposal's weights in equal intervals, whose inner edges are shifted together.
+        # The proposal's weights in equal intervals, whose inner edges are shifted together:
+        # (rays, num_proposals + 1) edges.
         coarse = stratified_edges(near, far, self.num_proposals)
         if generator is not None:
             shift = uniform(torch.Size((len(near), 1)), generator, near) - 0.5
@@ -141,12 +142,13 @@ class ProposalRenderer(Renderer):
         _, positions = middles(coarse)
         features = self._proposed_features(positions.detach())
         proposed = weights_from_density(density_of_features(features), self._lengths(coarse))
-        # The field's intervals, drawn from those weights, from end to end of the path.
+        # The field's intervals are drawn from those weights, and reach from near to far:
+        # (rays, num_samples + 1) edges.
         drawn = importance_samples(
             coarse, proposed + _LEAST_WEIGHT, self.num_samples + 1, generator
         )
         edges = torch.cat([near[:, None], drawn[:, 1:-1], far[:, None]], dim=1)
-        along, positions = middles(edges)
+        along, positions = middles(edges)  # (rays, samples), (rays, samples, 3)
         opened = {}
         if self.poses is not None and self.poses.stage == SEARCH:
             opened["progress"] = self.poses.progress
@@ -154,7 +156,7 @@ class ProposalRenderer(Renderer):
         weights = weights_from_density(density, self._lengths(edges))
         index = torch.arange(len(along), device=along.device).repeat_interleave(along.shape[1])
         distances = self.space.distances(rays, index, along.flatten()).view_as(along)
-        # Exposures change what a view shows of the scene, and not the color behind it.
+        # An exposure applies to the colors of the scene, and not to the background.
         colors = exposed(rgb, self.log_gains, views)
         rendering = composite(weights, colors, distances, rays.background)
         if self.poses is not None:
@@ -170,18 +172,18 @@ class ProposalRenderer(Renderer):
     def _proposed_features(
         self, positions: Float[Tensor, "rays samples 3"]
     ) -> Float[Tensor, "rays samples _features"]:
-        """Features of the proposal, or without gradients their sums, which are all that counts."""
+        """Features of the proposal; at inference their sum, which is all that the density needs."""
         if torch.is_grad_enabled():
             features: Tensor = self.proposal(positions.reshape(-1, 3))
             return features.view(*positions.shape[:2], -1)
         planes, lines = self.proposal.planes, self.proposal.lines
-        # A plane times a line is trilinear in every cell, and so is a sum of such products: it is
-        # read from its values at the nodes, without rounding by autocast.
+        # A plane times a line is trilinear in every cell, and so is the sum of all products: it is
+        # interpolated from its values at the nodes, without rounding by autocast.
         with torch.autocast(positions.device.type, enabled=False):
             nodes = torch.einsum("xyf,zf->zyx", planes[0], lines[0])
             nodes = nodes + torch.einsum("xzf,yf->zyx", planes[1], lines[1])
             nodes = nodes + torch.einsum("yzf,xf->zyx", planes[2], lines[2])
-            # One volume for each ray, since a CPU's cores divide volumes among them.
+            # One volume for each ray: on a CPU, cores share the work by volumes.
             sums = F.grid_sample(
                 nodes.expand(len(positions), 1, -1, -1, -1),
                 positions[:, None, None],
@@ -205,8 +207,8 @@ def interlevel_loss(
 ) -> Float[Tensor, ""]:
     """How far the field's weights exceed what the proposal allows (mip-NeRF 360, equation 13).
 
-    An interval may weigh as much as all intervals of the proposal that it overlaps. The gradient
-    goes to the proposal alone.
+    An interval may weigh as much as all intervals of the proposal that it overlaps, also in part.
+    The gradient goes to the proposal alone.
 
     Args:
         edges: edges of the field's intervals, rising.
@@ -216,11 +218,12 @@ def interlevel_loss(
     """
     weights, edges = weights.detach(), edges.detach()
     proposal_edges = proposal_edges.detach().contiguous()
-    # Weight of the proposal up to each of its edges.
+    # Weight of the proposal up to each of its edges, (rays, coarse_edges).
     total = F.pad(proposal_weights.cumsum(-1), (1, 0))
     last = proposal_edges.shape[-1] - 1
     starts, ends = edges[:, :-1].contiguous(), edges[:, 1:].contiguous()
-    # The proposal's edges just outside the interval, so that partly overlapped ones count whole.
+    # The last edge of the proposal before the interval, and the first one behind it: intervals that
+    # overlap in part are within, and count with their whole weight. The bound is never too low.
     first = torch.searchsorted(proposal_edges, starts, right=True) - 1
     behind = torch.searchsorted(proposal_edges, ends)
     low, high = (torch.gather(total, -1, i.clamp(0, last)) for i in (first, behind))
@@ -241,7 +244,7 @@ def distortion_loss(
         weights: their weights.
     """
     middles, lengths = (edges[:, 1:] + edges[:, :-1]) / 2, edges.diff(dim=-1)
-    # Of each pair, the later one less the earlier one.
+    # Middles rise, so |m_i - m_j| is m_i - m_j for the samples j before i: two running sums.
     moment = weights * middles
     before, moment_before = weights.cumsum(-1) - weights, moment.cumsum(-1) - moment
     between = (moment * before - weights * moment_before).sum(-1)
@@ -253,11 +256,12 @@ def distance_loss(
     weights: Float[Tensor, "rays samples"],
     known: Float[Tensor, " rays"],
 ) -> Float[Tensor, ""]:
-    r"""How far from the surfaces that rays meet their light comes, where that is known.
+    r"""How far a ray's weights lie from the surface that it meets, where that is known.
 
     $\sum_i w_i \min(|D / t_i - 1|, 1)$ for samples at the distances $t_i$ and a surface at $D$:
-    the error of the disparity, relative to the surface's. Points of structure from motion tell
-    where surfaces are that few views show (Deng et al. 2022, DS-NeRF); the bound is for wrong ones.
+    the error of the disparity, relative to the surface's. Points of structure from motion locate
+    surfaces that few views show (Deng et al. 2022, DS-NeRF). The bound limits the effect of wrong
+    points.
 
     Args:
         distances: distances of the samples from the origins of the rays.
@@ -265,6 +269,6 @@ def distance_loss(
         known: distance of the surface that each ray meets, 0 where it is not known.
     """
     off = (known[:, None] / distances.clamp(min=1e-6) - 1).abs().clamp(max=1)
-    # What passes all samples is off as well.
+    # Light that no sample absorbs has the largest error.
     loss = (weights * off).sum(-1) + (1 - weights.sum(-1)).clamp(min=0)
     return (loss * (known > 0)).mean()

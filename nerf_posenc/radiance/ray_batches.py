@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
 _BLOCK_BITS = 64
-# What is drawn around an object, as a share of the longer side.
+# Margin around an object that rays are drawn from too, as a share of the longer side.
 _SURROUNDINGS = 0.05
-# Distance of the pixels of the lattice, along rows and columns.
+# Step between the pixels of the lattice, along rows and columns.
 _LATTICE = 3
 
 
@@ -114,7 +114,7 @@ class RayBatches:
     def __call__(self, step: int) -> tuple[RayBatch, Float[Tensor, "n 3"]]:
         """Rays of a step and their colors."""
         device = self._poses.device
-        # On the device: a copy from the host would wait for it.
+        # The generator is on the device, so that nothing is copied there from the host.
         generator = torch.Generator(device).manual_seed(self.seed * 1_000_003 + step)
         num_pixels = self._pixels.shape[1]
         total = len(self._live) if self._live is not None else len(self._poses) * num_pixels
@@ -217,9 +217,9 @@ class PixelSet:
 def object_pixels(views: Views) -> Iterator[Bool[Tensor, "height width"]]:
     """Pixels of each view that are not transparent, those around them, and a lattice of the rest.
 
-    Around an object most pixels show empty background: drawn evenly, they take more than half of
-    the rays of a batch, from which poses learn nothing. The lattice of every third pixel of every
-    third row keeps space empty that no surroundings cover.
+    Most pixels around an object show an empty background. Drawn evenly, they would be more than
+    half of the rays of a batch, and no pose gets a gradient by them. The lattice, every third pixel
+    of every third row, keeps the rest of the space empty.
 
     Args:
         views: the images.

@@ -1,18 +1,20 @@
 """Camera poses that are refined beside the field, by Gauss-Newton on the rays of each batch.
 
-Adam moves each number of a pose at the same rate, also one that its rays do not determine, and
-needs some 100,000 steps (Lin et al. 2021, BARF). Here every view has the matrix of its own step, a
-running mean over recent batches, from gradients that the backward pass gives anyway.
+Adam steps all parameters of a pose at the same rate, also those that the rays hardly determine, and
+needs some 100,000 steps (Lin et al. 2021, BARF). Here every view has a Gauss-Newton matrix of its
+own: a running mean over recent batches, of gradients that the backward pass computes anyway.
 
-A fit has three stages. While poses are searched for, the bands of the field open from coarse to
-fine. Then the field is drawn anew with all bands open, since it never becomes as sharp as one that
-is fitted to good poses from the start, and the poses stand still until it is sharp. Until then it
-learns nothing from views that are caught in another minimum: it would learn to show them from wrong
-poses. Then those are relocalized by a search, and all poses are refined to the end.
+A fit has three stages:
 
-Where nothing is known but that all views look about the same way, all begin at one pose. Then they
-are only translated at first, in the coarsest bands: a rotation would explain a motion by a pan the
-other way, with depths inside out.
+1. ``SEARCH``: poses are refined while the bands of the field's encoding open from coarse to fine.
+2. ``RESTART``: the field is initialized again, with all bands open, since a field that was trained
+   with wrong poses stays blurred. Poses are frozen until the new field is sharp. Views whose poses
+   are outliers are left out, so that the field does not fit them.
+3. ``REFINEMENT``: the poses of the outliers are searched for, and all poses are refined to the end.
+
+If nothing is known of the poses but that all views look about the same way, all begin at one pose.
+Rotations are frozen at first, and only the coarsest bands are open: for views that look one way a
+pan explains the images as well as the true translation, with depths inverted.
 """
 
 from __future__ import annotations
@@ -32,24 +34,24 @@ from nerf_posenc.training.schedules import cosine_decay
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-# What is left of the sums over rays from one batch to the next.
+# Decay of the sums over rays, per batch.
 _DECAY = 0.95
 # Damping by the mean curvature once all bands are open.
 _FINE_DAMPING = 0.05
-# A ray whose gradient is more than this many times as long as of 99 in 100 has it shortened.
+# Gradients of single rays are clipped at this multiple of the 99th percentile of their lengths.
 _STEEPEST = 3.0
-# Share of a Gauss-Newton step that is taken, times the schedule of learning rates: the field has
-# moved on by the next step, so that a whole one would overshoot.
+# Share of a Gauss-Newton step that is taken, times the schedule of learning rates. A whole step
+# would overshoot, since the field is trained at the same time.
 _SHARE = 0.15
-# Longest step, in radians and in units of the scene: where a blurred field is flat, the step that
-# its curvature asks for would leave the scene.
+# Longest step, in radians and in units of the scene: where a blurred field has little curvature, a
+# Gauss-Newton step would leave the scene.
 _LONGEST = 0.1
 # A view is an outlier if its error is this many times the median of all views.
 _OUTLIER = 3.0
 # Rays of each view by which its error is measured.
 _CHECKED = 512
-# Largest share of the views that are outliers, the worst first: to relocalize one costs half a
-# minute.
+# Largest share of the views that are outliers, the worst first: each takes half a minute to
+# relocalize.
 _MOST_OUTLIERS = 0.1
 # Candidate poses in each round of the search for an outlier's pose (cross-entropy method).
 _CANDIDATES = 256
@@ -71,13 +73,13 @@ class Search(NamedTuple):
         restart: share of the fit after which the search ends and the field restarts.
         sharp: share of the fit after which the field is sharp enough to refine poses by.
         open: share of the bands that are open from the start.
-        still: share of the search for which poses stand still, while the field is fog.
+        still: share of the search for which poses are frozen, while the field is fog.
         translated: share of the search until which poses are only translated, and no more bands
             open.
         own_damping: damping of each of the six numbers of a step, as a share of its own curvature,
             to the end of the fit.
         mean_damping: damping as a share of the mean curvature of all six, during the search; it
-            holds those back that a coarse field hardly determines.
+            shortens steps in directions that a coarse field hardly determines.
     """
 
     restart: float
@@ -92,15 +94,15 @@ class Search(NamedTuple):
 SEARCH_IN_BOX = Search(
     restart=0.4, sharp=0.52, open=0.0, still=0.05, translated=0.0, own_damping=0.1, mean_damping=0.5
 )
-"""Of poses that are about known, around a scene in its own box."""
+"""For poses that are roughly known, of a scene in its own box."""
 
-# What lies between the cameras is small in the cube of an endless space: the coarsest bands alone
-# would blur it beyond recognition.
+# What lies between the cameras takes little of the cube of an endless space: with the coarsest
+# bands alone it would be a single blur.
 SEARCH_IN_SPACE = SEARCH_IN_BOX._replace(open=0.25, still=0.25)
-"""Of poses that are about known, in all of space."""
+"""For poses that are roughly known, in all of space."""
 
-# A pan and the translation that undoes it are nearly the same to views that look one way: more
-# damping would hold poses between the two.
+# To views that look one way, a pan and a translation are nearly the same: with more damping, poses
+# would stop between the two.
 SEARCH_FROM_ONE = Search(
     restart=0.5,
     sharp=0.6,
@@ -110,7 +112,7 @@ SEARCH_FROM_ONE = Search(
     own_damping=0.03,
     mean_damping=0.1,
 )
-"""Of poses of which nothing is known but that views look about the same way: all begin as one."""
+"""For views that look about the same way, of whose poses nothing else is known."""
 
 SEARCH, RESTART, REFINEMENT = range(3)
 """Stages of a fit with poses that are refined."""
@@ -156,7 +158,7 @@ class PoseRefinement(nn.Module):
         )
         self._rays: tuple[Tensor, Tensor, Tensor] | None = None
         self._rgb: Tensor | None = None
-        # No tensors, for which the host would wait.
+        # Plain numbers: to read a tensor, the host would wait for the device.
         self.stage = SEARCH
         self.left_out: list[int] = []
 
@@ -280,7 +282,7 @@ class PoseRefinement(nn.Module):
         covariance = _SPREAD**2 * identity
         for round_number in range(1, _ROUNDS + 1):
             drawn = torch.randn(_CANDIDATES, 6, generator=generator, device=present.device)
-            # Of a direction that is found rounding may leave a negative variance.
+            # Rounding may leave a negative variance in a direction that has converged.
             twists = mean + drawn @ torch.linalg.cholesky(covariance + 1e-9 * identity).mT
             rays = draw(view, _RAYS, round_number)
             best = twists[_errors(render, rays, exp_se3(twists) @ start).argsort()[:_KEPT]]

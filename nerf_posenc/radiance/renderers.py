@@ -21,7 +21,7 @@ from nerf_posenc.radiance.sampling import (
 )
 from nerf_posenc.radiance.volume_rendering import Rendering, composite, weights_from_density
 
-# Length of NeRF's last interval, which absorbs all remaining light.
+# Length of NeRF's last interval: it absorbs all remaining light.
 _ENDLESS = 1e10
 
 # Intervals at a time by which optical depth is accumulated from the front.
@@ -61,21 +61,21 @@ class GridRenderer(Renderer):
             edges = stratified_edges(near, far, self.num_samples)
             distances = stratified_samples(edges, generator)
             positions = rays.origins[:, None] + rays.directions[:, None] * distances[..., None]
-            widths = edges.diff(dim=-1)
-            occupied = widths > 0
+            lengths = edges.diff(dim=-1)  # (rays, samples)
+            occupied = lengths > 0
             if self.grid is not None:
                 occupied = occupied & self.grid(positions)
         if torch.is_grad_enabled():
             with torch.no_grad():
-                visible, _, _ = self._from_the_front(positions, widths, occupied, None)
+                visible, _, _ = self._from_the_front(positions, lengths, occupied, None)
             density, rgb = self._query(positions, rays.directions, visible)
         else:
-            _, density, rgb = self._from_the_front(positions, widths, occupied, rays.directions)
-        weights = weights_from_density(density, widths)
+            _, density, rgb = self._from_the_front(positions, lengths, occupied, rays.directions)
+        weights = weights_from_density(density, lengths)
         return composite(weights, rgb, distances, rays.background)
 
     def _from_the_front(
-        self, positions: Tensor, widths: Tensor, occupied: Tensor, directions: Tensor | None
+        self, positions: Tensor, lengths: Tensor, occupied: Tensor, directions: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Query the occupied samples that are not hidden behind opaque ones.
 
@@ -85,16 +85,17 @@ class GridRenderer(Renderer):
         Returns:
             Visible samples ``(rays, num_samples)``, densities and colors.
         """
-        # Optical depth of each ray so far; rays that are opaque ask the field no more.
-        depth = widths.new_zeros(len(widths))
+        # Of each ray so far, (rays,): the field is not queried for rays that are opaque.
+        optical_depth = lengths.new_zeros(len(lengths))
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        chunks = (part.split(_CHUNK, dim=1) for part in (positions, widths, occupied))
-        for points, width, is_occupied in zip(*chunks, strict=True):
-            queried = is_occupied & (depth < OPAQUE)[:, None]
+        chunks = (part.split(_CHUNK, dim=1) for part in (positions, lengths, occupied))
+        for points, length, is_occupied in zip(*chunks, strict=True):
+            queried = is_occupied & (optical_depth < OPAQUE)[:, None]
             density, rgb = self._query(points, directions, queried)
-            reached = depth[:, None] + (density * width).cumsum(-1)
-            parts.append((queried & (reached - density * width < OPAQUE), density, rgb))
-            depth = reached[:, -1]
+            thickness = density * length
+            behind = optical_depth[:, None] + thickness.cumsum(-1)
+            parts.append((queried & (behind - thickness < OPAQUE), density, rgb))
+            optical_depth = behind[:, -1]
         visible, density, rgb = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
         return visible, density, rgb
 
@@ -104,15 +105,15 @@ class GridRenderer(Renderer):
         """Density and color of the masked samples, 0 elsewhere."""
         chosen = mask.nonzero(as_tuple=True)
         points = positions[chosen]
-        # Few different sizes, so that kernels chosen or compiled for a size are met again.
+        # Padding makes sizes repeat, so that kernels that were chosen for a size are used again.
         num_padding = -len(points) % PADDED_ROWS
         points = F.pad(points, (0, 0, 0, num_padding))
         densities, colors = torch.zeros_like(positions[..., 0]), torch.zeros_like(positions)
         if directions is None:
             density = self.field.density(points)
         else:
-            along = F.pad(directions[chosen[0]], (0, 0, 0, num_padding))
-            density, rgb = self.field(points, along)
+            padded = F.pad(directions[chosen[0]], (0, 0, 0, num_padding))
+            density, rgb = self.field(points, padded)
             colors = colors.index_put(chosen, rgb[: len(chosen[0])])
         density = density[: len(chosen[0])].to(densities)
         return densities.index_put(chosen, density), colors
@@ -179,9 +180,9 @@ class HierarchicalRenderer(Renderer):
         coarse, weights = self._points(self.coarse, rays, distances)
         if self.num_fine == 0:
             return coarse
-        # As in NeRF, the weights stand for the spaces between the samples.
-        centers = (distances[..., 1:] + distances[..., :-1]) / 2
-        more = importance_samples(centers, weights[..., 1:-1], self.num_fine, generator)
+        # As in NeRF's code, an inner sample's weight is that of the interval around it.
+        middles = (distances[..., 1:] + distances[..., :-1]) / 2
+        more = importance_samples(middles, weights[..., 1:-1], self.num_fine, generator)
         both = torch.cat([distances, more], dim=-1).sort(dim=-1).values
         rendering, _ = self._points(fine, rays, both)
         return rendering._replace(coarse_rgb=coarse.rgb)

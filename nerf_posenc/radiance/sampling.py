@@ -1,4 +1,7 @@
-"""Samples along rays: stratified, by importance, and as Gaussians."""
+"""Samples along rays: stratified, by importance, and as Gaussians.
+
+`nerf_posenc.radiance` explains the names.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,8 @@ def importance_samples(
     share = torch.where(
         total > 1e-8, weights / total.clamp(min=1e-8), widths / widths.sum(-1, keepdim=True)
     )
-    # Inverse transform sampling: the cumulative distribution at the edges, from 0 to exactly 1.
+    # Inverse transform sampling: the cumulative distribution at the edges, (*batch, edges), from 0
+    # to exactly 1.
     cumulative = torch.nn.functional.pad(share.cumsum(-1), (1, 0))
     cumulative = cumulative / cumulative[..., -1:]
     shape = (*weights.shape[:-1], num_samples)
@@ -106,13 +110,14 @@ def conical_frustum_to_gaussian(
     # Mip-NeRF, equation 7, with the middle and half the length, which does not cancel in float32.
     denominator = (3 * m2 + h2).clamp(min=1e-12)
     mean = middle + 2 * middle * h2 / denominator
-    along = h2 / 3 - (4 / 15) * h2.square() * (12 * m2 - h2) / denominator.square()
-    across = m2 / 4 + (5 / 12) * h2 - (4 / 15) * h2.square() / denominator
-    # Variance across the ray for a cone of this radius at distance 1.
-    across = across * radii[..., None].square()
+    variance_along = h2 / 3 - (4 / 15) * h2.square() * (12 * m2 - h2) / denominator.square()
+    variance_across = m2 / 4 + (5 / 12) * h2 - (4 / 15) * h2.square() / denominator
+    # So far for a cone of radius 1 at distance 1.
+    variance_across = variance_across * radii[..., None].square()
     # Diagonal of the covariance along x, y, z: along d d^T and across I - d d^T (equation 16).
     squares = directions.square()[..., None, :]
-    return mean, along[..., None] * squares + across[..., None] * (1 - squares)
+    variance = variance_along[..., None] * squares + variance_across[..., None] * (1 - squares)
+    return mean, variance  # (*batch, samples), (*batch, samples, 3)
 
 
 def uniform(shape: torch.Size, generator: Jitter, like: Tensor) -> Tensor:

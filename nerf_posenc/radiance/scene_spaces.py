@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 SpaceName = Literal["box", "contracted", "forward-facing"]
 
-# Farther away, in radii of the cameras, everything is one shell.
+# Farthest distance in radii of the cameras: everything beyond is one shell.
 _FARTHEST = 1000.0
-# Length of the mean viewing direction above which all views look the same way: within 30 degrees or
-# so. An arc of 25 degrees to both sides has 0.95, and does better in contracted space.
+# Length of the mean viewing direction above which all views look the same way, within about 30
+# degrees. An arc of 25 degrees to both sides has 0.95, and is fitted better in contracted space.
 _ONE_SIDED = 0.95
-# Rays closer to the plane of the cameras than this have no frustum in common.
+# Smallest cosine between a ray and the mean view for which a frustum is used.
 _LEAST_FORWARD = 0.1
-# Where nothing says where the scene begins, as a share of the distance that the views look at.
+# Near plane where none is given, as a share of the distance to the point that the views look at.
 _NEAR_SHARE = 0.3
 
 
@@ -288,12 +288,12 @@ def space_for(views: Views) -> SpaceName:
     mean = backs.mean(0)
     axis = F.normalize(mean, dim=0)
     positions = views.world_from_camera[:, :3, 3] - views.world_from_camera[:, :3, 3].mean(0)
-    # A street spreads its cameras along the direction of view, and a frustum has no such room.
-    along = positions @ axis
-    beside = positions - along[:, None] * axis
+    # Cameras along a street move in the direction of view, beyond the near plane of a frustum.
+    ahead = positions @ axis
+    beside = positions - ahead[:, None] * axis
     looks_forward = (
         float(mean.norm()) > _ONE_SIDED
-        and float(along.norm()) <= float(beside.norm())
+        and float(ahead.norm()) <= float(beside.norm())
         and all(
             bool((views.rays(view).directions @ axis < -2 * _LEAST_FORWARD).all())
             for view in range(len(views))

@@ -1,4 +1,7 @@
-"""Volume rendering: from densities and colors along rays to pixels."""
+"""Volume rendering: from densities and colors along rays to pixels.
+
+`nerf_posenc.radiance` explains the names.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +46,9 @@ def weights_from_density(
         lengths: lengths of the intervals.
     """
     thickness = density * lengths
-    # The sum leaves out the interval itself: rounding against an endless one would lose the others.
-    before = torch.nn.functional.pad(thickness[..., :-1].cumsum(-1), (1, 0))
-    return torch.exp(-before) * -torch.expm1(-thickness)
+    # The sum excludes the interval itself: to subtract an endless one would round off the others.
+    optical_depth = torch.nn.functional.pad(thickness[..., :-1].cumsum(-1), (1, 0))
+    return torch.exp(-optical_depth) * -torch.expm1(-thickness)
 
 
 def composite(
@@ -64,7 +67,7 @@ def composite(
     """
     opacity = weights.sum(-1)
     with torch.autocast(rgb.device.type, enabled=False):  # It would round the colors.
-        total = (weights[..., None, :] @ rgb)[..., 0, :]
+        total = (weights[..., None, :] @ rgb)[..., 0, :]  # (*batch, 3)
     depth = (weights * distances).sum(-1) / opacity.clamp(min=1e-6)
     return Rendering(total + (1 - opacity)[..., None] * background, opacity, depth)
 
@@ -81,7 +84,7 @@ def exposed(
     """
     if log_gains is None or views is None:
         return rgb
-    # A plain index would have its gradient summed in any order by several threads.
+    # Indexing with [views] sums its gradient in an order that varies with the threads.
     gains = torch.exp(log_gains - log_gains.mean(0)).index_select(0, views)
     return rgb * gains.view(len(rgb), *[1] * (rgb.dim() - 2), 3)
 
