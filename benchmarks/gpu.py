@@ -27,7 +27,6 @@ from nerf_posenc import FourierEncoder, octave_bands
 from nerf_posenc.core import SinCos
 from nerf_posenc.metrics.image import psnr
 from nerf_posenc.networks.mlp import MLP
-from nerf_posenc.radiance.base_renderer import photometric_loss
 from nerf_posenc.radiance.build import make_renderer
 from nerf_posenc.radiance.occupancy import visual_hull
 from nerf_posenc.training import recipes
@@ -289,10 +288,10 @@ def fields(device: torch.device, size: int, batch: int, steps: int) -> Iterator[
         train = partial(
             fit,
             draw_batch=batches,
-            loss_fn=photometric_loss,
+            loss_fn=renderer.loss,
             forward=renderer.render_batch,
             autocast_dtype=torch.bfloat16,
-            captured=name == "proposal",
+            captured=renderer.has_fixed_shapes,
             after_step=renderer.after_step(autocast_dtype=torch.bfloat16),
         )
         train(FitState(renderer, optimizer, steps))

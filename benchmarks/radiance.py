@@ -28,7 +28,7 @@ from torch import Tensor
 from benchmarks.timing import machine
 from nerf_posenc import FourierEncoder
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.radiance.base_renderer import Renderer, photometric_loss
+from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views
@@ -269,7 +269,7 @@ class InterleavedFit:
         fit(
             self.state,
             self._draw,
-            photometric_loss,
+            self.renderer.loss,
             forward=lambda batch: self.renderer(batch.rays, batch.generator),
             autocast_dtype=self._dtype,
             after_step=self._update,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nerf_posenc.fits.plausible import require_plausible
 from nerf_posenc.radiance.base_renderer import Renderer
-from nerf_posenc.radiance.build import FieldOptions, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import render_camera
 from nerf_posenc.radiance.factored_field import FactoredField
@@ -141,7 +141,7 @@ def scene_fit(
             raise ValueError("the poses must be finite and of shape (views, 4, 4)")
     if options.num_poses not in (0, len(poses)):
         raise ValueError(f"num_poses is {options.num_poses!r}, not the {len(poses)} of the views")
-    renderer = renderer_for(options)
+    renderer = make_renderer(options)
     renderer.load_state_dict(weights)
     if renderer.poses is not None:
         given, poses = given_poses, renderer.found_poses(poses)

@@ -167,9 +167,14 @@ class Renderer(nn.Module):
         return rendering
 
     def loss(self, rendering: Rendering, target: Float[Tensor, "n 3"]) -> ShownLoss:
-        """Loss of a training step; shown is the error of the colors alone."""
-        whole = photometric_loss(rendering, target, coarse_weight=self.coarse_weight)
-        return ShownLoss(whole, (rendering.rgb - target).square().mean())
+        """Squared error of the colors, which is shown, plus that of a coarse pass and a penalty."""
+        loss = shown = (rendering.rgb - target).square().mean()
+        if rendering.coarse_rgb is not None:
+            coarse = (rendering.coarse_rgb - target).square().mean()
+            loss = loss + self.coarse_weight * coarse
+        if rendering.penalty is not None:
+            loss = loss + rendering.penalty
+        return ShownLoss(loss, shown)
 
     def schedule(self, progress: float) -> float:
         """Factor of the learning rates at a share of the fit in [0, 1)."""
@@ -249,21 +254,3 @@ def render(
     starts = range(0, max(1, len(rays.origins)), chunk_size)
     chunks = [renderer(rays.rows(slice(start, start + chunk_size))) for start in starts]
     return Rendering(*(torch.cat(parts) for parts in list(zip(*chunks, strict=True))[:3]))
-
-
-def photometric_loss(
-    rendering: Rendering, target: Float[Tensor, "n 3"], *, coarse_weight: float = 1.0
-) -> Float[Tensor, ""]:
-    """Mean squared error of the colors, plus that of the coarse pass and the penalty if there are.
-
-    Args:
-        rendering: rendered rays.
-        target: their true colors.
-        coarse_weight: weight of the coarse pass: 1 in NeRF (equation 6), 0.1 in mip-NeRF.
-    """
-    loss = (rendering.rgb - target).square().mean()
-    if rendering.coarse_rgb is not None:
-        loss = loss + coarse_weight * (rendering.coarse_rgb - target).square().mean()
-    if rendering.penalty is not None:
-        loss = loss + rendering.penalty
-    return loss

@@ -57,9 +57,8 @@ class FieldOptions(EncoderDescription):
         num_exposures: training views whose exposures are learned; 0 for none.
         num_poses: training views whose poses are refined; 0 for none.
         space: coordinates of the field: ``"box"``, ``"contracted"`` or ``"forward-facing"``.
-        num_samples: samples along a ray; None for 96 in the MLP field, 64 and 128 more in NeRF,
-            and twice 128 in mip-NeRF, 16 after 48 of the proposal. The factored field has one per
-            cell.
+        num_samples: samples along a ray; None for those of the row. NeRF has twice as many more in
+            its fine pass, and the factored field one per cell.
         seed: random seed of the initial weights.
     """
 
@@ -92,13 +91,15 @@ class FieldParts(NamedTuple):
 
     Attributes:
         generator: random number generator of the initial weights.
-        hull: cells that may be occupied; None for all.
+        num_samples: samples along a ray.
         space: space in which the cube of the field is the scene.
+        hull: cells that may be occupied; None for all.
     """
 
     generator: torch.Generator
-    hull: Bool[Tensor, " cells"] | None
+    num_samples: int
     space: BoxSpace
+    hull: Bool[Tensor, " cells"] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,7 @@ class FieldRecipe:
         build: makes the field in its renderer.
         layers: default width and depth.
         grid_layers: the same after a grid that is an encoding; None for no difference.
+        num_samples: default number of samples along a ray.
         encodings: function that lists the encodings that it takes.
         default_encodings: encodings that it is fitted with by default. The last one is the best.
         rates: learning rates.
@@ -126,6 +128,7 @@ class FieldRecipe:
     build: Callable[[FieldOptions, FieldParts], Renderer]
     layers: tuple[int, int] = (256, 8)
     grid_layers: tuple[int, int] | None = None
+    num_samples: int = 96
     encodings: Callable[[], Sequence[str]] = recipes.general_encodings
     default_encodings: tuple[str, ...] = ("none", "fourier")
     rates: FieldRates = DEFAULT_RATES
@@ -150,16 +153,15 @@ def get_field(name: str) -> FieldRecipe:
 
 
 def make_renderer(
-    options: FieldOptions, views: Views, *, hull: Bool[Tensor, " cells"] | None = None
+    options: FieldOptions, views: Views | None = None, *, hull: Bool[Tensor, " cells"] | None = None
 ) -> Renderer:
     """Build a field and its renderer.
 
     Args:
         options: kind of field to build, and its sizes.
-        views: the training views; the occupancy grid of the MLP and of the factored field
-            starts as their visual hull.
-        hull: what [visual_hull][nerf_posenc.radiance.occupancy.visual_hull] returned for the
-            views, to compute it once for several fields.
+        views: the training views, which give the resolution; None for weights that were saved.
+        hull: cells that may be occupied, of fields with an occupancy grid; None for those of the
+            [visual_hull][nerf_posenc.radiance.occupancy.visual_hull] of the views.
 
     Raises:
         ValueError: If the field or encoding is unknown, or they do not fit together.
@@ -172,28 +174,6 @@ def make_renderer(
         >>> sum(p.numel() for p in renderer.coarse.parameters())
         595844
     """
-    if options.space == "box" and get_field(options.field).has_grid and hull is None:
-        hull = visual_hull(views)
-    renderer = renderer_for(replace(options, resolution=max(views.size)), hull, views)
-    if renderer.poses is not None and is_one_pose(views.world_from_camera):
-        renderer.poses.search = SEARCH_FROM_ONE
-    return renderer
-
-
-def renderer_for(
-    options: FieldOptions, hull: Bool[Tensor, " cells"] | None = None, views: Views | None = None
-) -> Renderer:
-    """Build a field and its renderer without views, as for weights that were saved.
-
-    Args:
-        options: kind of field to build, and its sizes; its resolution is the longer side of the
-            training views in pixels.
-        hull: cells that may be occupied, of fields with an occupancy grid; None for all.
-        views: views that the space encloses; None for one whose state is loaded.
-
-    Raises:
-        ValueError: If the field or encoding is unknown, or they do not fit together.
-    """
     row = get_field(options.field)
     recipes.get_recipe(options.encoding)
     if options.encoding not in row.encodings():
@@ -203,20 +183,26 @@ def renderer_for(
             f"{next(taken_by, 'mlp')} field"
         )
     space = options.space if row.takes_spaces else "box"
+    if views is not None:
+        options = replace(options, resolution=max(views.size))
+        if row.has_grid and space == "box" and hull is None:
+            hull = visual_hull(views)
     parts = FieldParts(
         torch.Generator().manual_seed(options.seed),
-        hull,
+        row.num_samples if options.num_samples is None else options.num_samples,
         make_space(space, views, by_disparity=row.by_disparity),
+        hull,
     )
     renderer = row.build(options, parts)
     renderer.rates = row.rates
+    if views is not None and renderer.poses is not None and is_one_pose(views.world_from_camera):
+        renderer.poses.search = SEARCH_FROM_ONE
     return renderer
 
 
 def _in_grid(options: FieldOptions, parts: FieldParts) -> Renderer:
-    num_samples = 96 if options.num_samples is None else options.num_samples
     grid = OccupancyGrid(possible=parts.hull)
-    return GridRenderer(_mlp_field(options, parts), grid, num_samples=num_samples)
+    return GridRenderer(_mlp_field(options, parts), grid, num_samples=parts.num_samples)
 
 
 def _mlp_field(options: FieldOptions, parts: FieldParts) -> RadianceField:
@@ -230,24 +216,20 @@ def _mlp_field(options: FieldOptions, parts: FieldParts) -> RadianceField:
     )
 
 
-def _nerf(options: FieldOptions, parts: FieldParts) -> Renderer:
-    make = _of_bands(nerf_field, options, 0, parts)
-    num_coarse = 64 if options.num_samples is None else options.num_samples
-    return HierarchicalRenderer(make(), make(), num_coarse=num_coarse, num_fine=2 * num_coarse)
-
-
-def _mip(options: FieldOptions, parts: FieldParts) -> Renderer:
-    make = _of_bands(mip_field, options, _MIP_EXTRA_BANDS, parts)
-    count = 128 if options.num_samples is None else options.num_samples
-    return HierarchicalRenderer(make(), num_coarse=count, num_fine=count, cones=True)
-
-
-def _of_bands(
-    make: Callable[..., RadianceField], options: FieldOptions, more_bands: int, parts: FieldParts
-) -> Callable[[], RadianceField]:
-    bands = None if options.encoding == "none" else options.num_bands + more_bands
+def _hierarchical(options: FieldOptions, parts: FieldParts, *, cones: bool) -> Renderer:
+    bands = options.num_bands + (_MIP_EXTRA_BANDS if cones else 0)
     width, depth = options.layers
-    return partial(make, bands, width=width, depth=depth, generator=parts.generator)
+    make = partial(
+        mip_field if cones else nerf_field,
+        None if options.encoding == "none" else bands,
+        width=width,
+        depth=depth,
+        generator=parts.generator,
+    )
+    count = parts.num_samples
+    if cones:
+        return HierarchicalRenderer(make(), num_coarse=count, num_fine=count, cones=True)
+    return HierarchicalRenderer(make(), make(), num_coarse=count, num_fine=2 * count)
 
 
 def _factored(options: FieldOptions, parts: FieldParts) -> Renderer:
@@ -286,7 +268,7 @@ def _proposal(options: FieldOptions, parts: FieldParts) -> Renderer:
     return ProposalRenderer(
         field,
         parts.space,
-        num_samples=16 if options.num_samples is None else options.num_samples,
+        num_samples=parts.num_samples,
         num_exposures=options.num_exposures,
         num_poses=options.num_poses,
         generator=parts.generator,
@@ -299,12 +281,17 @@ FIELDS: dict[str, FieldRecipe] = {
     ),
     "nerf": FieldRecipe(
         about="the coarse and the fine network of the NeRF paper",
-        build=_nerf,
+        build=partial(_hierarchical, cones=False),
+        num_samples=64,
         encodings=lambda: ("none", "fourier"),
         batch_size=1024,
     ),
     "mip": FieldRecipe(
-        about="mip-NeRF's cones", build=_mip, encodings=lambda: ("none", "fourier"), batch_size=1024
+        about="mip-NeRF's cones",
+        build=partial(_hierarchical, cones=True),
+        num_samples=128,
+        encodings=lambda: ("none", "fourier"),
+        batch_size=1024,
     ),
     "factored": FieldRecipe(
         about="TensoRF's grids",
@@ -324,6 +311,7 @@ FIELDS: dict[str, FieldRecipe] = {
         build=_proposal,
         layers=(128, 4),
         grid_layers=(64, 1),
+        num_samples=16,
         encodings=lambda: [name for name in recipes.ENCODINGS if name != "lines"],
         default_encodings=("none", "fourier", "hash"),
         rates=FieldRates(adam=0.02),

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, HashGridEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.radiance.build import FieldOptions, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.fields import Density, RadianceField, hash_field, mip_field, nerf_field
 from nerf_posenc.radiance.occupancy import OccupancyGrid
@@ -119,7 +119,7 @@ def test_the_papers_fields_have_their_bands_and_samples(
     field: str, expected: tuple[int, int, int, int]
 ) -> None:
     # mip-NeRF, the authors' code: max_deg_point 16, 6 more than NeRF.
-    renderer = renderer_for(FieldOptions(field=field, width=4, depth=1, resolution=8))
+    renderer = make_renderer(FieldOptions(field=field, width=4, depth=1, resolution=8))
     assert isinstance(renderer, HierarchicalRenderer)
     bands = []
     for encoder in (renderer.coarse.position_encoder, renderer.coarse.direction_encoder):
@@ -127,19 +127,19 @@ def test_the_papers_fields_have_their_bands_and_samples(
         bands.append(encoder.sincos.num_bands)
     assert (*bands, renderer.num_coarse, renderer.num_fine) == expected
     assert (renderer.fine is None) == (field == "mip")
-    few = renderer_for(FieldOptions(field=field, width=4, depth=1, num_samples=5, resolution=8))
+    few = make_renderer(FieldOptions(field=field, width=4, depth=1, num_samples=5, resolution=8))
     assert isinstance(few, HierarchicalRenderer)
     assert (few.num_coarse, few.num_fine) == ((5, 10) if field == "nerf" else (5, 5))
 
 
 def test_the_mlp_field_has_96_samples_a_grid_and_spherical_harmonics() -> None:
-    renderer = renderer_for(FieldOptions(resolution=8))
+    renderer = make_renderer(FieldOptions(resolution=8))
     assert isinstance(renderer, GridRenderer)
     assert isinstance(renderer.grid, OccupancyGrid)
     assert (renderer.num_samples, renderer.grid.resolution) == (96, 128)
     assert matrix_shapes(renderer.field.trunk) == [(128, 60)] + [(128, 128)] * 3
     assert renderer.field.direction_encoder.out_dim == 16
-    raw = renderer_for(FieldOptions(encoding="none", width=4, depth=1, resolution=8))
+    raw = make_renderer(FieldOptions(encoding="none", width=4, depth=1, resolution=8))
     assert isinstance(raw, GridRenderer)
     assert isinstance(raw.field.direction_encoder, Identity)
 
@@ -147,7 +147,7 @@ def test_the_mlp_field_has_96_samples_a_grid_and_spherical_harmonics() -> None:
 def test_a_seed_gives_the_same_weights_and_the_two_passes_of_nerf_differ() -> None:
     weights = []
     for seed in (1, 1, 2):
-        renderer = renderer_for(
+        renderer = make_renderer(
             FieldOptions(field="nerf", width=4, depth=1, seed=seed, resolution=8)
         )
         assert isinstance(renderer, HierarchicalRenderer)
@@ -166,11 +166,11 @@ def test_a_field_without_a_name_in_the_table_is_refused() -> None:
     with pytest.raises(
         ValueError, match="no field 'large'; there are factored, mip, mlp, nerf, proposal"
     ):
-        renderer_for(FieldOptions(field="large", resolution=8))
+        make_renderer(FieldOptions(field="large", resolution=8))
 
 
 def test_muon_steps_the_hidden_matrices_of_every_field() -> None:
-    renderer = renderer_for(FieldOptions(field="nerf", width=4, depth=2, resolution=8))
+    renderer = make_renderer(FieldOptions(field="nerf", width=4, depth=2, resolution=8))
     group = renderer.make_optimizer("muon")
     matrices, rest = (part.param_groups[0] for part in group.optimizers)
     # Two layers of the trunk, the feature vector and the head, in both fields.
@@ -186,7 +186,7 @@ def test_only_mip_nerf_weights_its_coarse_pass() -> None:
     target, none = torch.zeros(1, 3), torch.zeros(1)
     rendering = Rendering(target, none, none, torch.ones(1, 3))
     fields = [FieldOptions(field=name, width=4, depth=1) for name in ("nerf", "mip")]
-    losses = [renderer_for(field).loss(rendering, target) for field in fields]
+    losses = [make_renderer(field).loss(rendering, target) for field in fields]
     assert [float(each.loss) for each in losses] == pytest.approx([1.0, 0.1])
     # What is shown is the error of the colors alone.
     assert [float(each.shown) for each in losses] == [0.0, 0.0]
@@ -204,7 +204,7 @@ class Recorded(OccupancyGrid):
 
 
 def test_the_grid_is_updated_every_32_steps_from_step_100_on_by_quarters() -> None:
-    renderer = renderer_for(FieldOptions(width=4, depth=1, resolution=8))
+    renderer = make_renderer(FieldOptions(width=4, depth=1, resolution=8))
     assert isinstance(renderer, GridRenderer)
     grid = Recorded()
     renderer.grid = grid
@@ -223,7 +223,7 @@ def test_rays_are_drawn_of_the_pixels_that_meet_an_occupied_cell() -> None:
     pose[2, 3] = 4.0
     rgb: Tensor = torch.arange(16.0).view(1, 4, 4, 1).expand(1, 4, 4, 3) / 16
     views = Views(rgb, [camera], pose[None], ["a"])
-    renderer = renderer_for(FieldOptions(width=4, depth=1, resolution=8))
+    renderer = make_renderer(FieldOptions(width=4, depth=1, resolution=8))
     assert isinstance(renderer, GridRenderer)
     assert renderer.grid is not None
     # Only the right half of the cube is occupied.

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from nerf_posenc import FourierEncoder, OneBlobEncoder, SphericalHarmonicsEncoder
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.radiance.base_renderer import Renderer, photometric_loss, render
+from nerf_posenc.radiance.base_renderer import Renderer, render
 from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import evaluate_views
@@ -372,7 +372,7 @@ def test_a_fit_that_is_resumed_goes_on_to_the_bit(tmp_path: Path) -> None:
         return fit(
             state,
             batches,
-            photometric_loss,
+            renderer.loss,
             forward=renderer.render_batch,
             after_step=upkeep,
             should_stop=lambda: state.step >= until,
@@ -401,7 +401,7 @@ def test_pruning_hides_nothing_that_the_field_shows() -> None:
     fit(
         state,
         batches,
-        photometric_loss,
+        renderer.loss,
         forward=renderer.render_batch,
         after_step=renderer.after_step(),
     )

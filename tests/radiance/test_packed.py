@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.factored_field import FactoredField
 from nerf_posenc.radiance.occupancy import OccupancyGrid, cell_centers
@@ -193,10 +193,10 @@ def test_a_saved_field_is_rebuilt_without_the_views() -> None:
     hull = torch.zeros(128**3, dtype=torch.bool)
     hull[500_000:900_000] = True
     options = FieldOptions("vector-matrix", field="factored", resolution=50, seed=3)
-    renderer = renderer_for(options, hull)
+    renderer = make_renderer(options, hull=hull)
     assert isinstance(renderer, PackedRenderer)
     renderer.field.refine(2)
-    again = renderer_for(options)
+    again = make_renderer(options)
     again.load_state_dict(renderer.state_dict())
     rays = random_rays(20)
     assert torch.equal(again(rays).rgb, renderer(rays).rgb)

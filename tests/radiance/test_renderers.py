@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.encoder import Identity
-from nerf_posenc.radiance.base_renderer import photometric_loss, render
+from nerf_posenc.radiance.base_renderer import render
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.evaluation import default_chunk_size, evaluate_views, render_camera
 from nerf_posenc.radiance.fields import RadianceField
@@ -203,10 +203,9 @@ def test_the_loss_is_the_mean_square_of_both_passes(coarse_weight: float) -> Non
     target = torch.tensor([[0.5, 0.5, 0.5], [0.2, 0.2, 0.2]])
     none = torch.zeros(2)
     fine, coarse = target + 0.1, target - 0.3
-    one = photometric_loss(Rendering(fine, none, none), target, coarse_weight=coarse_weight)
-    both = photometric_loss(
-        Rendering(fine, none, none, coarse), target, coarse_weight=coarse_weight
-    )
+    renderer = HierarchicalRenderer(Cloud(), cones=coarse_weight < 1)
+    one = renderer.loss(Rendering(fine, none, none), target).loss
+    both = renderer.loss(Rendering(fine, none, none, coarse), target).loss
     assert float(one) == pytest.approx(0.01)
     assert float(both) == pytest.approx(0.01 + coarse_weight * 0.09)
 

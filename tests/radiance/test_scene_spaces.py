@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nerf_posenc.radiance.build import FieldOptions, make_renderer, renderer_for
+from nerf_posenc.radiance.build import FieldOptions, make_renderer
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.occupancy import OccupancyGrid
 from nerf_posenc.radiance.packed import PackedRenderer, packed_samples
@@ -149,7 +149,7 @@ def test_a_saved_field_of_a_capture_is_rebuilt_without_the_views(name: str, fiel
     options = FieldOptions(encoding, field=field, space=name)  # type: ignore[arg-type]
     renderer = make_renderer(options, views)
     assert isinstance(renderer, PackedRenderer | ProposalRenderer)
-    again = renderer_for(replace(options, resolution=max(views.size)))
+    again = make_renderer(replace(options, resolution=max(views.size)))
     again.load_state_dict(renderer.state_dict())
     rays = rays_of(views)
     with torch.no_grad():
