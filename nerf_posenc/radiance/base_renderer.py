@@ -46,12 +46,12 @@ class FieldRates(NamedTuple):
     Attributes:
         lrs: learning rate by optimizer; others have their own default.
         adam: learning rate of Adam beside Muon, for all but the hidden matrices.
-        endless_adam: the same for scenes without a box; None for no difference.
+        unbounded_adam: the same for scenes without a box; None for no difference.
     """
 
     lrs: Mapping[str, float] = MappingProxyType({"muon": 0.02, "adam": 5e-4})
     adam: float = MUON_ADAM_LR
-    endless_adam: float | None = None
+    unbounded_adam: float | None = None
 
 
 DEFAULT_RATES = FieldRates()
@@ -118,8 +118,8 @@ class Renderer(nn.Module):
             lr: peak learning rate; None for `default_lr`.
         """
         adam_lr = self.rates.adam
-        if self.rates.endless_adam is not None and not self.space.is_box:
-            adam_lr = self.rates.endless_adam
+        if self.rates.unbounded_adam is not None and not self.space.is_box:
+            adam_lr = self.rates.unbounded_adam
         return recipes.make_optimizer(
             self,
             optimizer,

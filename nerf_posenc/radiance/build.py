@@ -300,7 +300,7 @@ FIELDS: dict[str, FieldRecipe] = {
         encodings=lambda: ("vector-matrix",),
         default_encodings=("vector-matrix",),
         # Where no box bounds the scene, a larger rate of the grids leaves fog.
-        rates=FieldRates({"muon": 0.02, "adam": 0.01}, adam=0.02, endless_adam=0.01),
+        rates=FieldRates({"muon": 0.02, "adam": 0.01}, adam=0.02, unbounded_adam=0.01),
         has_grid=True,
         takes_spaces=True,
         takes_exposures=True,

@@ -236,11 +236,6 @@ def general_encodings() -> list[str]:
     ]
 
 
-def encodings_for(_field: str) -> list[str]:
-    """`general_encodings`, for callers that still name the field ``"mlp"``."""
-    return general_encodings()
-
-
 def get_recipe(encoding: str) -> EncodingRecipe:
     """Look up an encoding's row of the table; of a network, that of raw coordinates before it.
 

@@ -179,7 +179,7 @@ def with_defaults(options: Coordinates, **defaults: Any) -> Coordinates:
 
 def coordinate_encodings() -> list[str]:
     """Names of the encodings of coordinates in general, without those of radiance fields alone."""
-    return recipes.encodings_for("mlp")
+    return recipes.general_encodings()
 
 
 def suiting_encodings() -> list[str]:

@@ -12,6 +12,7 @@ import torch
 from PIL import Image as Pillow
 
 from nerf_posenc.metrics.image import psnr
+from nerf_posenc.radiance.base_renderer import Renderer
 from nerf_posenc.radiance.evaluation import evaluate_views
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.volume_rendering import Rendering
@@ -103,7 +104,7 @@ def test_rays_and_scores_leave_masked_pixels_out(scene: Path) -> None:
     assert not bool(batches(0)[1].any())
     assert not bool(batches.of_view(1, 200, seed=3)[1].any())
 
-    class Black(torch.nn.Module):
+    class Black(Renderer):
         def __init__(self) -> None:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.zeros(1))
