@@ -133,7 +133,7 @@ def _common_measures(runs: Mapping[str, Metrics]) -> Sequence[Measure]:
         pairs = [(first.measures[0], run.measures[0])]
         pairs += [(columns.setdefault(own.name, own), own) for own in run.measures]
         for known, own in pairs:
-            if own.name != known.name:
+            if (own.name, own.label) != (known.name, known.label):
                 raise ValueError(
                     f"{first_label} and {label} measure different things ({known.label} and "
                     f"{own.label}); compare runs of one kind, one model and the same lengths"
