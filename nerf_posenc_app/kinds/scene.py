@@ -321,7 +321,7 @@ class ViewsKind(Kind[AskedViews]):
         field = self._field(name, config)
         with self._usage_errors():
             hull = self._hull if get_field(field.field).has_grid else None
-            return make_renderer(field, self.scene.train, hull=hull), field
+        return make_renderer(field, self.scene.train, hull=hull), field
 
     def _dtype(self, config: AskedViews) -> torch.dtype:
         """Type that fields are trained and rendered in."""

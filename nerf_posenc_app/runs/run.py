@@ -47,7 +47,7 @@ from nerf_posenc_app.runs.processes import (
 from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.tensorboard import tensorboard_log
-from nerf_posenc_app.runs.train import Watcher, begin_fit, print_ending, result_of, train
+from nerf_posenc_app.runs.train import BuildError, Watcher, begin_fit, print_ending, result_of, train
 from nerf_posenc_app.terminal import print_to_stderr, printable, quoted
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
@@ -586,6 +586,8 @@ def failure_reason(error: Exception) -> str:
         return f"{error} (--lr)"
     if isinstance(error, CheckpointError):
         return f"{error}; remove the file to fit it anew"
+    if isinstance(error, BuildError):
+        return f"the model cannot be built: {error}"
     if is_out_of_memory(error):
         return "out of memory; use a smaller --batch-size, --width or --size"
     # By name, since importing these errors takes a second.

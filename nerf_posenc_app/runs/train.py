@@ -31,9 +31,20 @@ Watcher = Callable[[str, FitState, Problem], None]
 """Shows a fit in progress, by its name, at every record; no training time."""
 
 
+class BuildError(RuntimeError):
+    """A model cannot be built of the options of a fit; the message is that of the model."""
+
+
 def begin_fit(kind: Kind[Config], name: FitName, config: Config) -> Fit[Config]:
-    """Build a model and what it is trained on, before the first step."""
-    model, description = kind.build(name, config, torch.Generator().manual_seed(config.seed))
+    """Build a model and what it is trained on, before the first step.
+
+    Raises:
+        BuildError: If the encoder or the network does not take its arguments.
+    """
+    try:
+        model, description = kind.build(name, config, torch.Generator().manual_seed(config.seed))
+    except (ValueError, TypeError) as error:
+        raise BuildError(f"{type(error).__name__}: {error}") from error
     problem = kind.problem(model.to(config.device), description, config)
     state = FitState(model, problem.optimizer, config.steps, limit_seconds=config.seconds)
     return Fit(name=name, config=config, model=model, problem=problem, state=state)

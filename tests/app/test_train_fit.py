@@ -478,6 +478,31 @@ def test_an_encoding_of_a_file_is_imported_where_it_is_named(
         ENCODINGS.pop(name, None)
 
 
+@pytest.mark.usefixtures("own_folder", "no_report")
+def test_an_encoder_that_cannot_be_built_ends_its_fit_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("only3d.py").write_text(
+        "from nerf_posenc.core import Encoder\n"
+        "class Only3D(Encoder):\n"
+        "    def __init__(self, in_dim):\n"
+        "        if in_dim != 3:\n"
+        "            raise ValueError(f'Only3D takes 3 coordinates, not {in_dim}')\n"
+        "        super().__init__(3, 3)\n"
+        "    def forward(self, x):\n"
+        "        return x\n"
+    )
+    small = ["--size", "8", "--steps", "2", "--video", "0", "--quiet", "--out", "run"]
+    assert train_fit.main(["--encodings", "only3d.py:Only3D", "none", *small]) == 1
+    assert capsys.readouterr().err == (
+        "train_fit.py: error: Only3D: the model cannot be built: ValueError: Only3D takes 3 "
+        "coordinates, not 2\n"
+    )
+    fits = json.loads(Path("run/metrics.json").read_text())["fits"]
+    assert [fit["name"] for fit in fits] == ["none"]
+    ENCODINGS.pop("Only3D")
+
+
 @pytest.mark.usefixtures("no_report")
 def test_a_new_network_and_a_new_optimizer_are_one_row_each(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
