@@ -17,7 +17,7 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledBatches
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
-from nerf_posenc.training.loop import mse, predict
+from nerf_posenc.training.loop import mse
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
     PSNR,
@@ -26,6 +26,7 @@ from nerf_posenc_app.kinds.coordinates import (
     check_encodings,
     constant_psnr,
     notes_on_flat_fits,
+    values_at,
     with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
@@ -36,7 +37,6 @@ from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.data.clips import SPHERES, open_clip
 
-_CHUNK = 1 << 15
 _MAX_FRAMES = 10_000
 
 
@@ -140,7 +140,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
     ) -> Float[Tensor, "frames height width 3"]:
         width, height, _ = self.size
         points = self.points.view(-1, height * width, 3)[chosen]
-        return torch.stack([_frame(model, part, device, width) for part in points])
+        return torch.stack([values_at(model, part, device).view(-1, width, 3) for part in points])
 
     def evaluate(self, fit: Fit[ClipOptions]) -> Evaluation:
         """Scores, the clip beside its reconstruction, its middle frame and a row over time."""
@@ -191,7 +191,7 @@ class ClipKind(CoordinateKind[ClipOptions]):
         count = max(1, round(count * rate / own))
         require(count <= _MAX_FRAMES, f"--rate {rate}: {count:,} frames are too many; give less")
         frames = (
-            _frame(fit.model, frame_points(width, height, time), device, width)
+            values_at(fit.model, frame_points(width, height, time), device).view(-1, width, 3)
             for time in frame_times(count)
         )
         name = f"{path.stem}-{width}x{height}-{rate:g}fps"
@@ -206,12 +206,3 @@ def frame_times(count: int) -> list[float]:
 def frame_points(width: int, height: int, time: float) -> Float[Tensor, "pixels 3"]:
     """Pixel centers of a frame, row by row, with its time; the longer side spans [-1, 1]."""
     return F.pad(image_coordinates(height, width), (0, 1), value=time).view(-1, 3)
-
-
-@torch.no_grad()
-def _frame(
-    model: nn.Module, points: Float[Tensor, "pixels 3"], device: torch.device, width: int
-) -> Float[Tensor, "height width 3"]:
-    """A frame that a model has, on the CPU."""
-    values = predict(model, points.to(device), chunk_size=_CHUNK)
-    return values.float().clamp(0, 1).cpu().view(-1, width, 3)

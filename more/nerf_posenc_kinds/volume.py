@@ -20,7 +20,6 @@ from nerf_posenc.training import recipes
 from nerf_posenc.training.batches import ShuffledRows
 from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc.training.coordinate_model import CoordinateModel
-from nerf_posenc.training.loop import predict
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.coordinates import (
     CITATIONS,
@@ -32,6 +31,7 @@ from nerf_posenc_app.kinds.coordinates import (
     encoder_of,
     frequency_bands,
     notes_on_flat_fits,
+    values_at,
     with_defaults,
 )
 from nerf_posenc_app.kinds.kind import Fit, Problem, Rendered, digest_of
@@ -51,7 +51,6 @@ FITTED = Measure(
     "dB",
     meaning="PSNR over the slices that were fitted",
 )
-_CHUNK = 1 << 15
 _FARTHEST = 1e6
 # Of a side: SSIM compares windows of so many pixels.
 _LEAST = 11
@@ -307,7 +306,6 @@ def voxel_positions(
     )
 
 
-@torch.no_grad()
 def _slice(
     model: nn.Module,
     number: int,
@@ -318,8 +316,7 @@ def _slice(
     """A slice that a model has, on the CPU."""
     width, height, _ = size
     rows = torch.arange(number * width * height, (number + 1) * width * height, device=device)
-    values = predict(model, voxel_positions(rows, size, spacing), chunk_size=_CHUNK)
-    return values.float().clamp(0, 1).cpu().view(height, width)
+    return values_at(model, voxel_positions(rows, size, spacing), device).view(height, width)
 
 
 def _are_distances(spacing: Sequence[float]) -> bool:

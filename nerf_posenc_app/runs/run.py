@@ -47,7 +47,14 @@ from nerf_posenc_app.runs.processes import (
 from nerf_posenc_app.runs.saved import METRICS, FitFile, RunState, write_metrics
 from nerf_posenc_app.runs.stop import Stop
 from nerf_posenc_app.runs.tensorboard import tensorboard_log
-from nerf_posenc_app.runs.train import BuildError, Watcher, begin_fit, print_ending, result_of, train
+from nerf_posenc_app.runs.train import (
+    BuildError,
+    Watcher,
+    begin_fit,
+    print_ending,
+    result_of,
+    train,
+)
 from nerf_posenc_app.terminal import print_to_stderr, printable, quoted
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
