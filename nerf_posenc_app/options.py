@@ -124,58 +124,58 @@ class CommonOptions:
     """What holds for all kinds of data."""
 
     encodings: Resolved[tuple[str, ...]] = UNSET
-    """What to fit with, of those named above, or FILE.py:CLASS."""
+    """Encodings to fit, of those named above; FILE.py:CLASS is one of your own."""
 
     width: Annotated[int | None, Range(1, 1 << 14)] = None
-    """Units per hidden layer; 256, of grids 64; of scenes by field."""
+    """Units per hidden layer (default: set by the encoding or the field)."""
 
     depth: Annotated[int | None, Range(1, 1 << 8)] = None
-    """Hidden layers; 4, of grids 2; of scenes by field."""
+    """Number of hidden layers (default: likewise)."""
 
     steps: Count = UNSET
-    """Training steps of each fit; by the data, some minutes in all."""
+    """Training steps per fit (default: set by the data, a few minutes in total)."""
 
     seconds: Seconds = None
-    """Seconds of training of each fit, not steps."""
+    """Training time per fit in seconds, instead of --steps."""
 
     batch_size: Count = UNSET
-    """Pixels, rays or examples per step; by the data and the device."""
+    """Pixels, rays or examples per step (default: set by the data and the device)."""
 
     lr: Annotated[float | None, Range(0, 1000, is_open=True)] = None
-    """Peak learning rate; that of the encoding and the optimizer."""
+    """Peak learning rate (default: that of the encoding and the optimizer)."""
 
     seed: Annotated[int, Range(0, (1 << 32) - 1)] = 0
     """Seed of the initial weights and the batches."""
 
     device: str = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
+    """Compute on auto, cpu, cuda, cuda:N or mps."""
 
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type that the network trains in."""
+    """Floating-point type of the training."""
 
     video: Annotated[int, Range(0, 10_000)] = 16
-    """Frames of the training video; 0 for none."""
+    """Number of frames of the training video; 0 turns it off."""
 
     out: Path | None = None
-    """New run folder; one under runs/ by default."""
+    """New folder for the run (default: one under runs/)."""
 
     overwrite: bool = False
-    """Let --out be a folder that contains files."""
+    """Allow --out to contain files already."""
 
     save_every: Annotated[float, Range(0, is_open=True)] = 60.0
-    """Seconds between two saves of a fit, for --resume."""
+    """Save each fit every N seconds, for --resume."""
 
     figures: bool = False
-    """Also write all charts as SVG files, for print."""
+    """Also write all charts as SVG files."""
 
     live: bool = False
     """Show fits in progress at 127.0.0.1."""
 
     open: bool = False
-    """Open the report in the browser."""
+    """Open the report in the browser at the end."""
 
     tensorboard: bool = False
-    """Also log for TensorBoard."""
+    """Also log to TensorBoard."""
 
     quiet: bool = False
     """Print errors only."""
@@ -235,7 +235,7 @@ class CoordinateOptions(CommonOptions):
     """Standard deviation of gaussian in cycles per unit of the coordinate."""
 
     optimizer: str = "auto"
-    """muon (with Adam on the rest) or adam; auto: muon for relu networks."""
+    """muon (with Adam for all but hidden matrices) or adam; auto uses muon for ReLU networks."""
 
     def check(self) -> None:
         """Check ranges, and that the optimizer is known."""
@@ -251,10 +251,10 @@ class PixelOptions(CoordinateOptions):
     """What holds for data that is read from images."""
 
     size: Annotated[int | None, Range(1)] = None
-    """First reduce images to N pixels along their longer side."""
+    """Reduce images to N pixels along their longer side first."""
 
     max_pixels: Annotated[int, Range(1)] = 200_000_000
-    """Refuse larger image files before they are decoded."""
+    """Reject larger image files before they are decoded."""
 
 
 def require(condition: bool, message: str) -> None:
@@ -396,7 +396,7 @@ def read(
 
 @contextlib.contextmanager
 def _without_none() -> Iterator[None]:
-    """Let the help say nothing of defaults that are None: the text before says what is taken."""
+    """Remove "(default: None)" from the help; each help text states its default itself."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):

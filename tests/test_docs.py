@@ -127,7 +127,7 @@ def test_every_module_of_the_wings_is_in_the_api_pages() -> None:
     lines = set(pages.splitlines())
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for wing in ("networks", "metrics", "training", "radiance", "analysis", "fits")
-        for path in ROOT.glob(f"nerf_posenc/{wing}/[a-z]*.py")
+        for package in ("networks", "metrics", "training", "radiance", "analysis", "fits")
+        for path in ROOT.glob(f"nerf_posenc/{package}/[a-z]*.py")
     ]
     assert all(f"::: {module}" in lines for module in modules)

@@ -85,12 +85,12 @@ class ViewsOptions(PixelOptions):
     field: FieldOption = UNSET
 
     background: Literal["auto", "white", "black", "random"] = "auto"
-    """Background; random during training only. auto: white for images with an opacity, else random,
-    so that empty space cannot pass for a white wall."""
+    """Background behind the scene. auto is white for images with an opacity, else random during
+    training, so that empty space is not learned as a white wall."""
 
     exposure: bool = False
-    """Learn a gain for each photograph and color channel, with --field factored or proposal: for
-    captures with automatic exposure."""
+    """Learn a gain per photograph and color channel, for captures with automatic exposure; needs
+    --field factored or proposal."""
 
     refine_poses: bool = False
     """Learn corrections of the poses beside the field, with --field proposal or auto: for poses
@@ -98,18 +98,18 @@ class ViewsOptions(PixelOptions):
     fit, over random backgrounds; then the field restarts, in full detail."""
 
     disturb_poses: Annotated[float, Range(0, 0.5)] = 0.0
-    """Rotate and shift the training cameras about the scene's center with this standard deviation,
-    in radians and in half its size, to measure what --refine-poses recovers."""
+    """Disturb the training poses with this standard deviation, in radians and in half the scene's
+    size, to measure what --refine-poses recovers."""
 
     unknown_poses: bool = False
     """Begin with one pose for all training views, with --refine-poses: for views that look the
     same way from beside one another. What is found is compared with the poses of the files."""
 
     test_views: Annotated[int, Range(1)] = 25
-    """Test views, evenly spread over those that are held out."""
+    """Number of test views, evenly spread over the held-out ones."""
 
     turntable: Annotated[int, Range(0, 10_000)] = 20
-    """Frames of the turntable video; 0 for none, and no orbit on the page either."""
+    """Number of frames of the turntable video; 0 turns off the video and the orbit on the page."""
 
     def check(self) -> None:
         """Check ranges, and that the encodings suit the field."""
@@ -173,7 +173,7 @@ class SceneOptions(ViewsOptions):
     """
 
     scene: Annotated[str, InMemory] = "spheres"
-    """Folder of posed images; or blocks, cloud, spheres, wall."""
+    """Folder of posed images, or a built-in scene: blocks, cloud, spheres, wall."""
 
 
 AskedViews = TypeVar("AskedViews", bound=ViewsOptions)

@@ -63,10 +63,10 @@ class SequenceOptions(CommonOptions):
     """
 
     sequence: str = TOPICS
-    """UTF-8 text file; or topics, Python's help texts."""
+    """UTF-8 text file, or topics: Python's help texts, which are built in."""
 
     context: Annotated[int, Range(4, 4096)] = _CONTEXT
-    """Characters that the model sees at once."""
+    """Number of characters in a window of the model."""
 
 
 class MaskedTransformer(nn.Module):

@@ -37,7 +37,7 @@ COLORS = {
 
 
 def color_indices(names: Sequence[str]) -> dict[str, int]:
-    """Index of the color of each fit: that of its encoding, or one that no other fit has."""
+    """Color index of each fit: the fixed color of its encoding, or the next free one."""
     chosen = {name: COLORS[name] for name in names if name in COLORS}
     free = itertools.cycle(i for i in range(NUM_STYLES) if i not in chosen.values())
     return {name: chosen[name] if name in chosen else next(free) for name in names}

@@ -36,49 +36,48 @@ class ImageOptions(PixelOptions):
     """Image file, a bundled sample, or a pattern: star, zone-plate, bandlimited[:SHARE]."""
 
     images: tuple[str, ...] | None = None
-    """Several images, or folders of images, each with a run of its own."""
+    """Several images, or folders of images; each gets a run of its own."""
 
     held_out: bool = False
-    """Fit every second pixel of every second row, and evaluate on those between."""
+    """Fit every second pixel of every second row, and score the pixels between them."""
 
     mask: Annotated[str | None, InMemory] = None
-    """Gray image whose white is fitted and scored, or alpha: the opacity of --image."""
+    """Gray image whose white pixels are fitted and scored, or alpha: the opacity of --image."""
 
     weights: Annotated[str | None, InMemory] = None
-    """A .npy of the weight of each pixel in loss and scores, in [0, 1]."""
+    """A .npy file with the weight of each pixel in loss and scores, in [0, 1]."""
 
     observed: Annotated[str | None, InMemory] = None
-    """Fit a share of the pixels and score the others: 0.1, columns:0.2, or a mask."""
+    """Fit a share of the pixels and score the others: 0.1, columns:0.2, or a mask file."""
 
     noise: Annotated[float | None, Range(0, 10, is_open=True)] = None
-    """Fit values with Gaussian noise of this deviation, and score against those without."""
+    """Add Gaussian noise of this standard deviation to the fitted values; score without it."""
 
     references: Resolved[tuple[str, ...]] = UNSET
-    """What fits are compared with, without training: bilinear, bicubic, lanczos
-    (with --held-out); given, linear, rbf (with --observed), nl-means (with --noise)."""
+    """Untrained references to compare with: bilinear, bicubic, lanczos (with --held-out);
+    given, linear, rbf (with --observed); nl-means (with --noise)."""
 
     num_bands: Annotated[
         Resolved[int | tuple[int, ...] | Literal["auto"]],
         Range(1, 100),
         tyro.conf.arg(name="bands", metavar="INT ...|auto"),
     ] = UNSET  # type: ignore[assignment]
-    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1; by default those
-    that the pixels hold.
-    Several: a fit with each; auto: chosen by short fits."""
+    """Bands of fourier: sin, cos of 2^k pi x for k = 0 ... N-1 (default: up to the Nyquist
+    frequency of the pixels). Several values make a fit each; auto chooses by short fits."""
 
     sigma: Annotated[
         float | tuple[float, ...] | Literal["auto"] | None,
         Range(0, 1e6, is_open=True),
         tyro.conf.arg(metavar="FLOAT ...|auto"),
     ] = None  # type: ignore[assignment]
-    """Standard deviation of gaussian in cycles per unit; 0.09 of Nyquist. Several: a fit with
-    each; auto: by held-out pixels."""
+    """Standard deviation of gaussian in cycles per unit (default: 0.09 of the Nyquist
+    frequency). Several values make a fit each; auto chooses by held-out pixels."""
 
     max_resolution: Annotated[int | None, Range(16, 1 << 17)] = None
-    """Nodes per axis of hash's last level; one per pixel."""
+    """Nodes per axis of the finest level of hash (default: one per pixel)."""
 
     compile: bool = False
-    """Compile the model before the first step, for a long fit."""
+    """Compile the model before the first step; pays off in long fits."""
 
     def check(self) -> None:
         """Check ranges, that no two options exclude each other, and that the encodings suit."""

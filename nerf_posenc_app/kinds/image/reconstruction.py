@@ -40,7 +40,7 @@ def evaluated_pixels(image: Image) -> Tensor:
 
 
 def fitted_pixels(image: Image) -> Image:
-    """The pixels that are fitted, to be evaluated on: without the noise of what is fitted."""
+    """The fitted pixels with their clean values, for scoring."""
     if image.held_out is None or not image.is_one_grid:
         return replace(image, held_out=None)
     return replace(image.held_out, weights=image.weights)
