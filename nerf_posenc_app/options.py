@@ -54,7 +54,7 @@ NOT_COMPARED = (
 """Options that leave the fits as they are: where a run computes, what it opens and shows, and where
 it is written. A resumed run may have others, and a comparison does not name them."""
 
-Asked = TypeVar("Asked")
+Declared = TypeVar("Declared")
 Options = TypeVar("Options", bound="CommonOptions")
 
 
@@ -104,7 +104,7 @@ if typing.TYPE_CHECKING:
     # As resolved: no configuration has it open.
     Resolved = Annotated[Value, None]
 else:
-    # As asked for: None leaves it to the kind, the model or the data.
+    # As given: None leaves it to the kind, the model or the data.
     Resolved = Optional
 
 UNSET: Any = None
@@ -263,10 +263,10 @@ def require(condition: bool, message: str) -> None:
         raise UsageError(message)
 
 
-def option_names(asked: Any) -> dict[str, str]:
+def option_names(declared: Any) -> dict[str, str]:
     """Field of a dataclass, or argument of a function, for each option of the command line."""
     found: dict[str, str] = {}
-    for field, hint in typing.get_type_hints(asked, include_extras=True).items():
+    for field, hint in typing.get_type_hints(declared, include_extras=True).items():
         known = [each for each in getattr(hint, "__metadata__", ()) if hasattr(each, "aliases")]
         names = [field, *(name for each in known for name in (each.name, *(each.aliases or ())))]
         # A name of its own stands for that of the field.
@@ -331,18 +331,18 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) and not isinstance(value, str) else value
 
 
-def require_ranges(asked: Any, values: Mapping[str, Any]) -> None:
+def require_ranges(declared: Any, values: Mapping[str, Any]) -> None:
     """Check numbers against the ranges that they are annotated with.
 
     Args:
-        asked: dataclass or function whose fields or arguments are the options.
+        declared: dataclass or function whose fields or arguments are the options.
         values: values by the name of the field or the argument.
 
     Raises:
         UsageError: Naming the option, what it must be and what it is.
     """
-    hints = typing.get_type_hints(asked, include_extras=True)
-    for option, name in option_names(asked).items():
+    hints = typing.get_type_hints(declared, include_extras=True)
+    for option, name in option_names(declared).items():
         given = values.get(name)
         for allowed in getattr(hints[name], "__metadata__", ()):
             for value in given if isinstance(given, tuple) else (given,):
@@ -351,19 +351,19 @@ def require_ranges(asked: Any, values: Mapping[str, Any]) -> None:
 
 
 def read(
-    asked: type[Asked] | Callable[..., Asked],
+    declared: type[Declared] | Callable[..., Declared],
     arguments: Sequence[str],
     *,
     command: str = "",
     description: str | None = None,
     others: Callable[[], Mapping[str, type]] = dict,
-) -> Asked:
+) -> Declared:
     """Read a command line into a dataclass, or call a function with it; tyro prints the help.
 
     A function is called once the whole command line is known to be right.
 
     Args:
-        asked: dataclass or function whose fields or arguments are the options.
+        declared: dataclass or function whose fields or arguments are the options.
         arguments: words of the command line.
         command: name of the command that they follow, if any.
         description: text at the top of the help; None for the docstring.
@@ -378,7 +378,7 @@ def read(
     markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
     with _without_none():
         values, unknown = tyro.cli(
-            asked if isinstance(asked, type) else _recorded(asked),
+            declared if isinstance(declared, type) else _recorded(declared),
             prog=program,
             description=description,
             args=list(arguments),
@@ -386,12 +386,12 @@ def read(
             config=markers,
         )
     if unknown:
-        _refuse(unknown[0], arguments, program, asked, others())
-    if isinstance(asked, type):
-        found: Asked = values
+        _refuse(unknown[0], arguments, program, declared, others())
+    if isinstance(declared, type):
+        found: Declared = values
         return found
-    require_ranges(asked, inspect.signature(asked).bind(*values[0], **values[1]).arguments)
-    return asked(*values[0], **values[1])
+    require_ranges(declared, inspect.signature(declared).bind(*values[0], **values[1]).arguments)
+    return declared(*values[0], **values[1])
 
 
 @contextlib.contextmanager
@@ -423,7 +423,7 @@ def _recorded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse(
-    word: str, arguments: Sequence[str], program: str, asked: Any, others: Mapping[str, type]
+    word: str, arguments: Sequence[str], program: str, declared: Any, others: Mapping[str, type]
 ) -> None:
     """Raise for a word that is neither an option nor the value of one."""
     if not word.startswith("--"):
@@ -433,21 +433,21 @@ def _refuse(
         )
     given = next((name for name in others if name in arguments), "")
     page = f"{program} {given}".strip()
-    raise UsageError(f"{unknown_option(word.split('=')[0], asked, others)} (see {page} --help)")
+    raise UsageError(f"{unknown_option(word.split('=')[0], declared, others)} (see {page} --help)")
 
 
-def unknown_option(option: str, asked: Any, others: Mapping[str, type]) -> str:
+def unknown_option(option: str, declared: Any, others: Mapping[str, type]) -> str:
     """Say which kind of data has an unknown option, or which option is spelled like it.
 
     Args:
         option: the unknown option, as ``--bnads``.
-        asked: dataclass or function that lacks it.
+        declared: dataclass or function that lacks it.
         others: dataclasses of the options of all kinds of data, by the option that chooses a kind.
     """
-    chosen = next((name for name, other in others.items() if other is asked), "this")
+    chosen = next((name for name, other in others.items() if other is declared), "this")
     for choice, other in others.items():
         if option in option_names(other):
             return f"{option} is for {choice}, not for {chosen}"
-    names = [name.strip("-") for name in option_names(asked)]
+    names = [name.strip("-") for name in option_names(declared)]
     near = difflib.get_close_matches(option.strip("-"), names, n=1)
     return f"there is no option {option}" + (f"; did you mean --{near[0]}?" if near else "")

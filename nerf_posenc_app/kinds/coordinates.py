@@ -72,7 +72,7 @@ _CHUNK_POINTS = 1 << 15
 
 
 # Options that describe the model, under the same names.
-_DESCRIBED = {field.name for field in fields(CoordinateModel)} - {"encoding"}
+_MODEL_OPTIONS = {field.name for field in fields(CoordinateModel)} - {"encoding"}
 
 Coordinates = TypeVar("Coordinates", bound=CoordinateOptions)
 
@@ -99,13 +99,13 @@ class CoordinateKind(Kind[Coordinates]):
 
     def model(self, name: FitName, config: Coordinates) -> CoordinateModel:
         """Describe the model of a fit: the options of the same names, and what the data says."""
-        described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
+        chosen = {key: value for key, value in vars(config).items() if key in _MODEL_OPTIONS}
         if name.swept is not None:
-            described[name.swept[0]] = name.swept[1]
+            chosen[name.swept[0]] = name.swept[1]
         # What is still several is of another encoding.
-        described = {k: value for k, value in described.items() if not isinstance(value, tuple)}
+        chosen = {k: value for k, value in chosen.items() if not isinstance(value, tuple)}
         own = {"in_dim": self.in_dim, "out_dim": self.out_dim, "resolution": self.resolution}
-        return CoordinateModel(name.encoding, **{**described, **own})
+        return CoordinateModel(name.encoding, **{**chosen, **own})
 
     def build(
         self, name: FitName, config: Coordinates, generator: torch.Generator

@@ -75,7 +75,7 @@ FIELD_HELP = (
 FieldOption = Annotated[Resolved[str], tyro.conf.arg(help=FIELD_HELP)]
 """Name of a row of ``FIELDS``, or ``auto``."""
 # Options that describe a field, under the same names.
-_DESCRIBED = {field.name for field in fields(FieldOptions)} - {"encoding"}
+_FIELD_OPTIONS = {field.name for field in fields(FieldOptions)} - {"encoding"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,10 +289,10 @@ class ViewsKind(Kind[AskedViews]):
         is_moved = config.refine_poses and space == "forward-facing"
         if takes_spaces and (is_moved or is_one_pose(train.world_from_camera)):
             space = "contracted"
-        described = {key: value for key, value in vars(config).items() if key in _DESCRIBED}
+        chosen = {key: value for key, value in vars(config).items() if key in _FIELD_OPTIONS}
         return FieldOptions(
             name.encoding,
-            **described,
+            **chosen,
             resolution=max(train.size),
             space=space,
             num_exposures=len(self.scene.train) if config.exposure else 0,

@@ -174,7 +174,7 @@ class LivePage:
         record = state.history[-1]
         steps, scores = self._curves.setdefault(name, ([], []))
         steps.append(record.step)
-        scores.append(self._score.of(record.loss))
+        scores.append(self._score.score_from_loss(record.loss))
         line = self._state_line(name, state)
         self._status.value = f"{name}: {line}"
         self._update_plot(state)

@@ -33,7 +33,7 @@ def tensorboard_log(folder: Path, score: TrainingScore) -> Iterator[Watcher]:
             writers[name] = SummaryWriter(str(folder / short_name(name)))
         writer, step = writers[name], state.step
         record = state.history[-1]
-        writer.add_scalar(f"batches/{score.measure.name}", score.of(record.loss), step)
+        writer.add_scalar(f"batches/{score.measure.name}", score.score_from_loss(record.loss), step)
         rate = float(problem.optimizer.optimizers[0].param_groups[0]["lr"])
         writer.add_scalar("learning_rate", rate, step)
         writer.add_scalar("seconds", record.seconds, step)

@@ -93,7 +93,7 @@ def train(
             problem.after_step(state)
 
     def on_record(state: FitState) -> None:
-        text = score.measure.sentence(score.of(state.history[-1].loss))
+        text = score.measure.sentence(score.score_from_loss(state.history[-1].loss))
         bar.set_postfix_str(f"batches {text}", refresh=False)
         bar.update(_done(state) - bar.n)
         session.take_snapshot_if_due()
@@ -153,7 +153,7 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
         seconds=fit.state.seconds,
         steps=fit.state.step,
         evaluation=evaluation,
-        history=[Point(r.step, r.seconds, kind.training.of(r.loss)) for r in fit.state.history],
+        history=[Point(r.step, r.seconds, kind.training.score_from_loss(r.loss)) for r in fit.state.history],
         snapshots=fit.snapshots,
         details={**fit.problem.details, **evaluation.details},
         is_complete=fit.state.is_complete,
@@ -223,7 +223,7 @@ class _Session:
     def _take_snapshot(self) -> None:
         images = list(self._problem.preview())
         if images:
-            score = self._score.of(self._state.history[-1].loss)
+            score = self._score.score_from_loss(self._state.history[-1].loss)
             self.snapshots.append(Snapshot(self._state.step, score, images))
 
     def finish(self) -> None:

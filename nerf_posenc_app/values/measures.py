@@ -60,11 +60,11 @@ class TrainingScore:
 
     Attributes:
         measure: name and unit, in the units of the table where the batches have it.
-        of: function from the mean loss to the score.
+        score_from_loss: function from the mean loss to the score.
     """
 
     measure: Measure
-    of: Callable[[float], float]
+    score_from_loss: Callable[[float], float]
 
 
 BATCH_PSNR = TrainingScore(Measure("psnr_db", "PSNR", "dB"), psnr_from_mse)

@@ -135,7 +135,7 @@ def _row(name: str, fit: ImageFit, packed: PackedFit, psnr: float | None) -> dic
 def _for_browser(name: str, fit: ImageFit, packed: PackedFit) -> dict[str, Any]:
     """What ``decodeFit`` in ``fit_engine.js.j2`` reads."""
     encoder = fit.encoder
-    described: dict[str, Any] = {
+    values: dict[str, Any] = {
         "name": name,
         "bits": packed.bits,
         "bands": encoder.num_bands if isinstance(encoder, FourierEncoder) else 0,
@@ -144,13 +144,13 @@ def _for_browser(name: str, fit: ImageFit, packed: PackedFit) -> dict[str, Any]:
         "data": base64.b64encode(packed.data).decode("ascii"),
     }
     if isinstance(encoder, HashGridEncoder):
-        described["grid"] = {
+        values["grid"] = {
             "low": encoder.bounds[0],
             "high": encoder.bounds[1],
             "offset": encoder.offset,
             "rows": encoder.rows_per_level,
         }
-    return described
+    return values
 
 
 def _unrounded(fit: ImageFit) -> list[Tensor]:
