@@ -153,7 +153,10 @@ def result_of(kind: Kind[Config], fit: Fit[Config]) -> Result:
         seconds=fit.state.seconds,
         steps=fit.state.step,
         evaluation=evaluation,
-        history=[Point(r.step, r.seconds, kind.training.score_from_loss(r.loss)) for r in fit.state.history],
+        history=[
+            Point(record.step, record.seconds, kind.training.score_from_loss(record.loss))
+            for record in fit.state.history
+        ],
         snapshots=fit.snapshots,
         details={**fit.problem.details, **evaluation.details},
         is_complete=fit.state.is_complete,
