@@ -45,8 +45,8 @@ from nerf_posenc.training.devices import computes_bfloat16, keep_freed_memory, p
 from nerf_posenc.training.loop import FitState, fit
 from nerf_posenc.training.optimizers import OptimizerGroup, adam
 from scenes import open_scene
-from scenes.analytic import BUILT_IN
-from scenes.quadrature import render_exactly
+from scenes.builtin.analytic import BUILT_IN
+from scenes.builtin.quadrature import render_exactly
 
 FIELDS = {
     "mlp": FieldOptions("fourier", field="mlp"),

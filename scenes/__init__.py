@@ -1,6 +1,7 @@
 """What there is to fit: images and posed views, from files or built in.
 
-Read `image_files` for images, `transforms` for posed views and `analytic` for the built-in scenes.
+`open_image` (`image_files`) opens images and `open_scene` (`open`) posed views; `builtin`, `posed`
+and `reading` hold what they open.
 """
 
 from pkgutil import extend_path

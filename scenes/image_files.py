@@ -27,9 +27,9 @@ from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, Image
 from nerf_posenc.plugins import PluginTable
+from scenes.builtin.patterns import PATTERNS, open_pattern
 from scenes.errors import SceneError
-from scenes.patterns import PATTERNS, open_pattern
-from scenes.worker import Allowance, read_image
+from scenes.reading.worker import Allowance, read_image
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped
@@ -58,7 +58,7 @@ def _as_sample(value: Any) -> Sample:
 
 SAMPLES: PluginTable[Sample] = PluginTable(
     "nerf_posenc.samples",
-    {"cat": Sample(Path(__file__).parent / "cat.png", "Stefan van der Walt, CC0")},
+    {"cat": Sample(Path(__file__).parent / "builtin" / "cat.png", "Stefan van der Walt, CC0")},
     accept=_as_sample,
 )
 """Bundled images by name; another distribution adds one as an entry point of this group."""

@@ -71,7 +71,7 @@ def scene_in_memory(views: Any, *, size: int | None = None) -> Scene:
     """
     # Imported here: an image needs no views.
     from nerf_posenc.radiance.views import Scene, Views
-    from scenes.frames import HOLD_OUT, blind_views, held_out_note
+    from scenes.posed.frames import HOLD_OUT, blind_views, held_out_note
 
     views = Views.from_plain(views) if isinstance(views, Mapping) else views
     if not isinstance(views, Views):

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from nerf_posenc.radiance.views import Scene
-from scenes.analytic import BUILT_IN, analytic_scene
-from scenes.colmap import find_models, read_colmap
+from scenes.builtin.analytic import BUILT_IN, analytic_scene
 from scenes.errors import SceneError
-from scenes.frames import PosedImages, load_scene
 from scenes.image_files import MAX_PIXELS
-from scenes.llff import read_llff
-from scenes.transforms import read_transforms
+from scenes.posed.colmap import find_models, read_colmap
+from scenes.posed.frames import PosedImages, load_scene
+from scenes.posed.llff import read_llff
+from scenes.posed.transforms import read_transforms
 
 _ANALYTIC_SIZE = 100
 

@@ -39,7 +39,7 @@ from nerf_posenc_kinds.tomography import algebraic_reconstruction, back_projecti
 from scenes.errors import SceneError
 from scenes.image_files import open_image
 from scenes.in_memory import shares
-from scenes.worker import read_file
+from scenes.reading.worker import read_file
 
 PHANTOM = "shepp-logan"
 
@@ -382,7 +382,7 @@ def _read(
             require(array.ndim in (2, 3), f"--scan must have 2 or 3 axes; got {array.shape}")
             return torch.from_numpy(array), ()
         if name.lower().endswith(".npy"):
-            values = read_file("scenes.arrays:read_array", Path(name), max_pixels)
+            values = read_file("scenes.reading.arrays:read_array", Path(name), max_pixels)
             return torch.from_numpy(values), ()
         # What is transparent is empty.
         image = open_image(name, max_pixels=max_pixels, background=0.0)

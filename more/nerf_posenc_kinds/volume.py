@@ -43,7 +43,7 @@ from nerf_posenc_app.values.results import Result
 from nerf_posenc_kinds.slices import SLICES_PER_SECOND, gray, mean_ssim, reference, slice_blocks
 from scenes.errors import SceneError
 from scenes.in_memory import shares
-from scenes.worker import read_file
+from scenes.reading.worker import read_file
 
 FITTED = Measure(
     "psnr_fitted_db",

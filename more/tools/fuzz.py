@@ -38,8 +38,8 @@ from nerf_posenc_kinds.data.meshes import open_shape
 from nerf_posenc_kinds.data.sounds import open_sound
 from nerf_posenc_kinds.scan import ScanKind, ScanOptions
 from scenes import SceneError, open_image, open_scene
-from scenes.hdr import SUFFIXES, write_hdr
-from scenes.worker import read_file
+from scenes.reading.hdr import SUFFIXES, write_hdr
+from scenes.reading.worker import read_file
 from tests.corpora import image_corpus, scene_corpus
 
 _SECONDS, _BYTES = 10.0, 4 << 30

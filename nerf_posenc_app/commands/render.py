@@ -32,8 +32,8 @@ from nerf_posenc_app.runs.saved_fits import (
 )
 from nerf_posenc_app.terminal import printable, progress_bar, sum_up
 from scenes.errors import SceneError
-from scenes.hdr import SUFFIXES as HDR_SUFFIXES
-from scenes.hdr import write_hdr
+from scenes.reading.hdr import SUFFIXES as HDR_SUFFIXES
+from scenes.reading.hdr import write_hdr
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 _VIDEOS = (".mp4", ".webp")

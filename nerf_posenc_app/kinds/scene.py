@@ -53,11 +53,11 @@ from nerf_posenc_app.values.blocks import Block, Evaluation, Video, View, Volume
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes.analytic import BUILT_IN
-from scenes.camera_path import open_cameras
+from scenes.builtin.analytic import BUILT_IN
 from scenes.errors import SceneError
 from scenes.in_memory import scene_in_memory
 from scenes.open import open_scene
+from scenes.posed.camera_path import open_cameras
 
 if TYPE_CHECKING:
     from typing import Self

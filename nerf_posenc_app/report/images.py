@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nerf_posenc.images import LARGE_PIXELS, reduce_rows, to_eight_bits, unit_range
 from scenes.errors import SceneError
-from scenes.worker import read_image
+from scenes.reading.worker import read_image
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Shaped

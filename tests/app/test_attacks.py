@@ -29,9 +29,10 @@ from nerf_posenc_app.values.blocks import Evaluation
 from nerf_posenc_app.values.measures import Measure
 from nerf_posenc_app.values.names import FitName
 from nerf_posenc_app.values.results import Result
-from scenes import SceneError, open_image, open_scene, worker
-from scenes.camera_path import open_cameras
-from scenes.folders import ImageFinder
+from scenes import SceneError, open_image, open_scene
+from scenes.posed.camera_path import open_cameras
+from scenes.posed.folders import ImageFinder
+from scenes.reading import worker
 from tests.optional import needs
 from tests.small import SMALL_RUN, quick_report
 

@@ -23,8 +23,8 @@ from nerf_posenc.training.checkpoints import CheckpointError
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.options import CommonOptions
 from scenes import analytic_scene, open_image
+from scenes.builtin.quadrature import hemisphere_poses
 from scenes.in_memory import image_in_memory, scene_in_memory
-from scenes.quadrature import hemisphere_poses
 from tests.own_packages import require_both_importable
 from train_fit import FittedRun, fit
 

@@ -12,8 +12,8 @@ import train_fit
 from nerf_posenc.fits import ImageFit
 from nerf_posenc.images import Image, MuLaw
 from scenes import SceneError, open_image
-from scenes.hdr import read_hdr, write_hdr
 from scenes.image_files import stored_pixels
+from scenes.reading.hdr import read_hdr, write_hdr
 from tests.corpora import tiff_of
 from tests.optional import needs
 

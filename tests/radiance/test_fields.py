@@ -23,8 +23,8 @@ from nerf_posenc.radiance.rays import Rays, camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.renderers import GridRenderer, HierarchicalRenderer
 from nerf_posenc.radiance.views import Views
 from nerf_posenc.training.loop import FitState, fit
-from scenes.analytic import analytic_scene
-from scenes.quadrature import look_at_origin
+from scenes.builtin.analytic import analytic_scene
+from scenes.builtin.quadrature import look_at_origin
 
 
 def count(module: nn.Module) -> int:

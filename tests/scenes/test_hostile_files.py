@@ -19,8 +19,8 @@ from PIL import Image
 
 import train_fit
 from scenes import SceneError, open_image, open_scene
-from scenes.decoding import read_pixels
 from scenes.image_files import stored_pixels
+from scenes.reading.decoding import read_pixels
 from tests.corpora import image_corpus, image_of, scene_corpus
 from tests.optional import needs
 

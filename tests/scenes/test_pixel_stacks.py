@@ -19,7 +19,7 @@ from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.views import Scene, Views
 from nerf_posenc_app.kinds.scene import SceneKind, SceneOptions
 from scenes import SceneError, open_scene
-from scenes.quadrature import hemisphere_poses
+from scenes.builtin.quadrature import hemisphere_poses
 
 ROOT = Path(__file__).parent.parent.parent
 TYPES = {
@@ -79,7 +79,7 @@ def folder_of(kind: str, folder: Path) -> list[Any]:
 
 def without_memory(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     sizes = {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 512}
-    monkeypatch.setattr("scenes.pixel_stacks.os.sysconf", sizes.__getitem__)
+    monkeypatch.setattr("scenes.reading.pixel_stacks.os.sysconf", sizes.__getitem__)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
 
@@ -176,7 +176,7 @@ def test_a_disk_without_room_is_one_clear_error(
     without_memory(monkeypatch, tmp_path)
     if when == "before":
         usage = shutil.disk_usage(tmp_path)._replace(free=100)
-        monkeypatch.setattr("scenes.pixel_stacks.shutil.disk_usage", lambda folder: usage)
+        monkeypatch.setattr("scenes.reading.pixel_stacks.shutil.disk_usage", lambda folder: usage)
     else:
 
         class Full:
@@ -189,12 +189,12 @@ def test_a_disk_without_room_is_one_clear_error(
             def write(self, data: object) -> int:
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("scenes.pixel_stacks.tempfile.TemporaryFile", Full)
+        monkeypatch.setattr("scenes.reading.pixel_stacks.tempfile.TemporaryFile", Full)
     with pytest.raises(SceneError, match=r"3 views of 20 x 16 .* reduce them by --size") as error:
         open_scene(str(tmp_path))
     assert "\n" not in str(error.value)
     # Reduced as they are read, they fit.
-    monkeypatch.setattr("scenes.pixel_stacks._LARGEST_SHARE", 1.0)
+    monkeypatch.setattr("scenes.reading.pixel_stacks._LARGEST_SHARE", 1.0)
     assert open_scene(str(tmp_path), size=3).train.size == (3, 2)
 
 
@@ -209,7 +209,7 @@ def test_the_temporary_file_is_gone_however_the_program_ends(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     script = (
-        "import os, scenes, scenes.pixel_stacks as stacks\n"
+        "import os, scenes, scenes.reading.pixel_stacks as stacks\n"
         "stacks._LARGEST_SHARE = 0.0\n"
         f"assert scenes.open_scene({str(tmp_path)!r}).train.is_mapped\n{ending}"
     )

@@ -15,7 +15,7 @@ from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.ray_batches import RayBatches
 from nerf_posenc.radiance.rays import camera_rays
 from scenes import BUILT_IN, SceneError, open_scene
-from scenes.quadrature import hemisphere_poses, look_at_origin, render_exactly
+from scenes.builtin.quadrature import hemisphere_poses, look_at_origin, render_exactly
 from tests.optional import needs
 
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from nerf_posenc.radiance.cameras import Camera
-from scenes import SceneError, open_cameras, open_image, open_scene, worker
+from scenes import SceneError, open_cameras, open_image, open_scene
+from scenes.reading import worker
 from tests.corpora import image_corpus, png_of, rows, scene_corpus
 from tests.optional import needs
 
@@ -70,15 +71,15 @@ def test_a_scene_of_too_many_or_too_large_views_is_refused(
         if kind == "colmap":
             needs("pycolmap")
         with monkeypatch.context() as patch:
-            patch.setattr("scenes.frames.MAX_VIEWS", 3)
+            patch.setattr("scenes.posed.frames.MAX_VIEWS", 3)
             with pytest.raises(SceneError, match="views, more than 3; leave some of them out"):
                 open_scene(str(folder))
             patch.undo()
-            patch.setattr("scenes.frames._MOST_BYTES", -(10**6))
+            patch.setattr("scenes.posed.frames._MOST_BYTES", -(10**6))
             with pytest.raises(SceneError, match=r"views like .* reduce them by --size"):
                 open_scene(str(folder))
     folder = shutil.copytree(scene_corpus()["transforms"], tmp_path / "scene")
-    monkeypatch.setattr("scenes.transforms._MOST_BYTES", 1000)
+    monkeypatch.setattr("scenes.posed.transforms._MOST_BYTES", 1000)
     with pytest.raises(SceneError, match="it has more than 1,000 bytes"):
         open_scene(str(folder))
 

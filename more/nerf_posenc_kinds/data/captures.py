@@ -30,8 +30,8 @@ from nerf_posenc.images import to_eight_bits
 from nerf_posenc.plugins import how_to_install
 from scenes.errors import SceneError
 from scenes.image_files import MAX_PIXELS, open_image
-from scenes.masks import Mask, mask_beside
-from scenes.worker import read_file
+from scenes.posed.masks import Mask, mask_beside
+from scenes.reading.worker import read_file
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp", ".bmp", ".heic", ".heif", ".avif")
 _RECORD = "photos.json"
@@ -340,7 +340,7 @@ def _copy(
     for i, file in enumerate(files):
         try:
             rgb = open_image(str(file), max_pixels=max_pixels).resized(size).rgb
-            focal = read_file("scenes.decoding:focal_length", file)
+            focal = read_file("scenes.reading.decoding:focal_length", file)
         except SceneError as error:
             left_out[file.name] = str(error)
             continue

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import PIL.Image
 
 from nerf_posenc.plugins import how_to_install
-from scenes.decoding import colors_of, opened, other_format
 from scenes.errors import SceneError
+from scenes.reading.decoding import colors_of, opened, other_format
 
 _USUAL_RATE = 10.0
 _MAX_PIXELS = 1 << 27

@@ -11,10 +11,10 @@ from torch import Tensor
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.poses import orbit_poses
 from nerf_posenc.radiance.rays import Rays, camera_rays
-from scenes.analytic import BUILT_IN
+from scenes.builtin.analytic import BUILT_IN
+from scenes.builtin.quadrature import hemisphere_poses, render_exactly
 from scenes.errors import SceneError
-from scenes.quadrature import hemisphere_poses, render_exactly
-from scenes.worker import read_file
+from scenes.reading.worker import read_file
 
 SPHERES = "spheres"
 """Name of the built-in clip."""

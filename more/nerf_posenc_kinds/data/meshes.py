@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from nerf_posenc.plugins import how_to_install
+from scenes.builtin.sdf import brick
 from scenes.errors import SceneError
-from scenes.sdf import brick
-from scenes.worker import read_file
+from scenes.reading.worker import read_file
 
 BRICK = "brick"
 """Name of the built-in shape."""

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.plugins import how_to_install
-from scenes.decoding import other_format
 from scenes.errors import SceneError
+from scenes.reading.decoding import other_format
 
 _HEADS = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS")
 # Sizes from here on are those of a program that did not know them.

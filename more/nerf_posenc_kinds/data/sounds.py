@@ -13,7 +13,7 @@ from torch import Tensor
 from nerf_posenc.core.sinusoids import sincos
 from scenes.errors import SceneError
 from scenes.in_memory import numbers
-from scenes.worker import read_file
+from scenes.reading.worker import read_file
 
 PHRASE = "phrase"
 """Name of the built-in sound."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nerf_posenc.plugins import how_to_install
-from scenes.arrays import range_of, read_array, require_size
-from scenes.decoding import other_format
 from scenes.errors import SceneError
+from scenes.reading.arrays import range_of, read_array, require_size
+from scenes.reading.decoding import other_format
 
 _NIFTI = (".nii", ".nii.gz")
 # Of the mean distance of slices: how much their distances may differ.

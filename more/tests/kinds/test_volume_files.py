@@ -11,7 +11,7 @@ from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import UID, CTImageStorage, ExplicitVRLittleEndian
 
 from scenes import SceneError
-from scenes.worker import read_file
+from scenes.reading.worker import read_file
 
 MOST = 1 << 20
 

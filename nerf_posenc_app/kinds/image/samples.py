@@ -12,7 +12,7 @@ from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.options import UsageError, require
 from scenes.image_files import open_alpha, open_image
 from scenes.in_memory import weights_in_memory
-from scenes.worker import read_file
+from scenes.reading.worker import read_file
 
 ALPHA = "alpha"
 """Value of ``--mask`` that takes the opacity of the image itself."""
@@ -170,4 +170,4 @@ def _read_weights(file: str, most: int) -> Tensor:
     """Values of a ``.npy`` file, or of an array in memory."""
     if isinstance(file, InMemory):
         return weights_in_memory(file.values)
-    return torch.from_numpy(read_file("scenes.arrays:read_array", Path(file), most))
+    return torch.from_numpy(read_file("scenes.reading.arrays:read_array", Path(file), most))

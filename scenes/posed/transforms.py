@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
-from scenes.folders import ImageFinder, listed, not_read, path_inside
-from scenes.frames import (
+from scenes.posed.folders import ImageFinder, listed, not_read, path_inside
+from scenes.posed.frames import (
     Box,
     Frame,
     PosedImages,
@@ -29,7 +29,7 @@ from scenes.frames import (
     require_views,
     split_frames,
 )
-from scenes.masks import Mask
+from scenes.posed.masks import Mask
 
 _BLENDER_HALF_SIZE = 1.5
 # instant-ngp maps the file's coordinates to its unit cube by 0.33 x + 0.5.

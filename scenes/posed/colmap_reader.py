@@ -1,4 +1,4 @@
-"""COLMAP models read by pycolmap; called in the process of `scenes.worker` alone.
+"""COLMAP models read by pycolmap; called in the process of `scenes.reading.worker` alone.
 
 pycolmap trusts the counts in a file: on a damaged one it may hang, grow without bound or crash.
 """

@@ -33,7 +33,7 @@ import numpy.typing as npt
 if __name__ == "__main__":
     # The package without what it imports itself: torch alone takes seconds and 500 MB.
     _package = types.ModuleType("scenes")
-    _package.__path__ = [str(Path(__file__).parent)]
+    _package.__path__ = [str(Path(__file__).parents[1])]
     sys.modules["scenes"] = _package
 
 from scenes.errors import SceneError
@@ -102,7 +102,7 @@ def read_file(reader: str, path: Path, *arguments: Any, allowance: Allowance | N
 def read_image(
     path: Path, max_pixels: int, *, is_upright: bool = True, allowance: Allowance | None = None
 ) -> tuple[npt.NDArray[Any], int]:
-    """Read the pixels of an image, and its orientation, as `scenes.decoding.read_pixels` does.
+    """Read the pixels of an image, and its orientation, as `decoding.read_pixels` does.
 
     Raises:
         SceneError: If the file cannot be read within the limits.
@@ -110,13 +110,13 @@ def read_image(
     if not path.is_file():
         raise SceneError(f"{path} is not a regular file")
     found: tuple[npt.NDArray[Any], int] = read_file(
-        "scenes.decoding:read_pixels", path, max_pixels, is_upright, allowance=allowance
+        "scenes.reading.decoding:read_pixels", path, max_pixels, is_upright, allowance=allowance
     )
     return found
 
 
 def read_model(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
-    """Read a COLMAP model as `scenes.colmap_reader.read_model` does.
+    """Read a COLMAP model as `scenes.posed.colmap_reader.read_model` does.
 
     Raises:
         SceneError: If it cannot be read within the limits.
@@ -124,7 +124,7 @@ def read_model(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:
     files = [file for file in folder.iterdir() if file.is_file()]
     allowance = Allowance(files, _MODEL_BYTES_PER_BYTE)
     model: tuple[dict[str, Any], npt.NDArray[np.float64]] = read_file(
-        "scenes.colmap_reader:read_model", folder, allowance=allowance
+        "scenes.posed.colmap_reader:read_model", folder, allowance=allowance
     )
     return model
 
@@ -183,12 +183,11 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the program alone.
-                # It finds the modules that this process finds, and this package before others
-                # of its name.
+                # It finds the modules that this process finds.
                 env={
                     **os.environ,
                     "OPENBLAS_NUM_THREADS": "1",
-                    "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, sys.path)]),
+                    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 },
             )
         requests, answers = self._process.stdin, self._process.stdout
@@ -229,7 +228,6 @@ class _Worker:
             self._process = None
 
 
-_ROOT = Path(__file__).resolve().parent.parent
 _WORKER = _Worker()
 
 

@@ -17,7 +17,7 @@ import PIL.Image
 
 from nerf_posenc.plugins import how_to_install
 from scenes.errors import SceneError
-from scenes.hdr import hdr_size, read_hdr
+from scenes.reading.hdr import hdr_size, read_hdr
 
 PixelArray = npt.NDArray[Any]
 

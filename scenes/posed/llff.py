@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
-from scenes.folders import image_folder, listed, path_inside
-from scenes.frames import (
+from scenes.image_files import images_in
+from scenes.posed.folders import image_folder, listed, path_inside
+from scenes.posed.frames import (
     Box,
     Frame,
     PosedImages,
@@ -21,7 +22,6 @@ from scenes.frames import (
     require_views,
     split_frames,
 )
-from scenes.image_files import images_in
 
 _LARGEST = 1e12
 

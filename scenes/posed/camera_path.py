@@ -10,8 +10,8 @@ from torch import Tensor
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
-from scenes.frames import coarse
-from scenes.transforms import camera_from_meta, read_json, rigid_matrix
+from scenes.posed.frames import coarse
+from scenes.posed.transforms import camera_from_meta, read_json, rigid_matrix
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from nerf_posenc.radiance.cameras import Camera
 from nerf_posenc.radiance.rays import Rays, camera_rays
 from nerf_posenc.radiance.views import Scene, Views
+from scenes.builtin.quadrature import Medium, hemisphere_poses, poses_beside, render_exactly
+from scenes.builtin.sdf import ball, box, brick, checks, longitude, mix, rgb, ripples, triangle_wave
 from scenes.errors import SceneError
-from scenes.quadrature import Medium, hemisphere_poses, poses_beside, render_exactly
-from scenes.sdf import ball, box, brick, checks, longitude, mix, rgb, ripples, triangle_wave
 
 _FIELD_OF_VIEW = math.radians(40)
 _LIGHT = F.normalize(torch.tensor([0.5, -0.4, 0.8], dtype=torch.float64), dim=0)

@@ -16,9 +16,9 @@ from nerf_posenc.radiance.rays import camera_rays, ray_aabb_intersect
 from nerf_posenc.radiance.views import Scene, SurfacePoints, Views, premultiplied
 from scenes.errors import SceneError
 from scenes.image_files import stored_pixels
-from scenes.masks import Mask, mask_beside, read_masks
-from scenes.pixel_stacks import mapped_note, stack_images
-from scenes.worker import Allowance
+from scenes.posed.masks import Mask, mask_beside, read_masks
+from scenes.reading.pixel_stacks import mapped_note, stack_images
+from scenes.reading.worker import Allowance
 
 HOLD_OUT = 8
 # A matrix that is off by more stretches or mirrors.

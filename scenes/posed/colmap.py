@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from nerf_posenc.radiance.cameras import Camera
 from scenes.errors import SceneError
-from scenes.folders import ImageFinder, path_inside
-from scenes.frames import (
+from scenes.posed.folders import ImageFinder, path_inside
+from scenes.posed.frames import (
     Box,
     Frame,
     PosedImages,
@@ -25,7 +25,7 @@ from scenes.frames import (
     require_views,
     split_frames,
 )
-from scenes.worker import read_model
+from scenes.reading.worker import read_model
 
 _LARGEST = 1e9
 _MODELS = ("SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "FULL_OPENCV")

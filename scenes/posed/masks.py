@@ -19,7 +19,7 @@ from nerf_posenc.images import unit_range
 from nerf_posenc.radiance.views import reduced_masks
 from scenes.errors import SceneError
 from scenes.image_files import MAX_PIXELS, stored_pixels
-from scenes.worker import Allowance
+from scenes.reading.worker import Allowance
 
 if TYPE_CHECKING:
     from jaxtyping import Bool

@@ -1,0 +1,1 @@
+"""Scenes and patterns by formula, and the bundled image."""

@@ -1,0 +1,1 @@
+"""Posed views of files: transforms.json, COLMAP and LLFF, their frames, masks and camera paths."""
