@@ -14,14 +14,14 @@ from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
 from nerf_posenc.presets import Preset
 
-# Modules whose exported classes and functions are found by what their documentation names.
+# Modules whose exported classes and functions are searched by the text of their docstrings.
 _PACKAGES = (
     "nerf_posenc",
     "nerf_posenc.encoders",
     "nerf_posenc.positional",
     "nerf_posenc.networks",
 )
-# Presets of three axes alone; the others have as many as are asked for.
+# Presets that need three axes; all others take any number.
 _THREE_AXES = ("cogvideox-sincos", "prithvi")
 
 
@@ -48,7 +48,7 @@ def index() -> tuple[Found, ...]:
     presets = []
     for name, row in PRESETS.items():
         about = f"{row.source}. {row.note}".strip()
-        # An alias with a width of its own has a line of its own.
+        # An alias with its own width gets its own line of code.
         presets += [Found(alias, f'preset("{alias}")', (), about) for alias in row.dims]
         also = tuple(alias for alias in row.aliases if alias not in row.dims)
         presets.append(Found(name, _line(name, row), also, about))
@@ -83,12 +83,12 @@ def find_encodings(text: str) -> list[Found]:
         'GeoCLIP, random features of sigma 16 on the Equal Earth projection'
     """
     words = _words(text)
-    # The whole of it, or without what says a size or a version: vit of ViT-B/16, wan of Wan2.1.
+    # Search for the whole text, then without size and version: "vit" of ViT-B/16, "wan" of Wan2.1.
     shorter = ["".join(words[:n]) for n in range(len(words), 0, -1)] + words
     shorter += [word.rstrip("0123456789") for word in words]
     for wanted in dict.fromkeys(shorter):
         found = _ranked(wanted)
-        # Of a shortened text whole words alone count.
+        # A shortened text must match a whole word.
         if found and (wanted == shorter[0] or (len(wanted) > 1 and found[0][0] < _FIRST_PART)):
             return [each for _, each in found]
     return []

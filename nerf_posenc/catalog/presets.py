@@ -1,4 +1,4 @@
-"""Every preset by its name, whichever encoder it is of."""
+"""All presets by name, over the tables of all encoder classes."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def preset(name: str, *sizes: int, **overrides: Any) -> AnyEncoder:
         RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
     encoder: Any = encoder_of(PRESETS.canonical(name))
-    # By the name that was given: an alias may have another width.
+    # Pass the given name, not the canonical one: an alias may have another width.
     made: AnyEncoder = encoder.preset(name, *sizes, **overrides)
     return made
 

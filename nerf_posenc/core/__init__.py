@@ -1,7 +1,8 @@
 """The exact sinusoid: bands, columns, and the evaluation that every encoder shares.
 
-Read `sinusoids` first; a band is multiplied by pi in `SinCos._evaluate`. Bands of long contexts
-(`scaled_bands`) are exported here, the usual ones by `nerf_posenc`.
+Read `sinusoids` first: the two functions at its top define the numbers. `fused_sinusoids` has their
+speed and derivatives. Bands of long contexts (`rope_scaling`) are exported here, the usual ones by
+`nerf_posenc`.
 """
 
 from nerf_posenc.lazy import lazy_exports

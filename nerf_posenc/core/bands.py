@@ -56,7 +56,7 @@ def octave_bands(
     octaves = torch.linspace(min_octave, last, num_bands, dtype=torch.float64, device="cpu")
     if not (float(min_octave).is_integer() and float(step).is_integer()):
         return base * torch.exp2(octaves)
-    # Exact, which a power of two need not be.
+    # ldexp is exact; base * 2.0**octave through torch.exp2 may be rounded.
     return torch.ldexp(torch.tensor(base, dtype=torch.float64, device="cpu"), octaves)
 
 
@@ -91,7 +91,7 @@ def geometric_bands(
     if last_reached and dim < 4:
         raise ValueError(f"last_reached needs two bands, a dim of 4 or more; got {dim}")
     exponents = torch.arange((dim + 1) // 2, dtype=torch.float64, device="cpu")
-    # base^(-2i/dim): the last band stays above 1 / base, unless it is to be reached.
+    # base^(-2i/dim): the last band is above 1 / base, or equal to it with last_reached.
     exponents = exponents / (dim // 2 - 1 if last_reached else dim / 2)
     return torch.pow(torch.tensor(base, dtype=torch.float64, device="cpu"), -exponents)
 

@@ -1,10 +1,12 @@
-"""Orders of the columns of an encoder."""
+"""Orders of the columns of an encoder, and the side of its raw input."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
 
 Phase = Literal["sin", "cos"]
 Phases = tuple[Phase, Phase]
+IncludeInput = Literal["front", "back"] | None
+"""Side of the features on which an encoder puts the raw coordinates; None leaves them out."""
 
 LAYOUTS = ("kpa", "pka", "pak", "apk", "akp", "kap")
 """Column orders, outermost to innermost: k = band, p = phase (sin or cos), a = axis."""

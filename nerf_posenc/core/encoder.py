@@ -47,7 +47,7 @@ class Encoder(nn.Module):
         self._out_dim = out_dim
         self._constants: dict[str, Tensor] = {}
         self._constants_device = torch.device("cpu")
-        # Without elements, so that it does not matter who fills it with what.
+        # An empty tensor: loaders that fill buffers have nothing to fill.
         self.register_buffer("_device_tracker", torch.empty(0), persistent=False)
 
     @property
@@ -88,7 +88,7 @@ class Encoder(nn.Module):
     def move_constants(self, device: torch.device) -> None:
         """Put the constants on a device, if they are not there; ``forward`` begins with this."""
         if device != self._constants_device:
-            # Copies made in inference mode could never be differentiated through afterwards.
+            # A copy made in inference mode cannot be used in autograd later.
             with torch.inference_mode(False):
                 for name in self._constants:
                     setattr(self, name, self._constant_on(name, device))
@@ -102,7 +102,7 @@ class Encoder(nn.Module):
         return value.to(device)
 
     def __repr__(self) -> str:
-        # On one line, unless there are modules inside that have something to add.
+        # One line, unless a child module is not covered by `extra_repr`.
         if set(dict(self.named_children())) <= set(self.described):
             return f"{type(self).__name__}({self.extra_repr()})"
         return super().__repr__()
@@ -114,7 +114,7 @@ class Encoder(nn.Module):
         self.move_constants(self.device)
         for name, value in before.items():
             tensor = getattr(self, name)
-            # From the meta device there is no value to keep, only the type.
+            # A meta tensor has no value to keep, only a dtype.
             kept = tensor.data if value.is_meta else value.clone()
             with torch.no_grad():
                 tensor.data = kept.to(tensor.device, value.dtype)
@@ -123,7 +123,7 @@ class Encoder(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
-        # With assign=True a checkpoint in half precision would replace what is not to be cast.
+        # load_state_dict(assign=True) would replace float32 values by half-precision ones.
         for name in self.uncast:
             value, own = state_dict.get(prefix + name), getattr(self, name)
             if isinstance(value, Tensor) and own is not None:
@@ -178,7 +178,7 @@ class Identity(Encoder):
 
 def has_values(tensor: Tensor) -> bool:
     """Whether a tensor has values: not under torch's FakeTensorMode, which knows shapes alone."""
-    # Imported here: the name is torch's own, and other versions may have it elsewhere.
+    # A private name of torch: import it late, since other versions may have moved it.
     from torch._subclasses import FakeTensor
 
     return not isinstance(tensor, FakeTensor)
@@ -187,7 +187,7 @@ def has_values(tensor: Tensor) -> bool:
 @contextlib.contextmanager
 def computed_with_values() -> Iterator[None]:
     """Leave torch's FakeTensorMode, for a function that compares numbers of constants."""
-    # Imported here, as above.
+    # A private name of torch, as in `has_values`.
     from torch.utils._python_dispatch import _disable_current_modes
 
     with _disable_current_modes():
@@ -308,7 +308,7 @@ def described(values: Tensor) -> str:
 
 
 def is_recorded() -> bool:
-    """Whether the operations are being recorded, by a compiler, an exporter or ``torch.jit``."""
+    """Whether torch.compile, torch.export or ``torch.jit.trace`` records the operations."""
     return torch.compiler.is_compiling() or bool(
         torch.jit.is_tracing()  # type: ignore[attr-defined]
     )
@@ -318,6 +318,11 @@ def inside_transform() -> bool:
     """Whether a transform of ``torch.func`` or forward-mode differentiation is active."""
     transforms: bool = torch._C._are_functorch_transforms_active()
     return transforms or forward_ad._current_level >= 0
+
+
+def is_differentiated(x: Tensor) -> bool:
+    """Whether derivatives with respect to ``x`` may be asked for, in any mode."""
+    return (x.requires_grad and torch.is_grad_enabled()) or inside_transform()
 
 
 def checked_order(axis_order: Sequence[int] | None, num_axes: int) -> tuple[int, ...]:

@@ -95,7 +95,7 @@ class Box:
                     f"width must be a number or have shape (*batch, {omega.shape[-1]}), a width "
                     f"for each axis; got {tuple(width.shape)}"
                 )
-            # Widths of each point, beside all frequencies.
+            # (*batch, in_dim) -> (*batch, 1, in_dim), which broadcasts with (num, in_dim).
             width = width.unsqueeze(-2)
         # torch.sinc(t) is sin(pi t) / (pi t), with t in cycles.
         return torch.sinc(omega / (2 * math.pi) * width).prod(-1)
@@ -103,7 +103,7 @@ class Box:
 
 @functools.cache
 def _gauss_legendre() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Nodes in [-1, 1] and their weights; not at import, which their eigenvalues would delay."""
+    """Nodes in [-1, 1] and their weights, computed at the first use: it takes milliseconds."""
     return np.polynomial.legendre.leggauss(_NUM_NODES)
 
 
@@ -133,7 +133,7 @@ class Lanczos:
         require_counts(lobes=self.lobes)
         if self.lobes > _MOST_LOBES:
             raise ValueError(f"lobes must be 1 to {_MOST_LOBES}; got {self.lobes}")
-        # Half of the kernel, in grid steps, and the weights of its nodes, which add to 1.
+        # The kernel is symmetric: integrate over u in [0, lobes] grid steps, with weights of sum 1.
         nodes, weights = map(torch.from_numpy, _gauss_legendre())
         u = self.lobes * (nodes + 1) / 2
         weights = weights * torch.sinc(u) * torch.sinc(u / self.lobes)
@@ -144,6 +144,7 @@ class Lanczos:
         """Factor of each frequency."""
         cycles = omega * (self.pitch / (2 * math.pi))
         u, weight = self._nodes.to(omega), self._weights.to(omega)
+        # (num, in_dim, nodes) @ (nodes,) -> (num, in_dim)
         response = torch.cos(2 * math.pi * cycles[..., None] * u) @ weight
-        # Beyond the frequencies that the nodes resolve the response is below 1e-6.
+        # The nodes do not resolve higher frequencies, where the response is below 1e-6.
         return response.where(cycles.abs() * self.lobes < _NUM_NODES / 4, 0.0).prod(-1)

@@ -116,7 +116,7 @@ def yarn_bands(
         low, high = math.floor(low), math.ceil(high)
     low, high = max(0, low), min(dim - 1, high)
     pairs = torch.arange(dim // 2, dtype=torch.float64, device="cpu")
-    # 0 for fast bands, which stay; 1 for slow ones, which are divided; a ramp between them.
+    # Share of interpolation: 0 for fast bands (kept), 1 for slow ones (divided by the factor).
     interpolated = ((pairs - low) / max(high - low, 1e-3)).clamp(0, 1)
     bands = geometric_bands(dim, base=base)
     return bands * (1 - interpolated) + bands / factor * interpolated
@@ -177,8 +177,8 @@ def llama3_bands(
     _require_ramp(trained_length, slow_cycles, fast_cycles)
     bands = geometric_bands(dim, base=base)
     cycles = trained_length * bands / (2 * math.pi)
-    # By how often a band turns within the trained length: fast bands stay, slow ones are divided.
-    # Equal limits, as in Llama 4, are a step.
+    # Share that is kept: 1 for fast bands, 0 for slow ones. Equal limits (Llama 4) give a step; the
+    # 1e-12 avoids the division by 0.
     kept = ((cycles - slow_cycles) / max(fast_cycles - slow_cycles, 1e-12)).clamp(0, 1)
     return bands * kept + bands / factor * (1 - kept)
 
@@ -233,7 +233,7 @@ def longrope_scale(factor: float, trained_length: int) -> float:
         raise ValueError(
             f"factor must be 1 or more and trained_length 2 or more; got {factor}, {trained_length}"
         )
-    # Entropy of attention grows with the logarithm of the length.
+    # The entropy of attention grows with ln(length); larger logits compensate for it.
     return math.sqrt(1 + math.log(factor) / math.log(trained_length))
 
 

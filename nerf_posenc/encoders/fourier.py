@@ -10,16 +10,19 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
-from nerf_posenc.core.columns import Phase, Phases, column_labels
+from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
 from nerf_posenc.core.encoder import (
     Encoder,
     described,
+    is_differentiated,
+    is_recorded,
     require_coordinates,
     require_counts,
     require_tensor,
 )
 from nerf_posenc.core.filters import Filter, filtered
-from nerf_posenc.core.sinusoids import IncludeInput, SinCos, project
+from nerf_posenc.core.fused_sinusoids import by_rows
+from nerf_posenc.core.sinusoids import SinCos, project
 from nerf_posenc.presets.fourier import FOURIER
 
 if TYPE_CHECKING:
@@ -130,15 +133,15 @@ class FourierEncoder(Encoder):
             for i, (band, phase, axis) in enumerate(labels)
             if band < per_axis[axis] and (alone is None or phase in alone)
         ]
-        every = len(kept) == len(labels)
-        if include_input == "each":
-            # The raw coordinates stand behind all columns; a stable sort moves each to its axis.
+        every = len(kept) == len(labels) and include_input != "each"
+        if include_input is not None:
+            raw = range(len(labels), len(labels) + in_dim)
             labels = labels + [(-1, "x", axis) for axis in range(in_dim)]
-            kept = sorted(
-                [*kept, *range(len(labels) - in_dim, len(labels))], key=lambda i: labels[i][2]
-            )
-            every = False
-        super().__init__(in_dim, len(kept) + (in_dim if include_input in ("front", "back") else 0))
+            kept = [*raw, *kept] if include_input == "front" else [*kept, *raw]
+            if include_input == "each":
+                # A stable sort moves each raw coordinate behind the other columns of its axis.
+                kept.sort(key=lambda i: labels[i][2])
+        super().__init__(in_dim, len(kept))
         self.include_input = include_input
         self.variance_scale = variance_scale
         self.out_dtype = out_dtype
@@ -153,11 +156,6 @@ class FourierEncoder(Encoder):
     def is_stationary(self) -> bool:  # type: ignore[override]
         """Whether the inner product of two points' features depends on their offset alone."""
         return self.include_input is None and len(self.phases) == 2
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the core's columns are all kept, and its input is the raw coordinates."""
-        return self.basis is None and self._kept is None
 
     @classmethod
     def preset(
@@ -191,10 +189,7 @@ class FourierEncoder(Encoder):
     @property
     def columns(self) -> list[Column]:
         """Band, phase and axis of each column."""
-        if self.include_input not in ("front", "back"):
-            return self._labels
-        raw = [(-1, "x", axis) for axis in range(self.in_dim)]
-        return self._labels + raw if self.include_input == "back" else raw + self._labels
+        return self._labels
 
     @property
     def frequencies(self) -> Float[Tensor, "out_dim in_dim"]:
@@ -254,29 +249,47 @@ class FourierEncoder(Encoder):
     def _features(self, x: Tensor, weight: Tensor | None, variance: Tensor | None) -> Tensor:
         """Features of coordinates with the variance along each axis or direction."""
         dtype = x.dtype if self.out_dtype is None else self.out_dtype
-        features: Tensor
-        if self.is_plain:
-            features = self.sincos(
-                x,
-                weight=weight,
-                variance=variance,
-                out_dtype=dtype,
-                include_input=self.include_input,
+        if self._joins_rows(x, weight, variance, dtype):
+            self.sincos.move_constants(x.device)
+            joined = by_rows(
+                lambda rows, _, kept: self._beside(
+                    rows, self.sincos.blocks(rows, dtype, kept=kept)
+                ),
+                x.reshape(-1, self.in_dim),
+                self.out_dim,
+                dtype,
             )
-            return features
+            return joined.reshape(*x.shape[:-1], self.out_dim)
+        if self.basis is self._kept is None and x.dtype in (torch.float16, torch.bfloat16):
+            # The gradients of the raw columns and of the others are added before they are rounded.
+            x = x.float()
         along = x if self.basis is None else project(x, self.basis)
         # MPS has no float64: what is projected stays on the CPU until it is encoded.
         weight, variance = (t if t is None else t.to(along.device) for t in (weight, variance))
-        features = self.sincos(along, weight=weight, variance=variance, out_dtype=dtype)
+        features: Tensor = self.sincos(along, weight=weight, variance=variance, out_dtype=dtype)
         features = features.to(x.device)
-        if self.include_input == "each":
-            features = torch.cat([features, x.to(dtype)], dim=-1)
-        if self._kept is not None:
-            features = features[..., self._kept]
-        if self.include_input not in ("front", "back"):
-            return features
-        parts = [x.to(dtype), features]
-        return torch.cat(parts if self.include_input == "front" else parts[::-1], dim=-1)
+        if self.include_input is not None:
+            features = torch.cat(self._beside(x.to(dtype), [features]), dim=-1)
+        return features if self._kept is None else features[..., self._kept]
+
+    def _beside(self, x: Tensor, waves: list[Tensor]) -> list[Tensor]:
+        """Blocks of columns, from left to right: sines and cosines beside the raw coordinates."""
+        # Where columns are picked, the indices of the raw ones follow those of the others.
+        is_front = self.include_input == "front" and self._kept is None
+        return [x, *waves] if is_front else [*waves, x]
+
+    def _joins_rows(
+        self, x: Tensor, weight: Tensor | None, variance: Tensor | None, dtype: torch.dtype
+    ) -> bool:
+        """Whether to join the raw input chunk by chunk, which saves a copy of all features."""
+        return (
+            self.include_input is not None
+            and self.basis is self._kept is weight is variance is None
+            and x.dtype == dtype
+            and dtype in (torch.float32, torch.float64)
+            and not (is_recorded() or is_differentiated(x))
+            and not self.sincos.needs_no_chunks(x, dtype)
+        )
 
     def _variance_along_axes(
         self, x: Tensor, variance: Tensor | None, covariance: Tensor | None

@@ -29,8 +29,7 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, " num_heads"]:
     """
     if num_heads < 1:
         raise ValueError(f"num_heads must be 1 or more; got {num_heads}")
-    # 2^(-8 i / n) for a power of two n. For another number, as in the paper's code: those of the
-    # power of two below it, then every second one of the next power.
+    # 12 heads: the 8 slopes of 8 heads, then the 1st, 3rd, 5th and 7th slope of 16 heads.
     lower = 1 << (num_heads.bit_length() - 1)
     slopes: Sequence[float] = [2 ** (-8 * i / lower) for i in range(1, lower + 1)]
     higher = [2 ** (-4 * i / lower) for i in range(1, 2 * lower + 1)]

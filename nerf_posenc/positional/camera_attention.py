@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CameraTransforms:
-    """What each camera's tokens are multiplied with.
+    """Matrices that multiply the tokens of each camera.
 
     Attributes:
         queries: ``(*batch, cameras, 4, 4)``.
@@ -70,7 +70,8 @@ class PRoPEEncoder(Encoder):
         super().__init__(2, dim)
         self.patches = tuple(patches)
         self.base = base
-        # The authors rotate backwards: their angle is that of the opposite position.
+        # The authors rotate by negative angles, so `_transformed` negates the positions of queries
+        # and keys. Their first block of columns is that of the patch's column: (1, 0).
         self.rotary = RotaryEncoder(dim // 2, 2, base=base, axis_order=(1, 0), pairing="axis-half")
 
     def transforms(
@@ -102,6 +103,7 @@ class PRoPEEncoder(Encoder):
             raise ValueError(f"image_size must be (height, width) above 0; got {image_size}")
         if (intrinsics is None) != (image_size is None):
             raise ValueError("give both intrinsics and image_size, or neither")
+        # [R t; 0 1]: only the translation t is scaled.
         scale = torch.ones(4, 4).to(world_from_camera)
         scale[:3, 3] = translation_scale
         world_from_camera = world_from_camera * scale
@@ -196,6 +198,7 @@ class PRoPEEncoder(Encoder):
                 f"x must have shape (*batch, heads, {length}, {self.out_dim}) for {cameras} "
                 f"cameras of {self.patches} patches; got {tuple(x.shape)}"
             )
+        # x: [first half: blocks of 4 for the camera | column of the patch | row of the patch]
         half = self.out_dim // 2
         projected = transformed_by_camera(x[..., :half], matrices)
         positions = grid_positions(self.patches, device=x.device).flatten(0, 1).repeat(cameras, 1)
@@ -229,14 +232,14 @@ def transformed_by_camera(
             f"x must have shape (*batch, heads, length, dim) with a length that {cameras} cameras "
             f"divide and a dim that 4 divides; got {tuple(x.shape)}"
         )
+    # (*batch, heads, cameras, tokens, dim / 4, 4) @ (*batch, 1, cameras, 1, 4, 4)
     groups = x.unflatten(-2, (cameras, -1)).unflatten(-1, (-1, 4))
-    # (*batch, heads, cameras, tokens, dim / 4, 4), with matrices of every head and token.
     moved: Tensor = groups @ matrices.to(x.dtype).mT[..., None, :, None, :, :]
     return moved.flatten(-2).flatten(-3, -2)
 
 
 def _inverted_pose(pose: Tensor) -> Tensor:
-    """Inverse of a rigid transform."""
+    """Inverse of a rigid transform: ``[R t; 0 1]`` to ``[R^T  -R^T t; 0 1]``."""
     rotation = pose[..., :3, :3].mT
     translation = -rotation @ pose[..., :3, 3:]
     return torch.cat([torch.cat([rotation, translation], dim=-1), pose[..., 3:, :]], dim=-2)
@@ -245,6 +248,7 @@ def _inverted_pose(pose: Tensor) -> Tensor:
 def _normalized_intrinsics(intrinsics: Tensor, image_size: Sequence[int | float]) -> Tensor:
     """4x4 matrices that project to images from -0.5 to 0.5."""
     height, width = image_size
+    # In pixels [fx 0 cx; 0 fy cy; 0 0 1]. Divide by the size, then move the center to 0.
     size = intrinsics.new_tensor([width, height, 1.0])
     center = intrinsics.new_tensor([[0.0, 0.0, 0.5], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
     lifted = torch.zeros(*intrinsics.shape[:-2], 4, 4).to(intrinsics)

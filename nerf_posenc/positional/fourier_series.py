@@ -74,7 +74,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         for name in self.uncast:
             drawn = torch.empty(num_heads, len(bands), num_series)
             nn.init.xavier_normal_(drawn, gain=gain, generator=generator)
-            # One band for each series, spread over all of them if there are more.
+            # Around the identity: series i has coefficient 1 at band i * step.
             step = math.ceil(len(bands) / num_series)
             own = torch.arange(0, len(bands), step)
             drawn[:, own, torch.arange(len(own))] += 1
@@ -99,7 +99,8 @@ class FourierSeriesRotaryEncoder(Rotation):
             ``(*batch, num_heads, length, dim)``; pairs without a rotation have 1 in both.
         """
         waves: Tensor = self.sincos(self._positions(positions))
-        # Cosine and sine of each pair are weighted sums of those of all frequencies, by head.
+        # (*batch, length, 2 * bands) -> sine, cosine: (*batch, length, bands). Mixed by head:
+        # (*batch, 1, length, bands) @ (heads, bands, series) -> (*batch, heads, length, series)
         sine, cosine = waves.unflatten(-1, (2, -1)).unbind(-2)
         series = [
             wave[..., None, :, :] @ coefficients.to(wave.dtype)
@@ -108,7 +109,7 @@ class FourierSeriesRotaryEncoder(Rotation):
                 (sine, self.sine_coefficients),
             )
         ]
-        # Pairs without a series have 1 as cosine and as sine.
+        # The authors' code pads both cosine and sine with 1.
         missing = self.dim // 2 - series[0].shape[-1]
         padded = [nn.functional.pad(part, (0, missing), value=1.0) for part in series]
         return self.to_columns(padded[0]), self.to_columns(padded[1])

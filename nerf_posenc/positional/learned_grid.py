@@ -24,9 +24,9 @@ from nerf_posenc.core.grids import grid_positions
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-# More tokens before the patches than any model has: the shape must be wrong.
+# No model has more prefix tokens; with more, the given shape must be wrong.
 _MOST_PREFIX = 16
-# Nothing, a class token, a distillation token as well, or four registers.
+# None; class token; class and distillation token; class token and four registers.
 _USUAL_PREFIXES = (0, 1, 2, 5)
 
 
@@ -195,8 +195,9 @@ class LearnedGridEncoder(Encoder):
         if shape == self.shape:
             return self.codes
         prefix, patches = self.codes.split([self.num_prefix, len(self.codes) - self.num_prefix])
+        # (rows * columns, dim) -> (1, dim, rows, columns), the layout of F.interpolate.
         image = patches.unflatten(0, self.shape).movedim(-1, 0)[None]
-        # Resampled in float32 at least: half precision has no bicubic kernel everywhere.
+        # Some devices have no bicubic kernel for half precision.
         image = image.to(torch.promote_types(image.dtype, torch.float32))
         options: dict[str, Any] = {
             "mode": mode,
@@ -211,6 +212,7 @@ class LearnedGridEncoder(Encoder):
             resized = F.interpolate(image, scale_factor=factors, **options)
         else:
             resized = F.interpolate(image, size=shape, **options)
+        # (1, dim, new rows, new columns) -> (new rows * new columns, dim)
         patches = resized[0].movedim(0, -1).flatten(0, 1).to(prefix.dtype)
         return torch.cat([prefix, patches])
 
@@ -318,6 +320,7 @@ class LearnedAxialEncoder(Encoder):
             if bool(outside.any()):
                 wrong = flat[outside.any(dim=1)][0].tolist()
                 raise ValueError(f"positions must be from 0 to below {lengths}; got {wrong}")
+        # One (*batch, width) for each axis.
         parts = [self.codes[axis][positions[..., axis].long()] for axis in self.axis_order]
         return (
             torch.cat(parts, dim=-1) if self.reduce == "concatenate" else sum(parts[1:], parts[0])

@@ -92,7 +92,7 @@ class MemN2NPositionEncoder(Encoder):
             return embeddings * self.table(embeddings.shape[-2]).to(embeddings)
         longest = embeddings.shape[-2]
         _require_lengths(lengths, embeddings)
-        # The table of each length that occurs, with zeros for the padding.
+        # One table for each length that occurs, padded with zeros.
         tables = embeddings.new_zeros(longest + 1, longest, self.out_dim)
         for length in lengths.unique().tolist():
             if length:
@@ -165,7 +165,7 @@ class TemporalEncoder(Encoder):
             added = [table.flip(0) for table in tables]
         else:
             _require_lengths(lengths, inputs)
-            # Counted back from the last memory of each story; padding is negative, and gets 0.
+            # Count back from the last memory of each story. Padding is negative and gets code 0.
             age = lengths[..., None] - 1 - torch.arange(count, device=inputs.device)
             is_memory = (age >= 0)[..., None]
             added = [table[age.clamp(min=0)] * is_memory for table in tables]

@@ -100,10 +100,13 @@ class MixedRotaryEncoder(Rotation):
             positions = positions.to(
                 torch.float32 if positions.device.type == "mps" else torch.float64
             )
+        # (*batch, length, num_axes) @ matrix -> (*batch, length, num_heads * dim / 2)
         cycles = project_cycles(positions, self.matrix.flatten(0, -2) / (2 * math.pi))
         if self.num_heads is not None:
+            # (*batch, num_heads, length, dim / 2)
             cycles = cycles.unflatten(-1, (self.num_heads, -1)).movedim(-2, -3)
         features: Tensor = self.sincos(cycles, out_dtype=dtype)
+        # Layout "pka" with one band: [all sines, all cosines], each dim / 2 wide.
         sine, cosine = features.unflatten(-1, (2, -1)).unbind(-2)
         return self.to_columns(cosine), self.to_columns(sine)
 
@@ -118,7 +121,10 @@ class MixedRotaryEncoder(Rotation):
 def _drawn(
     dim: int, num_axes: int, heads: Sequence[int], base: float, generator: torch.Generator | None
 ) -> Tensor:
-    """RoPE-ViT's initial frequencies."""
+    """Draw RoPE-ViT's initial frequencies, ``(*heads, dim / 2, 2)``.
+
+    The first dim / 4 pairs of a head point in one random direction, the others at right angles.
+    """
     require_positive(base=base)
     if num_axes != 2 or dim % 4:
         raise ValueError(
@@ -131,7 +137,7 @@ def _drawn(
         [turn.expand(*heads, dim // 4), turn.expand(*heads, dim // 4) + math.pi / 2], -1
     )
     magnitude = torch.cat([magnitude, magnitude])
-    # Sines by the core's own hand: the direction of each pair, once.
+    # (*heads, dim / 2, 2): the unit vector (cos, sin) of each pair. `core` alone computes sines.
     direction = SinCos(
         1, torch.ones(1, dtype=torch.float64, device="cpu"), layout="pka", phases=("cos", "sin")
     )

@@ -119,10 +119,10 @@ class PoPEEncoder(Encoder):
         self._require_shapes(x, positions)
         cosine, sine = self(positions).unsqueeze(-3).unflatten(-1, (-1, 2)).unbind(-1)
         phases = self.phases.to(torch.promote_types(self.phases.dtype, torch.float32))
-        # Bounded, and with the gradient of what is not.
+        # Straight-through: the value is clamped to [-2 pi, 0], the gradient is that of `phases`.
         phases = phases + (phases.clamp(-2 * math.pi, 0) - phases).detach()
         phase_cosine, phase_sine = self.phase_sincos(phases[:, None, :, None]).unbind(-1)
-        # The addition theorems: the angle of position and phase together.
+        # cos(a + b) and sin(a + b) of the position's angle a and the phase b.
         angle = (
             cosine * phase_cosine - sine * phase_sine,
             sine * phase_cosine + cosine * phase_sine,
@@ -130,7 +130,10 @@ class PoPEEncoder(Encoder):
         return self._placed(x, torch.stack(angle, -1).flatten(-2))
 
     def _placed(self, x: Tensor, features: Tensor) -> Tensor:
-        """Each feature's length along the direction of its angle, in float32 or better."""
+        """Multiply ``[cos0 sin0 cos1 sin1]`` by lengths ``[r0 r0 r1 r1]``, in float32 or better.
+
+        ``(*batch, heads, length, dim)`` becomes ``(*batch, heads, length, 2 * dim)``.
+        """
         length = F.softplus(x.to(torch.promote_types(x.dtype, features.dtype)))
         return (length.repeat_interleave(2, dim=-1) * features).to(x.dtype)
 

@@ -1,4 +1,4 @@
-"""Learned biases of attention scores by the offset of key and query."""
+"""Learned attention biases that depend on the offset of the key from the query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def relative_positions(
     num_queries: int, num_keys: int | None = None, *, device: torch.device | None = None
 ) -> Int[Tensor, "num_queries num_keys"]:
-    """Position of each key less that of each query.
+    """Compute the position of each key minus that of each query.
 
     Queries are the last ``num_queries`` of the ``num_keys`` positions, as when decoding from a
     cache.
@@ -43,6 +43,7 @@ def relative_positions(
         )
     if not 0 <= num_queries <= num_keys:
         raise ValueError(f"num_keys must be num_queries or more; got {num_keys} and {num_queries}")
+    # keys [0 1 2 3] of 2 queries at 2 and 3  ->  [[-2 -1 0 1], [-3 -2 -1 0]]
     keys = torch.arange(num_keys, device=device)
     return keys - keys[num_keys - num_queries :, None]
 
@@ -133,13 +134,15 @@ class T5RelativeBias(_LookedUpBias):
         num_buckets = self.num_buckets
         if self.bidirectional:
             num_buckets //= 2
-            # Half of the buckets for keys behind the query, half for those ahead.
+            # The first half of the buckets is for keys up to the query, the second for later ones.
             first = (offsets > 0) * num_buckets
             distance = offsets.abs()
         else:
             first = torch.zeros_like(offsets)
             distance = (-offsets).clamp(min=0)
-        # Half of them hold one distance each; the others grow with the logarithm of the distance.
+        # With 16 buckets and max_distance 128:
+        # distance: 0 1 ... 7 | 8 ... 11 | 12 ... 15 | ... | 91 and more
+        # bucket:   0 1 ... 7 | 8        | 9         | ... | 15
         exact = num_buckets // 2
         share = (distance.clamp(min=1) / exact).log() / math.log(self.max_distance / exact)
         wide = exact + (share * (num_buckets - exact)).long()
@@ -236,7 +239,7 @@ def deberta_buckets(
             "num_buckets must be 4 or more, and max_distance - 1 above half of it; got "
             f"{num_buckets} and {max_distance}"
         )
-    # One bucket a distance up to half of them, logarithmic ones beyond; the sign stays.
+    # Offsets up to `half` are their own buckets; larger ones are logarithmic, with the same sign.
     distance = offsets.abs().clamp(min=half)
     share = torch.log(distance / half) / math.log((max_distance - 1) / half)
     wide = torch.ceil(share * (half - 1)).long() + half
@@ -277,7 +280,7 @@ class KerpleBias(nn.Module):
             raise ValueError(f"kind must be 'log' or 'power'; got {kind!r}")
         super().__init__()
         self.kind = kind
-        # For the logarithm as in the authors' code: r1 uniform in 0 to 2, r2 in 0 to 1.
+        # The authors' initialization: r1 uniform in [0, 2], r2 uniform in [0, 1] for "log".
         drawn = torch.rand(2, num_heads, generator=generator)
         self.scale = nn.Parameter(2 * drawn[0])
         self.shape = nn.Parameter(drawn[1] * (1 if kind == "log" else 2))
@@ -339,7 +342,8 @@ class FireBias(nn.Module):
         self.network = nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, num_heads))
         self.c = nn.Parameter(torch.tensor(c))
         self.initial_threshold = threshold
-        # L is a trained multiple of its initial value, which Adam's steps of equal size need.
+        # Adam's steps are equally large for all parameters, too small for L = 512. So a factor of
+        # the initial L is trained.
         self.threshold_factor = nn.Parameter(torch.ones(()))
 
     def forward(
@@ -356,13 +360,13 @@ class FireBias(nn.Module):
         """
         offsets = relative_positions(num_queries, num_keys, device=self.c.device)
         total = offsets.shape[1]
-        # With a cache of keys the queries are the last positions.
+        # Queries are the last positions, as when decoding from a cache. (num_queries, 1)
         query = torch.arange(total, device=self.c.device)[total - num_queries :, None]
         threshold = (self.threshold_factor * self.initial_threshold).abs()
         reach = torch.log1p((self.c * torch.maximum(query, threshold)).abs()) + self._EPS
-        # Log of the distance over log of the query's position, or of the threshold if that is
-        # more: 0 to 1 for keys up to the query.
+        # (num_queries, num_keys): psi(distance) / psi(max(L, i)), 0 to 1 for keys up to the query.
         share = torch.log1p((self.c * offsets.abs()).abs()) / reach
+        # (num_queries, num_keys, 1) -> (num_queries, num_keys, num_heads)
         biases: Tensor = self.network(share[..., None])
         return biases.movedim(-1, 0)
 

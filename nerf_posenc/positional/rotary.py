@@ -195,8 +195,9 @@ class RotaryEncoder(Rotation):
         return cosine.repeat_interleave(2, dim=-1), sine.repeat_interleave(2, dim=-1)
 
     def _pairs(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and sine of each pair."""
+        """Cosine and sine of each pair, both ``(*batch, num_pairs)``."""
         positions = self._positions(positions)
+        # Each pair takes the position along its axis: (*batch, num_axes) -> (*batch, num_pairs).
         features: Tensor = self.sincos(
             positions.expand(*positions.shape[:-1], len(self.pair_axes))
             if self._axes is None
@@ -204,6 +205,7 @@ class RotaryEncoder(Rotation):
         )
         if self.scale != 1:
             features = features * self.scale
+        # One band for each pair, so "kpa" is [all sines, all cosines].
         sine, cosine = features.chunk(2, dim=-1)
         return cosine, sine
 

@@ -1,4 +1,14 @@
-"""What rotary embeddings share: pairs of columns, and rotating them."""
+"""Base class of rotary embeddings: pairs of columns and their rotation.
+
+Columns that form a pair, for a head of 4 columns and the angles t0 and t1 of its pairs:
+
+    interleaved   x: [a0 b0 a1 b1]   cosine: [cos t0  cos t0  cos t1  cos t1]
+    half          x: [a0 a1 b0 b1]   cosine: [cos t0  cos t1  cos t0  cos t1]
+    axis-half     the same as half, in the block of columns of each axis
+    tiled         x: [a0 b0 a1 b1]   cosine: as half, in the block of columns of each axis
+
+Every pair (a, b) becomes (a cos t - b sin t, a sin t + b cos t).
+"""
 
 from __future__ import annotations
 
@@ -143,7 +153,7 @@ class Rotation(Encoder):
                 f"got {tuple(cosine.shape)} and {tuple(sine.shape)}"
             )
         if num_prefix:
-            # A rotation by 0 leaves the numbers as they are, to the bit.
+            # The prefix gets cosine 1 and sine 0, a rotation by 0: its bits do not change.
             cosine = F.pad(cosine, (0, 0, num_prefix, 0), value=1.0)
             sine = F.pad(sine, (0, 0, num_prefix, 0))
         _require_length(x, cosine.shape[-2] if cosine.ndim > 1 else 0, sequence_dim, num_prefix)
@@ -187,7 +197,10 @@ class Rotation(Encoder):
         return positions
 
     def to_columns(self, per_pair: Tensor) -> Tensor:
-        """Repeat the value of each pair at both its columns."""
+        """Repeat the value of each pair at both of its columns.
+
+        ``[t0 t1]`` becomes ``[t0 t0 t1 t1]`` if interleaved, else ``[t0 t1 t0 t1]`` in each block.
+        """
         if self.pairing == "interleaved":
             return per_pair.repeat_interleave(2, dim=-1)
         blocks = [per_pair]
@@ -196,9 +209,9 @@ class Rotation(Encoder):
         return torch.cat([block for block in blocks for _ in range(2)], dim=-1)
 
     def swapped(self, columns: Tensor) -> Tensor:
-        """Swap the halves of each block, which are the columns of its pairs."""
+        """Give each column the value of its partner: ``[a0 a1 b0 b1]`` to ``[b0 b1 a0 a1]``."""
         if self.pairing == "interleaved":
-            return columns  # Its pairs have one angle.
+            return columns  # Both columns of a pair have the same angle.
         blocks = columns.split(self._blocks, dim=-1)
         return torch.cat([half for b in blocks for half in b.chunk(2, dim=-1)[::-1]], dim=-1)
 
@@ -210,14 +223,16 @@ class Rotation(Encoder):
             wide, cosine, sine = x.to(dtype), cosine.to(dtype), sine.to(dtype)
         if self.pairing == "tiled":
             a, b = wide.unflatten(-1, (-1, 2)).unbind(-1)
-            # V-JEPA 2 rotates neighbors by tables made for halves, so that a pair has two angles.
+            # V-JEPA 2 pairs neighbors, but its tables are those of halves: a and b of one pair are
+            # rotated by different angles.
+            # x: [x0 x1 x2 x3]  ->  [-x1 x0 -x3 x2]
             rotated = wide * cosine + torch.stack([-b, a], dim=-1).flatten(-2) * sine
         elif (
             is_recorded()
             or inside_transform()
             or (torch.is_grad_enabled() and (cosine.requires_grad or sine.requires_grad))
         ):
-            # Recorders, transforms and trained tables need plain operations.
+            # torch.compile, torch.func and trained tables need differentiable operations.
             rotated = self._differentiable(wide, cosine, sine)
         elif torch.is_grad_enabled() and x.requires_grad:
             rotated = _RotationFunction.apply(wide, cosine, sine, self)
@@ -229,9 +244,10 @@ class Rotation(Encoder):
         """Rotate by plain operations on real numbers, which compilers and ONNX have."""
         if self.pairing == "interleaved":
             a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
-            # The tables repeat each angle for both columns of a pair.
+            # cosine: [c0 c0 c1 c1]  ->  c: [c0 c1], one angle for each pair.
             c, s = cosine[..., ::2], sine[..., ::2]
             return torch.stack([a * c - b * s, a * s + b * c], dim=-1).flatten(-2)
+        # In each block: [a0 a1 b0 b1]  ->  a: [a0 a1], b: [b0 b1].
         parts = zip(*(t.split(self._blocks, dim=-1) for t in (x, cosine, sine)), strict=True)
         halves: list[Tensor] = []
         for part in parts:
@@ -242,11 +258,11 @@ class Rotation(Encoder):
     def in_place(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         """Rotate without intermediate results, and without derivatives."""
         if self.pairing == "interleaved":
-            # Neighboring columns are complex numbers as they lie in memory.
+            # [a0 b0 a1 b1]  ->  [a0 + i b0, a1 + i b1], a view of the same memory.
             pairs = torch.view_as_complex(x.contiguous().unflatten(-1, (-1, 2)))
             turn = torch.complex(cosine[..., ::2], sine[..., ::2])
             return torch.view_as_real(pairs * turn).flatten(-2)
-        # Halves: a cos - b sin and b cos + a sin, the products added where the cosines already are.
+        # [a b] cos + [-b a] sin, without a copy of [-b a]: each half adds its second product.
         rotated = x * cosine
         halves = [width // 2 for width in self._blocks for _ in range(2)]
         parts, xs, sines = (t.split_with_sizes(halves, dim=-1) for t in (rotated, x, sine))
@@ -268,7 +284,8 @@ class _RotationFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         cosine, sine = ctx.saved_tensors
-        # Transposed: each column of a pair takes the other one's sine, with its sign changed.
+        # Rotation of a pair by [[cos_a, -sin_a], [sin_b, cos_b]]. Its transpose has the sines
+        # exchanged and negated: the rotation back.
         back = -ctx.rotation.swapped(sine)
         return ctx.rotation._rotated(grads[0], cosine, back), None, None, None
 
@@ -293,7 +310,11 @@ def _require_length(x: Tensor, length: int, sequence_dim: int, num_prefix: int) 
 
 
 def _beside(table: Tensor, x: Tensor, sequence_dim: int) -> Tensor:
-    """View a table ``(*lead, length, rotary_dim)`` so that it broadcasts with x."""
+    """View a table ``(*lead, length, rotary_dim)`` so that it broadcasts with x.
+
+    For x of shape ``(batch, length, heads, dim)``: ``(length, 1, rotary_dim)``, or
+    ``(batch, length, 1, rotary_dim)``.
+    """
     dim = sequence_dim - x.ndim if sequence_dim >= 0 else sequence_dim
     if not -x.ndim <= dim <= -2:
         raise ValueError(

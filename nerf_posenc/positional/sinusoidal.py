@@ -83,7 +83,7 @@ class SinusoidalEncoder(Encoder):
             ValueError: If the name is unknown; the nearest ones are given.
         """
         arguments = SEQUENCE[SEQUENCE.canonical(name)].arguments_with(**overrides)
-        # What depends on the width is a function of it.
+        # A preset gives arguments that depend on the width as functions of dim.
         return cls(dim, **{k: v(dim) if callable(v) else v for k, v in arguments.items()})
 
     @classmethod
@@ -225,6 +225,7 @@ class SinusoidalEncoder(Encoder):
         for (band, phase, axis), row in place.items():
             sine, cosine = (shifted[place[band, name, axis]] for name in ("sin", "cos"))
             partner = place[band, "cos" if phase == "sin" else "sin", axis]
+            # sin(a + b) = cos b sin a + sin b cos a, and cos(a + b) = cos b cos a - sin b sin a.
             matrix[row, row] = cosine
             matrix[row, partner] = sine if phase == "sin" else -sine
         return matrix

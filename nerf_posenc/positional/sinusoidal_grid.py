@@ -61,7 +61,7 @@ class GridSinusoidalEncoder(Encoder):
 
     described = ("sincos", "axes")
 
-    # DETR adds this to the last index before it divides by it.
+    # DETR divides positions by (last position + 1e-6).
     _SPAN_EPS = 1e-6
 
     def __init__(
@@ -93,7 +93,7 @@ class GridSinusoidalEncoder(Encoder):
         self.out_dtype = out_dtype
         self.axis_dims = None if axis_dims is None else tuple(axis_dims)
         if axis_dims is None:
-            # An even number of columns per axis, enough to reach dim; the surplus is left out.
+            # Round up to an even number of columns per axis; `forward` cuts the surplus.
             axis_dim = 2 * math.ceil(dim / (2 * num_axes))
             if bands is None:
                 bands = geometric_bands(axis_dim, base=base)
@@ -129,7 +129,7 @@ class GridSinusoidalEncoder(Encoder):
             ValueError: If the name is unknown; the nearest ones are given.
         """
         arguments = GRID[GRID.canonical(name)].arguments_with(**overrides)
-        # What depends on the size is a function of it.
+        # A preset gives arguments that depend on the size as functions of (dim, num_axes).
         sized = {
             key: value(dim, num_axes) if callable(value) else value
             for key, value in arguments.items()
@@ -158,7 +158,7 @@ class GridSinusoidalEncoder(Encoder):
         ordered = [positions[..., axis] for axis in self.axis_order]
         if self.axis_dims is None:
             features: Tensor = self.sincos(torch.stack(ordered, dim=-1), out_dtype=self.out_dtype)
-            # Cut, or filled up with zeros.
+            # A negative pad cuts surplus columns, a positive one appends zeros.
             surplus = self.out_dim - features.shape[-1]
             return F.pad(features, (0, surplus)) if surplus else features
         parts = [encoder(part) for encoder, part in zip(self.axes, ordered, strict=True)]
@@ -254,6 +254,7 @@ class GridSinusoidalEncoder(Encoder):
             )
         positions = []
         for dim in (1, 2):
+            # mask: [1 1 1 0]  ->  count: [1 2 3 3]
             count = mask.cumsum(dim).to(torch.get_default_dtype())
             position = count - 1 + self.start
             if self.span is not None:

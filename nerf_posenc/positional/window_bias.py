@@ -68,7 +68,7 @@ class WindowBias(nn.Module):
         """Bias to add to the attention scores of the window's tokens, patches row by row."""
         offsets = self.table[: self._num_offsets].unflatten(0, self._sizes)
         if self.is_absolute:
-            # The offsets from 1 - size to size - 1 of each axis read 0 to size - 1 from both sides.
+            # For size 3, the offsets [-2 -1 0 1 2] take the rows [2 1 0 1 2].
             for axis, size in enumerate(self.window):
                 offsets = offsets.index_select(
                     axis, torch.arange(1 - size, size).abs().to(offsets.device)
@@ -165,6 +165,6 @@ class LogCPBBias(nn.Module):
 def _pair_biases(biases: Tensor, window: Sequence[int]) -> Tensor:
     """Biases by offset, ``(*(2 size - 1), heads)``, of all pairs of patches of a window."""
     positions = grid_positions(window, device=biases.device).flatten(0, -2)
-    # Offsets from -(size - 1) to size - 1 along each axis, counted from 0.
+    # (length, length, num_axes): offsets along each axis plus size - 1, from 0 to 2 size - 2.
     steps = positions[:, None] - positions + positions.new_tensor(window) - 1
     return biases[tuple(steps.unbind(-1))].movedim(-1, 0)

@@ -108,6 +108,7 @@ class XPosEncoder(RotaryEncoder):
     def _decayed(self, positions: Tensor, sign: float) -> tuple[Tensor, Tensor]:
         cosine, sine = super().forward(positions)
         self.move_constants(positions.device)
+        # (*batch, 1) * (num_pairs,) -> (*batch, num_pairs), then repeated for both columns.
         distance = positions[..., None].to(self._log_zeta.dtype) - self.center
         exponent = sign / self.scale_base * distance
         decay = self.to_columns(torch.exp(exponent * self._log_zeta)).to(cosine.dtype)

@@ -1,6 +1,6 @@
-"""The encodings of other libraries and models by name: one table of plain rows for each encoder.
+"""The encodings of other libraries and models by name: one table of rows for each encoder class.
 
-The classmethod ``preset`` of each encoder reads them, and ``nerf_posenc.preset`` those of all.
+``FourierEncoder.preset`` and the like read one table; ``nerf_posenc.preset`` reads all of them.
 """
 
 from nerf_posenc.lazy import lazy_exports

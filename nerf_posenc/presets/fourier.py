@@ -1,4 +1,8 @@
-"""Frequency encodings of radiance fields, images and places."""
+"""Frequency encodings of radiance fields, images and places.
+
+The rows differ in the unit (``base``: pi in the papers, 1 in most NeRF code, 2 pi in nerfstudio),
+the order of the columns (``layout``) and the side of the raw input.
+"""
 
 import math
 from typing import Any
@@ -11,6 +15,7 @@ _NERF = dict(base=1.0, layout="kpa", include_input="front")
 _MIPNERF = dict(base=1.0, layout="pka", include_input="front")
 _SIREN = dict(base=math.pi, layout="kap", include_input="front")
 _TCNN = dict(base=math.pi, layout="akp")
+# nerfstudio multiplies the variance by 4^k instead of (2 pi 2^k)^2.
 _NERFSTUDIO = dict(base=2 * math.pi, layout="pak", variance_scale=(2 * math.pi) ** -2)
 _NERFSTUDIO_MODELS = "nerfstudio, models/"
 

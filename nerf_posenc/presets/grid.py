@@ -12,7 +12,11 @@ _TRANSFORMERS = "transformers, models/"
 
 
 def _clay_bands(dim: int, num_axes: int) -> Tensor:
-    """All but equal: the exponent is divided by the width once more."""
+    """Clay's bands, which are almost equal.
+
+    Its code divides the exponent by the width a second time, so the ratio of the last band to the
+    first is 1e4 ** (-2 / dim) instead of 1e-4.
+    """
     count = dim // (2 * num_axes)
     return ratio_bands(count, first=1.0, ratio=1e4 ** (-2 / (dim * max(count - 1, 1))))
 

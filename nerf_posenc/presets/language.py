@@ -1,4 +1,4 @@
-"""Rotary embeddings of language models, frozen: of text, and of the text between images."""
+"""Rotary embeddings of language models, as released: text, and text between images."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -52,14 +52,14 @@ def mrope_axes(sections: Sequence[int], *, interleaved: bool = False) -> tuple[i
 
 
 def _mrope(first: tuple[int, ...], dim: int, *, interleaved: bool) -> tuple[int, ...]:
-    """M-RoPE with the sections of 64 pairs in proportion."""
+    """Scale the sections of 64 pairs to ``dim // 2`` pairs; the first axis takes the rest."""
     sections = [pairs * dim // 128 for pairs in first]
     sections[0] = dim // 2 - sum(sections[1:])
     return mrope_axes(sections, interleaved=interleaved)
 
 
 def _ernie_axes(dim: int) -> tuple[int, ...]:
-    """Rows and columns in turn, then the frames."""
+    """Axes of the pairs: ``(1 2 1 2 ... 0 0)``, rows and columns in turn, then the frames."""
     frames = 5 * dim // 32
     return (1, 2) * ((dim // 2 - frames) // 2) + (0,) * frames
 

@@ -56,6 +56,7 @@ def merged_blocks(shape: Sequence[int]) -> Tensor:
     _require_sizes(shape, 2)
     if shape[0] % 2 or shape[1] % 2:
         raise ValueError(f"this model merges 2 x 2 patches, so sizes must be even; got {shape}")
+    # (rows / 2, 2, columns / 2, 2, 2 axes) -> (rows / 2, columns / 2, 2, 2, 2 axes)
     blocks: Tensor = grid_positions(shape).unflatten(0, (-1, 2)).unflatten(2, (-1, 2))
     return blocks.transpose(1, 2).flatten(0, -2)
 
@@ -113,6 +114,7 @@ def fitted_into(rows: int, columns: int, num_axes: int, shape: Sequence[int]) ->
     *frames, height, width = shape
     scale = rows / height if height / width > rows / columns else columns / width
     axes = [torch.arange(count, dtype=torch.float64) for count in frames]
+    # The image keeps its aspect ratio, centered in the grid: `size` positions from `start` on.
     for size, whole in ((height, rows), (width, columns)):
         fitted = min(whole, round(scale * size))
         start = round((whole - fitted) / 2)

@@ -1,4 +1,8 @@
-"""Rotary embeddings of vision, video and language models, frozen."""
+"""Rotary embeddings of vision, video and language models, as released.
+
+A row has the width of a head, the source, how the model counts positions, the number of axes, and
+the arguments of ``RotaryEncoder``. Arguments that depend on the width are functions of it.
+"""
 
 import math
 from functools import partial
@@ -14,11 +18,13 @@ from nerf_posenc.presets.row import rotary_row as _row
 
 
 def _flux_widths(dim: int) -> tuple[int, int, int]:
+    # 128 -> (16, 56, 56): frames, rows, columns.
     rest = 7 * dim // 16
     return dim - 2 * rest, rest, rest
 
 
 def _wan_widths(dim: int) -> tuple[int, int, int]:
+    # 128 -> (44, 42, 42): even widths near a third; the frames take the rest.
     rest = 2 * (dim // 6)
     return dim - 2 * rest, rest, rest
 
@@ -28,15 +34,18 @@ def _cogvideox_widths(dim: int) -> tuple[int, int, int]:
 
 
 def _dinov3_bands(dim: int) -> Tensor:
+    # Positions are in [-1, 1], so the fastest band has one cycle per unit.
     return 2 * math.pi * geometric_bands(dim // 2, base=100.0)
 
 
 def _linear_pixel_bands(dim: int) -> Tensor:
+    # max_freq=256: up to 256 / 2 half cycles per unit.
     return linear_bands(dim // 4, first=math.pi, last=math.pi * 128)
 
 
 def _geometric_pixel_bands(dim: int) -> Tensor:
     num_bands = dim // 4
+    # max_res=224: up to 224 / 2 half cycles per unit.
     return ratio_bands(num_bands, first=math.pi, ratio=112 ** (1 / max(num_bands - 1, 1)))
 
 
@@ -53,12 +62,13 @@ def _ltx_bands(dim: int) -> Tensor:
 
 
 def _pixtral_bands(dim: int) -> list[Tensor]:
+    # One series of bands: rows take the even ones, columns the odd ones.
     bands = geometric_bands(dim)
     return [bands[::2], bands[1::2]]
 
 
 def _cosmos_bands(dim: int) -> list[Tensor]:
-    # The rates of frames are stretched for twice as many.
+    # rope_scale (2, 1, 1): NTK scaling by 2 along the frames alone.
     frames, rows, columns = _wan_widths(dim)
     return [ntk_bands(frames, factor=2.0), geometric_bands(rows), geometric_bands(columns)]
 

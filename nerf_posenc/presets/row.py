@@ -1,4 +1,4 @@
-"""One row of the tables of presets."""
+"""Rows and tables of presets."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def rotary_row(
 
 
 class PresetTable(Mapping[str, Preset]):
-    """Presets by their names; an alias reads a row as well, and has none of its own.
+    """Presets by name. An alias finds the row of its preset, and is not iterated over.
 
     Args:
         rows: presets by name.

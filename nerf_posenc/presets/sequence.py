@@ -8,6 +8,7 @@ from nerf_posenc.core.bands import geometric_bands, ratio_bands
 from nerf_posenc.presets.row import Preset, PresetTable
 
 
+# An odd width ends in a column of zeros, as in diffusers: the bands are those of dim - 1.
 def _last_reached(dim: int) -> Tensor:
     return geometric_bands(dim - dim % 2, last_reached=True)
 
@@ -17,7 +18,7 @@ def _even(dim: int) -> Tensor:
 
 
 def _between(shortest: float, longest: float, dim: int) -> Tensor:
-    """Bands whose wavelengths run from one period to another, both reached."""
+    """Bands with wavelengths from ``shortest`` to ``longest``, both included."""
     ratio = (shortest / longest) ** (1 / max(dim // 2 - 1, 1))
     return ratio_bands(dim // 2, first=2 * math.pi / shortest, ratio=ratio)
 
