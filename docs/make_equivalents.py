@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
+from docs.library_numbers import error, source
+from nerf_posenc.catalog.equivalent import Equivalent
+from nerf_posenc.catalog.equivalents import EQUIVALENTS, PRESET_ROWS, SECTIONS
 from nerf_posenc.catalog.index import index
 from nerf_posenc.catalog.presets import PRESETS
-from tests.equivalents.equivalent import Equivalent
-from tests.equivalents.equivalents import EQUIVALENTS, SECTIONS
-from tests.equivalents.vectors import source
 
 ENCODERS = Path(__file__).parent / "encoders"
 
@@ -42,8 +42,8 @@ torch.Size([1500, 384])
 From a terminal: `python -m nerf_posenc find qwen`. `preset("flux")` is
 `RotaryEncoder.preset("flux")`, whose types an editor knows. {count} presets; how far they are from
 their libraries' own numbers is on the page of [equivalents](equivalents.md). In the lines
-`points`, `lonlat` and so on are inputs,
-`matrix` and `table` what a checkpoint has, `pi` is `math.pi`. This page is
+`points`, `lonlat` and so on are inputs, `dim`, `shape` and so on are sizes of the model,
+`matrix` and `table` are what a checkpoint has, and `pi` is `math.pi`. This page is
 written by `python -m docs.make_equivalents`.
 
 <p><input type="search" id="search-presets" placeholder="Search, as: qwen"
@@ -95,17 +95,18 @@ HEAD = """# One line for each library
 
 Each line gives the numbers of the library or model on its left. They were computed by running the
 library itself (`python -m more.tools.vectors`; tiny-cuda-nn's from the formulas of its kernels, and
-VGGT's by CroCo's code, which it has; those of released configurations by functions taken out of
-the libraries, or by a port of the formula where the version says so), and `pytest
-tests/equivalents` compares every line with them; this page is written by `python -m
-docs.make_equivalents` from the same lines. {count} rows.
+VGGT's by CroCo's code, which it has; those of `released/` by functions taken out of the libraries,
+or by a port of the formula where the version says so). `pytest tests/equivalents` compares every
+line with them. This page has the same {count} lines; `python -m docs.make_equivalents` writes it.
 
 The errors are the largest differences from the library's numbers, for float32 and float64 inputs.
 If the float64 error is larger than 1e-7, the library itself computes in float32: pass its own
 bands (`bands=library.inv_freq`) to match it up to the rounding of its angles, 4e-3 rad at position
-131,072. Large bands multiply the rounding of float32 coordinates. In the lines `q` is a query, `x`,
-`points`, `boxes` and so on are inputs, `pi` is `math.pi`, and an `encoder` was given the library's
-weights.
+131,072. The numbers of `released/` are float32, and those of `encoding/` are rounded to 7 digits.
+Large bands multiply the rounding of float32 coordinates. In the lines `q` is a query, `x`,
+`points`, `boxes` and so on are inputs, and `pi` is `math.pi`; `dim`, `shape` and so on are sizes of
+the model, and other sizes are those of the numbers, which are small. An encoder with parameters was
+given the library's weights.
 
 ```python
 from nerf_posenc import RotaryEncoder
@@ -126,14 +127,14 @@ torch.Size([1, 24, 24, 128])
 """
 
 
-def row(equivalent: Equivalent) -> str:
+def row(equivalent: Equivalent, vector: str) -> str:
     """One row of a table."""
-    errors = [f"{equivalent.error(dtype):.0e}" for dtype in (torch.float32, torch.float64)]
-    line = equivalent.line.replace("|", "\\|")
+    errors = [f"{error(equivalent, dtype):.0e}" for dtype in (torch.float32, torch.float64)]
+    line = equivalent.code.replace("|", "\\|")
     remark = f"; {equivalent.remark}" if equivalent.remark else ""
     return (
         f"| {equivalent.what} | `{line}` | {errors[0]} | {errors[1]} "
-        f"| {source(equivalent.vector)}: `{equivalent.vector}`{remark} |"
+        f"| {source(vector)}: `{vector}`{remark} |"
     )
 
 
@@ -153,12 +154,12 @@ def presets_page() -> str:
 
 def main() -> None:
     (ENCODERS / "presets.md").write_text(presets_page(), encoding="utf-8")
-    parts = [HEAD.format(count=len(EQUIVALENTS))]
-    for title, rows in SECTIONS.items():
+    parts = [HEAD.format(count=sum(bool(each.vector) for each in EQUIVALENTS))]
+    for title, rows in {**SECTIONS, "Presets": PRESET_ROWS}.items():
         parts.append(f"\n## {title}\n")
         parts.append("| library or model | line | float32 | float64 | numbers |")
         parts.append("|---|---|---|---|---|")
-        parts += [row(equivalent) for equivalent in rows]
+        parts += [row(each, each.vector) for each in rows if each.vector]
     (ENCODERS / "equivalents.md").write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 

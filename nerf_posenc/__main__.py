@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not encodings:
         near = similar_names(text)
         guess = f"; did you mean {' or '.join(near)}?" if near else ""
-        print(f"error: no preset, recipe or class mentions {text!r}{guess}", file=sys.stderr)
+        print(f"error: no preset, line or class mentions {text!r}{guess}", file=sys.stderr)
         return 2
     for one in encodings:
         also = f" (also {', '.join(one.also)})" if one.also else ""

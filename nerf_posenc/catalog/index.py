@@ -7,8 +7,8 @@ import inspect
 import re
 from dataclasses import dataclass
 
+from nerf_posenc.catalog.equivalents import SECTIONS
 from nerf_posenc.catalog.presets import PRESETS, encoder_of
-from nerf_posenc.catalog.recipes import RECIPES
 from nerf_posenc.encoders.fourier import FourierEncoder
 from nerf_posenc.positional.rotary import RotaryEncoder
 from nerf_posenc.positional.sinusoidal_grid import GridSinusoidalEncoder
@@ -44,7 +44,7 @@ class Found:
 
 @functools.cache
 def index() -> tuple[Found, ...]:
-    """All presets, recipes, and exported classes and functions."""
+    """All presets, lines for what is no preset, and exported classes and functions."""
     presets = []
     for name, row in PRESETS.items():
         about = f"{row.source}. {row.note}".strip()
@@ -52,7 +52,7 @@ def index() -> tuple[Found, ...]:
         presets += [Found(alias, f'preset("{alias}")', (), about) for alias in row.dims]
         also = tuple(alias for alias in row.aliases if alias not in row.dims)
         presets.append(Found(name, _line(name, row), also, about))
-    recipes = [Found(row.names, row.line) for row in RECIPES]
+    lines = [Found(row.what, row.code) for rows in SECTIONS.values() for row in rows]
     classes: dict[str, Found] = {}
     for package in _PACKAGES:
         module = importlib.import_module(package)
@@ -62,7 +62,7 @@ def index() -> tuple[Found, ...]:
                 about = inspect.getdoc(value) or ""
                 line = f"from {package} import {name}"
                 classes[name] = Found(name, line, about=about.partition("\n\nArgs:")[0])
-    return (*presets, *recipes, *classes.values())
+    return (*presets, *lines, *classes.values())
 
 
 def find_encodings(text: str) -> list[Found]:

@@ -43,6 +43,7 @@ GRID = PresetTable(
         ),
         "dab-detr": Preset(
             f"{_TRANSFORMERS}dab_detr and grounding_dino; DINO",
+            # DAB-DETR has a temperature of 20 where DETR has 10,000.
             dict(layout="akp", start=1, span=2 * math.pi, base=20.0),
             "With padding, ``masked_table``.",
             aliases=("dino", "grounding-dino", "mmdet-dino"),

@@ -71,6 +71,7 @@ def _first_half_mrope(dim: int) -> tuple[int, ...]:
 
 def _quarter_mrope(dim: int) -> tuple[int, ...]:
     """Qwen3.5's sections of the first quarter of the columns, as equal as they can be."""
+    # Of 32 pairs the axes have 11, 11 and 10.
     pairs = dim // 8
     sections = [(pairs + 2 - axis) // 3 for axis in range(3)]
     return mrope_axes(sections, interleaved=True)
@@ -228,6 +229,7 @@ LANGUAGE = {
         256,
         f"{_TRANSFORMERS}gemma3, global layers of 4B, 12B and 27B; local ones are llama",
         positions.sequence,
+        # The released models scale positions linearly, by 8.
         bands=lambda dim: geometric_bands(dim, base=1e6) / 8,
         pairing="half",
     ),

@@ -30,22 +30,23 @@ def _wan_widths(dim: int) -> tuple[int, int, int]:
 
 
 def _cogvideox_widths(dim: int) -> tuple[int, int, int]:
+    # Of 64 columns the axes have 16, 24 and 24.
     return dim // 4, dim // 8 * 3, dim // 8 * 3
 
 
 def _dinov3_bands(dim: int) -> Tensor:
-    # Positions are in [-1, 1], so the fastest band has one cycle per unit.
+    # DINOv3 divides positions by periods, and an angle is 2 pi times the quotient.
     return 2 * math.pi * geometric_bands(dim // 2, base=100.0)
 
 
 def _linear_pixel_bands(dim: int) -> Tensor:
-    # max_freq=256: up to 256 / 2 half cycles per unit.
+    # The last band is pi max_freq / 2, with the preset's max_freq of 256.
     return linear_bands(dim // 4, first=math.pi, last=math.pi * 128)
 
 
 def _geometric_pixel_bands(dim: int) -> Tensor:
+    # The last band is pi max_res / 2, with timm's max_res of 224.
     num_bands = dim // 4
-    # max_res=224: up to 224 / 2 half cycles per unit.
     return ratio_bands(num_bands, first=math.pi, ratio=112 ** (1 / max(num_bands - 1, 1)))
 
 
@@ -268,6 +269,7 @@ ROTARY = PresetTable(
         "hunyuan-dit": _row(
             88,
             f"{_DIFFUSERS}embeddings.py, get_2d_rotary_pos_embed, as HunyuanDiT calls it",
+            # An image of 512 x 512 pixels has 32 x 32 patches.
             partial(positions.fitted_into, 32, 32, 2),
             2,
             axis_order=(1, 0),
@@ -323,6 +325,7 @@ ROTARY = PresetTable(
         "cogvideox-1.0": _row(
             64,
             f"{_DIFFUSERS}embeddings.py, get_3d_rotary_pos_embed, of CogVideoX 1.0 5B",
+            # A frame of 480 x 720 pixels has 30 x 45 patches.
             partial(positions.fitted_into, 30, 45, 3),
             3,
             aliases=("easyanimate",),

@@ -138,5 +138,5 @@ class PresetTable(Mapping[str, Preset]):
         near = difflib.get_close_matches(str(name), self._names, n=3, cutoff=0.75)
         guess = f"did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(
-            f"no preset {name!r}; {guess}find_encodings(text) searches presets, recipes and classes"
+            f"no preset {name!r}; {guess}find_encodings(text) searches presets, lines and classes"
         )

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from docs.library_numbers import arrays
 from nerf_posenc import geometric_bands
 from nerf_posenc.core import (
     dynamic_ntk_bands,
@@ -17,7 +18,6 @@ from nerf_posenc.core import (
     yarn_bands,
     yarn_scale,
 )
-from tests.equivalents.vectors import arrays
 
 
 @pytest.mark.parametrize(

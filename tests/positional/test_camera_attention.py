@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from docs.library_numbers import arrays, given
 from nerf_posenc import PRoPEEncoder, RotaryEncoder
 from nerf_posenc.encoders import plucker_rays
 from nerf_posenc.positional import transformed_by_camera
-from tests.equivalents.vectors import arrays, given
 
 
 def random_poses(*batch: int) -> Tensor:

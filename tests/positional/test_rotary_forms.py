@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from docs.library_numbers import arrays
 from nerf_posenc import MixedRotaryEncoder, RotaryEncoder, XPosEncoder, geometric_bands
 from nerf_posenc.positional import FourierSeriesRotaryEncoder
 from nerf_posenc.positional.rotation import Pairing
 from nerf_posenc.presets import ROTARY, Preset, mrope_axes
-from tests.equivalents.vectors import arrays
 
 
 def rotated_pair(x: Tensor, y: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import nerf_posenc
+from docs.library_numbers import expected, given
 from more.tests.audit.identified import EMBEDDINGS, ROTATIONS
 from nerf_posenc import (
     FourierEncoder,
@@ -17,10 +18,9 @@ from nerf_posenc import (
     SinusoidalEncoder,
     grid_positions,
 )
+from nerf_posenc.catalog.equivalents import PRESET_ROWS
 from nerf_posenc.presets import FOURIER, GRID, ROTARY
 from nerf_posenc_audit import identify
-from tests.equivalents.attention import ROTARY_ENTRIES, preset_positions
-from tests.equivalents.vectors import arrays, given
 
 # Thousands of candidates are compared; checks of shapes at run time would take most of the time.
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -46,9 +46,10 @@ def reproduced(line: str, **given: Tensor | None) -> Tensor:
 
 def library_rotation(name: str) -> tuple[Tensor, Tensor, Tensor]:
     """Positions of 64 tokens or so, a query, and what the library made of it."""
-    entry = ROTARY_ENTRIES.get(name, name)
-    inputs, after = given(f"library/{entry}/after"), arrays()[f"{entry}/after"]
-    return preset_positions(name), inputs["q"], after
+    line = f'preset("{name}").rotate(q, positions)'
+    vector = next(row.vector for row in PRESET_ROWS if row.line == line and row.vector)
+    inputs = given(vector)
+    return inputs["positions"], inputs["q"], expected(vector)
 
 
 QUICK = ("llama3", "dinov3", "sam2")

@@ -1,7 +1,12 @@
-"""Numbers of other libraries, by name: those that went in and those that came out."""
+"""Numbers of other libraries in tests/data, and what the lines of the catalog give in their place.
+
+The documentation's page of equivalents and the tests read them.
+"""
 
 import functools
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-DATA = Path(__file__).parents[1] / "data"
+import nerf_posenc
+from nerf_posenc import core, encoders, networks, positional, presets
+from nerf_posenc.catalog.equivalent import Equivalent
+
+DATA = Path(__file__).parents[1] / "tests" / "data"
 
 
 @functools.cache
@@ -32,14 +41,18 @@ def small_vectors() -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def released() -> dict[str, dict[str, Any]]:
-    """Encodings of released configurations and of odd sizes, with lines that a user would write."""
+    """Encodings of released configurations and of odd sizes."""
     stored = json.loads((DATA / "released.json").read_text(encoding="utf-8"))
     return {vector["name"]: vector for vector in stored}
 
 
 def _tensor(stored: dict[str, Any]) -> Tensor:
-    tensor = torch.tensor(stored["data"], dtype=getattr(torch, stored["dtype"]))
-    return tensor.view(stored["shape"])
+    if "sines" in stored:
+        count = math.prod(stored["shape"])
+        data = torch.sin(stored["sines"] * torch.arange(count, dtype=torch.float64))
+    else:
+        data = torch.tensor(stored["data"], dtype=getattr(torch, stored["dtype"]))
+    return data.view(stored["shape"])
 
 
 def expected(vector: str) -> Tensor:
@@ -58,7 +71,8 @@ def given(vector: str) -> dict[str, Tensor]:
     """What the library was given: arrays by their names, and queries as ``q``."""
     file, name = vector.split("/", 1)
     if file == "encoding":
-        return {}
+        found = small_vectors()[name]["input"]
+        return {"x": torch.tensor(found, dtype=torch.float64)} if isinstance(found, list) else {}
     if file == "released":
         found = released()[name]
         return {key: _tensor(value) for key, value in {"x": found["x"], **found["args"]}.items()}
@@ -68,9 +82,37 @@ def given(vector: str) -> dict[str, Tensor]:
         for key, value in arrays().items()
         if key.startswith(f"{entry}/")
     }
+    # A model that counts its tokens itself was given the shape of the grid.
+    if "shape" in own and entry in presets.ROTARY:
+        own["positions"] = presets.ROTARY[entry].positions(own["shape"].tolist())
     result = arrays()[name.partition("[")[0]]
     queries = torch.sin(0.37 * torch.arange(result.numel(), dtype=torch.float64) + 0.1)
     return {**own, "q": queries.reshape(result.shape)}
+
+
+def evaluate(row: Equivalent, inputs: Mapping[str, Tensor], dtype: torch.dtype) -> Any:
+    """What a line gives for inputs of this type: a tensor, or an encoder."""
+    names: dict[str, Any] = {"torch": torch, "math": math, "pi": math.pi, "F": torch.nn.functional}
+    for module in (nerf_posenc, core, encoders, positional, networks, presets):
+        names |= {name: getattr(module, name) for name in dir(module)}
+    for name, value in inputs.items():
+        names[name] = value.to(dtype) if value.is_floating_point() else value
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        exec(row.setup, names)
+        return eval(row.line, names)
+    finally:
+        torch.set_default_dtype(default)
+
+
+def error(row: Equivalent, dtype: torch.dtype) -> float:
+    """Largest difference of a line from the library's numbers, with or without a batch of one."""
+    assert row.vector, row
+    ours = evaluate(row, given(row.vector), dtype).detach().double().squeeze(0)
+    theirs = expected(row.vector).squeeze(0)
+    assert ours.shape == theirs.shape, (ours.shape, theirs.shape)
+    return float((ours - theirs).abs().max())
 
 
 def source(vector: str) -> str:
