@@ -36,7 +36,7 @@ class Encoder(nn.Module):
     """Whether the inner product of two points' features depends on their offset alone."""
     uncast: ClassVar[tuple[str, ...]] = ()
     """Parameters and persistent buffers that follow the module to a device but keep their type."""
-    described: ClassVar[tuple[str, ...]] = ()
+    children_in_repr: ClassVar[tuple[str, ...]] = ()
     """Modules inside that ``extra_repr`` describes."""
 
     _device_tracker: Tensor
@@ -103,7 +103,7 @@ class Encoder(nn.Module):
 
     def __repr__(self) -> str:
         # One line, unless a child module is not covered by `extra_repr`.
-        if set(dict(self.named_children())) <= set(self.described):
+        if set(dict(self.named_children())) <= set(self.children_in_repr):
             return f"{type(self).__name__}({self.extra_repr()})"
         return super().__repr__()
 
@@ -289,13 +289,13 @@ def require_embeddings(embeddings: Tensor, dim: int) -> None:
         )
 
 
-def described(values: Tensor) -> str:
+def format_values(values: Tensor) -> str:
     """Describe numbers in a ``repr`` so that different ones read differently.
 
     Examples:
-        >>> described(torch.tensor([1.0, 2.5]))
+        >>> format_values(torch.tensor([1.0, 2.5]))
         '[1, 2.5]'
-        >>> described(torch.arange(100.0))
+        >>> format_values(torch.arange(100.0))
         '100 numbers from 0 to 99 (crc32 b16b5db9)'
     """
     flat = values.detach().flatten()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nerf_posenc.core.bands import require_bands
 from nerf_posenc.core.columns import Phases, require_layout
-from nerf_posenc.core.encoder import described, has_values, require_counts, require_tensor
+from nerf_posenc.core.encoder import format_values, has_values, require_counts, require_tensor
 from nerf_posenc.core.fused_sinusoids import Arrays, PairedColumns
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class SinCos(PairedColumns):
     def convention(self) -> str:
         """Describe bands, layout and phases, for an encoder's ``repr``."""
         bands = self.bands[:, :1] if bool((self.bands == self.bands[:, :1]).all()) else self.bands
-        return f"bands={described(bands)}, layout={self.layout!r}, phases={self.phases!r}"
+        return f"bands={format_values(bands)}, layout={self.layout!r}, phases={self.phases!r}"
 
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""

@@ -13,7 +13,7 @@ from nerf_posenc.core.bands import coarse_to_fine_weight, octave_bands
 from nerf_posenc.core.columns import IncludeInput, Phase, Phases, column_labels
 from nerf_posenc.core.encoder import (
     Encoder,
-    described,
+    format_values,
     is_differentiated,
     is_recorded,
     require_coordinates,
@@ -81,7 +81,7 @@ class FourierEncoder(Encoder):
         39
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
     takes_variance = True
     takes_progress = True
     basis: Tensor | None
@@ -328,7 +328,7 @@ class FourierEncoder(Encoder):
         if len(set(self.bands_per_axis)) > 1:
             parts.append(f"num_bands={self.bands_per_axis}")
         if self.basis is not None:
-            parts.append(f"basis={described(self.basis)}")
+            parts.append(f"basis={format_values(self.basis)}")
         if self.variance_scale != 1:
             parts.append(f"variance_scale={self.variance_scale:g}")
         if self.out_dtype is not None:

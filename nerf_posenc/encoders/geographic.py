@@ -48,7 +48,7 @@ class Sphere2VecEncoder(Encoder):
         torch.Size([1, 128])
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ class KPlanesEncoder(Encoder):
         torch.Size([5, 16])
     """
 
-    described = ("planes",)
+    children_in_repr = ("planes",)
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from nerf_posenc.core.columns import Phases
 from nerf_posenc.core.encoder import (
     Encoder,
-    described,
+    format_values,
     require_coordinates,
     require_counts,
     require_positive,
@@ -56,7 +56,7 @@ class GaussianEncoder(Encoder):
         torch.Size([5, 256])
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
     takes_variance = True
     uncast = ("matrix", "offsets")
 
@@ -140,11 +140,11 @@ class GaussianEncoder(Encoder):
     def extra_repr(self) -> str:
         """Show all that changes the numbers."""
         return (
-            f"in_dim={self.in_dim}, out_dim={self.out_dim}, matrix={described(self.matrix)}, "
+            f"in_dim={self.in_dim}, out_dim={self.out_dim}, matrix={format_values(self.matrix)}, "
             + (
                 f"phases={self.sincos.phases!r}"
                 if self.offsets is None
-                else f"offsets={described(self.offsets)}"
+                else f"offsets={format_values(self.offsets)}"
             )
             + (f", out_dtype={self.out_dtype}" if self.out_dtype else "")
         )

@@ -36,7 +36,7 @@ class Time2VecEncoder(Encoder):
         torch.Size([5, 16])
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
 
     def __init__(
         self,

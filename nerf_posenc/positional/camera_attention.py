@@ -60,7 +60,7 @@ class PRoPEEncoder(Encoder):
         torch.Size([1, 8, 12, 16])
     """
 
-    described = ("rotary",)
+    children_in_repr = ("rotary",)
 
     def __init__(self, dim: int, *, patches: Sequence[int], base: float = 100.0) -> None:
         if dim < 8 or dim % 8:

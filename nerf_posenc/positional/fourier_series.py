@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import described, require_counts
+from nerf_posenc.core.encoder import format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import Rotation
 
@@ -41,7 +41,7 @@ class FourierSeriesRotaryEncoder(Rotation):
         torch.Size([2, 8, 100, 64])
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
     uncast = ("sine_coefficients", "cosine_coefficients")
 
     sine_coefficients: Tensor
@@ -118,6 +118,6 @@ class FourierSeriesRotaryEncoder(Rotation):
         """Show all that changes the numbers."""
         return (
             f"dim={self.dim}, num_heads={self.num_heads}, trained_length={self.trained_length}, "
-            f"base={self.base:g}, sine_coefficients={described(self.sine_coefficients)}, "
-            f"cosine_coefficients={described(self.cosine_coefficients)}"
+            f"base={self.base:g}, sine_coefficients={format_values(self.sine_coefficients)}, "
+            f"cosine_coefficients={format_values(self.cosine_coefficients)}"
         )

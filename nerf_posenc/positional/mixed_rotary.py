@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from nerf_posenc.core.encoder import described, require_counts, require_positive
+from nerf_posenc.core.encoder import format_values, require_counts, require_positive
 from nerf_posenc.core.sinusoids import SinCos, project_cycles
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 
@@ -47,7 +47,7 @@ class MixedRotaryEncoder(Rotation):
         torch.Size([2, 8, 100, 64])
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
     uncast = ("matrix",)
 
     def __init__(
@@ -114,7 +114,7 @@ class MixedRotaryEncoder(Rotation):
         """Show all that changes the numbers."""
         return (
             f"dim={self.dim}, num_axes={self.in_dim}, num_heads={self.num_heads}, "
-            f"pairing={self.pairing!r}, matrix={described(self.matrix)}"
+            f"pairing={self.pairing!r}, matrix={format_values(self.matrix)}"
         )
 
 

@@ -56,7 +56,7 @@ class PoPEEncoder(Encoder):
         >>> scores = pope.rotate(queries, positions) @ pope.rotate_keys(keys, positions).mT / 8
     """
 
-    described = ("sincos", "phase_sincos")
+    children_in_repr = ("sincos", "phase_sincos")
 
     def __init__(self, dim: int, num_heads: int, *, base: float = 10_000.0) -> None:
         require_counts(dim=dim, num_heads=num_heads)

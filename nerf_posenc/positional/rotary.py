@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nerf_posenc.core.bands import geometric_bands
-from nerf_posenc.core.encoder import checked_order, described, require_counts
+from nerf_posenc.core.encoder import checked_order, format_values, require_counts
 from nerf_posenc.core.sinusoids import SinCos
 from nerf_posenc.positional.rotation import PAIRINGS, Pairing, Rotation
 from nerf_posenc.presets.rotary import ROTARY
@@ -69,7 +69,7 @@ class RotaryEncoder(Rotation):
         RotaryEncoder(dim=128, axis_dims=(16, 56, 56), pairing='interleaved', base=10000)
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
     _axes: Tensor | None
 
     def __init__(
@@ -213,7 +213,7 @@ class RotaryEncoder(Rotation):
         """Show all that changes the numbers."""
         parts = [f"dim={self.dim}", f"axis_dims={self.axis_dims}", f"pairing={self.pairing!r}"]
         if self._has_own_bands:
-            parts.append(f"bands={described(self.sincos.bands.flatten())}")
+            parts.append(f"bands={format_values(self.sincos.bands.flatten())}")
         else:
             parts.append(f"base={self.base:g}")
         if self._has_sections or list(self.pair_axes) != sorted(self.pair_axes):

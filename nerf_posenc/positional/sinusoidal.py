@@ -47,7 +47,7 @@ class SinusoidalEncoder(Encoder):
                 [0.8415, 0.5403, 0.0998, 0.9950]])
     """
 
-    described = ("sincos",)
+    children_in_repr = ("sincos",)
 
     def __init__(
         self,

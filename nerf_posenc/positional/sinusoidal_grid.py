@@ -14,7 +14,7 @@ from nerf_posenc.core.bands import geometric_bands
 from nerf_posenc.core.encoder import (
     Encoder,
     checked_order,
-    described,
+    format_values,
     require_counts,
     require_positive,
     require_tensor,
@@ -59,7 +59,7 @@ class GridSinusoidalEncoder(Encoder):
         torch.Size([2, 3, 8])
     """
 
-    described = ("sincos", "axes")
+    children_in_repr = ("sincos", "axes")
 
     # DETR divides positions by (last position + 1e-6).
     _SPAN_EPS = 1e-6
@@ -268,7 +268,7 @@ class GridSinusoidalEncoder(Encoder):
         """Show all that changes the numbers."""
         parts = [f"dim={self.out_dim}", f"num_axes={self.in_dim}", f"base={self.base:g}"]
         if self._has_own_bands:
-            parts[-1] = f"bands={described(self.sincos.bands[:, :1])}"
+            parts[-1] = f"bands={format_values(self.sincos.bands[:, :1])}"
         parts.append(f"layout={self.layout!r}")
         for name, plain in (
             ("axis_order", tuple(range(self.in_dim))),
