@@ -44,6 +44,7 @@ class Image:
         weights: weight of each pixel in the fit and in the scores, 0 or more. A pixel of weight 0
             is in neither, whatever its value. None for 1 everywhere.
         tone: curve by which linear light was mapped to [0, 1]; None for values as stored.
+        is_light: whether the pixels are linear light, which `tone_mapped` maps to [0, 1].
         notes: how it was read, for those who read its numbers.
     """
 
@@ -55,6 +56,7 @@ class Image:
     held_out: "Image | None" = None
     weights: Float[Tensor, "height width"] | None = None
     tone: "MuLaw | None" = None
+    is_light: bool = False
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -167,13 +169,14 @@ class Image:
         """
         if 1 <= max(self.size) <= longer_side:
             return self
+        if self.tone is not None:
+            # Means are of light.
+            light = replace(self, pixels=self.tone.light(self.pixels), tone=None, is_light=True)
+            return light.resized(longer_side).tone_mapped(self.tone)
         if self.weights is not None:
             return self._resized_by_weight(longer_side)
-        if self.tone is not None:
-            linear = resize_area(self.tone.light(self.pixels), longer_side)
-            return self._of(linear).tone_mapped(self.tone)
         rgb = resize_area(self.pixels, longer_side)
-        if rgb.shape[0] * rgb.shape[1] > LARGE_PIXELS:
+        if rgb.shape[0] * rgb.shape[1] > LARGE_PIXELS and not self.is_light:
             rgb = to_eight_bits(rgb)
         return self._of(rgb)
 
@@ -189,8 +192,12 @@ class Image:
         Args:
             tone: curve; None for that of `MuLaw.of_light`.
         """
-        tone = MuLaw.of_light(self.pixels) if tone is None else tone
-        return replace(self, pixels=tone.values(self.pixels), tone=tone)
+        light = self.pixels
+        if self.weights is not None:
+            # A pixel without weight does not count, whatever its value.
+            light = torch.where(self.weights[..., None] > 0, light, 0.0)
+        tone = MuLaw.of_light(light) if tone is None else tone
+        return replace(self, pixels=tone.values(light), tone=tone, is_light=False)
 
     def _resized_by_weight(self, longer_side: int) -> "Image":
         """Average colors by area and weight, and weights by area."""

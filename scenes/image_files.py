@@ -4,14 +4,16 @@
   cut to 8 bits; all other values become float32 in [0, 1], integers divided by the largest value
   of their type, exactly;
 * those of an image of more than 2 megapixels are rounded: to 8 bits if the file has 8, else to 16;
-* floating-point files are in [0, 1], or of linear light with values above 1: these are mapped to
-  [0, 1] by the mu-law;
+* Radiance and OpenEXR files hold linear light, and so do floating-point files with values above 1:
+  light is mapped to [0, 1] by the mu-law;
 * gray is repeated in the three channels, a palette is looked up, CMYK goes through
   Pillow's plain conversion (no color profile);
 * alpha is composited over white;
 * the EXIF orientation is applied;
-* of several frames or pages the first is read;
-* values stay as they are encoded (sRGB for nearly every file): no profile is applied.
+* of several frames or pages the first is read, and a note says so;
+* values stay as they are encoded (sRGB for nearly every file): no profile is applied, and a note
+  names another one than sRGB;
+* pixels without a value (NaN) get the weight 0.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -29,12 +30,11 @@ from nerf_posenc.images import LARGE_PIXELS, Image
 from nerf_posenc.plugins import PluginTable
 from scenes.builtin.patterns import PATTERNS, open_pattern
 from scenes.errors import SceneError
+from scenes.reading.record import Decoded, PixelArray, turned, unit_values
 from scenes.reading.worker import Allowance, read_image
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Shaped
-
-PixelArray = npt.NDArray[Any]
+    from jaxtyping import Bool, Float, Shaped
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,7 @@ def open_image(
     max_pixels: int = MAX_PIXELS,
     background: float = 1.0,
     pattern_size: int = 512,
+    as_light: bool = False,
 ) -> Image:
     """Open an image file, or a bundled sample or a pattern by its name.
 
@@ -90,11 +91,13 @@ def open_image(
     for the sample.
 
     Args:
-        name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, HEIC or AVIF file, or one of
-            ``SAMPLES``, or a name that `patterns.open_pattern` knows.
+        name_or_path: PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, HEIC, AVIF, Radiance, OpenEXR or
+            ``.npy`` file, or one of ``SAMPLES``, or a name that `patterns.open_pattern` knows.
         max_pixels: a file with more is refused before it is decoded.
         background: gray in [0, 1] that transparent pixels are laid over; 1 is white.
         pattern_size: side of a pattern in pixels.
+        as_light: whether linear light stays what it is, to be masked and averaged before
+            `Image.tone_mapped` maps it to [0, 1].
 
     Raises:
         SceneError: If there is no such file, sample or pattern, or the file cannot be read.
@@ -107,28 +110,29 @@ def open_image(
     if is_folder:
         raise SceneError(f"{path} is a folder; give the path of an image in it")
     if exists:
-        pixels, _ = read_image(path, max_pixels)
-        return image_from_pixels(pixels, name=path.stem, source=str(path), background=background)
-    if path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
+        source = str(path)
+    elif path.parent == Path() and path.stem in SAMPLES and path.suffix in ("", ".png", ".jpg"):
         sample = SAMPLES[path.stem]
-        source = f"bundled sample {path.stem} ({sample.source})"
-        pixels, _ = read_image(sample.file, max_pixels)
-        return image_from_pixels(pixels, name=path.stem, source=source, background=background)
-    if (pattern := open_pattern(name_or_path, pattern_size)) is not None:
+        path, source = sample.file, f"bundled sample {path.stem} ({sample.source})"
+    elif (pattern := open_pattern(name_or_path, pattern_size)) is not None:
         return pattern
-    raise SceneError(
-        f"no image at {path}; give an image file, a sample: {', '.join(sorted(SAMPLES))}, or a "
-        f"pattern: {', '.join(PATTERNS)}"
-    )
+    else:
+        raise SceneError(
+            f"no image at {path}; give an image file, a sample: {', '.join(sorted(SAMPLES))}, or "
+            f"a pattern: {', '.join(PATTERNS)}"
+        )
+    record = read_image(path, max_pixels)
+    name = Path(name_or_path).stem
+    image = image_of(record, name=name, source=source, background=background)
+    return image.tone_mapped() if image.is_light and not as_light else image
 
 
-def image_from_pixels(
-    pixels: PixelArray, *, name: str, source: str, background: float = 1.0
-) -> Image:
-    """Make an image of decoded pixels.
+def image_of(record: Decoded, *, name: str, source: str, background: float = 1.0) -> Image:
+    """Make an upright image of what a file holds.
 
     Args:
-        pixels: ``(height, width, channels)``: gray, gray and alpha, RGB or RGBA.
+        record: the decoded pixels. What is transparent is laid over the background; pixels without
+            a value get the weight 0; linear light stays light.
         name: name of the image.
         source: file or other origin of the pixels, for messages.
         background: gray in [0, 1] that transparent pixels are laid over.
@@ -136,24 +140,72 @@ def image_from_pixels(
     Raises:
         SceneError: If all pixels are transparent.
     """
-    rgb, is_transparent = _rgb_from_pixels(pixels, source, background)
+    rgb, notes = _rgb_over(record, source, background), list[str]()
     image = Image.from_rgb(rgb, name=name, source=source)
-    if is_transparent:
+    if record.is_transparent:
         gray = {0.0: "black", 1.0: "white"}.get(background, f"gray {background:g}")
-        image = replace(image, notes=(f"transparent pixels are laid over {gray}",))
-    return image.tone_mapped() if rgb.is_floating_point() and float(rgb.max()) > 1 else image
+        notes.append(f"transparent pixels are laid over {gray}")
+    if record.has_value is not None:
+        upright = turned(record.has_value, record.orientation)
+        image = replace(image, weights=torch.from_numpy(upright.astype(np.float32)))
+        missing = int((~record.has_value).sum())
+        notes.append(f"{missing:,} pixels have no value (NaN), and are neither fitted nor scored")
+    if record.dropped:
+        notes.append(f"not read: {', '.join(record.dropped)}")
+    return replace(image, is_light=record.is_light, notes=tuple(notes))
 
 
-def open_alpha(path: Path, *, max_pixels: int = MAX_PIXELS) -> Float[Tensor, "height width"] | None:
-    """Opacity of an image file in [0, 1], upright; None if it has none.
+def straight_image(
+    record: Decoded, *, name: str, source: str
+) -> tuple[Image, Float[Tensor, "height width"] | None]:
+    """Make an upright image of the colors of a file before its opacity is applied.
+
+    Returns:
+        The image, and the opacity in [0, 1]; None if there is none.
+    """
+    image = image_of(replace(record, opacity=None), name=name, source=source)
+    if record.opacity is None:
+        return image, None
+    upright = turned(record.opacity, record.orientation)
+    return image, torch.from_numpy(unit_values(upright).astype(np.float32))
+
+
+def read_mask(
+    mask: Path | Tensor,
+    name: str,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    is_upright: bool = True,
+    allowance: Allowance | None = None,
+) -> Bool[Tensor, "height width"]:
+    """Read a mask: what is above half of the largest value is kept.
+
+    Values that are all 0 or 1, in whatever type, are 0 and 1.
+
+    Args:
+        mask: a file, or values ``(height, width)`` in [0, 1].
+        name: name of the mask, for messages.
+        max_pixels: a file with more is refused before it is decoded.
+        is_upright: whether the EXIF orientation of the file is applied.
+        allowance: what reading it and others of a scene may take; None is its own.
 
     Raises:
-        SceneError: If the file cannot be read.
+        SceneError: If it cannot be read, or has colors, transparent pixels or linear light.
     """
-    pixels, _ = read_image(path, max_pixels)
-    if pixels.shape[2] not in (2, 4):
-        return None
-    return torch.from_numpy(_unit_range(pixels[..., -1]).astype(np.float32))
+    if isinstance(mask, Tensor):
+        return mask > 0.5
+    record = read_image(mask, max_pixels, allowance=allowance)
+    if record.is_transparent:
+        raise SceneError(f"{name} has transparent pixels; save it in black and white")
+    if record.has_value is not None:
+        raise SceneError(f"{name} has pixels without a value (NaN); set them to 0 or 1")
+    values = record.values
+    if not (values == values[..., :1]).all():
+        raise SceneError(f"{name} has colors; save it in black and white: white is kept")
+    gray = turned(values[..., 0], record.orientation) if is_upright else values[..., 0]
+    is_binary = gray.dtype.kind == "u" and int(gray.max()) <= 1
+    kept = gray > 0 if is_binary else unit_values(gray) > 0.5
+    return torch.from_numpy(np.ascontiguousarray(kept))
 
 
 def images_in(folder: Path) -> list[Path]:
@@ -167,8 +219,8 @@ def images_in(folder: Path) -> list[Path]:
 
 def stored_pixels(
     path: Path, *, max_pixels: int = MAX_PIXELS, allowance: Allowance | None = None
-) -> tuple[Shaped[Tensor, "height width channels"], int]:
-    """RGB of an image file as it is stored, and its alpha if it has one, not premultiplied.
+) -> tuple[Shaped[Tensor, "height width channels"], Decoded]:
+    """RGB of a view as it is stored, and its opacity if it has one, not premultiplied.
 
     The EXIF orientation is not applied: cameras and poses are those of the stored pixels.
 
@@ -178,66 +230,61 @@ def stored_pixels(
         allowance: what reading it and others of a scene may take; None is its own.
 
     Returns:
-        8 or 16 bits of a file that has them, else float32 in [0, 1]; and the EXIF orientation.
+        8 or 16 bits of a file that has them, else float32 in [0, 1], linear light encoded as sRGB;
+        and what the file holds.
 
     Raises:
-        SceneError: If the file cannot be read.
+        SceneError: If the file cannot be read, or has values above 1, or pixels without a value.
     """
-    pixels, orientation = read_image(path, max_pixels, is_upright=False, allowance=allowance)
-    if pixels.dtype.kind == "f" and float(pixels.max()) > 1:
+    record = read_image(path, max_pixels, allowance=allowance)
+    if record.values.dtype.kind == "f" and float(record.values.max()) > 1:
         raise SceneError(f"{path} contains values above 1; views are in [0, 1]: scale them into it")
-    height, width, channels = pixels.shape
-    num_colors = channels - (channels in (2, 4))
-    is_kept = pixels.dtype in (np.uint8, np.uint16)
-    dtype = pixels.dtype if is_kept else np.dtype(np.float32)
-    stored = np.empty((height, width, channels - num_colors + 3), dtype)
-    for rows in _strips(pixels):
-        values = pixels[rows] if is_kept else _unit_range(pixels[rows])
-        stored[rows, :, :3] = values[..., :num_colors]
-        stored[rows, :, 3:] = values[..., num_colors:]
-    return torch.from_numpy(stored), orientation
+    if record.has_value is not None:
+        raise SceneError(f"{path} has pixels without a value (NaN); leave them out by a mask")
+    height, width, _ = record.values.shape
+    opacity = record.opacity
+    is_kept = record.values.dtype in (np.uint8, np.uint16)
+    dtype = record.values.dtype if is_kept else np.dtype(np.float32)
+    stored = np.empty((height, width, 3 if opacity is None else 4), dtype)
+    for rows in _strips(record.values):
+        colors = record.values[rows] if is_kept else unit_values(record.values[rows])
+        stored[rows, :, :3] = _encoded_as_srgb(colors) if record.is_light else colors
+        if opacity is not None:
+            stored[rows, :, 3] = opacity[rows] if is_kept else unit_values(opacity[rows])
+    return torch.from_numpy(stored), record
 
 
-def _rgb_from_pixels(pixels: PixelArray, source: str, background: float) -> tuple[Tensor, bool]:
-    """RGB over a gray, in the type that the pixels have or that their values need.
+def _encoded_as_srgb(light: PixelArray) -> PixelArray:
+    """Encode linear light in [0, 1] as sRGB (IEC 61966-2-1)."""
+    return np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
 
-    Returns:
-        The values, and whether some are transparent.
-    """
-    height, width, channels = pixels.shape
-    has_alpha = channels in (2, 4)
-    if has_alpha and not pixels[..., -1].any():
+
+def _rgb_over(record: Decoded, source: str, background: float) -> Tensor:
+    """Upright RGB over a gray, in the type that the pixels have or that their values need."""
+    pixels, opacity = record.values, record.opacity
+    height, width, _ = pixels.shape
+    if opacity is not None and not opacity.any():
         raise SceneError(
             f"{source} is fully transparent: its alpha is 0 everywhere; save it without alpha"
         )
-    if pixels.dtype in (np.uint8, np.uint16) and not has_alpha:
-        kept = np.empty((height, width, 3), dtype=pixels.dtype)
-        kept[...] = pixels
-        return torch.from_numpy(kept), False
     dtype: Any = np.float32
-    is_hdr = pixels.dtype.kind == "f" and float(pixels.max()) > 1
-    if height * width > LARGE_PIXELS and not is_hdr:
+    if pixels.dtype in (np.uint8, np.uint16) and opacity is None:
+        dtype = pixels.dtype
+    elif height * width > LARGE_PIXELS and not record.is_light:
         dtype = np.uint8 if pixels.dtype.itemsize == 1 else np.uint16
-    rgb, is_transparent = np.empty((height, width, 3), dtype=dtype), False
+    rgb = np.empty((height, width, 3), dtype=dtype)
     for rows in _strips(pixels):
-        values = _unit_range(pixels[rows])
-        if has_alpha:
-            alpha = values[..., -1:]
-            is_transparent |= bool((alpha < 1).any())
-            values = values[..., :-1] * alpha + background * (1 - alpha)
-        if dtype != np.float32:
-            values = np.rint(values * np.iinfo(dtype).max)
-        rgb[rows] = values
-    return torch.from_numpy(rgb), is_transparent
+        if dtype == pixels.dtype and opacity is None:
+            rgb[rows] = pixels[rows]
+            continue
+        values = unit_values(pixels[rows])
+        if opacity is not None:
+            alpha = unit_values(opacity[rows])[..., None]
+            values = values * alpha + background * (1 - alpha)
+        rgb[rows] = values if dtype == np.float32 else np.rint(values * np.iinfo(dtype).max)
+    return torch.from_numpy(np.ascontiguousarray(turned(rgb, record.orientation)))
 
 
 def _strips(pixels: PixelArray) -> list[slice]:
     height = max(1, _STRIP_PIXELS // pixels.shape[1])
     return [slice(top, top + height) for top in range(0, len(pixels), height)]
-
-
-def _unit_range(pixels: PixelArray) -> PixelArray:
-    """Scale unsigned integers and booleans to [0, 1], exactly; floats are there already."""
-    if np.issubdtype(pixels.dtype, np.unsignedinteger):
-        return pixels.astype(np.float64) / np.iinfo(pixels.dtype).max
-    return pixels.astype(np.float64)

@@ -11,7 +11,8 @@ import torch
 
 from nerf_posenc.images import Image
 from scenes.errors import SceneError
-from scenes.image_files import image_from_pixels
+from scenes.image_files import image_of
+from scenes.reading.record import Decoded
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from nerf_posenc.radiance.views import Scene
 
 
-def image_in_memory(pixels: Any) -> Image:
-    """Make an image of an array or a tensor.
+def record_in_memory(pixels: Any) -> Decoded:
+    """Take an array or a tensor for what a file of an image holds.
 
     Args:
         pixels: ``(height, width)`` or ``(height, width, 3 or 4)``. Booleans count as 0 and 1;
@@ -36,14 +37,30 @@ def image_in_memory(pixels: Any) -> Image:
         raise SceneError(
             f"an image must be of uint8, uint16 or floating-point numbers; got {array.dtype}"
         )
-    if array.dtype.kind == "f" and not (array.min() >= 0 and array.max() < np.inf):
-        raise SceneError("an image must hold finite numbers, 0 or more")
+    if array.dtype.kind == "f":
+        known = array[~np.isnan(array)]
+        if not (known.size and known.min() >= 0 and known.max() < np.inf):
+            raise SceneError("an image must hold finite numbers, 0 or more, or NaN")
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
         raise SceneError(
             f"an image must be (height, width) or (height, width, 3 or 4); got {array.shape}"
         )
     array = array[..., None] if array.ndim == 2 else array
-    return image_from_pixels(array, name="image", source="image in memory")
+    has_alpha = array.shape[2] == 4
+    colors = array[..., :3] if has_alpha else array
+    is_missing = np.isnan(colors).any(-1) if array.dtype.kind == "f" else None
+    is_light = array.dtype.kind == "f" and bool((colors > 1).any())
+    return Decoded(
+        colors if is_missing is None else np.where(is_missing[..., None], 0, colors),
+        array[..., 3] if has_alpha else None,
+        ~is_missing if is_missing is not None and is_missing.any() else None,
+        is_light,
+    )
+
+
+def image_in_memory(pixels: Any) -> Image:
+    """Make an image of an array or a tensor, as `record_in_memory` takes it."""
+    return image_of(record_in_memory(pixels), name="image", source="image in memory")
 
 
 def weights_in_memory(values: Any) -> Float[Tensor, "height width"]:

@@ -146,7 +146,7 @@ def read_run_image(folder: Path, name: str) -> Tensor:
     if not file.is_relative_to(folder.resolve()) or not file.is_file():
         raise ValueError(f"it has no {name}")
     try:
-        pixels, _ = read_image(file, _MAX_PIXELS)
+        pixels = read_image(file, _MAX_PIXELS).values
     except SceneError as error:
         raise ValueError(str(error)) from None
     if pixels.dtype != np.uint8 or pixels.shape[2] != 3:

@@ -173,9 +173,9 @@ def _load_views(
     def read(i: int) -> Tensor:
         nonlocal is_seen
         path = frames[i].path
-        image, orientation = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
-        if orientation != 1:
-            turned[path.name] = orientation
+        image, record = stored_pixels(path, max_pixels=max_pixels, allowance=allowance)
+        if record.orientation != 1:
+            turned[path.name] = record.orientation
         is_seen |= image.shape[2] == 3 or bool(image[..., 3].numpy().any())
         shapes.add((image.shape[0], image.shape[1]))
         if len(shapes) > 1:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from nerf_posenc.images import unit_range
 from nerf_posenc.radiance.views import reduced_masks
 from scenes.errors import SceneError
-from scenes.image_files import MAX_PIXELS, stored_pixels
+from scenes.image_files import read_mask
 from scenes.reading.worker import Allowance
 
 if TYPE_CHECKING:
@@ -92,18 +91,16 @@ def read_masks(
 def _read(
     mask: Mask, size: tuple[int, int], reduced: tuple[int, int], allowance: Allowance
 ) -> Tensor:
-    pixels, _ = stored_pixels(mask.path, max_pixels=MAX_PIXELS, allowance=allowance)
-    height, width, _ = pixels.shape
+    name = f"the mask {mask.path}"
+    white = read_mask(mask.path, name, is_upright=False, allowance=allowance)
+    height, width = white.shape
     if (width, height) != size:
         raise SceneError(
             f"the mask {mask.path} has {width} x {height} pixels, and its image {size[0]} x "
             f"{size[1]}; bring it to the same size"
         )
-    gray = unit_range(pixels[..., :3])
-    if not bool((gray == gray[..., :1]).all()):
-        raise SceneError(f"the mask {mask.path} has colors; save it in black and white")
-    kept = (gray[..., :1] == 0) if mask.leaves_white else (gray[..., :1] > 0)
-    small = reduced_masks(kept[None, ..., 0], max(reduced))[0]
+    kept = ~white if mask.leaves_white else white
+    small = reduced_masks(kept[None], max(reduced))[0]
     if not bool(small.any()):
         raise SceneError(f"the mask {mask.path} leaves no pixel of its image")
     return small

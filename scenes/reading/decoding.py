@@ -8,18 +8,19 @@ import math
 import re
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
+import PIL.ImageCms
 
 from nerf_posenc.plugins import how_to_install
 from scenes.errors import SceneError
 from scenes.reading.hdr import hdr_size, read_hdr
-
-PixelArray = npt.NDArray[Any]
+from scenes.reading.record import Decoded, PixelArray
 
 _RAW = "a raw photograph; develop it to JPEG or TIFF"
 _AS_ARRAY = "save its values in [0, 1] by numpy.save as a .npy file"
@@ -46,7 +47,7 @@ _OTHERS = (
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 # Brands of an ISO base media file (bytes 8 to 12) that holds images: HEIC by pillow-heif.
-_HEIC = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
+_HEIC = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
 _AVIF = (b"avif", b"avis")
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _EXIF_TAG = 0x8769
@@ -60,7 +61,7 @@ _SENSOR_VALUES = (32803, 34892)
 # Of a PPM whose pixels are written as text.
 _MAX_TEXT = 1 << 25
 # Of a binary PPM: width, height and the largest value, with comments before each.
-_PPM = re.compile(rb"P[36]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
+_PPM = re.compile(rb"P[2356]" + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * 3 + rb"\s")
 # Negative values of linear light, relative to the mean, that are taken for 0: reducing an image
 # with a sharp filter leaves some.
 _RINGING = 0.05
@@ -72,26 +73,27 @@ _MOST_BYTES_PER_PIXEL = 32
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
-def read_pixels(path: Path, max_pixels: int, is_upright: bool) -> tuple[PixelArray, int]:
-    """Read the pixels of an image file.
+Answer = tuple[PixelArray, PixelArray | None, PixelArray | None, dict[str, Any]]
+"""A `Decoded` as the worker sends it: its arrays, and its other fields by name."""
+
+
+def read_pixels(path: Path, max_pixels: int) -> Answer:
+    """Read the pixels of an image file, as they are stored.
 
     Args:
-        path: PNG, JPEG, TIFF, WebP, BMP, GIF or PPM; of several frames or pages the first is read,
-            without those that say that they are thumbnails.
+        path: PNG, JPEG, TIFF, WebP, BMP, GIF, PPM, HEIC, AVIF, Radiance, OpenEXR or ``.npy`` file;
+            of several frames or pages the first is read, without those that say that they are
+            thumbnails.
         max_pixels: a file with more is refused before it is decoded.
-        is_upright: whether the EXIF orientation is applied; else the pixels are those that are
-            stored, which cameras mean.
 
     Returns:
-        ``(height, width, 1...4)``: unsigned integers, booleans, or floating-point numbers in
-        [0, 1], or above it in linear light; gray or RGB, with or without alpha; and the EXIF
-        orientation, 1 for none.
+        The fields of a `Decoded`.
 
     Raises:
         SceneError: If the file cannot be read, or contains no such image.
     """
     try:
-        pixels, orientation = _decode(path, max_pixels)
+        found = _decode(path, max_pixels)
     except (SceneError, MemoryError):
         raise
     except OSError as error:
@@ -100,15 +102,30 @@ def read_pixels(path: Path, max_pixels: int, is_upright: bool) -> tuple[PixelArr
         raise _damaged(path, error) from error
     except Exception as error:  # Decoders raise nearly every type on a damaged file.
         raise _damaged(path, error) from error
-    shape = pixels.shape
-    if pixels.ndim == 2:
-        pixels = pixels[..., None]
+    record = _checked(found, path)
+    facts = {
+        "is_light": record.is_light,
+        "orientation": record.orientation,
+        "dropped": list(record.dropped),
+    }
+    return record.values, record.opacity, record.has_value, facts
+
+
+def _record(pixels: PixelArray, orientation: int = 1, dropped: tuple[str, ...] = ()) -> Decoded:
+    """Split an array into colors and opacity.
+
+    Raises:
+        SceneError: If it is no image of 1 to 4 channels.
+    """
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     if pixels.ndim != 3 or not 1 <= pixels.shape[2] <= 4 or 0 in pixels.shape:
-        raise SceneError(
-            f"{path} contains an array of shape {shape}, not an image of 1 to 4 channels"
-        )
-    pixels = _checked(pixels, path)
-    return _turned(pixels, orientation) if is_upright else pixels, orientation
+        raise ValueError(f"it holds an array of shape {pixels.shape}, not 1 to 4 channels")
+    has_alpha = pixels.shape[2] in (2, 4)
+    colors = pixels[..., :-1] if has_alpha else pixels
+    # Floating-point values above 1 can only be light.
+    is_light = pixels.dtype.kind == "f" and bool((colors > 1).any())
+    opacity = pixels[..., -1] if has_alpha else None
+    return Decoded(colors, opacity, None, is_light, orientation, dropped)
 
 
 def focal_length(path: Path) -> float | None:
@@ -139,27 +156,40 @@ def other_format(path: Path) -> str | None:
     return next((name for start, mark, name in _OTHERS if head[start:].startswith(mark)), None)
 
 
-def _checked(pixels: PixelArray, path: Path) -> PixelArray:
-    """Pixels of a type that is read, without what ringing leaves below 0."""
-    kind = pixels.dtype
-    if np.issubdtype(kind, np.bool_) or np.issubdtype(kind, np.unsignedinteger):
-        return pixels
-    if not np.issubdtype(kind, np.floating):
-        raise SceneError(f"{path} contains {kind} pixels; save it with 8 or 16 bits per channel")
+def _checked(record: Decoded, path: Path) -> Decoded:
+    """A record of a type that is read, without what ringing leaves below 0, and without NaN.
+
+    Raises:
+        SceneError: If values are of another type, negative or infinite, or none is a number.
+    """
+    pixels = record.values
+    if np.issubdtype(pixels.dtype, np.bool_) or np.issubdtype(pixels.dtype, np.unsignedinteger):
+        return record
+    if not np.issubdtype(pixels.dtype, np.floating):
+        raise SceneError(
+            f"{path} contains {pixels.dtype} pixels; save it with 8 or 16 bits per channel"
+        )
+    is_missing = np.asarray(np.isnan(pixels).any(-1))
+    if is_missing.any():
+        # Missing pixels, as science data have them.
+        if is_missing.all():
+            raise SceneError(f"{path} has no value: all pixels are NaN")
+        filled = np.where(is_missing[..., None], 0, pixels).astype(pixels.dtype)
+        record = replace(record, values=filled, has_value=~is_missing)
+        pixels = record.values
     least, largest = float(pixels.min()), float(pixels.max())
-    if 1 < largest < math.inf and -_RINGING * pixels.mean(dtype=np.float64) <= least < 0:
-        return np.maximum(pixels, 0)
-    # NaN fails both comparisons.
+    if record.is_light and -_RINGING * pixels.mean(dtype=np.float64) <= least < 0:
+        return replace(record, values=np.maximum(pixels, 0))
     if not (least >= 0 and largest < math.inf):
         raise SceneError(
             f"{path} contains floating-point values that are negative or not finite; mend them "
             "first"
         )
-    return pixels
+    return record
 
 
-def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
-    """Stored pixels ``(height, width)`` or ``(height, width, channels)``, and their orientation."""
+def _decode(path: Path, max_pixels: int) -> Decoded:
+    """What a file holds, by the first bytes of its format."""
     with path.open("rb") as file:
         head = file.read(1 << 16)
     if not head:
@@ -167,29 +197,35 @@ def _decode(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
     if head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10":
         width, height = (int.from_bytes(head[i : i + 4]) for i in (16, 20))
         _require_size(width, height, max_pixels, path)
-        return _read_png16(path)
+        return _record(*_read_png16(path))
     if (size := hdr_size(path, head)) is not None:
         _require_size(*size, max_pixels, path)
-        return read_hdr(path, head), 1
+        return read_hdr(path, head)
     if head[:6] == b"\x93NUMPY":
-        return _read_npy(path, max_pixels), 1
+        return _record(_read_npy(path, max_pixels))
     if head[:4] in _TIFF_HEADS:
-        return _read_tiff(path, max_pixels)
+        return _record(*_read_tiff(path, max_pixels))
     if head[:2] in (b"P1", b"P2", b"P3") and path.stat().st_size > _MAX_TEXT:
         raise SceneError(f"{path} has its pixels as text; save it as a binary PPM, PNG or JPEG")
-    if (ppm := _PPM.match(head)) and int(ppm[3]) > 255:
-        if head[1:2] == b"3":
-            raise SceneError(f"{path} has more than 8 bits as text; save it as a PNG or a TIFF")
-        return _read_deep_ppm(path, ppm, max_pixels), 1
+    if (ppm := _PPM.match(head)) and int(ppm[3]) != 255:
+        return _record(_read_ppm(path, ppm, max_pixels))
     formats: tuple[str, ...] = _FORMATS
-    if head[4:8] == b"ftyp" and head[8:12] in (*_HEIC, *_AVIF):
-        formats = ("AVIF",) if head[8:12] in _AVIF else _heif_format(path)
+    if brands := _brands(head) & {*_HEIC, *_AVIF}:
+        formats = ("AVIF",) if brands & {*_AVIF} else _heif_format(path)
     with opened(path, max_pixels, formats) as image:
         is_gray_png = image.format == "PNG" and image.mode == "L" and head[24] < 8
         if is_gray_png and "transparency" in image.info:
             # Pillow scales gray values to 8 bits, but not the one that is transparent.
             image.info["transparency"] *= 255 // (2 ** head[24] - 1)
-        return _pixels_of(image)
+        return _of_pillow(image)
+
+
+def _brands(head: bytes) -> set[bytes]:
+    """Major and compatible brands of an ISO base media file; empty for others."""
+    if head[4:8] != b"ftyp":
+        return set()
+    size = int.from_bytes(head[:4])
+    return {head[8:12], *(head[i : i + 4] for i in range(16, min(size, len(head)), 4))}
 
 
 def _heif_format(path: Path) -> tuple[str, ...]:
@@ -240,17 +276,44 @@ def _with_alpha_flag(path: Path) -> Path | io.BytesIO:
         return io.BytesIO(head[:20] + bytes([head[20] | _WEBP_ALPHA]) + file.read())
 
 
-def _pixels_of(image: PIL.Image.Image) -> tuple[PixelArray, int]:
+def _of_pillow(image: PIL.Image.Image) -> Decoded:
     orientation = int(image.getexif().get(_ORIENTATION_TAG, 1))
+    dropped = _dropped(image)
     if image.mode in ("I;16", "I;16B", "I;16L", "F"):
-        return np.asarray(image), orientation
+        return _record(np.asarray(image), orientation, dropped)
     if image.mode == "I":
-        return np.asarray(image).astype(np.uint16), orientation
+        return _record(np.asarray(image).astype(np.uint16), orientation, dropped)
     pixels = colors_of(image)
     # Many programs leave the fourth byte of a BMP 0, and none shows such an image as empty.
     if image.format == "BMP" and pixels.shape[2] == 4 and not pixels[..., 3].any():
         pixels = pixels[..., :3]
-    return pixels, orientation
+    if image.info.get("premultiplied_alpha") and pixels.shape[2] == 4:
+        pixels = _with_alpha(pixels, 3, "associated")
+    return _record(pixels, orientation, dropped)
+
+
+def _dropped(image: PIL.Image.Image) -> tuple[str, ...]:
+    """Frames after the first, and a color profile other than sRGB."""
+    found = []
+    if (count := getattr(image, "n_frames", 1)) > 1:
+        found.append(f"{count - 1} further frames")
+    if (bits := image.info.get("bit_depth", 8)) > 8:
+        found.append(f"the lowest {bits - 8} of {bits} bits")
+    profile = image.info.get("icc_profile")
+    if profile and (name := _profile_name(profile)) and "srgb" not in name.lower():
+        found.append(f"the color profile {name}")
+    return tuple(found)
+
+
+def _profile_name(profile: bytes) -> str:
+    """Name of an ICC profile of RGB colors; empty for others."""
+    if profile[16:20] != b"RGB ":
+        return ""
+    try:
+        opened = PIL.ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        return " ".join(PIL.ImageCms.getProfileDescription(opened).split())[:40]
+    except Exception:  # A damaged profile: nothing is said of it.
+        return ""
 
 
 def colors_of(image: PIL.Image.Image) -> npt.NDArray[np.uint8]:
@@ -286,14 +349,21 @@ def _read_npy(path: Path, max_pixels: int) -> PixelArray:
     return np.array(array)
 
 
-def _read_deep_ppm(path: Path, header: re.Match[bytes], max_pixels: int) -> PixelArray:
-    """A binary color PPM of more than 8 bits, which Pillow would cut."""
+def _read_ppm(path: Path, header: re.Match[bytes], max_pixels: int) -> PixelArray:
+    """A PGM or PPM whose largest value is not 255, to which Pillow would round it."""
     width, height, largest = (int(number) for number in header.groups())
     _require_size(width, height, max_pixels, path)
-    if largest > 65535:
-        raise ValueError(f"its largest value is {largest}, more than 65535")
-    values = np.fromfile(path, ">u2", width * height * 3, offset=header.end())
-    pixels = values.reshape(height, width, 3)
+    if not 0 < largest <= 65535:
+        raise ValueError(f"its largest value is {largest}, and a PPM has 1 to 65535")
+    channels = 3 if header[0][1:2] in b"36" else 1
+    count = width * height * channels
+    if header[0][1:2] in b"23":
+        words = path.read_bytes()[header.end() :].split()[:count]
+        values = np.array([int(word) for word in words])
+    else:
+        kind = ">u2" if largest > 255 else "u1"
+        values = np.fromfile(path, kind, count, offset=header.end())
+    pixels = values.reshape(height, width, channels)
     return pixels.astype(np.uint16) if largest == 65535 else pixels / np.float32(largest)
 
 
@@ -328,19 +398,21 @@ def _read_tiff(path: Path, max_pixels: int) -> tuple[PixelArray, int]:
         elif pixels.dtype.kind == "u" and bits < 8 * pixels.dtype.itemsize:
             # 2 to 14 bits are unpacked into 8 or 16.
             pixels = pixels / np.float32(2**bits - 1)
-    kinds = tifffile.PHOTOMETRIC
+    kinds, kinds_of_alpha = tifffile.PHOTOMETRIC, tifffile.EXTRASAMPLE
     if photometric == kinds.MINISWHITE:
         white = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
         pixels = ~pixels if pixels.dtype == bool else white - pixels
     elif photometric == kinds.SEPARATED:
-        pixels = _checked(pixels, path)
+        pixels = _checked(Decoded(pixels), path).values
         scale = (
             255 if np.issubdtype(pixels.dtype, np.floating) else 255 / np.iinfo(pixels.dtype).max
         )
         inks = np.round(pixels[..., :4] * np.float32(scale)).astype(np.uint8)
         pixels = np.asarray(PIL.Image.fromarray(inks, mode="CMYK").convert("RGB"))
     elif photometric in (kinds.RGB, kinds.MINISBLACK) and channels > num_colors:
-        pixels = _with_alpha(pixels, num_colors, extra, tifffile.EXTRASAMPLE)
+        is_known = extra in (kinds_of_alpha.ASSOCALPHA, kinds_of_alpha.UNASSALPHA)
+        alpha = "associated" if extra == kinds_of_alpha.ASSOCALPHA else "straight"
+        pixels = _with_alpha(pixels, num_colors, alpha) if is_known else pixels[..., :num_colors]
     elif photometric not in (kinds.MINISBLACK, kinds.RGB, kinds.PALETTE, kinds.YCBCR):
         raise ValueError(f"TIFF color space {photometric.name} is not supported; save it as RGB")
     return pixels, orientation
@@ -366,22 +438,22 @@ def _full_page(tiff: Any, path: Path) -> Any:
     return page
 
 
-def _with_alpha(pixels: PixelArray, num_colors: int, extra: Any, kinds: Any) -> PixelArray:
-    """Colors that are not multiplied by the alpha that follows them, or colors without alpha."""
-    if extra == kinds.UNASSALPHA:
-        return pixels
-    if extra != kinds.ASSOCALPHA:
-        return pixels[..., :num_colors]
-    largest = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
-    colors, alpha = np.split(pixels / np.float32(largest), [num_colors], axis=-1)
-    straight = np.divide(colors, alpha, out=np.zeros_like(colors), where=alpha > 0)
-    return np.concatenate([straight.clip(max=1), alpha], axis=-1)
+def _with_alpha(pixels: PixelArray, num_colors: int, alpha: str) -> PixelArray:
+    """Colors that are not multiplied by the alpha that follows them.
 
-
-def _turned(pixels: PixelArray, orientation: int) -> PixelArray:
-    """Undo an EXIF orientation (EXIF 2.3, tag 274): 1...8, other values mean 1."""
-    if orientation >= 5:
-        pixels = pixels.swapaxes(0, 1)
-    flip_rows = orientation in (3, 4, 7, 8)
-    flip_columns = orientation in (2, 3, 6, 7)
-    return pixels[:: -1 if flip_rows else 1, :: -1 if flip_columns else 1]
+    Args:
+        pixels: colors and alpha.
+        num_colors: number of colors.
+        alpha: ``"associated"`` if the colors are multiplied by it.
+    """
+    if alpha != "associated":
+        return pixels[..., : num_colors + 1]
+    is_integer = pixels.dtype.kind == "u"
+    largest = np.iinfo(pixels.dtype).max if is_integer else 1
+    colors, opacity = np.split(
+        pixels[..., : num_colors + 1] / np.float32(largest), [num_colors], axis=-1
+    )
+    straight = np.divide(colors, opacity, out=np.zeros_like(colors), where=opacity > 0)
+    # Rounding lifts integers above 1; floating-point values above 1 are light.
+    straight = straight.clip(max=1) if is_integer else straight
+    return np.concatenate([straight, opacity], axis=-1)

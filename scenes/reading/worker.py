@@ -37,6 +37,7 @@ if __name__ == "__main__":
     sys.modules["scenes"] = _package
 
 from scenes.errors import SceneError
+from scenes.reading.record import Decoded
 
 _BYTES = 2 << 30
 _IMAGE_BYTES_PER_BYTE = 8
@@ -99,20 +100,20 @@ def read_file(reader: str, path: Path, *arguments: Any, allowance: Allowance | N
     return _WORKER.ask(reader, path, list(arguments), allowance)
 
 
-def read_image(
-    path: Path, max_pixels: int, *, is_upright: bool = True, allowance: Allowance | None = None
-) -> tuple[npt.NDArray[Any], int]:
-    """Read the pixels of an image, and its orientation, as `decoding.read_pixels` does.
+def read_image(path: Path, max_pixels: int, *, allowance: Allowance | None = None) -> Decoded:
+    """Read the pixels of an image, as `decoding.read_pixels` does.
 
     Raises:
         SceneError: If the file cannot be read within the limits.
     """
     if not path.is_file():
         raise SceneError(f"{path} is not a regular file")
-    found: tuple[npt.NDArray[Any], int] = read_file(
-        "scenes.reading.decoding:read_pixels", path, max_pixels, is_upright, allowance=allowance
+    values, opacity, has_value, facts = read_file(
+        "scenes.reading.decoding:read_pixels", path, max_pixels, allowance=allowance
     )
-    return found
+    return Decoded(
+        values, opacity, has_value, facts["is_light"], facts["orientation"], tuple(facts["dropped"])
+    )
 
 
 def read_model(folder: Path) -> tuple[dict[str, Any], npt.NDArray[np.float64]]:

@@ -209,7 +209,7 @@ def test_auto_judges_by_fitted_values_that_are_held_out(options: dict[str, Any])
     [
         ("--mask small.png", "--mask small.png must be of the size of the image, 24 x 16; it is 8"),
         ("--mask black.png", "leave no pixel to fit"),
-        ("--mask a.png", "--mask a.png has colors; white is fitted"),
+        ("--mask a.png", "--mask a.png has colors; save it in black and white"),
         ("--mask none.png", "none.png: there is no such file"),
         ("--mask alpha", "--mask alpha: a.png has no alpha channel"),
         ("--weights nan.npy", "nan.npy must hold finite numbers"),

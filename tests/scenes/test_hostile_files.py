@@ -97,7 +97,7 @@ def test_a_fax_is_read(tmp_path: Path) -> None:
 
 def read_here(path: Path, max_pixels: int) -> Any:
     """Read in this process, where a package can be taken away."""
-    return read_pixels(path, max_pixels, True)
+    return read_pixels(path, max_pixels)
 
 
 @pytest.mark.parametrize(

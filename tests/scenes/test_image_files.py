@@ -190,7 +190,7 @@ def test_pixels_are_those_of_the_specification(tmp_path: Path, name: str) -> Non
     ("data", "said"),
     [
         (tiff_bytes((1, 1), 3, 8, b"abc", photometric=6), "color space YCbCr; save it as RGB"),
-        (b"P6\n1 1\n70000\n" + bytes(12), "70000, more than 65535"),
+        (b"P6\n1 1\n70000\n" + bytes(12), "70000, and a PPM has 1 to 65535"),
     ],
 )
 def test_what_cannot_be_read_right_is_refused(tmp_path: Path, data: bytes, said: str) -> None:

@@ -108,11 +108,14 @@ class ImageKind(CoordinateKind[ImageOptions]):
             is_folder = os.path.isdir(name)
             require(not is_folder, f"--image {name} is a folder; --images {name} fits all in it")
             image = open_image(
-                name, max_pixels=options.max_pixels, pattern_size=options.size or 512
+                name, max_pixels=options.max_pixels, pattern_size=options.size or 512, as_light=True
             )
+        # Masked before it is reduced, and light before it is mapped: means are of light, and what
+        # no mask leaves says nothing of the curve.
         if options.mask is not None or options.weights is not None:
             image = weighted(options, image)
         image = image if options.size is None else image.resized(options.size)
+        image = image.tone_mapped() if image.is_light else image
         if options.held_out or options.observed or options.noise:
             image = sampled(options, image)
         return cls(options, image)

@@ -10,9 +10,9 @@ from nerf_posenc.images import Image, resize_area
 from nerf_posenc_app.in_memory import InMemory
 from nerf_posenc_app.kinds.image.options import ImageOptions
 from nerf_posenc_app.options import UsageError, require
-from scenes.image_files import open_alpha, open_image
-from scenes.in_memory import weights_in_memory
-from scenes.reading.worker import read_file
+from scenes.image_files import read_mask, straight_image
+from scenes.in_memory import record_in_memory, weights_in_memory
+from scenes.reading.worker import read_file, read_image
 
 ALPHA = "alpha"
 """Value of ``--mask`` that takes the opacity of the image itself."""
@@ -31,10 +31,8 @@ def weighted(options: ImageOptions, image: Image) -> Image:
     """
     found = None
     if options.mask == ALPHA:
-        is_file = Path(options.image).is_file()
-        require(is_file, f"--mask alpha: {options.image} is no file with an alpha channel")
-        found = open_alpha(Path(options.image), max_pixels=options.max_pixels)
-        require(found is not None, f"--mask alpha: {options.image} has no alpha channel")
+        # The colors before they were laid over white.
+        image, found = _straight(options, image)
     elif options.mask is not None:
         found = _mask(options.mask, options.max_pixels)
     if found is not None:
@@ -44,10 +42,11 @@ def weighted(options: ImageOptions, image: Image) -> Image:
         _require_size(weights, image, f"--weights {options.weights}")
         found = weights if found is None else found * weights
     assert found is not None
+    if image.weights is not None:
+        # Pixels without a value.
+        found = found * image.weights
     require(bool(found.any()), "--mask and --weights leave no pixel to fit: all are 0")
-    image = replace(image, weights=found)
-    # The colors before they were laid over white.
-    return _straight(image) if options.mask == ALPHA else image
+    return replace(image, weights=found)
 
 
 def sampled(options: ImageOptions, image: Image) -> Image:
@@ -108,25 +107,26 @@ def sample_notes(options: ImageOptions, image: Image) -> list[str]:
     return notes
 
 
-def _straight(image: Image) -> Image:
-    """Colors of an image that was laid over white, with its opacity as the weights."""
-    assert image.weights is not None
-    alpha = image.weights[..., None].clamp(min=1e-12)
-    colors = torch.where(image.weights[..., None] > 0, (image.rgb - (1 - alpha)) / alpha, 1.0)
-    return replace(image, pixels=colors.clamp(0, 1), notes=())
+def _straight(options: ImageOptions, image: Image) -> tuple[Image, Tensor]:
+    """Colors of the image that are not laid over a background, and its opacity."""
+    if isinstance(options.image, InMemory):
+        record = record_in_memory(options.image.values)
+    else:
+        path = Path(options.image)
+        require(path.is_file(), f"--mask alpha: {options.image} is no file with an alpha channel")
+        record = read_image(path, options.max_pixels)
+    straight, opacity = straight_image(record, name=image.name, source=image.source)
+    if opacity is None:
+        raise UsageError(f"--mask alpha: {options.image} has no alpha channel")
+    return straight, opacity
 
 
 def _mask(file: str, max_pixels: int) -> Tensor:
     """Mask of a gray image or an array: 1 where it is above a half, else 0."""
     if isinstance(file, InMemory):
-        return (weights_in_memory(file.values) > 0.5).float()
+        return read_mask(weights_in_memory(file.values), "the mask").float()
     require(Path(file).is_file(), f"--mask or --observed {file}: there is no such file")
-    if file.lower().endswith(".npy"):
-        return (_read_weights(file, max_pixels) > 0.5).float()
-    rgb = open_image(file, max_pixels=max_pixels).rgb
-    is_gray = bool((rgb == rgb[..., :1]).all())
-    require(is_gray, f"--mask {file} has colors; white is fitted, black is left out")
-    return (rgb[..., 0] > 0.5).float()
+    return read_mask(Path(file), f"--mask {file}", max_pixels=max_pixels).float()
 
 
 def _require_size(weights: Tensor, image: Image, what: str) -> None:
